@@ -7,7 +7,7 @@ import (
 
 // State of a view, as status shows it.
 const (
-	StateStarting   = "starting"
+	StateStarting   = "starting" // it has not begun, or catches up with the others of its sink and may disagree with them
 	StateRunning    = "running"
 	StateFilling    = "filling"
 	StateRebuilding = "rebuilding"

@@ -110,6 +110,9 @@ func (c *composition) goOn(old *run, views viewSet, from []replicator.Checkpoint
 	}
 	r, err := c.newRun(views, checkpointsOf(views, from))
 	if err == nil {
+		if !old.agrees() {
+			r.late = old.late
+		}
 		c.supersede(old, r)
 	}
 	return err
@@ -175,6 +178,7 @@ func (c *composition) part(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			next.failed = time.Now()
 			parted = append(parted, next)
 		}
 		c.supersede(r, parted...)
@@ -182,14 +186,14 @@ func (c *composition) part(ctx context.Context) error {
 	return nil
 }
 
-// joinable is the lag below which a run has caught up. A session must also last that long: by then the error that ended
-// the session before has shown again.
+// joinable is the lag below which a run has caught up. The last error must also be that long ago: by then it has shown
+// again.
 const joinable = 2 * time.Second
 
 // ready reports whether a run has caught up, so that it can join others.
 func (r *run) ready() bool {
 	s := r.current()
-	if s == nil || r.progress.current().Filling() || time.Since(s.began) < joinable {
+	if s == nil || r.progress.current().Filling() || !r.calm(joinable) {
 		return false
 	}
 	lag, known := s.lag()
@@ -203,7 +207,7 @@ func (c *composition) join(ctx context.Context) error {
 	if len(ready) < 2 {
 		return nil
 	}
-	a, b := ready[0], ready[1]
+	a, b, main := ready[0], ready[1], c.main()
 	a.stop() // both at once: neither waits for the other
 	b.stop()
 	if err := c.end(ctx, a); err != nil {
@@ -217,6 +221,11 @@ func (c *composition) join(ctx context.Context) error {
 	next, err := c.newRun(union, checkpointsOf(union, append(a.progress.checkpoints(), b.progress.checkpoints()...)))
 	if err != nil {
 		return err
+	}
+	for _, r := range []*run{a, b} {
+		if r != main {
+			next.late = append(next.late, r.views...)
+		}
 	}
 	c.follow(b, next)
 	c.runs.replace(b)

@@ -42,6 +42,18 @@ func (s *shared) runOf(view string) *run {
 	return nil
 }
 
+// main returns the run that the others join: of those that are well and filled the one with the most views, without
+// shadows; nil if there is none.
+func (s *shared) main() (main *run) {
+	most := 0
+	for _, r := range s.runs.all() {
+		if n := len(r.views.live()); n > most && r.isWell() && !r.progress.current().Filling() {
+			main, most = r, n
+		}
+	}
+	return main
+}
+
 // rebuildOf is the rebuild of a view; nil if there is none.
 func (s *shared) rebuildOf(view string) *rebuild {
 	for _, b := range s.rebuilds.all() {

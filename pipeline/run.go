@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"replicator"
@@ -25,6 +26,7 @@ type run struct {
 	session *session
 	state   string
 	err     error
+	failed  time.Time            // when a session failed last, or one of the run that this one parted from
 	since   time.Time            // when what now keeps sessions from going on began; zero: nothing does
 	reason  error                // what that is
 	parting [][]*replicator.View // what is to be made of the run: groups that run by themselves; nil: it stays together
@@ -40,6 +42,8 @@ type group struct {
 	progress  *progress
 	notes     *notes
 	meter     *meter
+	late      viewSet     // that joined the others, and may disagree with them until all do
+	agreed    atomic.Bool // they do
 
 	// blank: the views begin at a place of the log in this session, nothing was kept of them before, and no change came
 	// since, so that they hold nothing. Who opens the session sets it, and its reader's goroutine alone uses it then.
@@ -230,7 +234,7 @@ func (c *Config) stopsFor(loss error, views viewSet) error {
 func (r *run) setTrouble(state string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.state, r.err, r.reason = state, err, err
+	r.state, r.err, r.reason, r.failed = state, err, err, time.Now()
 	if r.since.IsZero() {
 		r.since = time.Now()
 	}
@@ -243,6 +247,13 @@ func (r *run) goesOn() {
 	r.since, r.reason = time.Time{}, nil
 	r.mu.Unlock()
 	r.cfg.logRecovery(since, r.views)
+}
+
+// calm reports whether no session has failed for a time.
+func (r *run) calm(d time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(r.failed) >= d
 }
 
 // isWell reports whether there was no trouble since a session went on.

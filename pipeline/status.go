@@ -66,8 +66,11 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	now := r.progress.current()
 	fillProgress(now, st)
 	state, err := r.shownTrouble()
-	if state == replicator.StateRunning && now.Filling() {
+	switch {
+	case state == replicator.StateRunning && now.Filling():
 		state = replicator.StateFilling
+	case state == replicator.StateRunning && (r.isApart() || slices.Contains(r.late, r.views[i]) && !r.agrees()):
+		state = replicator.StateStarting // readers may see it disagree with the others
 	}
 	st.State, st.Applied = state, now.Position
 	if err != nil {
@@ -84,6 +87,20 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 		filling = time.UnixMicro(now.Epoch) // epochs are made of the clock, and never go back
 	}
 	return filling
+}
+
+// isApart reports whether a run has yet to join the views that run together.
+func (r *run) isApart() bool {
+	main := r.main()
+	return main != nil && main != r
+}
+
+// agrees reports whether views that joined the others agree with them.
+func (r *run) agrees() bool {
+	if s := r.current(); s != nil && s.passed() {
+		r.agreed.Store(true)
+	}
+	return r.agreed.Load()
 }
 
 // explain says to a view of the run why it does not run at the moment: the trouble of others is no more than named, for

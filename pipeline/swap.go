@@ -40,7 +40,7 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	case b.run.progress.current().Filling():
 		return false, nil
 	case len(b.shadows) == 0:
-		return true, nil
+		return !b.run.isApart(), nil
 	case b.unsettled != nil:
 		return s.settle(ctx, b)
 	case slices.ContainsFunc(b.views, s.stopped.isPaused):
@@ -61,7 +61,7 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 // them.
 func (s *swapper) joins(b *rebuild) bool {
 	return slices.ContainsFunc(s.runs.all(), func(r *run) bool {
-		live := slices.DeleteFunc(slices.Clone(r.views), func(v *replicator.View) bool { return v.Shadows != "" })
+		live := r.views.live()
 		if r == b.run || len(live) == 0 || r.progress.current().Filling() || r.inTroubleFor(retryPause) {
 			return false
 		}

@@ -30,6 +30,11 @@ func (vs viewSet) words() string {
 	return strings.Join(names, " ")
 }
 
+// live are the views that are no shadows of others.
+func (vs viewSet) live() viewSet {
+	return slices.DeleteFunc(slices.Clone(vs), func(v *replicator.View) bool { return v.Shadows != "" })
+}
+
 // feeds reports whether a cell is one that any of the views is made of.
 func (vs viewSet) feeds(c replicator.Cell) bool {
 	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return v.Feeds(c) })
