@@ -90,7 +90,7 @@ func TestWithoutColumnNamesValuesAreRead(t *testing.T) {
 }
 
 func TestWithoutGTIDsFilesAndPositionsDo(t *testing.T) {
-	b := newBench(t, servertest.Own(t, servers.MySQL, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"))
+	b := newBench(t, servertest.Own(t, servers.MySQL, servers.GTIDs(servers.MySQL, false)...))
 	b.exec(cellDDL)
 	src := b.source(cellTable())
 	from := b.latest(src)

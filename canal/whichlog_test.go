@@ -210,10 +210,7 @@ func TestWhichLogThisIs(t *testing.T) {
 	for _, x := range worlds {
 		t.Run(fmt.Sprintf("%s gtid=%t", x.kind, x.gtid), func(t *testing.T) {
 			t.Parallel() // each waits for its own server
-			var args []string
-			if !x.gtid {
-				args = []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}
-			}
+			args := servers.GTIDs(x.kind, x.gtid)
 			w := &world{bench: newBench(t, servertest.Own(t, x.kind, args...)), gtid: x.gtid}
 			w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
 			w.src = w.source(appTable())

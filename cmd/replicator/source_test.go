@@ -417,7 +417,7 @@ func TestAReplacedServer(t *testing.T) {
 
 func TestAReplacedServerWithoutGTIDs(t *testing.T) {
 	t.Parallel()
-	off := []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}
+	off := servers.GTIDs(servers.MySQL, false)
 	first := servertest.Own(t, servers.MySQL, off...)
 	l := newLab(t, first)
 	if r := l.run("check"); !strings.Contains(r.out, "warn  gtid_mode") {

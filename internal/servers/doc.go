@@ -32,9 +32,10 @@
 //     of the process, so a killed server gets its port back.
 //   - [Start] and [Server.Restart] return when the server answers, and check that the one that answers is
 //     the one they started.
-//   - [Server.Kill] returns when the process, its threads and its port are gone. Every commit that was
-//     acknowledged survives it, with [Options.Small] too: what that gives up is only safety from a crash of the
-//     machine.
+//   - A server has its own defaults, but for ports, paths, memory, and what README demands of a source: the binlog is
+//     on and in row format. Options.Args change what a caller needs otherwise.
+//   - [Server.Kill] returns when the process, its threads and its port are gone. Every commit that MySQL or MariaDB
+//     acknowledged survives it. A Redis keeps what its last snapshot has, unless it has an append-only file.
 //   - On Linux a server dies with the process that started it, kill -9 included. What such an end leaves
 //     behind is a directory, in memory if the server was small, which the next Start in any process removes. (Elsewhere
 //     the server stays: only Linux can tie it to its parent.)

@@ -31,8 +31,8 @@ type Options struct {
 	Port int
 	// Args are options of the server's program. They win over this package's.
 	Args []string
-	// Small makes a server that takes little memory and does not wait for the disk on commit: for tests. On a Linux
-	// machine with plenty of memory a directory that Start chooses lies there.
+	// Small makes a server that takes little memory: for tests. On a Linux machine with plenty of memory a directory
+	// that Start chooses lies there, so that a commit waits for no disk.
 	Small bool
 	// Progress is told, in short sentences, what takes its time; may be nil.
 	Progress func(string)

@@ -65,12 +65,18 @@ func TestTwoOfEachSideBySide(t *testing.T) {
 	})
 }
 
-func TestBinlogSettings(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+func TestSettingsAreTheServersOwnButForTheBinlog(t *testing.T) {
+	servertest.EachKindOf(t, servers.AllSourceKinds(), func(t *testing.T, kind servers.Kind) {
+		s := servertest.Shared(t, kind)
 		db := open(t, s, "")
 		want := map[string]string{"log_bin": "1", "binlog_format": "ROW", "binlog_row_image": "FULL",
-			"binlog_row_metadata": "FULL"}
-		if !s.Kind.IsMariaDB() {
+			"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "skip_name_resolve": "0"}
+		switch {
+		case kind.IsMariaDB():
+			want["sync_binlog"] = "0"
+		case kind.IsOldMySQL():
+			want["gtid_mode"], want["enforce_gtid_consistency"] = "OFF", "OFF"
+		default:
 			want["gtid_mode"], want["enforce_gtid_consistency"] = "ON", "ON"
 		}
 		for name, value := range want {
@@ -163,7 +169,7 @@ func TestSuspendHoldsTheServerStill(t *testing.T) {
 func TestRedisKindsAnswerAndKeepTheirData(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
-			s := servertest.Own(t, kind)
+			s := servertest.Own(t, kind, "--appendonly", "yes") // by default a kill loses what is in no snapshot
 			cli, err := servers.Program(kind, "redis-cli")
 			if err != nil {
 				t.Fatal(err)

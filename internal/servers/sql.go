@@ -40,7 +40,7 @@ func baseArgs(in *installation, temporary string) []string {
 		add("--lc-messages-dir", "usr/share/mysql")
 		add("--character-sets-dir", "usr/share/mysql/charsets")
 		add("--plugin-dir", "usr/lib/mysql/plugin", "usr/lib64/mysql/plugin", "usr/lib/plugin")
-		args = append(args, "--secure-file-priv=") // LOAD DATA may read from anywhere
+		args = append(args, "--secure-file-priv=") // the default is a directory of the machine, and must exist
 		if in.kind != MySQL57 {
 			args = append(args, "--mysqlx=OFF") // every instance would want its one port
 		}
@@ -48,57 +48,56 @@ func baseArgs(in *installation, temporary string) []string {
 	if os.Getuid() == 0 {
 		args = append(args, "--user=root") // refused otherwise
 	}
-	return append(args, "--skip-name-resolve")
+	return args
 }
 
-// sqlArgs is what MySQL and MariaDB share of a server's command line.
+// sqlArgs is what MySQL and MariaDB share of a server's command line. Beside ports and paths it has what README demands
+// of a source, where that is no default, and what saves memory. All else is the server's default: tests run what users
+// run, and one that needs another setting names it.
 func sqlArgs(in *installation, s *Server) []string {
 	args := append(baseArgs(in, s.Dir),
 		"--datadir="+filepath.Join(s.Dir, "data"),
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.Port),
-		"--socket=../mysql.sock", // relative to the data directory: a path over 107 bytes is refused
-		"--server-id="+strconv.Itoa(s.Port),
-		"--log-bin=binlog", "--binlog-format=ROW", "--binlog-row-image=FULL",
-		"--performance-schema=OFF")
+		"--socket=../mysql.sock",            // relative to the data directory: a path over 107 bytes is refused
+		"--server-id="+strconv.Itoa(s.Port), // a replica's must differ, and log-bin on 5.7 wants one
+		"--log-bin=binlog")
 	if s.Kind != MySQL57 { // which has no such metadata
 		args = append(args, "--binlog-row-metadata=FULL")
 	}
 	if s.opts.Small {
-		// Commits are handed to the kernel at once, and nothing waits for the disk: safe from a kill of the process.
-		return append(args, "--innodb-buffer-pool-size=32M", "--innodb-log-buffer-size=4M", "--innodb-use-native-aio=0",
-			"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0")
+		return append(args, "--innodb-buffer-pool-size=32M", "--innodb-log-buffer-size=4M",
+			"--innodb-use-native-aio=0") // each server would take 2305 of the machine's 65536 slots
 	}
-	return append(args, "--innodb-buffer-pool-size=256M", "--sync-binlog=1")
+	return append(args, "--innodb-buffer-pool-size=256M")
 }
 
 func mysqlArgs(in *installation, s *Server) []string {
-	args := append(sqlArgs(in, s), "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
-	if s.opts.Small {
-		// Each thread of a kind that has several costs a start something.
-		args = append(args, smallRedoLog(s.Kind), "--innodb-flush-method=nosync",
-			"--innodb-read-io-threads=1", "--innodb-write-io-threads=1", "--innodb-purge-threads=1")
-		if !s.Kind.IsOldMySQL() {
-			args = append(args, "--innodb-log-writer-threads=OFF") // they spin
-		}
+	args := append(sqlArgs(in, s), "--performance-schema=OFF") // it takes 250 MB
+	if s.opts.Small && !s.Kind.IsOldMySQL() {
+		args = append(args, "--innodb-redo-log-capacity=8M") // it may lie in memory
 	}
 	return args
-}
-
-// smallRedoLog is the option for a redo log of 8 MiB. Before MySQL 8.0.30 that is two files.
-func smallRedoLog(kind Kind) string {
-	if kind.IsOldMySQL() {
-		return "--innodb-log-file-size=4M"
-	}
-	return "--innodb-redo-log-capacity=8M"
 }
 
 func mariadbArgs(in *installation, s *Server) []string {
-	args := sqlArgs(in, s)
+	args := append(sqlArgs(in, s), "--binlog-format=ROW")
 	if s.opts.Small {
-		// From 11.4 on a server makes itself a certificate at each start, which costs more than all the rest of it.
-		args = append(args, "--innodb-log-file-size=8M", "--debug-no-sync", "--skip-ssl")
+		args = append(args, "--innodb-log-file-size=8M", // it may lie in memory
+			"--skip-ssl") // from 11.4 on a server makes itself a certificate at each start: 1 to 5 s of a processor
 	}
 	return args
+}
+
+// GTIDs are the options that turn GTIDs on or off, where a server of the kind differs by default: MySQL 9 has them on,
+// MySQL before 9 off. MariaDB always has them.
+func GTIDs(kind Kind, on bool) []string {
+	switch {
+	case on && kind.IsOldMySQL():
+		return []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON"}
+	case !on && kind == MySQL:
+		return []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}
+	}
+	return nil
 }
 
 // initialiseMySQL makes a data directory where root has all rights from 127.0.0.1, with no password.
@@ -109,9 +108,10 @@ func initialiseMySQL(ctx context.Context, in *installation, data string, args []
 	if err := os.WriteFile(script, []byte(users), 0o644); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	// A small redo log makes a small copy; a server grows it to its own setting.
-	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data,
-		smallRedoLog(in.kind))
+	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data)
+	if !in.kind.IsOldMySQL() {
+		command = append(command, "--innodb-redo-log-capacity=8M") // makes a small copy; a server grows it to its own setting
+	}
 	if err := runLogged(ctx, nil, log, in.server(), append(command, args...)...); err != nil {
 		return err
 	}
