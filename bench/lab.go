@@ -14,14 +14,10 @@ import (
 	"replicator/internal/servers"
 )
 
-// serverArgs give a SQL server memory and a redo log that a few hundred megabytes of cells don't overrun, and let a
-// Redis write no file, so that the programs are measured and not a disk.
+// serverArgs give a SQL server memory and a redo log that a few hundred megabytes of cells don't overrun.
 func serverArgs(kind servers.Kind) []string {
-	switch {
-	case kind == servers.Elasticsearch:
+	if !kind.IsSQL() {
 		return nil
-	case !kind.IsSQL():
-		return []string{"--appendonly", "no"}
 	}
 	args := []string{"--innodb-buffer-pool-size=256M"}
 	if kind.IsMariaDB() {

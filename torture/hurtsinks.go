@@ -85,7 +85,7 @@ func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	if w.redis.Ping(asked).Err() != nil { // another fault's doing
 		return nil, errSkipped
 	}
-	next, err := servers.Start(ctx, servers.Options{Kind: w.cache.Kind, Small: true})
+	next, err := servers.Start(ctx, servers.Options{Kind: w.cache.Kind, Small: true, Args: cacheArgs})
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,9 @@ type farm struct {
 	lives   int               // how often a source began with nothing
 }
 
+// cacheArgs are a Redis's options: it is killed, and readers look for steps back, so it must keep what it acknowledged.
+var cacheArgs = []string{"--appendonly", "yes"}
+
 // startFarm starts one server of each kind that is asked for.
 func startFarm(ctx context.Context, c Choices) (*farm, error) {
 	f := &farm{source: map[servers.Kind]*servers.Server{}, main: map[servers.Kind]*servers.Server{},
@@ -57,7 +60,7 @@ func startFarm(ctx context.Context, c Choices) (*farm, error) {
 		}
 	}
 	for _, kind := range c.caches() {
-		if f.cache[kind], err = start(kind); err != nil {
+		if f.cache[kind], err = start(kind, cacheArgs...); err != nil {
 			return f, err
 		}
 	}

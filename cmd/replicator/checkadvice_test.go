@@ -35,7 +35,7 @@ func TestStatementsThatCheckAdvisesMendWhatItFound(t *testing.T) {
 			settings := []string{"--binlog-format=MIXED", "--binlog-row-image=MINIMAL", "--binlog-row-metadata=MINIMAL",
 				"--innodb-flush-log-at-trx-commit=2", "--max-allowed-packet=2097152"}
 			l := newLab(t, servertest.Own(t, kind, settings...))
-			redis, rdb := ownRedis(t, "--appendonly", "no", "--save", "", "--maxmemory", "1gb",
+			redis, rdb := ownRedis(t, "--save", "", "--maxmemory", "1gb",
 				"--maxmemory-policy", "allkeys-lru")
 			for _, command := range [][]any{{"ACL", "SETUSER", "default", "resetkeys", "~replicator:views"},
 				{"ACL", "SETUSER", "default", "-zadd", "-set"}} {

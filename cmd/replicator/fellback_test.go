@@ -14,7 +14,7 @@ func TestARedisThatComesBackWithItsLastSnapshotInAFill(t *testing.T) {
 	t.Parallel()
 	const users = 600
 	l := newLab(t, servertest.MySQL(t))
-	redis, rdb := ownRedis(t, "--appendonly", "no", "--save", "")
+	redis, rdb := ownRedis(t, "--save", "")
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
 	l.session(fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) "+
 		"SELECT UNHEX(LPAD(HEX(a.n * 40 + b.n), 32, '0')), 'users', 1, CONCAT('{\"email\": \"', b.n, '@x.org\"}') "+

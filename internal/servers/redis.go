@@ -13,11 +13,10 @@ import (
 	"time"
 )
 
-// redisArgs is the command line of a Redis whose append-only file keeps every acknowledged write
-// through a kill of the process.
+// redisArgs is the command line of a Redis as its defaults are: without an append-only file, and with a snapshot now and
+// then. A test whose Redis must keep what it acknowledged through a kill adds "--appendonly", "yes".
 func redisArgs(_ *installation, s *Server) []string {
-	return []string{"--dir", filepath.Join(s.Dir, "data"), "--bind", "127.0.0.1", "--port", strconv.Itoa(s.Port),
-		"--appendonly", "yes", "--save", ""}
+	return []string{"--dir", filepath.Join(s.Dir, "data"), "--bind", "127.0.0.1", "--port", strconv.Itoa(s.Port)}
 }
 
 func redisURL(addr, db string) string { return "redis://" + addr + "/" + db }

@@ -43,7 +43,7 @@ func benchKey(n uint64) replicator.Key {
 
 // BenchmarkHSET is the limit: hashes of five fields, pipelined, without any check. An op is a hash.
 func BenchmarkHSET(b *testing.B) {
-	rdb := client(b, servertest.Own(b, servers.Redis7, "--appendonly", "no"))
+	rdb := client(b, servertest.Own(b, servers.Redis7))
 	var next atomic.Uint64
 	defer reportCPU(b, rdb)()
 	b.ResetTimer()
@@ -91,7 +91,7 @@ func BenchmarkApply(b *testing.B) {
 		{"counter", []*replicator.View{counter}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			server := servertest.Own(b, servers.Redis7, "--appendonly", "no")
+			server := servertest.Own(b, servers.Redis7)
 			s := newSink(b, Config{URLs: []string{server.DSN("0")}})
 			defer func() {
 				if err := s.Close(); err != nil {

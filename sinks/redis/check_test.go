@@ -37,7 +37,7 @@ func findings(t *testing.T, c Config, views ...*replicator.View) map[string]repl
 func TestCheck(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
-			s := servertest.Own(t, kind)
+			s := servertest.Own(t, kind, "--appendonly", "yes") // as check wants a server to be
 			rdb := client(t, s)
 			v := view("h", "hash", "h:{k}", "a")
 			expect := func(c Config, what string, want replicator.Level) {

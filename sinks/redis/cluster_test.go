@@ -75,7 +75,7 @@ func startCluster(t testing.TB, kind servers.Kind) (nodes []*servers.Server, rdb
 func startNode(t testing.TB, kind servers.Kind) (node *servers.Server, bus int) {
 	t.Helper()
 	bus = busPort(t)
-	return servertest.Own(t, kind, "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
+	return servertest.Own(t, kind, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000",
 		"--cluster-require-full-coverage", "yes", "--cluster-port", strconv.Itoa(bus)), bus
 }
 

@@ -290,7 +290,7 @@ func TestConformance(t *testing.T) {
 			t.Parallel()
 			for name, views := range kinds() {
 				t.Run(name, func(t *testing.T) {
-					s := servertest.Own(t, kind, "--appendonly", "no")
+					s := servertest.Own(t, kind)
 					sinktest.Run(t, subject(t, views, client(t, s), Config{URLs: []string{s.DSN("0")}}))
 				})
 			}

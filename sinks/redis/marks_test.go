@@ -109,7 +109,7 @@ func TestARecordOfAGenerationThatNobodyIsOf(t *testing.T) {
 func TestAFailoverThatLostWrites(t *testing.T) {
 	v := view("c", "counter", "c:{a}", "n")
 	f := open(t, v)
-	replica := servertest.Own(t, servers.Redis7, "--appendonly", "no")
+	replica := servertest.Own(t, servers.Redis7)
 	rdb := client(t, replica)
 	host, port, err := net.SplitHostPort(f.server.Addr())
 	if err != nil {

@@ -145,7 +145,7 @@ func movable() []*replicator.View {
 func everywhere(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient, c Config)) {
 	t.Parallel()
 	t.Run("server", func(t *testing.T) {
-		s := servertest.Own(t, servers.Redis7, "--appendonly", "no")
+		s := servertest.Own(t, servers.Redis7)
 		test(t, client(t, s), Config{URLs: []string{s.DSN("0")}})
 	})
 	t.Run("cluster", func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestMovesBetweenSourcesThatAreReadAtOnce(t *testing.T) {
 
 // Only who takes something away that another source has a record of asks for more.
 func TestRoundTripsWhereSeveralSourcesFeedASink(t *testing.T) {
-	s := servertest.Own(t, servers.Redis7, "--appendonly", "no")
+	s := servertest.Own(t, servers.Redis7)
 	m := newMoving(t, client(t, s), Config{URLs: []string{s.DSN("0")}}, movable(), "it's \"a\": 100%\n", "b")
 	a := "it's \"a\": 100%\n"
 	h := &trips{}

@@ -39,7 +39,7 @@ func scoring(t *testing.T) (views []*replicator.View, op func(cell string, versi
 func TestARowWhoseScoreIsNoDoubleIsADeadLetter(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
-			s := servertest.Own(t, kind, "--appendonly", "no")
+			s := servertest.Own(t, kind)
 			testScores(t, client(t, s), Config{URLs: []string{s.DSN("0")}})
 		})
 	}

@@ -28,7 +28,7 @@ type fixture struct {
 
 func open(t testing.TB, views ...*replicator.View) *fixture {
 	t.Helper()
-	s := servertest.Own(t, servers.Redis7, "--appendonly", "no")
+	s := servertest.Own(t, servers.Redis7)
 	f := &fixture{server: s, rdb: client(t, s), sink: newSink(t, Config{URLs: []string{s.DSN("0")}})}
 	t.Cleanup(func() {
 		if err := f.sink.Close(); err != nil {
