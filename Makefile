@@ -16,8 +16,8 @@ TEST_PARALLEL ?= 2
 TESTS_AT_ONCE ?= 4
 # What runs the program as another process, or starts no goroutine: the race detector would see nothing there and take
 # much of the time. The tests of the command line have it in the program that they run (REPLICATOR_TEST_RACE).
-UNRACED := replicator/cmd/replicator replicator/bench replicator/torture replicator/codec replicator/examples/% \
-	replicator/internal/docs replicator/internal/socket
+UNRACED := replicator/cmd/replicator replicator/bench replicator/torture replicator/matrix replicator/codec \
+	replicator/examples/% replicator/internal/docs replicator/internal/socket
 FUZZTIME ?= 30s
 SOAK ?= 2m
 # The race detector needs a C compiler.

@@ -1,0 +1,129 @@
+package matrix
+
+import (
+	_ "embed"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator/internal/lab"
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }
+
+//go:embed replicator.toml
+var config string
+
+// kills is how often the program is killed while writers work.
+const kills = 4
+
+// settings are a server's, beside its defaults.
+type settings struct {
+	name string
+	args []string
+}
+
+// allSettings are the combinations of a kind: with and without GTIDs, and with and without the names of columns in the
+// binlog, where it can be either.
+func allSettings(kind servers.Kind) []settings {
+	all := []settings{{name: "defaults"}}
+	for name, on := range map[string]bool{"with GTIDs": true, "without GTIDs": false} {
+		if args := servers.GTIDs(kind, on); args != nil {
+			all = append(all, settings{name, args})
+		}
+	}
+	if kind == servers.MySQL57 {
+		return all
+	}
+	for _, s := range all {
+		all = append(all, settings{s.name + ", full metadata", append([]string{"--binlog-row-metadata=FULL"}, s.args...)})
+	}
+	return all
+}
+
+func TestEveryViewEqualsTheRowsOnEveryServer(t *testing.T) {
+	for _, kind := range servers.AllSourceKinds() {
+		for _, s := range allSettings(kind) {
+			t.Run(fmt.Sprintf("%s, %s", kind, s.name), func(t *testing.T) {
+				t.Parallel()
+				scenario(t, kind, s)
+			})
+		}
+	}
+}
+
+func scenario(t *testing.T, kind servers.Kind, s settings) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	w := prepare(t, kind, s.args)
+	w.program.Run("check")
+
+	stop := w.write(seed)
+	w.program.CatchUp()
+	for n := range kills {
+		running := w.program.Start()
+		lab.Pause(t, time.Duration(200+r.IntN(500))*time.Millisecond)
+		w.alter(n)
+		lab.Pause(t, time.Duration(100+r.IntN(300))*time.Millisecond)
+		running.Kill()
+	}
+	w.alter(kills) // while nothing runs
+	running := w.program.Start()
+	if err := running.Ready(t.Context(), w.listen); err != nil {
+		t.Fatal(err)
+	}
+	w.program.Run("rebuild", "order_rows", "user_rows", "user_hash")
+	w.program.Run("verify") // while the writers go on
+	running.Kill()
+	t.Logf("%d statements written", stop())
+	w.program.CatchUp()
+	w.verify("after kills and a rebuild")
+	w.program.Run("verify")
+
+	w.program.WithNewState().CatchUp()
+	w.verify("after the state was lost")
+}
+
+// prepare starts the servers, writes the first rows and configures the program.
+func prepare(t *testing.T, kind servers.Kind, args []string) *world {
+	t.Helper()
+	server := servertest.Own(t, kind, args...)
+	w := &world{t: t, redis: lab.Redis{Server: servertest.Own(t, servers.Redis7)},
+		elastic: lab.Elastic{URL: servertest.Elasticsearch(t)}, index: servertest.Name(), listen: servertest.FreeAddress(t)}
+	var dsn string
+	w.source, dsn = lab.Prepare(t, server, "matrix", schema)
+	var first []string
+	for id := range entities {
+		first = append(first, fmt.Sprintf("INSERT INTO orders VALUES (%d, 'customer %d é', 'new', %d, 'first-%d')",
+			id, id%20, id, id),
+			cell(id, "users", 1, fmt.Sprintf(`{"name":"first","email":"%d@example.com"}`, id%60)))
+	}
+	w.source.Exec(t, first...)
+	w.program = lab.Build(t, "MATRIX", strings.ReplaceAll(config, "NAME", w.index), "MATRIX_DSN="+dsn,
+		"MATRIX_REDIS="+w.redis.Server.DSN("0"), "MATRIX_ELASTIC="+w.elastic.URL, "MATRIX_INDEX="+w.index,
+		"MATRIX_HTTP="+w.listen)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(w.program.Log(30))
+		}
+	})
+	return w
+}
+
+// alter changes the layout of both tables, in another way each time. The writers go on meanwhile.
+func (w *world) alter(n int) {
+	w.t.Helper()
+	w.source.Exec(w.t, [][]string{
+		{"ALTER TABLE orders ADD COLUMN note VARCHAR(20) AFTER id", "ALTER TABLE cell ADD COLUMN host INT NULL FIRST"},
+		{"ALTER TABLE orders MODIFY amount BIGINT NOT NULL FIRST, ADD INDEX (customer)"},
+		{"ALTER TABLE orders DROP COLUMN note, ADD COLUMN rank_of INT FIRST", "ALTER TABLE cell DROP COLUMN host"},
+		{"ALTER TABLE orders CHANGE rank_of position_of VARCHAR(30) CHARACTER SET latin1 AFTER status"},
+		{"ALTER TABLE orders DROP COLUMN position_of, MODIFY customer VARCHAR(80) NOT NULL",
+			"ALTER TABLE cell ADD COLUMN at TIMESTAMP NULL FIRST, MODIFY body MEDIUMBLOB NOT NULL"},
+	}[n]...)
+}
