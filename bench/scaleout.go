@@ -129,9 +129,7 @@ func (r *scaling) measure(ctx context.Context, o scaleoutOptions, show *screen) 
 	defer func() { err = errors.Join(err, remove()) }()
 	x := &stream{o: o, r: r, lab: &lab{options: options{cells: o.cells, tx: 10}, program: program, dir: dir, show: show,
 		workload: &workload{entities: o.cells, body: 250, begin: time.Now().UnixNano(), order: phased}}}
-	// The members of a group come one after another: the broker waits for all of them before it gives the first one work.
-	x.broker, err = servers.Start(ctx, servers.Options{Kind: servers.Kafka, Progress: show.say,
-		Args: []string{"--override", "group.initial.rebalance.delay.ms=3000"}})
+	x.broker, err = servers.Start(ctx, servers.Options{Kind: servers.Kafka, Progress: show.say})
 	if err != nil {
 		return err
 	}

@@ -121,29 +121,19 @@ func kafkaID() string {
 // kafkaProperties configure a broker. The first of a cluster is its controller as well, and that listens on another
 // loopback address: so an instance takes no second port of 127.0.0.1. Kafka wants a different port number even so.
 //
-// The file is read as Latin-1: no path stands in it. Groups and transactions of a test are few, so their topics are
-// small; a group's first assignment waits for no further members; what a test compacts is compacted soon; and a killed
-// broker's session, which the same broker can't register before, is short.
+// The file is read as Latin-1: no path stands in it. Beside ports and paths it has what a cluster of one broker needs,
+// which has no other to replicate its own topics to, and a smaller buffer for compaction. All else is Kafka's default.
 func kafkaProperties(port, id int) string {
 	var p strings.Builder
 	fmt.Fprintf(&p, `node.id=%d
 controller.listener.names=CONTROLLER
 log.dirs=data
-auto.create.topics.enable=false
-offsets.topic.num.partitions=4
 offsets.topic.replication.factor=1
-group.initial.rebalance.delay.ms=0
-transaction.state.log.num.partitions=4
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
-log.cleaner.backoff.ms=200
 log.cleaner.dedupe.buffer.size=4194304
-log.initial.task.delay.ms=500
-controller.quorum.append.linger.ms=0
-broker.heartbeat.interval.ms=500
-broker.session.timeout.ms=3000
 `, id)
 	listeners := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", port)
 	if id == 1 {
