@@ -32,6 +32,12 @@ func orderOf(epoch int, file int64, address int64) int64 {
 	return int64(epoch)<<(fileBits+addressBits) | file<<addressBits | address
 }
 
+// EpochStart is at or before every Order of a position's server, and after those of the servers before it.
+func EpochStart(order int64) int64 {
+	epoch, _, _ := splitOrder(order)
+	return orderOf(epoch, 0, 0)
+}
+
 func splitOrder(order int64) (epoch int, file int64, address int64) {
 	return int(order >> (fileBits + addressBits)), order >> addressBits & maxFile, order & maxAddress
 }

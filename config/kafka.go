@@ -24,8 +24,9 @@ type Topics struct {
 	Session time.Duration // after how long without a sign of life a member loses its partitions
 }
 
-// defaultSession is how long a member may stand still: Kafka's own default.
-const defaultSession = 45 * time.Second
+// defaultSession is how long a member may stand still. What a killed one had goes on after that, the next heartbeats of
+// the others and the opening of its partitions: within 15 s. Brokers allow 6 s at least, by default.
+const defaultSession = 8 * time.Second
 
 // longestTopic leaves room for /PARTITION in what sinks keep as a source's name, 64 characters.
 const longestTopic = 57

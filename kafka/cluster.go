@@ -72,6 +72,8 @@ type Topic struct {
 	Tombstones time.Duration // how long a record stays that says that a key is gone
 }
 
+var errNoTopic = errors.New("there is none")
+
 // Topic asks what a topic is. The error is Fatal where there is none.
 func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 	t := Topic{Name: name}
@@ -82,8 +84,8 @@ func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 	d := details[name]
 	switch {
 	case errors.Is(d.Err, kerr.UnknownTopicOrPartition) || d.Topic == "":
-		return t, replicator.Fatal(fmt.Errorf("topic %s: there is none; start its publisher (a sink of type kafka), or "+
-			"mend [source] topics", name))
+		return t, replicator.Fatal(fmt.Errorf("topic %s: %w; start its publisher (a sink of type kafka), or "+
+			"mend [source] topics", name, errNoTopic))
 	case d.Err != nil:
 		return t, fmt.Errorf("topic %s: %w", name, d.Err)
 	}

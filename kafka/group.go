@@ -3,7 +3,6 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -43,7 +42,7 @@ type GroupConfig struct {
 	Revoked  func(partitions []Partition) // returns once they are drained and saved
 	Lost     func(partitions []Partition) // another member may have them already
 
-	Session time.Duration // after how long without a sign of life a member is out; 0: Kafka's 45 s
+	Session time.Duration // after how long without a sign of life a member is out; 0: Kafka's default of 45 s
 }
 
 // Group is a membership in a consumer group.
@@ -170,23 +169,19 @@ func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, 
 	return described, err
 }
 
-// Commit says in the group how far a partition is applied: for tools, and for members that wait for it. What counts is
-// in the sink's marks. So it takes no longer than commitTime. Partitions take turns, as the client has them do, which
-// would let each of them wait for all before it.
-func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Standing) error {
-	read, err := parseToken(at.Position.Token)
-	if err != nil {
-		return err
-	}
-	t := applied{token: read, Filling: at.Filling()}
+// Commit says in the group up to where a partition is applied, for tools: what counts is in the sink's marks. So it takes
+// no longer than commitTime. Partitions take turns, as the client has them do, which would let each of them wait for all
+// before it.
+func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position) error {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
+	var err error
 	select {
 	case g.turn <- struct{}{}:
 		committed := make(chan error, 1)
 		go func() { // it is not waited for where the client opens a connection: see answer
 			defer func() { <-g.turn }()
-			committed <- g.commit(ctx, p, t)
+			committed <- g.commit(ctx, p, at.Order)
 		}()
 		select {
 		case err = <-committed:
@@ -197,47 +192,17 @@ func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Standing)
 		err = ctx.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("group %s: committing %s: %w", g.cfg.Group, place(p.Topic, p.Number, t.Offset), err)
+		return fmt.Errorf("group %s: committing %s: %w", g.cfg.Group, place(p.Topic, p.Number, at.Order), err)
 	}
 	return nil
 }
 
-func (g *Group) commit(ctx context.Context, p Partition, t applied) (failed error) {
-	metadata := t.metadata()
-	set := func(r *kmsg.OffsetCommitRequest) error {
-		for i := range r.Topics {
-			for j := range r.Topics[i].Partitions {
-				r.Topics[i].Partitions[j].Metadata = &metadata
-			}
-		}
-		return nil
-	}
-	g.client.CommitOffsetsSync(kgo.PreCommitFnContext(ctx, set),
-		map[string]map[int32]kgo.EpochOffset{p.Topic: {p.Number: {Epoch: -1, Offset: t.Offset}}},
+func (g *Group) commit(ctx context.Context, p Partition, offset int64) (failed error) {
+	g.client.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{p.Topic: {p.Number: {Epoch: -1, Offset: offset}}},
 		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, _ *kmsg.OffsetCommitResponse, err error) {
 			failed = err
 		})
 	return failed
-}
-
-// mostMetadata is how much a broker takes with a committed offset (offset.metadata.max.bytes).
-const mostMetadata = 4096
-
-// applied is what is committed with an offset: the token, and whether a fill is still to end, which has more to do once
-// it has read all.
-type applied struct {
-	token
-	Filling bool `json:"filling,omitempty"`
-}
-
-// metadata is the form in which it is committed; without the marks where these are too long.
-func (t applied) metadata() string {
-	text := jsonOf(t)
-	if len(text) > mostMetadata {
-		t.Marks = nil
-		text = jsonOf(t)
-	}
-	return text
 }
 
 // Progress is how far a group is with one partition.
@@ -246,19 +211,10 @@ type Progress struct {
 	Member  string // who has it; "": nobody has
 	Applied int64  // as committed
 	End     int64
-	applied applied
 }
 
 // Lag is how many records are not applied yet.
 func (p Progress) Lag() int64 { return max(p.End-p.Applied, 0) }
-
-// Includes reports whether all that a fence names was applied, as the group was told.
-func (p Progress) Includes(fence string, covers Covers) (bool, error) {
-	if p.applied.Topic == "" || p.applied.Filling {
-		return false, nil
-	}
-	return p.applied.includes(fence, covers)
-}
 
 // Member is one of a group.
 type Member struct {
@@ -315,7 +271,6 @@ func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s
 			p.Member = has[p.Partition]
 			if at, ok := committed.Lookup(topic, n); ok {
 				p.Applied = at.At
-				_ = json.Unmarshal([]byte(at.Metadata), &p.applied) // without one the group was told of no marks
 			}
 			s.Partitions = append(s.Partitions, p)
 		}
@@ -341,13 +296,17 @@ func (c *Cluster) Ends(ctx context.Context, topics ...string) (map[Partition]str
 	if err == nil {
 		err = ends.Error()
 	}
+	var details kadm.TopicDetails
+	if err == nil {
+		details, err = answer(ctx, c, c.admin.ListTopics, topics...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kafka: asking for the ends of the topics: %w", err)
 	}
 	all := map[Partition]string{}
 	for topic, partitions := range ends {
 		for n, end := range partitions {
-			all[Partition{topic, n}] = place(topic, n, end.Offset)
+			all[Partition{topic, n}] = place(topic, n, end.Offset) + inTopic + details[topic].ID.String()
 		}
 	}
 	return all, nil

@@ -36,7 +36,7 @@ func (p *publisher) join() (*kafka.Group, kafka.GroupConfig) {
 }
 
 // told commits how far partition 1 is applied, and returns what the group then says.
-func (p *publisher) told(g *kafka.Group, at replicator.Standing) kafka.GroupStatus {
+func (p *publisher) told(g *kafka.Group, at replicator.Position) kafka.GroupStatus {
 	p.t.Helper()
 	if err := g.Commit(p.t.Context(), kafka.Partition{Topic: p.topic, Number: 1}, at); err != nil {
 		p.t.Fatal(err)
@@ -56,36 +56,8 @@ func TestAGroupOfAnotherConfigurationIsNotJoined(t *testing.T) {
 		!strings.Contains(err.Error(), "another sink") {
 		t.Errorf("joining as another configuration: %v", err)
 	}
-	status := p.told(g, replicator.Standing{Position: p.oldest(p.source(1))})
+	status := p.told(g, p.oldest(p.source(1)))
 	if len(status.Members) != 1 || len(status.Members[0].Partitions) != 2 || status.Partitions[1].Member == "" {
 		t.Errorf("the group is %+v", status)
-	}
-}
-
-// A fill has more to do once it has read all: what was deleted before is taken away then.
-func TestAGroupIncludesNothingOfAPartitionThatIsBeingFilled(t *testing.T) {
-	p := publish(t, 2, nil)
-	g, _ := p.join()
-	at, err := p.source(1).Latest(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, _ := kafka.Describe(at.Token)
-	for _, c := range []struct {
-		what     string
-		fill     map[string]replicator.Progress
-		included bool
-	}{
-		{"filling", map[string]replicator.Progress{"cell": {Done: true}}, false},
-		{"filled", nil, true},
-		{"being filled anew", map[string]replicator.Progress{}, false},
-	} {
-		status := p.told(g, replicator.Standing{Position: at, Fill: c.fill})
-		if included, err := status.Partitions[1].Includes(end, nil); included != c.included || err != nil {
-			t.Errorf("%s: included is %v (%v)", c.what, included, err)
-		}
-		if lag := status.Partitions[1].Lag(); lag != 0 {
-			t.Errorf("%s: the lag is %d", c.what, lag)
-		}
 	}
 }

@@ -261,7 +261,8 @@ func TestAReaderTellsWhatRecordsSayAndHowFarThePublisherWas(t *testing.T) {
 		want   bool
 	}{
 		{2, "20", false}, {4, "20", true}, {4, "21", false}, {8, "40", true},
-		{8, p.topic + "/1:8", true}, {8, p.topic + "/1:9", false}, {8, kafka.Fence("b", "1"), false},
+		{8, p.topic + "/1:8", true}, {8, p.topic + "/1:9", false}, {8, kafka.Fence("b", 0, "1"), false},
+		{8, kafka.Fence("", 40, "1"), true}, {8, kafka.Fence("", 41, "1"), false},
 	} {
 		if got, err := r.Includes(t.Context(), r.Position(c.offset), c.fence); got != c.want || err != nil {
 			t.Errorf("at offset %d it includes %s: %t, %v", c.offset, c.fence, got, err)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -15,26 +13,23 @@ import (
 
 // Newest implements replicator.Reader. A record says what its cell is as of its own place; that everything up to a
 // later place is included only a publisher's mark tells. So cells are looked at together whose records stand before the
-// last mark, and else by themselves, each as of its record's place. Of an origin of several shards, whose places are no
-// one order, each cell is. While a publisher fills the topic, what there is no record of may be yet to come, as of the
+// last mark, and else by themselves, each as of its record's place. While a publisher fills the topic, what there is no record of may be yet to come, as of the
 // place at which its scan read it, and a mark may stand behind that by now. Such a cell is told as of the first place
 // of all: nothing that comes is older, and a view that knows the cell already takes no notice.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	found := &lookup{reader: r, wanted: map[replicator.Cell]int{}, states: make([]replicator.State, len(cells)),
-		rows: make([]*replicator.Row, len(cells)), filling: map[string]bool{}, bytes: bytes}
+		rows: make([]*replicator.Row, len(cells)), bytes: bytes}
 	for i, c := range cells {
 		found.wanted[c] = i
 	}
 	if err := r.source.each(ctx, found.enter); err != nil {
 		return nil, 0, err
 	}
-	low := found.marks.low()
+	low := found.mark.Order
 	if low == 0 {
 		return nil, 0, fmt.Errorf("%s: the publisher has not marked yet how far it has come", r.source.Name())
 	}
-	alone := func(i int) bool {
-		return found.states[i].Order > low || found.rows[i] != nil && len(found.marks) > 1 || found.mayCome(i)
-	}
+	alone := func(i int) bool { return found.states[i].Order > low || found.mayCome(i) }
 	switch {
 	case found.mayCome(0):
 		return found.rows[:1], firstPlace, nil
@@ -56,9 +51,9 @@ type lookup struct {
 	rows   []*replicator.Row // of the first cells, as many as there is room for
 	size   int64
 	bytes  int64 // of rows that there is room for; 0: of all
-	marks  marks
 
-	filling map[string]bool // whether the publisher fills the topic, by shard of the origin
+	mark    replicator.Position // the publisher's last
+	filling bool                // whether it fills the topic
 }
 
 // firstPlace is at or before every Order of an origin's.
@@ -66,19 +61,14 @@ const firstPlace = 1
 
 // mayCome reports whether nothing is known of a cell only because the publisher has not come to it yet.
 func (l *lookup) mayCome(i int) bool {
-	return l.states[i] == replicator.State{} && anyOf(l.filling)
-}
-
-func anyOf(filling map[string]bool) bool {
-	return slices.Contains(slices.Collect(maps.Values(filling)), true)
+	return l.states[i] == replicator.State{} && l.filling
 }
 
 func (l *lookup) enter(in *kgo.Record) error {
 	if changelog.IsMark(in) {
-		_, source, mark, err := changelog.DecodeMark(in)
+		_, _, mark, err := changelog.DecodeMark(in)
 		if err == nil && mark != nil {
-			l.marks = l.marks.with(source, mark.Standing.Position)
-			l.filling[source] = mark.Standing.Filling()
+			l.mark, l.filling = mark.Standing.Position, mark.Standing.Filling()
 		}
 		return err
 	}
@@ -119,12 +109,12 @@ func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []
 	for _, c := range cells {
 		told[c] = untold
 	}
-	filling := map[string]bool{} // by shard of the origin
+	filling := false
 	err := s.each(ctx, func(in *kgo.Record) error {
 		if changelog.IsMark(in) {
-			_, source, mark, err := changelog.DecodeMark(in)
+			_, _, mark, err := changelog.DecodeMark(in)
 			if err == nil && mark != nil {
-				filling[source] = mark.Standing.Filling()
+				filling = mark.Standing.Filling()
 			}
 			return err
 		}
@@ -148,7 +138,7 @@ func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []
 			lacking = append(lacking, c)
 		}
 	}
-	if len(lacking) > 0 && anyOf(filling) {
+	if len(lacking) > 0 && filling {
 		return nil, fmt.Errorf("%s: the publisher is filling the topic, so what is not in it may be yet to come: "+
 			"it is looked at again", s.Name())
 	}

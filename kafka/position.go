@@ -3,7 +3,6 @@ package kafka
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -18,8 +17,8 @@ type token struct {
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"` // that is read next
 
-	// Marks are the publisher's last ones before the offset, by the origin's shard.
-	Marks marks `json:"marks,omitempty"`
+	// Mark is the publisher's last one before the offset.
+	Mark mark `json:"mark,omitzero"`
 
 	// Partitions are those that the publisher spreads cells over, as its marks say; 0: none was read yet.
 	Partitions int32 `json:"partitions,omitempty"`
@@ -29,27 +28,10 @@ type token struct {
 	Time int64 `json:"time,omitempty"`
 }
 
-// marks are places of the origin up to which everything was read, by its shards. One is never changed.
-type marks map[string]replicator.Position
-
-// with is m with another mark.
-func (m marks) with(source string, at replicator.Position) marks {
-	next := maps.Clone(m)
-	if next == nil {
-		next = marks{}
-	}
-	next[source] = at
-	return next
-}
-
-// low is the lowest Order of the marks; 0 without any.
-func (m marks) low() (order int64) {
-	for _, at := range m {
-		if order == 0 || at.Order < order {
-			order = at.Order
-		}
-	}
-	return order
+// mark is the place of the origin up to which everything was read: zero before the first.
+type mark struct {
+	Source string `json:"source,omitempty"` // the origin: a shard's name
+	replicator.Position
 }
 
 // place shows a partition, and an offset in it, to a person.
@@ -98,13 +80,17 @@ func Describe(text string) (shown string, ok bool) {
 	return place(t.Topic, t.Partition, t.Offset), true
 }
 
-// Fence names a place in the log of one of the origin's shards ("": of an origin without shards), for Reader.Includes.
-// A place of a partition, as Describe shows it, is a fence, too.
-func Fence(shard, at string) string {
-	if shard == "" {
-		return at
+// Fence names a place in the log of an origin (a shard's name, "" without shards), for Reader.Includes. Places of the
+// origin below the order since include nothing of it: FILE:POS is a place of the server that the publisher reads now,
+// and Orders of an earlier one are lower. A place of a partition, as Describe shows it, is a fence, too.
+func Fence(shard string, since int64, at string) string {
+	if shard != "" {
+		at += ofShard + shard
 	}
-	return shard + shardEnd + at
+	if since > 0 {
+		at += sinceOrder + strconv.FormatInt(since, 10)
+	}
+	return at
 }
 
 // IsPlace tells whether a text has the form of a place in a partition, as Describe shows it.
@@ -116,8 +102,12 @@ func IsPlace(text string) bool {
 	return i > 0 && ok && notPartition == nil && notOffset == nil
 }
 
-// shardEnd stands in no shard's name.
-const shardEnd = "@"
+// What stands in neither a place nor a name.
+const (
+	inTopic    = " in topic " // its id
+	ofShard    = " of shard "
+	sinceOrder = " since order "
+)
 
 // Covers says whether a place of a MySQL or MariaDB source, by its Position's Token, includes what a fence names: a
 // GTID set, or FILE:POS.
@@ -126,19 +116,30 @@ type Covers func(token, fence string) (bool, error)
 // includes reports whether all that a fence names stands before a position.
 func (t token) includes(fence string, covers Covers) (bool, error) {
 	if at, ok := strings.CutPrefix(fence, name(t.Topic, t.Partition)+":"); ok {
+		at, id, known := strings.Cut(at, inTopic)
+		if known && id != t.ID { // it was deleted and made anew
+			return false, nil
+		}
 		if offset, err := strconv.ParseInt(at, 10, 64); err == nil {
 			return t.Offset >= offset, nil
 		}
 	}
-	shard := ""
-	if before, after, named := strings.Cut(fence, shardEnd); named {
-		shard, fence = before, after
-	}
-	mark, known := t.Marks[shard]
-	if !known {
+	fence, text, _ := strings.Cut(fence, sinceOrder)
+	since, _ := strconv.ParseInt(text, 10, 64) // 0 where none is named
+	fence, shard, _ := strings.Cut(fence, ofShard)
+	if t.Mark.IsZero() || t.Mark.Source != shard || t.Mark.Order < since {
 		return false, nil
 	}
-	return covers(mark.Token, fence)
+	return covers(t.Mark.Token, fence)
+}
+
+// Includes reports whether a position of a partition includes what a fence names.
+func Includes(p replicator.Position, fence string, covers Covers) (bool, error) {
+	t, err := parseToken(p.Token)
+	if err != nil {
+		return false, err
+	}
+	return t.includes(fence, covers)
 }
 
 // timeStep is how often a position that doesn't move says that it is at the end still: each saying is a save.

@@ -11,54 +11,68 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Publisher is what a topic of marks says of one that writes a changelog.
+// Publisher is what a topic of marks says of who writes a changelog.
 type Publisher struct {
-	Source     string // the origin's shard
-	Partitions int    // that cells are spread over: those that were added later hold none
+	Source     string              // the origin: a shard's name
+	Partitions int                 // that cells are spread over: those that were added later hold none
+	At         replicator.Position // up to where it has read the origin; zero: it has not marked that yet
 }
 
-// Publishers asks who writes a topic.
-func (c *Cluster) Publishers(ctx context.Context, topic string) ([]Publisher, error) {
+// ErrUnmarked: nobody has marked a topic yet, or its mark was forgotten.
+var ErrUnmarked = errors.New("no publisher has marked it yet")
+
+// Publisher asks who writes a topic. The error wraps ErrUnmarked if nobody does, and is Fatal for a topic that was
+// written for several origins.
+func (c *Cluster) Publisher(ctx context.Context, topic string) (p Publisher, err error) {
 	name := topic + changelog.MarksSuffix
-	if _, err := c.Topic(ctx, name); err != nil {
-		return nil, err
+	if _, err := c.Topic(ctx, name); errors.Is(err, errNoTopic) {
+		return p, fmt.Errorf("topic %s: %w: %w", topic, ErrUnmarked, err)
+	} else if err != nil {
+		return p, err
 	}
 	end, err := c.end(ctx, name, 0)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	found := map[string]Publisher{}
+	type owner struct{ view, source string }
+	found := map[owner]*changelog.Mark{}
 	err = changelog.Read(ctx, c.options, name, nil, map[int32]int64{0: end}, func(records []*kgo.Record) error {
 		for _, r := range records {
 			view, source, mark, err := changelog.DecodeMark(r)
 			if err != nil {
 				return fmt.Errorf("topic %s, offset %d: %w", name, r.Offset, err)
 			}
-			if delete(found, view+"\x00"+source); mark != nil {
-				found[view+"\x00"+source] = Publisher{Source: source, Partitions: mark.Partitions}
+			if delete(found, owner{view, source}); mark != nil {
+				found[owner{view, source}] = mark
 			}
 		}
 		return nil
 	})
-	var all []Publisher
-	for _, p := range found {
-		if p.Partitions <= 0 {
-			err = errors.Join(err, fmt.Errorf("topic %s does not say over how many partitions cells are spread", name))
+	marked := false
+	for of, mark := range found {
+		if marked && p.Source != of.source {
+			return p, twoOrigins(topic, min(p.Source, of.source), max(p.Source, of.source))
 		}
-		all = append(all, p)
+		marked, p = true, Publisher{of.source, mark.Partitions, mark.Standing.Position}
 	}
-	return all, err
+	switch {
+	case err != nil:
+	case !marked:
+		err = fmt.Errorf("topic %s: %w", topic, ErrUnmarked)
+	case p.Partitions <= 0:
+		err = fmt.Errorf("topic %s does not say over how many partitions cells are spread", name)
+	}
+	return p, err
 }
 
 // PartitionOf is the number of a cell's partition.
 func (p Publisher) PartitionOf(c replicator.Cell) int { return changelog.Partition(c, p.Partitions) }
 
-// Origin is how far a position of a partition is with a shard of the origin ("": of one without shards); zero if
-// nothing is known of that.
-func Origin(p replicator.Position, shard string) replicator.Position {
+// Origin is how far a position of a partition is with the origin; zero if nothing is known of that.
+func Origin(p replicator.Position) replicator.Position {
 	t, err := parseToken(p.Token)
 	if err != nil {
 		return replicator.Position{}
 	}
-	return t.Marks[shard]
+	return t.Mark.Position
 }

@@ -34,10 +34,10 @@ type Reader struct {
 	complete time.Time
 }
 
-// moment is what is known of an offset: the publisher's marks before it, and when the record before it was written.
+// moment is what is known of an offset: the publisher's mark before it, and when the record before it was written.
 type moment struct {
 	offset int64
-	marks  marks
+	mark   mark
 	at     time.Time
 }
 
@@ -57,7 +57,7 @@ func newReader(s *Source, client *kafkaclient.Client, topic Topic, start token, 
 	case start.Offset == 0:
 		r.complete = time.Now()
 	}
-	r.history = []moment{{offset: start.Offset, marks: start.Marks, at: r.complete}}
+	r.history = []moment{{offset: start.Offset, mark: start.Mark, at: r.complete}}
 	return r
 }
 
@@ -119,10 +119,10 @@ func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Recor
 	case in.Attrs.IsControl():
 		return committed, nil
 	case changelog.IsMark(in):
-		_, source, mark, err := changelog.DecodeMark(in)
-		if err == nil && mark != nil {
-			r.source.partitions.Store(int32(mark.Partitions))
-			r.marked(in, source, mark)
+		_, source, m, err := changelog.DecodeMark(in)
+		if err == nil && m != nil {
+			r.source.partitions.Store(int32(m.Partitions))
+			err = r.marked(in, mark{source, m.Standing.Position})
 		}
 		return committed, err
 	}
@@ -145,19 +145,33 @@ func (r *Reader) note(m moment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.history[len(r.history)-1]
-	m.marks = last.marks
+	m.mark = last.mark
 	r.enter(m)
 }
 
-// marked remembers a mark.
-func (r *Reader) marked(in *kgo.Record, source string, m *changelog.Mark) {
+// marked remembers a mark. A publisher that was never here before has come nowhere yet, and marks that, too.
+func (r *Reader) marked(in *kgo.Record, m mark) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := r.history[len(r.history)-1]
-	r.enter(moment{offset: in.Offset + 1, marks: last.marks.with(source, m.Standing.Position), at: in.Timestamp})
+	last := r.history[len(r.history)-1].mark
+	switch {
+	case m.IsZero():
+		m = last
+	case !last.IsZero() && m.Source != last.Source:
+		return twoOrigins(r.topic.Name, last.Source, m.Source)
+	}
+	r.enter(moment{offset: in.Offset + 1, mark: m, at: in.Timestamp})
+	return nil
 }
 
-// enter adds a moment. Of those with the same marks the first and the last are enough: between them nothing changes but
+// twoOrigins is the error of a topic whose records can't be told apart: the places of its sources are no one order.
+func twoOrigins(topic, one, other string) error {
+	return replicator.Fatal(fmt.Errorf("topic %s holds the cells of %s and of %s, whose order is not known: a topic has "+
+		"one origin; publish each into a topic of its own, and name those in [source] topics", topic,
+		changelog.Origin(one), changelog.Origin(other)))
+}
+
+// enter adds a moment. Of those with the same mark the first and the last are enough: between them nothing changes but
 // when they were written. r.mu is held.
 func (r *Reader) enter(m moment) {
 	if n := len(r.history); r.history[n-1].offset == m.offset {
@@ -187,7 +201,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 	if m.at.Before(r.complete) {
 		m.at = r.complete
 	}
-	return r.source.token(r.topic, order, m.marks, m.at).position()
+	return r.source.token(r.topic, order, m.mark, m.at).position()
 }
 
 // Locate implements replicator.Reader.
@@ -205,16 +219,12 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	r.mu.Lock()
 	r.latest, r.asked = end, asked
 	r.mu.Unlock()
-	return r.source.token(r.topic, end, nil, asked).position(), nil
+	return r.source.token(r.topic, end, mark{}, asked).position(), nil
 }
 
 // Includes implements replicator.Reader: the fence is one in the origin's log, or a place of the partition.
 func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
-	t, err := parseToken(p.Token)
-	if err != nil {
-		return false, err
-	}
-	return t.includes(fence, r.source.cfg.Covers)
+	return Includes(p, fence, r.source.cfg.Covers)
 }
 
 // Scan implements replicator.Reader. There is nothing to scan: a fill reads the log.

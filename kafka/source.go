@@ -66,7 +66,7 @@ func (s *Source) Latest(ctx context.Context, _ []replicator.Position) (replicato
 	if err != nil {
 		return replicator.Position{}, err
 	}
-	return s.token(topic, at.next, nil, time.Now()).position(), nil
+	return s.token(topic, at.next, mark{}, time.Now()).position(), nil
 }
 
 // Oldest implements replicator.Source: the partition's beginning. It has to be there, or views would lack what stood
@@ -81,7 +81,7 @@ func (s *Source) Oldest(ctx context.Context, _ []replicator.Position) (replicato
 			"stood before was removed, so no view can be made of it; set cleanup.policy=compact, and have the "+
 			"publisher's view rebuilt in a new topic", at.first))
 	}
-	return s.token(topic, 0, nil, time.Time{}).position(), nil
+	return s.token(topic, 0, mark{}, time.Time{}).position(), nil
 }
 
 // ask asks for the topic, and how far the partition goes.
@@ -99,8 +99,8 @@ func (s *Source) ask(ctx context.Context) (Topic, ends, error) {
 	return topic, at, err
 }
 
-func (s *Source) token(topic Topic, offset int64, m marks, at time.Time) token {
-	t := token{Topic: topic.Name, ID: topic.ID, Partition: s.cfg.Partition, Offset: offset, Marks: m,
+func (s *Source) token(topic Topic, offset int64, m mark, at time.Time) token {
+	t := token{Topic: topic.Name, ID: topic.ID, Partition: s.cfg.Partition, Offset: offset, Mark: m,
 		Partitions: s.partitions.Load()}
 	if !at.IsZero() {
 		t.Time = at.Truncate(timeStep).Unix()

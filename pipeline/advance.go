@@ -23,8 +23,8 @@ const (
 // event in the binlog where the sink is on the source's own server: marking each second would never let it idle.
 const idleMark = time.Minute
 
-// followedMark is the same of a changelog: how far the source is its readers know from the marks alone, so whoever
-// waits for a place there, at a member, waits for the next one.
+// followedMark is the same where others wait for the mark. How far the source is, readers of a changelog know from its
+// marks alone; and how far a partition is, other members know from the sink's mark alone.
 const followedMark = 5 * time.Second
 
 // idleAsk is how long a session that has nothing to do doesn't ask whether the sink answers: an outage has to show in
@@ -138,7 +138,8 @@ func (s *saver) saveIdle(ctx context.Context, at replicator.Position, after time
 }
 
 func (s *saver) idleMark() time.Duration {
-	if slices.ContainsFunc(s.views, func(v *replicator.View) bool { return v.Kind == "changelog" }) {
+	published := func(v *replicator.View) bool { return v.Kind == "changelog" }
+	if s.cfg.changelog() != nil || slices.ContainsFunc(s.views, published) {
 		return followedMark
 	}
 	return idleMark

@@ -196,6 +196,13 @@ func foresee(ctx context.Context, cfg *config.Config, name string, sink replicat
 	return findings
 }
 
+func inOrigin(shard string) string {
+	if shard == "" {
+		return ""
+	}
+	return " with shard " + shard
+}
+
 // checkTopics looks at the topics and the groups of a source in Kafka.
 func (s Setup) checkTopics(ctx context.Context) (findings []replicator.Finding, err error) {
 	cluster, err := s.cluster()
@@ -216,6 +223,14 @@ func (s Setup) checkTopics(ctx context.Context) (findings []replicator.Finding, 
 		default:
 			f.Detail = fmt.Sprintf("%d partitions, compacted; it says for %s that a cell is gone", topic.Partitions,
 				topic.Tombstones)
+		}
+		findings = append(findings, f)
+	}
+	for _, shard := range s.Config.Source.Shards {
+		f := replicator.Finding{What: "source: verify and explain" + inOrigin(shard.Name), Level: replicator.OK}
+		topic, _, err := topicOf(ctx, cluster, from.Topics, shard.Name)
+		if f.Detail = "by topic " + topic; err != nil {
+			f.Level, f.Detail = replicator.Warn, err.Error()
 		}
 		findings = append(findings, f)
 	}

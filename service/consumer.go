@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type consumer struct {
 	err     error                         // why it has not
 	heard   time.Time                     // when the group was asked last and answered, or the start
 	running map[kafka.Partition]*assigned // pipelines
+	paused  []string                      // views, with whatever partitions the member is given
 }
 
 // assigned is a partition that is this member's.
@@ -78,6 +80,7 @@ func (s *Service) consume(sink *config.Sink, opened replicator.Sink, views []*re
 	s.consumers = append(s.consumers, &consumer{
 		Service: s, sink: sink, opened: opened, views: views, tables: tables, group: group,
 		log: s.Log.With("group", group), running: map[kafka.Partition]*assigned{}, heard: time.Now(),
+		paused: slices.Clone(s.before[group].paused),
 	})
 	return nil
 }
@@ -176,6 +179,10 @@ func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 // give ends the pipelines of partitions, all at once, and waits for them.
 func (c *consumer) give(partitions []kafka.Partition, end func(*assigned)) {
 	c.log.Info("partitions are given up", "partitions", fmt.Sprint(partitions))
+	if paused := c.arePaused(); len(paused) > 0 {
+		c.log.Warn("views that are paused here go on with these partitions where another member has them, unless they "+
+			"are paused there, too", "views", paused, "partitions", fmt.Sprint(partitions))
+	}
 	var ending []*assigned
 	c.mu.Lock()
 	for _, p := range partitions {
@@ -209,10 +216,8 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
 	}
 	from := partition{c.cluster.Source(kafka.Config{Topic: p.Topic, Partition: p.Number, Tables: c.tables,
 		Covers: canal.Covers})}
-	l := c.line(c.sink.Name, c.opened, from, &committing{Store: store, consumer: c, partition: p,
-		at: map[string]replicator.Standing{}}, c.views, c.tables, log)
-	l.ended = stop.Done()
-	c.lines.add(l)
+	l := c.begin(from, &committing{Store: store, consumer: c, partition: p, at: map[string]replicator.Position{}},
+		stop.Done(), log)
 	c.gone.forget(p.String(), c.views)
 	err := l.Run(ctx, stop)
 	c.gone.remember(p.String(), l.Shown())
@@ -220,6 +225,36 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
 	if err = errors.Join(err, store.Close()); err != nil && ctx.Err() == nil {
 		log.Error("a partition's pipeline ended", "error", err)
 	}
+}
+
+// begin makes the pipeline of a partition, and lets it be asked. Views that are paused at the member are paused with it.
+func (c *consumer) begin(from source, store replicator.Store, ended <-chan struct{}, log *slog.Logger) line {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.line(c.sink.Name, c.opened, from, store, c.views, c.tables, c.paused, log)
+	l.ended = ended
+	c.lines.add(l)
+	return l
+}
+
+// setPaused says whether a view is paused at the member, with the partitions that it is given later, too.
+func (c *consumer) setPaused(view string, paused bool) {
+	if !slices.ContainsFunc(c.views, func(v *replicator.View) bool { return v.Name == view }) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.paused = slices.DeleteFunc(slices.Clone(c.paused), func(name string) bool { return name == view })
+	if paused {
+		c.paused = append(c.paused, view)
+	}
+}
+
+// arePaused are the views that are paused at the member.
+func (c *consumer) arePaused() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.paused)
 }
 
 // openPart opens what the store has of one partition.
@@ -237,44 +272,36 @@ type committing struct {
 	partition kafka.Partition
 
 	mu sync.Mutex
-	at map[string]replicator.Standing // by view
+	at map[string]replicator.Position // by view
 }
 
-// Save implements replicator.Store. What the group is told is for people and for members that wait: where it can't be
-// told, as in a rebalance, the next time will do.
+// Save implements replicator.Store. What the group is told is for people and their tools: where it can't be told, as in
+// a rebalance, the next time will do.
 func (s *committing) Save(ctx context.Context, checkpoints []replicator.Checkpoint) error {
 	if err := s.Store.Save(ctx, checkpoints); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	for _, c := range checkpoints {
-		s.at[c.View] = c.Standing
+		s.at[c.View] = c.Position
 	}
-	lowest := lowestOf(s.at)
+	var lowest replicator.Position
+	for _, at := range s.at {
+		if lowest.IsZero() || at.Order < lowest.Order {
+			lowest = at
+		}
+	}
 	s.mu.Unlock()
 	s.consumer.mu.Lock()
 	member := s.consumer.member
 	s.consumer.mu.Unlock()
-	if member == nil || lowest.Position.IsZero() {
+	if member == nil || lowest.IsZero() {
 		return nil
 	}
 	if err := member.Commit(ctx, s.partition, lowest); err != nil {
 		s.consumer.log.Debug("the group was not told how far a partition is", "source", s.partition.String(), "error", err)
 	}
 	return nil
-}
-
-// lowestOf is what views that stand differently all have: the lowest place, and no end of a fill that one of them lacks.
-func lowestOf(views map[string]replicator.Standing) (lowest replicator.Standing) {
-	for _, at := range views {
-		if lowest.Position.IsZero() || at.Position.Order < lowest.Position.Order {
-			lowest.Position = at.Position
-		}
-		if at.Filling() {
-			lowest.Fill = at.Fill
-		}
-	}
-	return lowest
 }
 
 // partition is a partition as a pipeline's source.

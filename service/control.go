@@ -9,7 +9,6 @@ import (
 
 	"replicator"
 	"replicator/canal"
-	"replicator/kafka"
 	"replicator/pipeline"
 	"replicator/server"
 	"replicator/verify"
@@ -85,7 +84,7 @@ func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) 
 		}
 	}
 	if s.cluster != nil {
-		return s.waitInGroups(ctx, kafka.Fence(fence.Source, fence.At), views)
+		return s.waitInGroups(ctx, fence, views)
 	}
 	var errs []error
 	for _, l := range s.lines.all() {
@@ -255,11 +254,17 @@ func (s *Service) checkFrom(ctx context.Context, views []string, from string) er
 
 // Pause implements server.Pauser.
 func (s *Service) Pause(ctx context.Context, view string) error {
+	for _, c := range s.consumers {
+		c.setPaused(view, true)
+	}
 	return s.each(view, func(e engine) error { return e.Pause(ctx, view) })
 }
 
 // Resume implements server.Pauser.
 func (s *Service) Resume(ctx context.Context, view string) error {
+	for _, c := range s.consumers {
+		c.setPaused(view, false)
+	}
 	return s.each(view, func(e engine) error { return e.Resume(ctx, view) })
 }
 
@@ -267,6 +272,10 @@ func (s *Service) Resume(ctx context.Context, view string) error {
 func (s *Service) Verify(_ context.Context, view string) error {
 	if s.Config.View(view) == nil {
 		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)
+	}
+	if s.cluster != nil {
+		return fmt.Errorf("%w: a member has only a part of view %s, and verifies nothing by itself: `replicator verify %[2]s` "+
+			"compares all of the view", server.ErrInvalid, view)
 	}
 	for _, l := range s.lines.all() {
 		if err := (watch{Service: s, line: l, view: s.Config.View(view)}).mayGoOn(); err != nil {

@@ -1,23 +1,70 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"replicator"
 	"replicator/canal"
+	"replicator/internal/changelog"
 	"replicator/internal/pause"
 	"replicator/kafka"
 	"replicator/server"
 )
 
-// waitInGroups returns once views include a fence of the origin's, whoever keeps them.
-func (s *Service) waitInGroups(ctx context.Context, fence string, views []string) error {
-	return s.eachGroup(ctx, views, func(kafka.Partition) string { return fence })
+// waitInGroups returns once views include a place in the log of an origin, whoever keeps them. Of topics of several
+// origins it is the place of one: the others don't know its files or GTIDs, and are not waited for.
+func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []string) error {
+	if kafka.IsPlace(at.At) {
+		return s.eachGroup(ctx, views, func(p kafka.Partition) string {
+			if strings.HasPrefix(at.At, p.String()+":") {
+				return at.At
+			}
+			return "" // nothing of it was asked for
+		})
+	}
+	fences, err := s.fences(ctx, at)
+	if err != nil {
+		return err
+	}
+	return s.eachGroup(ctx, views, func(p kafka.Partition) string { return fences[p.Topic] })
+}
+
+// fences are what to wait for with each topic, for a place of an origin. It waits until all topics say whose they are.
+func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]string, error) {
+	for {
+		fences, others, err := map[string]string{}, map[string]bool{}, error(nil)
+		for _, topic := range s.Config.Source.Kafka.Topics {
+			p, failed := s.cluster.Publisher(ctx, topic)
+			switch {
+			case replicator.IsFatal(failed) && !errors.Is(failed, kafka.ErrUnmarked):
+				return nil, failed
+			case failed != nil:
+				err = failed
+			case p.Source == at.Source:
+				fences[topic] = kafka.Fence(at.Source, canal.EpochStart(p.At.Order), at.At)
+			default:
+				others[changelog.Origin(p.Source)] = true
+			}
+		}
+		switch {
+		case err == nil && len(fences) > 0:
+			return fences, nil
+		case err == nil:
+			return nil, fmt.Errorf("%w: [source] topics tell of %s, and not of %s: name one with --source", server.ErrInvalid,
+				strings.Join(slices.Sorted(maps.Keys(others)), " and "), changelog.Origin(at.Source))
+		}
+		if pause.For(ctx, 200*time.Millisecond) != nil {
+			return nil, errors.Join(err, context.Cause(ctx))
+		}
+	}
 }
 
 // catchUpInGroups returns once views include all that the topics hold now, whoever keeps them.
@@ -73,7 +120,7 @@ func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafk
 	return errors.Join(errs...)
 }
 
-// wait waits for views of the sink. What this member keeps it asks its pipelines for; of the rest the group is told.
+// wait waits for views of the sink. What this member keeps it asks its pipelines for; of the rest the sink knows.
 func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
 	included := map[kafka.Partition]bool{}
 	for {
@@ -86,11 +133,14 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 			if included[p.Partition] {
 				continue
 			}
-			if included[p.Partition], err = c.includes(ctx, p, views, fence(p.Partition)); err != nil {
+			var unread error
+			included[p.Partition], unread, err = c.includes(ctx, p.Partition, views, fence(p.Partition))
+			if err != nil {
 				return err
 			}
 			if !included[p.Partition] {
 				left++
+				err = cmp.Or(err, unread)
 				if p.Member == "" {
 					c.refresh()
 				}
@@ -118,10 +168,15 @@ func (c *consumer) refresh() {
 	}
 }
 
-// includes reports whether views include a fence with one partition.
-func (c *consumer) includes(ctx context.Context, p kafka.Progress, views []string, fence string) (bool, error) {
+// includes reports whether views include a fence with one partition. unread is why the sink could not be asked.
+func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []string, fence string) (
+	included bool, unread, err error,
+) {
+	if fence == "" {
+		return true, nil, nil // it is of another origin, or new: nothing of it was asked for
+	}
 	for _, l := range c.lines.all() {
-		if l.sink != c.sink.Name || l.source.Name() != p.Partition.String() {
+		if l.sink != c.sink.Name || l.source.Name() != p.String() {
 			continue
 		}
 		waiting, end := context.WithCancel(ctx)
@@ -136,14 +191,37 @@ func (c *consumer) includes(ctx context.Context, p kafka.Progress, views []strin
 		}()
 		err := l.Wait(waiting, fence, views)
 		if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-			return false, nil // it was given up meanwhile
+			return false, nil, nil // it was given up meanwhile
 		}
-		return err == nil, err
+		return err == nil, nil, err
 	}
-	if fence == "" {
-		return true, nil // the partition is new: nothing of it was asked for
+	return c.holds(ctx, p, views, fence)
+}
+
+// holds reports whether the sink holds what a fence names of views, with a partition: what its marks say is all that is
+// known of what other members applied.
+func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string, fence string) (
+	holds bool, unread, err error,
+) {
+	marks, unread := c.opened.Marks(ctx, p.String())
+	if unread != nil {
+		return false, fmt.Errorf("sink %s: reading its marks: %w", c.sink.Name, unread), nil
 	}
-	return p.Includes(fence, canal.Covers)
+	for _, name := range views {
+		v := c.Config.View(name)
+		i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == name })
+		if i < 0 || !replicator.SameDefinition(marks[i].Fingerprint, v.Fingerprint) {
+			return false, nil, nil
+		}
+		m := marks[i]
+		if m.Err != nil || m.Lost != nil || m.Filling() || m.Position.IsZero() {
+			return false, m.Err, nil
+		}
+		if included, err := kafka.Includes(m.Position, fence, canal.Covers); !included || err != nil {
+			return false, nil, err
+		}
+	}
+	return true, nil, nil
 }
 
 // askTime is how long groups may take to say how they are, as they do not where the brokers are silent: whoever asks

@@ -172,7 +172,7 @@ func unreached(err error) bool {
 func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
 	views []*replicator.View) (known []replicator.Position, err error) {
 	if in.Config.Source.Kafka != nil {
-		return o.openTopics(ctx, in, shard, sink, views)
+		return o.openTopic(ctx, in, shard, sink, views)
 	}
 	marks, err := sink.Marks(ctx, shard.Name)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,14 +48,22 @@ func newTopicLabAt(t *testing.T, broker string) *topicLab {
 	l := &topicLab{t: t, broker: broker, topic: servertest.Name(), users: map[int64]string{}, order: 100,
 		partitions: topicPartitions, fields: `["name"]`}
 	l.connect()
-	made, err := kadm.NewClient(l.client).CreateTopic(t.Context(), topicPartitions, 1,
-		map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, l.topic)
-	if err != nil || made.Err != nil {
-		t.Fatal(err, made.Err)
-	}
+	l.makeTopic(l.topic)
 	l.redis = goredis.NewClient(&goredis.Options{Addr: servertest.Redis(t).Addr()})
 	t.Cleanup(func() { _ = l.redis.Close() })
 	return l
+}
+
+// makeTopic makes a topic and that of its marks.
+func (l *topicLab) makeTopic(name string) {
+	l.t.Helper()
+	for name, partitions := range map[string]int32{name: topicPartitions, name + changelog.MarksSuffix: 1} {
+		made, err := kadm.NewClient(l.client).CreateTopic(l.t.Context(), partitions, 1,
+			map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, name)
+		if err != nil || made.Err != nil {
+			l.t.Fatal(err, made.Err)
+		}
+	}
 }
 
 // connect makes the publisher's client, which fences the one before.
@@ -96,12 +105,27 @@ func (l *topicLab) publish(names map[int64]string) (fence string) {
 		records = append(records, record)
 	}
 	at := replicator.Position{Order: l.order, Token: fmt.Sprintf(`{"file":"binlog.000001","pos":%d}`, l.order)}
-	for n := range l.partitions {
-		mark := changelog.EncodeMark(&changelog.Mark{View: "log",
+	records = append(records, l.marks(at)...)
+	l.write(records)
+	return fmt.Sprintf("binlog.000001:%d", l.order)
+}
+
+// marks are those of a place of the origin, for all partitions and for the topic of marks.
+func (l *topicLab) marks(at replicator.Position) (records []*kgo.Record) {
+	for n := range l.partitions + 1 {
+		mark := changelog.EncodeMark(&changelog.Mark{View: "log", Partitions: topicPartitions,
 			Standing: replicator.Standing{Position: at}, Time: time.Now()})
-		mark.Partition = n
+		if mark.Partition = n; n == l.partitions {
+			mark.Topic, mark.Partition = l.topic+changelog.MarksSuffix, 0
+		}
 		records = append(records, mark)
 	}
+	return records
+}
+
+// write writes records in a transaction.
+func (l *topicLab) write(records []*kgo.Record) {
+	l.t.Helper()
 	err := l.client.BeginTransaction()
 	if err == nil {
 		err = l.client.ProduceSync(l.t.Context(), records...).FirstErr()
@@ -112,7 +136,6 @@ func (l *topicLab) publish(names map[int64]string) (fence string) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return fmt.Sprintf("binlog.000001:%d", l.order)
 }
 
 // equal fails the test unless the view is what the users are.
@@ -143,12 +166,16 @@ type member struct {
 	*Service
 	crash, stop context.CancelFunc
 	done        chan error
+	end         func() // stops it and gives its store back
 }
 
-func (l *topicLab) member() *member {
+func (l *topicLab) member() *member { return l.memberBy(l.setup(nil)) }
+
+func (l *topicLab) memberBy(setup Setup) *member {
 	l.t.Helper()
 	var log logged
-	s, err := New(l.t.Context(), l.setup(slog.New(slog.NewTextHandler(&log, nil))), nil)
+	setup.Log = slog.New(slog.NewTextHandler(&log, nil))
+	s, err := New(l.t.Context(), setup, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -156,7 +183,7 @@ func (l *topicLab) member() *member {
 	stop, stopNow := context.WithCancel(context.Background())
 	m := &member{Service: s, crash: crash, stop: stopNow, done: make(chan error, 1)}
 	go func() { m.done <- s.Run(ctx, stop) }()
-	l.t.Cleanup(func() {
+	m.end = sync.OnceFunc(func() {
 		m.stop()
 		if err := <-m.done; err != nil {
 			l.t.Error(err)
@@ -165,6 +192,9 @@ func (l *topicLab) member() *member {
 		if err := s.Close(); err != nil {
 			l.t.Error(err)
 		}
+	})
+	l.t.Cleanup(func() {
+		m.end()
 		if l.t.Failed() {
 			l.t.Logf("log of a member:\n%s", log.String())
 		}
@@ -251,14 +281,7 @@ func has(t *testing.T, m *member) (own, others, nobodys int) {
 
 func TestMembersOfAGroupShareATopicAndAFenceHoldsAtEachOfThem(t *testing.T) {
 	l := newTopicLab(t)
-	some := func(text string) map[int64]string {
-		names := map[int64]string{}
-		for id := range int64(40) {
-			names[id] = fmt.Sprint(text, id)
-		}
-		return names
-	}
-	fence := l.publish(some("first "))
+	fence := l.publish(many("first "))
 	a := l.member()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -273,7 +296,7 @@ func TestMembersOfAGroupShareATopicAndAFenceHoldsAtEachOfThem(t *testing.T) {
 		own, others, nobodys := has(t, b)
 		return own == 2 && others == 2 && nobodys == 0
 	})
-	names := some("second ")
+	names := many("second ")
 	names[3], names[4] = "", ""
 	delete(l.users, 3)
 	fence = l.publish(names)
@@ -298,7 +321,7 @@ func TestMembersOfAGroupShareATopicAndAFenceHoldsAtEachOfThem(t *testing.T) {
 	l.equal("after a rebuild")
 
 	a.crash()
-	fence = l.publish(some("third "))
+	fence = l.publish(many("third "))
 	l.waits(b, fence)
 	l.equal("one member crashed")
 }

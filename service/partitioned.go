@@ -5,26 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/changelog"
 	"replicator/kafka"
 	"replicator/verify"
 )
 
-// partitioned is what a sink has of all partitions of a source in Kafka, as one target to look at and to repair: the
-// states of a cell are kept under the name of its partition.
+// partitioned is what a sink has of all partitions of a topic, as one target to look at and to repair: the states of a
+// cell are kept under the name of its partition.
 type partitioned struct {
-	topics []topicTargets
-	all    []replicator.Target
-	names  []string // of the sources that feed them
-}
-
-// topicTargets are those of one topic.
-type topicTargets struct {
+	topic     string
 	publisher kafka.Publisher
-	first     int // of its partitions, among all targets
+	all       []replicator.Target // by partition
 }
 
 // newPartitioned makes one target of those of several partitions. What stands in a view's target and came from no cell
@@ -39,61 +34,16 @@ func newPartitioned(s *partitioned) replicator.Target {
 	return s
 }
 
-// routes are the targets that keep cells, by their places among all. Which of several topics has a cell is not known
-// but from the versions that the sink has: one that it has none of is the first topic's.
-func (s *partitioned) routes(ctx context.Context, cells []replicator.Cell) ([]int, error) {
-	routes := make([]int, len(cells))
-	found := make([]bool, len(cells))
-	for n, topic := range s.topics {
-		by := map[int][]int{}
-		for i, c := range cells {
-			if at := topic.first + topic.publisher.PartitionOf(c); !found[i] {
-				if by[at] = append(by[at], i); n == 0 {
-					routes[i] = at
-				}
-			}
-		}
-		if len(s.topics) == 1 {
-			break
-		}
-		for at, of := range by {
-			some := make([]replicator.Cell, len(of))
-			for i, place := range of {
-				some[i] = cells[place]
-			}
-			versions, err := s.all[at].Versions(ctx, some)
-			if err != nil {
-				return nil, err
-			}
-			for i, place := range of {
-				if versions[i].Highest != replicator.NoVersion {
-					routes[place], found[place] = at, true
-				}
-			}
-		}
-	}
-	return routes, nil
-}
-
-// sources are the names of the partitions that have cells.
-func (s *partitioned) sources(ctx context.Context, cells []replicator.Cell) ([]string, error) {
-	routes, err := s.routes(ctx, cells)
-	if err != nil {
-		return nil, err
-	}
-	return pick(s.names, routes), nil
+// source is the name of the partition that a cell is in.
+func (s *partitioned) source(c replicator.Cell) string {
+	return kafka.Partition{Topic: s.topic, Number: int32(s.publisher.PartitionOf(c))}.String()
 }
 
 // each gives do the cells of each target, by their places.
-func (s *partitioned) each(
-	ctx context.Context, cells []replicator.Cell, do func(t replicator.Target, places []int) error,
-) error {
-	routes, err := s.routes(ctx, cells)
-	if err != nil {
-		return err
-	}
+func (s *partitioned) each(cells []replicator.Cell, do func(t replicator.Target, places []int) error) error {
 	by := make([][]int, len(s.all))
-	for i, at := range routes {
+	for i, c := range cells {
+		at := s.publisher.PartitionOf(c)
 		by[at] = append(by[at], i)
 	}
 	for at, places := range by {
@@ -124,7 +74,7 @@ func pick[T any](all []T, places []int) []T {
 
 // Apply implements replicator.Target.
 func (s *partitioned) Apply(ctx context.Context, ops []replicator.Op) (all replicator.Applied, err error) {
-	err = s.each(ctx, cellsOf(ops), func(t replicator.Target, places []int) error {
+	err = s.each(cellsOf(ops), func(t replicator.Target, places []int) error {
 		applied, err := t.Apply(ctx, pick(ops, places))
 		for _, i := range applied.Stale {
 			all.Stale = append(all.Stale, places[i])
@@ -145,7 +95,7 @@ func (s *partitioned) Apply(ctx context.Context, ops []replicator.Op) (all repli
 // Versions implements replicator.Target.
 func (s *partitioned) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	versions := make([]replicator.Span, len(cells))
-	err := s.each(ctx, cells, func(t replicator.Target, places []int) error {
+	err := s.each(cells, func(t replicator.Target, places []int) error {
 		some, err := t.Versions(ctx, pick(cells, places))
 		for i, v := range some {
 			versions[places[i]] = v
@@ -157,7 +107,7 @@ func (s *partitioned) Versions(ctx context.Context, cells []replicator.Cell) ([]
 
 // Compare implements replicator.Target.
 func (s *partitioned) Compare(ctx context.Context, ops []replicator.Op) (all []replicator.Difference, err error) {
-	err = s.each(ctx, cellsOf(ops), func(t replicator.Target, places []int) error {
+	err = s.each(cellsOf(ops), func(t replicator.Target, places []int) error {
 		some, err := t.Compare(ctx, pick(ops, places))
 		for _, d := range some {
 			d.Op = places[d.Op]
@@ -225,50 +175,70 @@ func (s *partitioned) Held(ctx context.Context, view int, after string, limit in
 	})
 }
 
-// openTopics opens the view in its sink as all partitions of the topics feed it that hold a shard of the origin.
-func (o *inspection) openTopics(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
+// topicOf is the topic that tells of an origin, with who publishes it. That none does, or several, is an error that wraps
+// verify.ErrUnverifiable: a cell would be compared with what another origin has of it.
+func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origin string) (
+	topic string, publisher kafka.Publisher, err error,
+) {
+	var all, others []string
+	for _, name := range topics {
+		p, err := cluster.Publisher(ctx, name)
+		switch {
+		case errors.Is(err, kafka.ErrUnmarked):
+		case err != nil:
+			return "", publisher, err
+		case p.Source == origin:
+			all, publisher = append(all, name), p
+		default:
+			others = append(others, fmt.Sprintf("%s is of %s", name, changelog.Origin(p.Source)))
+		}
+	}
+	switch {
+	case len(all) == 1:
+		return all[0], publisher, nil
+	case len(all) > 1:
+		return "", publisher, fmt.Errorf("%w: topics %s are all of %s, so which of them tells of a cell is not known: "+
+			"have their publishers name their sources ([source.shards]), and name them so beside [source] topics",
+			verify.ErrUnverifiable, strings.Join(all, " and "), changelog.Origin(origin))
+	case len(others) > 0:
+		return "", publisher, fmt.Errorf("%w: no topic of [source] topics is of %s: %s; name the servers so beside "+
+			"them ([source] dsn, or [source.shards])", verify.ErrUnverifiable, changelog.Origin(origin),
+			strings.Join(others, ", "))
+	}
+	return "", publisher, fmt.Errorf("%w: %w", verify.ErrUnverifiable, kafka.ErrUnmarked)
+}
+
+// openTopic opens the view in its sink as all partitions of the topic feed it that a shard of the origin is published in.
+// What other topics put into the view stays as it is.
+func (o *inspection) openTopic(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
 	views []*replicator.View) (known []replicator.Position, err error) {
 	if in.cluster == nil {
 		if in.cluster, err = in.Setup.cluster(); err != nil {
 			return nil, err
 		}
 	}
-	var topics []topicTargets
-	var all []replicator.Target
-	var names []string
-	for _, topic := range in.Config.Source.Kafka.Topics {
-		publishers, err := in.cluster.Publishers(ctx, topic)
+	o.partitions = &partitioned{}
+	s := o.partitions
+	if s.topic, s.publisher, err = topicOf(ctx, in.cluster, in.Config.Source.Kafka.Topics, shard.Name); err != nil {
+		return nil, fmt.Errorf("view %s: %w", views[0].Name, err)
+	}
+	for n := range int32(s.publisher.Partitions) {
+		from := in.cluster.Source(kafka.Config{Topic: s.topic, Partition: n})
+		marks, err := sink.Marks(ctx, from.Name())
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(publishers, func(p kafka.Publisher) bool { return p.Source == shard.Name })
-		if i < 0 {
-			continue
+		var target replicator.Target
+		if o.view, target, err = look(ctx, from, sink, views, marks); err != nil {
+			return nil, fmt.Errorf("partition %s: %w", from.Name(), err)
 		}
-		topics = append(topics, topicTargets{publishers[i], len(all)})
-		for n := range int32(publishers[i].Partitions) {
-			from := in.cluster.Source(kafka.Config{Topic: topic, Partition: n})
-			marks, err := sink.Marks(ctx, from.Name())
-			if err != nil {
-				return nil, err
-			}
-			var target replicator.Target
-			if o.view, target, err = look(ctx, from, sink, views, marks); err != nil {
-				return nil, fmt.Errorf("partition %s: %w", from.Name(), err)
-			}
-			all, names = append(all, target), append(names, from.Name())
-			for _, p := range positionsOf(marks) {
-				if at := kafka.Origin(p, shard.Name); !at.IsZero() {
-					known = append(known, at)
-				}
+		s.all = append(s.all, target)
+		for _, p := range positionsOf(marks) {
+			if at := kafka.Origin(p); !at.IsZero() {
+				known = append(known, at)
 			}
 		}
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("view %s: %w: no publisher of source %q has marked a topic of [source] topics",
-			views[0].Name, verify.ErrUnverifiable, shard.Name)
-	}
-	o.partitions = &partitioned{topics, all, names}
 	o.target = newPartitioned(o.partitions)
 	return known, nil
 }

@@ -152,14 +152,14 @@ func (s *Service) add(sink *config.Sink) error {
 		if err != nil {
 			return err
 		}
-		s.lines.add(s.line(sink.Name, opened, from, s.store, views, tables, log))
+		s.lines.add(s.line(sink.Name, opened, from, s.store, views, tables, s.before[from.Name()].paused, log))
 	}
 	return nil
 }
 
 // line makes a pipeline.
 func (s *Service) line(sink string, opened replicator.Sink, from source, store replicator.Store,
-	views []*replicator.View, tables []replicator.Table, log *slog.Logger) line {
+	views []*replicator.View, tables []replicator.Table, paused []string, log *slog.Logger) line {
 	own := clones(views)
 	var sourceOf func([]*replicator.View) (replicator.Source, error)
 	if mysql, is := from.(*canal.Source); is { // a log in Kafka has whole rows
@@ -179,7 +179,7 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 		Rate:      s.Config.Rebuild.Rate,
 		SavesIdle: s.Config.Checkpoint.Store != "mysql" || s.cluster != nil,
 		LastShown: s.gone.of(from.Name()),
-		Paused:    s.before[from.Name()].paused,
+		Paused:    paused,
 	})}
 }
 
@@ -273,6 +273,9 @@ func (s *Service) handOn() map[string]handedOn {
 			}
 		}
 		all[l.source.Name()] = of
+	}
+	for _, c := range s.consumers {
+		all[c.group] = handedOn{paused: c.arePaused()}
 	}
 	for _, source := range s.gone.sources() {
 		of := all[source]

@@ -22,7 +22,7 @@ type Setup struct {
 	Log      *slog.Logger
 	OpenSink func(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error)
 
-	before map[string]handedOn // by source: how views stood with the configuration before
+	before map[string]handedOn // by source, or consumer group: how views stood with the configuration before
 }
 
 // handedOn is what a change of the configuration takes over beside what is saved.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -174,22 +175,94 @@ func TestAMemberThatStoodStillTakesNothingBack(t *testing.T) {
 	l.right(3)
 }
 
-// Shards whose entities are their own share a topic. A fence in one shard's log holds at the members.
-func TestShardsShareATopic(t *testing.T) {
+// The broker and the members have their default settings. Whoever waits at another member meanwhile waits on.
+func TestWhatAKilledMemberHadGoesOnWithin15Seconds(t *testing.T) {
 	l := newTopicLab(t)
-	other := newBareLab(t, servertest.MySQL(t))
+	publisher := l.running()
+	defer publisher.stop()
+	put := func(version int64) (fence string) {
+		t.Helper()
+		for i, key := range userKeys {
+			l.put(key, version, fmt.Sprintf(`{"username": "n%d", "email": "%s%d@x.org", "phone": 1}`, i%3, key, version))
+		}
+		return l.position()
+	}
+	byDefault := func(m *lab) *lab {
+		source := strings.Replace(topicSource, "session = \"6s\"\n", "", 1)
+		m.configure(source, program, mainSink, emailView, usersView, nameCount)
+		return m
+	}
+	a, b := byDefault(l.member("")), byDefault(l.member(""))
+	fence := put(1)
+	l.caughtUp()
+	first := a.running()
+	l.includes(a, fence)
+	second := b.running()
+	has := func(m *lab) (own int) {
+		for _, v := range jsonLines[viewStatus](t, m.must("status", "--json")) {
+			if v.State == "running" {
+				own++
+			}
+		}
+		return own
+	}
+	const views, partitions = 3, 3
+	eventually(t, func() error { return as(has(a) > 0 && has(b) > 0, "both have partitions") })
+	goesOn := func(m *lab, version int64) {
+		t.Helper()
+		fence, killed := put(version), time.Now()
+		m.must("wait", "--pos", fence, "--timeout", "15s")
+		l.right(version)
+		t.Logf("version %d is there after %s", version, time.Since(killed).Round(time.Millisecond))
+	}
+	first.kill()
+	goesOn(b, 2)
+	eventually(t, func() error { return as(has(b) == views*partitions, "the other has all partitions") })
+	second.kill()
+	b.running()
+	goesOn(b, 3)
+}
+
+// sharded lets two servers be published into a topic each, and writes a cell in both. other is the second server.
+func (l *topicLab) sharded() (other *lab) {
+	l.t.Helper()
+	other = newBareLab(l.t, servertest.MySQL(l.t))
 	other.exec(cellTable)
 	l.env["OTHER"] = other.env["DSN"]
-	l.configure(strings.Replace(changelogViews, "dsn = \"${DSN}\"", "[source.shards]\na = \"${DSN}\"\nb = \"${OTHER}\"", 1))
-	if out := l.must("check"); !strings.Contains(out, "2 sources share topic") {
-		t.Error(out)
+	shards := strings.Replace(changelogViews, "dsn = \"${DSN}\"", "[source.shards]\na = \"${DSN}\"\nb = \"${OTHER}\"", 1)
+	l.configure(shards)
+	if r := l.run("check"); r.code != 2 || !strings.Contains(r.errors, "a topic is kept for one shard of the source") {
+		l.t.Errorf("a topic for two shards: exit status %d: %s%s", r.code, r.out, r.errors)
 	}
+	l.configure(strings.Replace(shards, "${TOPIC}", "${TOPIC}-{source}", 1))
 	l.put("a", 1, `{"username": "ada", "email": "ada@x.org"}`)
 	other.put("b", 1, `{"username": "bob", "email": "bob@x.org"}`)
 	l.must("run", "--until-caught-up")
+	return other
+}
+
+// memberOfShards reads the topics of both shards; more is added to [source].
+func (l *topicLab) memberOfShards(more string) *lab {
 	m := l.member("")
+	topics := strings.Replace(topicSource, "topics = [\"${TOPIC}\"]", "topics = [\"${TOPIC}-a\", \"${TOPIC}-b\"]", 1)
+	m.configure(topics, more, program, mainSink, emailView, usersView, nameCount)
+	return m
+}
+
+// A topic has one origin. A fence is a place of one of them, and the topics of the others don't hold it up.
+func TestShardsArePublishedIntoTopicsOfTheirOwn(t *testing.T) {
+	l := newTopicLab(t)
+	other := l.sharded()
+	for _, origin := range []string{"a", "b"} {
+		for _, r := range lastRecords(t, l.env["BROKER"], l.env["TOPIC"]+"-"+origin) {
+			if r.Source != origin {
+				t.Errorf("a record of shard %s names %q", origin, r.Source)
+			}
+		}
+	}
+	m := l.memberOfShards("")
 	m.running()
-	includes := func(m *lab, shard, fence string) {
+	includes := func(shard, fence string) {
 		t.Helper()
 		m.must("wait", "--source", shard, "--pos", fence, "--timeout", patience.String())
 	}
@@ -199,11 +272,103 @@ func TestShardsShareATopic(t *testing.T) {
 	other.put("c", 1, `{"username": "cyd", "email": "cyd@x.org"}`)
 	fence := l.position()
 	l.must("run", "--until-caught-up")
-	includes(m, "a", fence)
-	includes(m, "b", fence)
+	includes("a", fence)
+	includes("b", fence)
 	l.expect("SELECT email FROM users ORDER BY 1", "ada3@x.org", "cyd@x.org")
 	l.expect("SELECT email FROM index_users_email ORDER BY 1", "ada3@x.org", "cyd@x.org")
 	l.expect("SELECT * FROM names ORDER BY 1", "ada 1", "cyd 1")
+	for _, args := range [][]string{{"--pos", fence}, {"--source", "c", "--pos", fence}} {
+		r := m.run(append([]string{"wait", "--timeout", "20s"}, args...)...)
+		if r.code == 0 || !strings.Contains(r.errors, "shard a and shard b") {
+			t.Errorf("wait %v: exit status %d: %s", args, r.code, r.errors)
+		}
+	}
+}
+
+// verify compares the cells of a topic with the server that they are of, and leaves alone what other topics put there.
+func TestARepairAtAMemberTakesNothingOfAnotherOriginAway(t *testing.T) {
+	l := newTopicLab(t)
+	l.sharded()
+	m := l.memberOfShards("")
+	m.must("run", "--until-caught-up")
+	right := func(when string) {
+		t.Helper()
+		l.expect("SELECT email FROM users ORDER BY 1", "ada@x.org", "bob@x.org")
+		l.expect("SELECT email FROM index_users_email ORDER BY 1", "ada@x.org", "bob@x.org")
+		l.expect("SELECT * FROM names ORDER BY 1", "ada 1", "bob 1")
+		if t.Failed() {
+			t.Fatal(when)
+		}
+	}
+	views := []string{"users", "index_users_email", "names"}
+	one := l.memberOfShards(`dsn = "${DSN}"`)
+	for _, args := range [][]string{{"verify", "--repair"}, {"verify"}} {
+		if r := one.run(append(args, views...)...); r.code != 1 || !strings.Contains(r.errors, "is of shard a") {
+			t.Errorf("%v with a dsn without a name: exit status %d: %s%s", args, r.code, r.out, r.errors)
+		}
+	}
+	if out := one.run("check").out; !strings.Contains(out, "verify and explain") || !strings.Contains(out, "is of shard b") {
+		t.Errorf("check says\n%s", out)
+	}
+	right("after a repair that was refused")
+	one = l.memberOfShards("[source.shards]\na = \"${DSN}\"")
+	if out := one.must(append([]string{"verify", "--repair", "--json"}, views...)...); strings.Count(out, `"checked":1,`) != 3 {
+		t.Errorf("the cells of shard a are not what was compared:\n%s", out)
+	}
+	right("after a repair of shard a")
+	both := l.memberOfShards("[source.shards]\na = \"${DSN}\"\nb = \"${OTHER}\"")
+	l.exec("DELETE FROM users WHERE email = 'bob@x.org'", "DELETE FROM index_users_email")
+	both.run(append([]string{"verify", "--repair"}, views...)...)
+	right("after a repair of both")
+	both.must(append([]string{"verify"}, views...)...)
+	if out := both.must("explain", "users", keyText("b")); !strings.Contains(out, "the view is right") {
+		t.Error(out)
+	}
+}
+
+// Two publishers with a dsn each: nothing tells whose the dsn beside the topics is.
+func TestARepairByOneOfTwoServersWithoutNamesIsRefused(t *testing.T) {
+	l := newTopicLab(t)
+	other := newBareLab(t, servertest.MySQL(t))
+	other.exec(cellTable)
+	other.env["BROKER"], other.env["TOPIC"] = l.env["BROKER"], l.env["TOPIC"]+"-b"
+	l.env["TOPIC"] += "-a"
+	other.configure(changelogViews)
+	l.put("a", 1, `{"username": "ada", "email": "ada@x.org"}`)
+	other.put("b", 1, `{"username": "bob", "email": "bob@x.org"}`)
+	l.must("run", "--until-caught-up")
+	other.must("run", "--until-caught-up")
+	l.env["TOPIC"] = strings.TrimSuffix(l.env["TOPIC"], "-a")
+	m := l.memberOfShards(`dsn = "${DSN}"`)
+	m.must("run", "--until-caught-up")
+	r := m.run("verify", "--repair", "users", "index_users_email", "names")
+	if r.code != 1 || !strings.Contains(r.errors, "which of them tells of a cell is not known") {
+		t.Errorf("exit status %d: %s%s", r.code, r.out, r.errors)
+	}
+	l.expect("SELECT email FROM users ORDER BY 1", "ada@x.org", "bob@x.org")
+	l.expect("SELECT email FROM index_users_email ORDER BY 1", "ada@x.org", "bob@x.org")
+}
+
+// The offsets that the group remembers are of the views that there were, and of what the sink held then.
+func TestAViewThatIsAddedOrForgottenHasCaughtUpOnceTheSinkHoldsIt(t *testing.T) {
+	l := newTopicLab(t)
+	fence := l.publish(1)
+	m := l.member("")
+	m.configure(topicSource, program, mainSink, emailView, usersView)
+	m.must("run", "--until-caught-up")
+	l.expect("SELECT * FROM names")
+	m.configure(topicSource, program, mainSink, emailView, usersView, nameCount)
+	m.must("run", "--until-caught-up")
+	l.right(1)
+	m.must("checkpoint", "forget", "users", "--yes")
+	l.exec("DELETE FROM users")
+	m.must("run", "--until-caught-up")
+	l.right(1)
+	m.must("checkpoint", "forget", "users", "--yes")
+	l.exec("DELETE FROM users")
+	m.running()
+	l.includes(m, fence)
+	l.right(1)
 }
 
 // Cells of a table, or of a column's value, that a publisher's view reads no more are gone from the topic, and so from

@@ -56,14 +56,11 @@ func headers(r *Record) []kgo.RecordHeader {
 		what = opGone
 	}
 	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
-	headers := []kgo.RecordHeader{
+	return []kgo.RecordHeader{
 		{Key: headerOp, Value: []byte(what)}, {Key: headerVersion, Value: number(r.State.Version)},
 		{Key: headerOrder, Value: number(r.State.Order)}, {Key: headerAsOf, Value: number(r.State.AsOf)},
+		{Key: headerSource, Value: []byte(r.Source)},
 	}
-	if r.Source != "" {
-		headers = append(headers, kgo.RecordHeader{Key: headerSource, Value: []byte(r.Source)})
-	}
-	return headers
 }
 
 // size is about how long a record's value becomes.

@@ -27,7 +27,7 @@ type Record struct {
 	// Body is Row.Body decoded, for readers that don't know the codec; nil if it can't be. What Decode returns has none.
 	Body any
 
-	Source string // the shard's name that the cell is of; "" where there are no shards
+	Source string // the origin: the shard's name; "" where there are no shards
 
 	// Dead says why the row could not be published; "" if it was. There is no Row then.
 	Dead string
@@ -46,6 +46,17 @@ func (r *Record) Op() replicator.Op {
 
 // ErrNotOurs: a record has not the form of a changelog's.
 var ErrNotOurs = errors.New("it is no record of a changelog")
+
+// ErrOtherOrigin: a topic that is kept for one source holds a record of another one.
+var ErrOtherOrigin = errors.New("it is a record of another source")
+
+// Origin names a record's source to a person.
+func Origin(source string) string {
+	if source == "" {
+		return "a source without shards"
+	}
+	return "shard " + source
+}
 
 func notOurs(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrNotOurs, fmt.Sprintf(format, args...))
@@ -66,7 +77,7 @@ const (
 	headerVersion = "version"
 	headerOrder   = "order"
 	headerAsOf    = "as_of"
-	headerSource  = "source" // the shard, where there are several
+	headerSource  = "source" // the origin: the shard's name, empty where there are no shards
 )
 
 // Partition is the partition of a cell in a topic that had n when it was first written to: that of its key's values,
@@ -80,7 +91,7 @@ func Partition(cell replicator.Cell, n int) int {
 	return int((h ^ h>>32) & 0xffffffff % uint64(n))
 }
 
-// SourceOf is the shard that a record is of.
+// SourceOf is the origin that a record names.
 func SourceOf(r *kgo.Record) string { return header(r, headerSource) }
 
 // IsMark reports whether a record is a mark, by its headers.

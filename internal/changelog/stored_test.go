@@ -27,14 +27,14 @@ func TestTheStoredFormOfAChangelog(t *testing.T) {
 	}{
 		{`{"op":"put","version":5,"order":9,"time":"1970-01-01T00:00:01.000000023Z","columns":{"n":1,"f":1.5},` +
 			`"body":{"a":1}}`,
-			headers("op", "put", "version", "5", "order", "9", "as_of", "0"),
+			headers("op", "put", "version", "5", "order", "9", "as_of", "0", "source", ""),
 			&Record{Cell: cell, State: replicator.State{Version: 5, Order: 9}, Codec: "json",
 				Row: &replicator.Row{Cell: cell, Version: 5, Order: 9, Time: time.Unix(1, 23).UTC(), Body: []byte(`{"a":1}`),
 					Names: []string{"n", "f"}, Columns: []any{int64(1), 1.5}}}},
-		{"", headers("op", "gone", "version", "-1", "order", "4", "as_of", "4"),
-			&Record{Cell: cell, State: replicator.State{Version: -1, Order: 4, AsOf: 4}}},
+		{"", headers("op", "gone", "version", "-1", "order", "4", "as_of", "4", "source", "a"),
+			&Record{Cell: cell, State: replicator.State{Version: -1, Order: 4, AsOf: 4}, Source: "a"}},
 		{`{"op":"put","version":5,"order":9,"dead":"too long"}`,
-			headers("op", "dead", "version", "5", "order", "9", "as_of", "0"),
+			headers("op", "dead", "version", "5", "order", "9", "as_of", "0", "source", ""),
 			&Record{Cell: cell, State: replicator.State{Version: 5, Order: 9}, Dead: "too long"}},
 	} {
 		in := &kgo.Record{Headers: c.headers,

@@ -85,20 +85,23 @@ func (t *Table) Spread() (partitions int, held bool) {
 	return t.spread, len(t.next) > 0
 }
 
-// Add notes records in the order of their partitions: those of one source, whatever the others say. Of marks it notes
-// what Spread tells.
-// The error wraps ErrNotOurs for a record that has another form, and names its place.
+// Add notes records of a source in the order of their partitions. Of marks it notes what Spread tells. The error names
+// the record's place; it wraps ErrNotOurs for a record of another form, and ErrOtherOrigin for one of another source.
 func (t *Table) Add(source string, records []*kgo.Record) error {
 	err := t.db.Update(func(tx *bolt.Tx) error {
 		cells, dead := tx.Bucket(bucketCells), tx.Bucket(bucketDead)
 		for _, r := range records {
-			if IsMark(r) || SourceOf(r) != source {
+			if IsMark(r) {
 				continue
 			}
 			what, state, err := decodeHeaders(r)
 			if err != nil || len(r.Key) == 0 {
 				return fmt.Errorf("topic %s, partition %d, offset %d: %w", r.Topic, r.Partition, r.Offset,
 					errors.Join(err, ErrNotOurs))
+			}
+			if of := SourceOf(r); of != source {
+				return fmt.Errorf("topic %s, partition %d, offset %d: %w, of %s", r.Topic, r.Partition, r.Offset,
+					ErrOtherOrigin, Origin(of))
 			}
 			// bbolt keeps what it is given until the end of the transaction.
 			entry := appendEntry(make([]byte, 0, len(r.Value)+40), Entry{State: state, Partition: r.Partition,

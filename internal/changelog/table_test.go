@@ -26,11 +26,10 @@ func TestATableKnowsTheNewestRecordOfEveryCell(t *testing.T) {
 	}
 	mark := EncodeMark(&Mark{View: "v"})
 	mark.Partition, mark.Offset = 3, 9
-	shard := record(8, 1, Record{State: replicator.State{Version: 99, Order: 99}, Source: "b"})
 	err = table.Add("", []*kgo.Record{
 		record(1, 1, Record{State: replicator.State{Version: 1, Order: 1}, Row: &replicator.Row{}}),
 		record(2, 2, Record{State: replicator.State{Version: 2, Order: 2}, Dead: "too long"}),
-		record(3, 1, Record{State: replicator.State{Version: -1, Order: 5, AsOf: 5}}), shard, mark,
+		record(3, 1, Record{State: replicator.State{Version: -1, Order: 5, AsOf: 5}}), mark,
 	})
 	if err != nil {
 		t.Fatal(err)

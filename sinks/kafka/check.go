@@ -19,14 +19,16 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	}
 	findings := []replicator.Finding{{What: at + ": connection", Level: replicator.OK, Detail: "it answers"}}
 	for _, v := range views {
-		findings = append(findings, s.checkView(ctx, at, v)...)
+		for _, source := range s.cfg.Sources {
+			findings = append(findings, s.checkView(ctx, at, v, source)...)
+		}
 	}
 	return findings
 }
 
-func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View) []replicator.Finding {
+func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View, source string) []replicator.Finding {
 	what := fmt.Sprintf("%s: view %s", at, v.Name)
-	t, err := s.describe(ctx, v)
+	t, err := s.describe(ctx, topicOf(v, source))
 	if err != nil {
 		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: err.Error(),
 			Fix: "let the user describe the topic and its settings"}}
@@ -44,13 +46,8 @@ func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View) []r
 		}
 		findings = append(findings, f)
 	}
-	if err := s.checkMarks(ctx, t, v); err != nil {
+	if err := s.checkMarks(ctx, t, place{source, v.Name}); err != nil {
 		findings = append(findings, replicator.Finding{What: what, Level: err.level, Detail: err.Error(), Fix: err.fix})
-	}
-	if n := len(s.cfg.Sources); n > 1 { // a record's key is the cell's: compaction would keep one of two
-		findings = append(findings, replicator.Finding{What: what, Level: replicator.Warn,
-			Detail: fmt.Sprintf("%d sources share topic %s, so an entity must live in one of them alone", n, t.name),
-			Fix:    "where it may live in several, give each source a process and a topic of its own"})
 	}
 	return findings
 }

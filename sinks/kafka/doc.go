@@ -20,7 +20,7 @@
 //
 // # Marks
 //
-// A topic is one view's, of one or several sources: what is marked for another view is refused (alone).
+// A topic is one view's and one source's: what is marked for another view or source is refused (alone).
 //
 // A mark stands in every partition of the topic, behind the data it stands for, and in the topic TOPIC.marks with the
 // offsets where those stand. A partition that ends before them, or begins behind where it began, or a topic with

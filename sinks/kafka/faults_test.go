@@ -162,7 +162,7 @@ func TestALookFencesNobodyUntilItWrites(t *testing.T) {
 	c.topic(topic, 2)
 	_, publisher := c.open(t, v)
 	apply(t, publisher, put(t, 1, 5, 50))
-	if _, err := s.await(t.Context(), v); err != nil { // its client goes by what it was told up to 100 ms ago
+	if _, err := s.await(t.Context(), topicOf(v, "")); err != nil { // its client goes by what it was told up to 100 ms ago
 		t.Fatal(err)
 	}
 	look, err := s.Look(t.Context(), "", []*replicator.View{v})
@@ -293,7 +293,7 @@ func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
 		topic); err != nil || made.Err != nil {
 		t.Fatal(err, made.Err)
 	}
-	if _, err := s.await(t.Context(), v); err != nil {
+	if _, err := s.await(t.Context(), topicOf(v, "")); err != nil {
 		t.Fatal(err)
 	}
 	s.lacks(t, "topic "+topic+" ") // what it was is cached for a moment

@@ -24,7 +24,7 @@ type Config struct {
 	Views  []*replicator.View // all of the sink
 	Codecs map[string]string  // by table: how its bodies are encoded
 
-	Sources []string // that feed the views
+	Sources []string // that feed the views; none: one without a name
 
 	Dir string // where tables of newest records are kept; "": the system's place for such files
 }
@@ -57,6 +57,9 @@ func New(c Config) (*Sink, error) {
 	if err == nil {
 		// Who leads a partition is asked at most as often: by default, a new leader or topic would be waited for for 5 s.
 		options = append(options, kgo.MetadataMinAge(100*time.Millisecond))
+		if len(c.Sources) == 0 {
+			c.Sources = []string{""}
+		}
 		s := &Sink{cfg: c, options: options, takeover: transactionTimeout, keepers: map[place]*keeper{}}
 		if s.client, err = kgo.NewClient(append(slices.Clone(options),
 			kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err == nil {
@@ -102,7 +105,7 @@ func (s *Sink) target(ctx context.Context, source string, views []*replicator.Vi
 
 // open makes the keeper of a view, with the table of one that this process had before.
 func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
-	topic, err := s.topic(ctx, v)
+	topic, err := s.topic(ctx, v, source)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +136,7 @@ func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*ke
 
 // look makes a keeper that only reads.
 func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
-	topic, err := s.describe(ctx, v)
+	topic, err := s.describe(ctx, topicOf(v, source))
 	if err == nil {
 		err = s.usable(v, topic)
 	}
@@ -151,7 +154,7 @@ func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*ke
 func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
 	var marks []replicator.Mark
 	for _, v := range s.cfg.Views {
-		topic, err := s.describe(ctx, v)
+		topic, err := s.describe(ctx, topicOf(v, source))
 		if err != nil {
 			return nil, err
 		}
@@ -187,19 +190,23 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	if i < 0 {
 		return nil // a view that the configuration lost; its topic is not known
 	}
-	topic, err := s.describe(ctx, s.cfg.Views[i])
-	if err != nil || topic.marks == nil {
-		return err
-	}
-	found, _, err := s.allMarks(ctx, topic)
-	if err != nil {
-		return err
-	}
 	var gone []*kgo.Record
-	for at := range found {
-		if at.view == view {
-			gone = append(gone, &kgo.Record{Topic: topic.name + changelog.MarksSuffix,
-				Key: changelog.MarkKey(at.view, at.source)})
+	for _, source := range s.cfg.Sources {
+		topic, err := s.describe(ctx, topicOf(s.cfg.Views[i], source))
+		if err != nil {
+			return err
+		}
+		if topic.marks == nil {
+			continue
+		}
+		found, _, err := s.allMarks(ctx, topic)
+		if err != nil {
+			return err
+		}
+		for at := range found {
+			if at.view == view {
+				gone = append(gone, &kgo.Record{Topic: topic.marks.name, Key: changelog.MarkKey(at.view, at.source)})
+			}
 		}
 	}
 	if err := s.client.ProduceSync(ctx, gone...).FirstErr(); err != nil {

@@ -59,8 +59,7 @@ func (c *cluster) topic(name string, partitions int32) {
 			c.t.Fatal(err, made.Err)
 		}
 	}
-	v := &replicator.View{Settings: Settings{Topic: name}}
-	if made, err := c.sink(c.t).await(c.t.Context(), v); err != nil || made.marks == nil {
+	if made, err := c.sink(c.t).await(c.t.Context(), name); err != nil || made.marks == nil {
 		c.t.Fatal(made, err)
 	}
 }
@@ -254,21 +253,22 @@ func changelogOf(name string, feed replicator.Feed, fields ...string) *replicato
 // TestConformance takes one publisher after another: each that opens a view takes it over.
 func TestConformance(t *testing.T) {
 	c := newCluster(t)
-	views := []*replicator.View{
-		changelogOf("users", replicator.Feed{Table: "cell", Column: "users"}, "email", "city"),
-		changelogOf("favorites", replicator.Feed{Table: "fav"}, "email"),
+	views := map[string]*replicator.View{
+		"users":     changelogOf("users", replicator.Feed{Table: "cell", Column: "users"}, "email", "city"),
+		"favorites": changelogOf("favorites", replicator.Feed{Table: "fav"}, "email"),
 	}
-	readers := map[string]*reader{}
+	sources := []string{"", "one", "other", "marks", "forget", "lost", "damaged", "west", "east"} // of the suite
+	readers := map[string][]*reader{}
 	for _, v := range views {
-		c.topic(settingsOf(v).Topic, 2)
-		readers[v.Name] = c.reader(settingsOf(v).Topic)
+		v.Settings = Settings{Topic: settingsOf(v).Topic + sourceName}
+		for _, source := range sources {
+			c.topic(topicOf(v, source), 2)
+			readers[v.Name] = append(readers[v.Name], c.reader(topicOf(v, source)))
+		}
 	}
-	marks := map[string]string{}
-	for _, v := range views {
-		marks[v.Name] = settingsOf(v).Topic + changelog.MarksSuffix
-	}
+	marksOf := func(source, view string) string { return topicOf(views[view], source) + changelog.MarksSuffix }
 	setMark := func(source, view string, value []byte) {
-		c.produce(&kgo.Record{Topic: marks[view], Key: changelog.MarkKey(view, source), Value: value})
+		c.produce(&kgo.Record{Topic: marksOf(source, view), Key: changelog.MarkKey(view, source), Value: value})
 	}
 	var turn sync.Mutex
 	sinktest.Run(t, sinktest.Subject{
@@ -276,11 +276,18 @@ func TestConformance(t *testing.T) {
 			{Name: "cell", Key: []string{"row_key"}, Column: "column_name", Version: "ref_key"},
 			{Name: "fav", Key: []string{"object_id", "user_id"}},
 		},
-		Views: views, Histories: 10,
-		New: func(t testing.TB) replicator.Sink { return persistent{c.sink(t, views...), &turn} },
+		Views: []*replicator.View{views["users"], views["favorites"]}, Histories: 10,
+		New: func(t testing.TB) replicator.Sink {
+			s := c.sink(t, views["users"], views["favorites"])
+			s.cfg.Sources = sources
+			return persistent{s, &turn}
+		},
 		Read: func(t testing.TB, v *replicator.View) map[string]string {
-			out := map[string]string{}
-			for key, value := range readers[v.Name].read(t) {
+			out, all := map[string]string{}, map[string][]byte{}
+			for _, r := range readers[v.Name] {
+				maps.Copy(all, r.read(t))
+			}
+			for key, value := range all {
 				var row struct {
 					Columns map[string]any
 					Dead    string
@@ -320,7 +327,7 @@ func TestConformance(t *testing.T) {
 				return
 			}
 			var m map[string]json.RawMessage
-			d := json.NewDecoder(bytes.NewReader(c.reader(marks[view]).read(t)[string(changelog.MarkKey(view, source))]))
+			d := json.NewDecoder(bytes.NewReader(c.reader(marksOf(source, view)).read(t)[string(changelog.MarkKey(view, source))]))
 			if err := d.Decode(&m); err != nil {
 				t.Fatal(err)
 			}

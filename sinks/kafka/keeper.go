@@ -196,7 +196,7 @@ func (k *keeper) restore(ctx context.Context, to map[int32]int64) error {
 	err := changelog.Read(ctx, k.sink.options, k.topic.name, from, to, func(records []*kgo.Record) error {
 		return k.table.Add(k.source, records)
 	})
-	if errors.Is(err, changelog.ErrNotOurs) {
+	if errors.Is(err, changelog.ErrNotOurs) || errors.Is(err, changelog.ErrOtherOrigin) {
 		return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: %w; name a topic that nothing else is "+
 			"written to", k.view.Name, err)), k.view.Name)
 	}

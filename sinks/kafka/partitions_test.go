@@ -23,7 +23,7 @@ func (c *cluster) add(t testing.TB, s *Sink, v *replicator.View, partitions int)
 		t.Fatal(err)
 	}
 	for late := time.Now().Add(20 * time.Second); ; { // brokers hear of them a moment later
-		topic, err := s.describe(t.Context(), v)
+		topic, err := s.describe(t.Context(), topicOf(v, ""))
 		if err != nil || time.Now().After(late) {
 			t.Fatal(topic, err)
 		}

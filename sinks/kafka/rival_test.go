@@ -17,7 +17,6 @@ func (c *cluster) rivals(t *testing.T) (mine *replicator.View, sink *Sink, other
 	mine.Name, other.Name, other.Settings = "mine", "other", mine.Settings
 	c.topic(settingsOf(mine).Topic, 2)
 	sink, others = c.sink(t, mine), c.sink(t, other)
-	sink.cfg.Sources, others.cfg.Sources = []string{""}, []string{""}
 	return mine, sink, other, others
 }
 
@@ -64,8 +63,9 @@ func TestATopicIsOneViewsUntilThatIsForgotten(t *testing.T) {
 			t.Errorf("check finds %+v", found)
 		}
 	}
-	for _, v := range []*replicator.View{mine, other} { // another shard's publisher of the view shares the topic
-		if _, err := c.sink(t, v).Open(t.Context(), "a shard", []*replicator.View{v}); (err == nil) != (v == mine) {
+	for _, v := range []*replicator.View{mine, other} { // nor does another shard's publisher share the topic
+		_, err := c.sink(t, v).Open(t.Context(), "a", []*replicator.View{v})
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "kept for view mine of a source without shards") {
 			t.Errorf("view %s of another shard: %v", v.Name, err)
 		}
 	}
@@ -109,4 +109,18 @@ func TestATopicThatWasMadeAnewIsNobodys(t *testing.T) {
 		t.Errorf("check finds %+v", found)
 	}
 	reopened(t, others, other)
+}
+
+// The places of two origins are no one order, so a forgotten topic is not free for another one.
+func TestATopicThatHoldsAnotherOriginsRecordsIsRefused(t *testing.T) {
+	c := newCluster(t)
+	mine, sink, _, _ := c.rivals(t)
+	apply(t, reopened(t, sink, mine), put(t, 1, 5, 10))
+	if err := sink.Forget(t.Context(), mine.Name); err != nil {
+		t.Fatal(err)
+	}
+	_, err := c.sink(t, mine).Open(t.Context(), "a", []*replicator.View{mine})
+	if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "a record of another source") {
+		t.Errorf("opened for another origin: %v", err)
+	}
 }

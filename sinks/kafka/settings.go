@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"fmt"
 	"strings"
 
 	"replicator"
@@ -22,6 +23,14 @@ type Settings struct {
 // defaultPartitions is how many a topic gets: they are what appliers divide among themselves, and can't be changed
 // later without filling the view anew.
 const defaultPartitions = 12
+
+// sourceName stands in a topic's name for that of the shard which it is of.
+const sourceName = "{source}"
+
+// topicOf is the topic of a view and a source.
+func topicOf(v *replicator.View, source string) string {
+	return strings.ReplaceAll(settingsOf(v).Topic, sourceName, source)
+}
 
 func settingsOf(v *replicator.View) Settings {
 	s, _ := v.Settings.(Settings)
@@ -50,18 +59,41 @@ func readView(s *config.ViewSection) config.Target {
 	settings := Settings{Topic: s.Name("topic", v.Name, `"cells"`), Create: s.Bool("create"),
 		Partitions:  int(s.Int("partitions", defaultPartitions, 1, 10_000)),
 		Replication: int(s.Int("replication", 0, 0, 100))}
-	if problem := badTopic(settings.Topic); problem != "" {
-		s.Problem("topic", "%s", problem)
-	}
 	v.Settings = settings
 	target := config.Target{Key: "topic"}
+	if problem := badOrigin(&s.Config.Source, settings.Topic); problem != "" {
+		s.Problem("topic", "%s", problem)
+		return target
+	}
 	at, _ := s.Sink.Settings.(config.Kafka)
-	for _, broker := range at.Brokers { // of one cluster, whatever the number of sinks
-		for _, topic := range []string{settings.Topic, settings.Topic + changelog.MarksSuffix} {
-			target.Places = append(target.Places, broker+"\x00"+topic)
+	for _, shard := range s.Config.Source.ShardNames() {
+		name := topicOf(v, shard)
+		if problem := badTopic(name); problem != "" {
+			s.Problem("topic", "%s", problem)
+			break
+		}
+		for _, broker := range at.Brokers { // of one cluster, whatever the number of sinks
+			target.Places = append(target.Places, broker+"\x00"+name, broker+"\x00"+name+changelog.MarksSuffix)
 		}
 	}
 	return target
+}
+
+// badOrigin says why a topic would not have one origin, or one that readers could tell.
+func badOrigin(source *config.Source, topic string) string {
+	named := strings.Contains(topic, sourceName)
+	sharded := len(source.Shards) > 0 && source.Shards[0].Name != ""
+	switch {
+	case source.Kafka != nil:
+		return "[source] is a changelog in Kafka, whose partitions are sources: a topic is kept for one source alone, " +
+			"so publish it where the tables are read"
+	case sharded && !named:
+		return fmt.Sprintf("a topic is kept for one shard of the source: let its name hold %s, as in %q, and have the "+
+			"members read all of them", sourceName, topic+"-"+sourceName)
+	case !sharded && named:
+		return fmt.Sprintf("%s is the name of a shard, and [source] has no shards: leave it out", sourceName)
+	}
+	return ""
 }
 
 // badTopic says what Kafka would refuse in a topic's name.

@@ -30,9 +30,8 @@ type topic struct {
 	marks      *topic // nil if there is none
 }
 
-// describe asks the cluster about a view's topic and that of its marks.
-func (s *Sink) describe(ctx context.Context, v *replicator.View) (*topic, error) {
-	name := settingsOf(v).Topic
+// describe asks the cluster about a topic and that of its marks.
+func (s *Sink) describe(ctx context.Context, name string) (*topic, error) {
 	topics, err := s.admin.ListTopics(ctx, name, name+changelog.MarksSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("asking for topic %s: %w", name, err)
@@ -96,9 +95,9 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 	return t, nil
 }
 
-// topic is a view's topic, made if the view says so. What can't be used is the view's own trouble.
-func (s *Sink) topic(ctx context.Context, v *replicator.View) (*topic, error) {
-	t, err := s.describe(ctx, v)
+// topic is a view's topic for a source, made if the view says so. What can't be used is the view's own trouble.
+func (s *Sink) topic(ctx context.Context, v *replicator.View, source string) (*topic, error) {
+	t, err := s.describe(ctx, topicOf(v, source))
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +105,7 @@ func (s *Sink) topic(ctx context.Context, v *replicator.View) (*topic, error) {
 		if err := s.create(ctx, v, t); err != nil {
 			return nil, err
 		}
-		if t, err = s.await(ctx, v); err != nil {
+		if t, err = s.await(ctx, t.name); err != nil {
 			return nil, err
 		}
 	}
@@ -138,9 +137,9 @@ func (s *Sink) usable(v *replicator.View, t *topic) error {
 }
 
 // await describes topics that were made just now: brokers learn of them a moment later.
-func (s *Sink) await(ctx context.Context, v *replicator.View) (*topic, error) {
+func (s *Sink) await(ctx context.Context, name string) (*topic, error) {
 	for end := time.Now().Add(10 * time.Second); ; {
-		t, err := s.describe(ctx, v)
+		t, err := s.describe(ctx, name)
 		if err != nil || t.id != "" && t.marks != nil || time.Now().After(end) {
 			return t, err
 		}
