@@ -21,9 +21,12 @@ import (
 //   - The mark is higher: another replicator keeps the view, too. c counts; what is repeated is stale.
 //   - The mark is that of a later fill that is under way: another replicator began it, or this one did, and its store
 //     is older. The view goes on with that fill: what made it necessary is not known here.
+//   - A partition of a Changelog goes from one process to another, each with a store of its own, which may be old: c
+//     says no more than that the view was kept, and the mark counts. Not during a fill, which reads the log from its
+//     beginning while the mark's position stays where it was.
 //   - The mark is that of an earlier fill than c's: nothing of c's fill is there any more, and it scans its tables from
 //     the start.
-func beginning(c replicator.Checkpoint, m *replicator.Mark) (replicator.Standing, error) {
+func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (replicator.Standing, error) {
 	same := m != nil && replicator.SameDefinition(m.Fingerprint, c.Fingerprint)
 	known := same && !m.Position.IsZero()
 	switch {
@@ -37,6 +40,9 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark) (replicator.Standing
 	case !known:
 		return c.Standing, fmt.Errorf("view %s: its mark is gone, or what holds it was dropped or emptied: %w", c.View,
 			replicator.ErrSinkLost)
+	}
+	if changelog && !m.Filling() && m.Epoch >= c.Epoch {
+		return m.Standing, nil
 	}
 	at := c.Standing
 	at.Position = c.Position.Lower(m.Position)

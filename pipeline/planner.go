@@ -273,7 +273,7 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 	at := *c
 	at.Fingerprint = v.Fingerprint
 	var err error
-	if at.Standing, err = beginning(*c, m); err == nil {
+	if at.Standing, err = beginning(*c, m, p.cfg.changelog() != nil); err == nil {
 		at.Read = later(c.Position, c.Read)
 		return &at, nil
 	}

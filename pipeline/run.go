@@ -145,7 +145,7 @@ func (r *run) reposition(ctx context.Context) error {
 			unread = append(unread, r.cfg.unread(m))
 			continue
 		}
-		if stands[i].Standing, err = beginning(c, m); err != nil {
+		if stands[i].Standing, err = beginning(c, m, r.cfg.changelog() != nil); err != nil {
 			if where := known.lacking[c.View]; where != "" {
 				err = fmt.Errorf("%s: %w", where, err)
 			}

@@ -66,7 +66,7 @@ func TestBeginning(t *testing.T) {
 			if c.mark != nil {
 				m = &replicator.Mark{View: "v", Fingerprint: "1", Standing: *c.mark}
 			}
-			got, err := beginning(replicator.Checkpoint{View: "v", Fingerprint: "1", Standing: c.known, Unmarked: c.unmarked}, m)
+			got, err := beginning(replicator.Checkpoint{View: "v", Fingerprint: "1", Standing: c.known, Unmarked: c.unmarked}, m, false)
 			if c.lost {
 				if !errors.Is(err, replicator.ErrSinkLost) {
 					t.Errorf("it begins at %+v (%v)", got, err)
@@ -79,7 +79,8 @@ func TestBeginning(t *testing.T) {
 		})
 	}
 	if _, err := beginning(replicator.Checkpoint{View: "v", Fingerprint: "1", Standing: at(20, 1, nil)},
-		&replicator.Mark{View: "v", Fingerprint: "2", Standing: at(20, 1, nil)}); !errors.Is(err, replicator.ErrSinkLost) {
+		&replicator.Mark{View: "v", Fingerprint: "2", Standing: at(20, 1, nil)}, false); !errors.Is(err,
+		replicator.ErrSinkLost) {
 		t.Errorf("where another definition is kept: %v", err)
 	}
 }
@@ -170,7 +171,7 @@ func TestAResetIsAFillThatHasNotBegun(t *testing.T) {
 			"latest":   {Standing: standingAt(120, mark.Epoch+1, nil), Unmarked: true},
 			"snapshot": {Standing: standingAt(120, mark.Epoch+1, map[string]replicator.Progress{"cell": {}}), Unmarked: true},
 		} {
-			begin, err := beginning(c, &replicator.Mark{Standing: mark})
+			begin, err := beginning(c, &replicator.Mark{Standing: mark}, false)
 			if err != nil || !reflect.DeepEqual(begin, c.Standing) {
 				t.Errorf("%s begins at %+v, %v", name, begin, err)
 			}
