@@ -121,7 +121,9 @@ func (t *tail) Unlogged(table string, order int64, err error) error {
 	if groups, _ := replicator.Troubled(of, err); groups != nil { // of some of them alone
 		of = slices.Concat(groups...)
 	}
-	t.notes.setSwapped(of, order)
+	if !t.notes.setSwapped(of, order) { // a server may log one statement after the other
+		return nil
+	}
 	t.cfg.Log.Warn("rows changed and the binlog doesn't say which: going on, and comparing the views with the source",
 		"sink", t.cfg.Name, "source", t.cfg.Source.Name(), "table", table, "position", t.reader.Locate(order),
 		"views", of.names(), "reason", err)

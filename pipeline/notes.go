@@ -52,13 +52,16 @@ func (n *notes) changed() bool {
 	return n.dirty
 }
 
-// setSwapped says that views have to be compared with the source, for what happened at an order.
-func (n *notes) setSwapped(views viewSet, order int64) {
+// setSwapped says that views have to be compared with the source, for what happened at an order. It reports whether that
+// is new of one of them.
+func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, v := range views {
+		news = news || n.swapped[v.Name] == 0
 		n.swapped[v.Name], n.dirty = order, true
 	}
+	return news
 }
 
 // addSwaps adds the views that are to be compared with the source to others.

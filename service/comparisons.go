@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"time"
 
 	"replicator/config"
@@ -17,24 +18,30 @@ type comparisons struct {
 	log    *slog.Logger
 	verify func(ctx context.Context, l line, view string, at *verify.Place) (verify.Result, error)
 	open   map[comparison]*comparing
+	next   map[compared]time.Time // when a view may be compared again
 }
 
 // comparisons are those of the service's views. A person asked for none of them: they keep to the rate of a rebuild.
 func (s *Service) comparisons() *comparisons {
 	settings := config.Verify{Sample: 1, Rate: s.Config.Rebuild.Rate, Repair: true}
 	return &comparisons{
-		lines: s.lines.all(), log: s.Log, open: map[comparison]*comparing{},
+		lines: s.lines.all(), log: s.Log, open: map[comparison]*comparing{}, next: map[compared]time.Time{},
 		verify: func(ctx context.Context, l line, view string, at *verify.Place) (verify.Result, error) {
 			return watch{Service: s, line: l, view: s.Config.View(view), settings: settings}.verify(ctx, at)
 		},
 	}
 }
 
-// comparison is one view of one source, for what happened at a place.
-type comparison struct {
+// compared is one view of one source.
+type compared struct {
 	line int // its place among the lines
 	view string
-	at   int64
+}
+
+// comparison is of a view, for what happened at a place.
+type comparison struct {
+	compared
+	at int64
 }
 
 // comparing is how far a comparison has come.
@@ -55,7 +62,7 @@ func (c *comparisons) run(ctx context.Context) {
 		}
 		for i, l := range c.lines {
 			for name, at := range l.Swapped() {
-				c.compare(ctx, comparison{i, name, at})
+				c.compare(ctx, comparison{compared{i, name}, at})
 			}
 		}
 	}
@@ -68,7 +75,8 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 		at = &comparing{}
 		c.open[one] = at
 	}
-	if time.Now().Before(at.retryAt) {
+	began := time.Now()
+	if began.Before(at.retryAt) || began.Before(c.next[one.compared]) {
 		return
 	}
 	l := c.lines[one.line]
@@ -82,7 +90,10 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 			"retry_in", compareAgain, "error", err)
 	default:
 		l.Compared(one.view, one.at)
-		delete(c.open, one)
+		maps.DeleteFunc(c.open, func(other comparison, _ *comparing) bool { return other.compared == one.compared })
+		// A server that goes on logging statements makes the next one due at once: it is not compared more than half of the
+		// time.
+		c.next[one.compared] = time.Now().Add(time.Since(began))
 		level := slog.LevelInfo
 		if result.Missing+result.Stale+result.Extra > 0 {
 			level = slog.LevelWarn
@@ -95,8 +106,8 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 // compareAgain is how long it takes until a comparison that failed is tried again.
 const compareAgain = 10 * time.Second
 
-// compared waits until no view is left to be compared with its source.
-func (s *Service) compared(ctx context.Context) error {
+// allCompared waits until no view is left to be compared with its source.
+func (s *Service) allCompared(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for _, l := range s.lines.all() {

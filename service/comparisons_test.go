@@ -34,6 +34,7 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 				s := &Service{lines: lineup{now: []line{l}}}
 				one := &comparisons{
 					lines: s.lines.all(), log: slog.New(slog.NewTextHandler(&log, nil)), open: map[comparison]*comparing{},
+					next: map[compared]time.Time{},
 					verify: func(_ context.Context, _ line, view string, _ *verify.Place) (verify.Result, error) {
 						if tries++; tries == 1 {
 							return verify.Result{}, c.first
@@ -43,7 +44,7 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 				}
 				done := make(chan struct{})
 				go func() { one.run(ctx); close(done) }()
-				if err := s.compared(t.Context()); err != nil {
+				if err := s.allCompared(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				took := time.Since(began)
@@ -66,7 +67,7 @@ func TestWhoStopsBeforeEveryViewWasComparedIsTold(t *testing.T) {
 	f.swapped = map[string]int64{"emails": 9}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (&Service{lines: lineup{now: []line{l}}}).compared(ctx); err == nil {
+	if err := (&Service{lines: lineup{now: []line{l}}}).allCompared(ctx); err == nil {
 		t.Error("it says that every view was compared")
 	}
 }
@@ -82,4 +83,34 @@ func TestAViewIsVerifiedOnlyWhileItIsKeptUp(t *testing.T) {
 			t.Errorf("%s: %v", state, err)
 		}
 	}
+}
+
+// A server that logs statements makes a comparison due again and again.
+func TestAViewIsComparedNoMoreThanHalfOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, f := keeping("main", "", "emails")
+		f.swapped = map[string]int64{"emails": 1}
+		const takes = time.Minute
+		var began []time.Time
+		one := &comparisons{
+			lines: []line{l}, log: slog.New(slog.DiscardHandler), open: map[comparison]*comparing{}, next: map[compared]time.Time{},
+			verify: func(_ context.Context, _ line, view string, _ *verify.Place) (verify.Result, error) {
+				began = append(began, time.Now())
+				time.Sleep(takes)
+				f.mu.Lock()
+				f.swapped["emails"]++ // another statement meanwhile
+				f.mu.Unlock()
+				return verify.Result{View: view}, nil
+			},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*takes)
+		defer cancel()
+		one.run(ctx)
+		if len(began) < 4 || began[1].Sub(began[0]) < 2*takes {
+			t.Errorf("compared at %v", began)
+		}
+		if len(one.open) > 1 {
+			t.Errorf("%d comparisons are remembered", len(one.open))
+		}
+	})
 }

@@ -78,11 +78,13 @@ func (f *fakeEngine) Swapped() map[string]int64 {
 
 func (f *fakeEngine) Shown() map[string]time.Time { return nil }
 
-func (f *fakeEngine) Compared(view string, _ int64) {
+func (f *fakeEngine) Compared(view string, at int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_ = f.note("compared", view)
-	delete(f.swapped, view)
+	if f.swapped[view] == at {
+		delete(f.swapped, view)
+	}
 }
 
 // fakeSource is one that knows its end and how long its binlogs are kept. What else is asked of it fails the test.

@@ -126,7 +126,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	if r.UntilCaughtUp {
 		waiting.Go(func() {
 			if caughtUp = s.CatchUp(stop); caughtUp == nil {
-				caughtUp = s.compared(stop)
+				caughtUp = s.allCompared(stop)
 			}
 			stopNow()
 		})

@@ -17,7 +17,7 @@ import (
 // beforeKafka are the faults that also make sense where the program publishes to Kafka, and members keep the views.
 var beforeKafka = []string{
 	"kill", "down", "stop", "freeze", "second", "late second", "lose state", "old state", "reset",
-	"rotate", "column", "other table", "cut-over", "huge",
+	"rotate", "column", "alter", "other table", "cut-over", "huge",
 	"source killed", "source frozen", "main killed", "main frozen", "main set back", "cache killed", "cache frozen",
 	"cache set back", "flush", "locked",
 	"clock", "source clock",

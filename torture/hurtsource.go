@@ -26,6 +26,7 @@ func sourceFaults() map[string]fault {
 		"rotate": statement("the binlog goes on in another file", "FLUSH BINARY LOGS"),
 		"column": statement("the watched table gets a column, and loses it",
 			"ALTER TABLE TABLE_ ADD COLUMN extra_N_ INT;ALTER TABLE TABLE_ DROP COLUMN extra_N_"),
+		"alter": {about: "the watched table's columns come, go and change their places", begin: alterTable},
 		"other table": statement("DDL on tables that nobody watches",
 			"CREATE TABLE other_N_ (a INT, b GEOMETRY);ALTER TABLE other_N_ ADD COLUMN c JSON;DROP TABLE other_N_"),
 		"cut-over": {about: "another table takes the place of the watched one, as gh-ost does it", begin: cutOver},

@@ -49,6 +49,8 @@ func startFarm(ctx context.Context, c Choices) (*farm, error) {
 		var args []string
 		if kind.IsMariaDB() {
 			args = append(args, "--log-slave-updates") // it may be a replica for a while
+		} else { // a failover is proved by GTIDs
+			args = append(args, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 		}
 		if f.source[kind], err = start(kind, args...); err != nil {
 			return f, err
