@@ -27,6 +27,7 @@ func TestCompressedTransactionsAreRead(t *testing.T) {
 		src := b.source(cellTable())
 		from := b.latest(src)
 		on := "SET @x = 1"
+		compresses(t, b)
 		if !kind.IsMariaDB() {
 			on = "SET SESSION binlog_transaction_compression = ON"
 		}
@@ -138,6 +139,7 @@ func TestMemoryDoesNotGrowWithTheTransaction(t *testing.T) {
 		src := b.source(cellTable())
 		from := b.latest(src)
 		on := "SET @x = 1"
+		compresses(t, b)
 		if !kind.IsMariaDB() {
 			on = "SET SESSION binlog_transaction_compression = ON"
 		}

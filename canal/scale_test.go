@@ -67,6 +67,7 @@ func TestOrdersRiseInCompressedTransactions(t *testing.T) {
 		b.exec("CREATE TABLE note (id INT PRIMARY KEY, text LONGTEXT)", "INSERT INTO note VALUES (1, 'a'), (2, ''), (3, '')")
 		src := b.source(replicator.Table{Name: "note", Key: []string{"id"}, Offset: []string{"id"}})
 		on := "SELECT 1"
+		compresses(t, b)
 		if !kind.IsMariaDB() {
 			on = "SET SESSION binlog_transaction_compression = ON"
 		}

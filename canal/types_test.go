@@ -3,6 +3,7 @@ package canal
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,6 +151,9 @@ func typeTables(b *bench, keep func(value string) bool) []replicator.Table {
 		cases = append(cases, mariaTypes(b.server.Version)...)
 	} else {
 		cases = append(cases, mysqlTypes()...)
+	}
+	if b.server.Kind.IsOldMySQL() {
+		cases = slices.DeleteFunc(cases, func(c typeCase) bool { return strings.HasPrefix(c.ddl, "VECTOR") })
 	}
 	var tables []replicator.Table
 	const batch = 24
