@@ -147,7 +147,7 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 
 func TestCheckSaysHowRowsAreReadWithoutGTIDs(t *testing.T) {
 	all := append(setups(), setup{name: "MySQL 8.0 without both", kind: servers.MySQL80,
-		args: []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--performance-schema=OFF"}})
+		args: []string{"--performance-schema=OFF"}})
 	each(t, all, func(t *testing.T, b *bench, s setup) {
 		b.exec(cellDDL)
 		src := b.configured(Config{DSN: b.account("", ""), Tables: []replicator.Table{cellTable()}})

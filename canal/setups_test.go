@@ -17,18 +17,17 @@ type setup struct {
 }
 
 func setups() []setup {
-	without := []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}
-	metadata := append(slices.Clip(without), "--performance-schema=ON")
+	without := servers.GTIDs(servers.MySQL, false)
 	return []setup{
 		{"MySQL", servers.MySQL, nil, false},
-		{"MySQL without GTIDs", servers.MySQL, metadata, false},
+		{"MySQL without GTIDs", servers.MySQL, without, false},
 		{"MySQL without GTIDs and Performance Schema", servers.MySQL, append(slices.Clip(without), "--performance-schema=OFF"), true},
-		{"MySQL 8.0", servers.MySQL80, nil, false},
-		{"MySQL 8.0 without GTIDs", servers.MySQL80, metadata, false},
-		{"MySQL 5.7", servers.MySQL57, nil, false},
-		{"MySQL 5.7 without GTIDs", servers.MySQL57, metadata, true},
+		{"MySQL 8.0", servers.MySQL80, servers.GTIDs(servers.MySQL80, true), false},
+		{"MySQL 8.0 without GTIDs", servers.MySQL80, nil, false},
+		{"MySQL 5.7", servers.MySQL57, servers.GTIDs(servers.MySQL57, true), false},
+		{"MySQL 5.7 without GTIDs", servers.MySQL57, nil, true},
 		{"MySQL 5.7 without GTIDs, with locks of metadata", servers.MySQL57,
-			append(slices.Clip(metadata), "--performance-schema-instrument=wait/lock/metadata/sql/mdl=ON"), false},
+			[]string{"--performance-schema-instrument=wait/lock/metadata/sql/mdl=ON"}, false},
 		{"MariaDB", servers.MariaDB118, nil, false},
 	}
 }

@@ -72,9 +72,10 @@ func sqlArgs(in *installation, s *Server) []string {
 }
 
 func mysqlArgs(in *installation, s *Server) []string {
-	args := append(sqlArgs(in, s), "--performance-schema=OFF") // it takes 250 MB
+	args := sqlArgs(in, s)
 	if s.opts.Small && !s.Kind.IsOldMySQL() {
-		args = append(args, "--innodb-redo-log-capacity=8M") // it may lie in memory
+		// The log may lie in memory. The Performance Schema takes 250 MB; the program asks it where there are no GTIDs.
+		args = append(args, "--innodb-redo-log-capacity=8M", "--performance-schema=OFF")
 	}
 	return args
 }
@@ -94,8 +95,8 @@ func GTIDs(kind Kind, on bool) []string {
 	switch {
 	case on && kind.IsOldMySQL():
 		return []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON"}
-	case !on && kind == MySQL:
-		return []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"}
+	case !on && kind == MySQL: // whose Performance Schema is on by default, and is asked then
+		return []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--performance-schema=ON"}
 	}
 	return nil
 }
