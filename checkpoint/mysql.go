@@ -140,6 +140,18 @@ func (s *MySQL) attach(ctx context.Context, missing setup) error {
 	return nil
 }
 
+// Reread reads again which letters there are: another process saved some.
+func (s *MySQL) Reread(ctx context.Context) error {
+	return s.do(ctx, "reading dead letters", func(ctx context.Context, conn *sql.Conn) error {
+		index := newIndex()
+		if err := s.tables.readIndex(ctx, conn, index); err != nil {
+			return err
+		}
+		s.index.replace(index)
+		return nil
+	})
+}
+
 // discard closes a connection for good, instead of handing it back to the pool with what it holds.
 func discard(conn *sql.Conn) error {
 	err := conn.Raw(func(any) error { return errDiscard })

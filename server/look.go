@@ -55,10 +55,12 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) {
 const mostLooked = 100
 
 // Look has cells looked at anew in a source, and returns once what is there now is in the view, or a dead letter.
+// Without cells it asks whether the process keeps the view with that source, and has it learn of letters that others
+// saved.
 func (c Client) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
-	for len(cells) > 0 {
+	for first := true; first || len(cells) > 0; first = false {
 		n := min(len(cells), mostLooked)
-		asked := look{Source: source}
+		asked := look{Source: source, Cells: []lookedAt{}}
 		for _, cell := range cells[:n] {
 			asked.Cells = append(asked.Cells, lookedAt{cell.Table, []byte(cell.Key), cell.Column})
 		}

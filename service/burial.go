@@ -25,6 +25,11 @@ func (s *Service) Look(ctx context.Context, view, source string, cells []replica
 			if err := mayBeLookedAt(s.Config.View(view), cells); err != nil {
 				return fmt.Errorf("%w: %w", server.ErrInvalid, err)
 			}
+			if l.reread != nil {
+				if err := l.reread(ctx); err != nil {
+					return err
+				}
+			}
 			return l.lookAt(ctx, view, cells)
 		}
 	}
@@ -84,11 +89,8 @@ func cellsOfLetters(letters []replicator.DeadLetter) []replicator.Cell {
 // bury has the letters of a repair saved, by the process that runs, or without one.
 func (v Verification) bury(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	cells := cellsOfLetters(letters)
-	if o.partitions != nil { // every process may write to the letters of a group
-		for i := range letters {
-			letters[i].Source = o.partitions.source(letters[i].Cell)
-		}
-		return buryAlone(ctx, v.Setup, letters)
+	if o.partitions != nil {
+		return v.buryByPartition(ctx, o, letters)
 	}
 	for i := range letters {
 		letters[i].Source = o.source.Name()
@@ -98,6 +100,33 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 		err = buryAlone(ctx, v.Setup, letters)
 	}
 	return err
+}
+
+// buryByPartition saves the letters of each partition, and tells the process that applies it, which else would never
+// clear them. Those of a partition that another member has are not saved. The cells are not looked at: the topic may say
+// less of them than the source, which the repair asked.
+func (v Verification) buryByPartition(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
+	by := map[string][]replicator.DeadLetter{}
+	for _, l := range letters {
+		l.Source = o.partitions.source(l.Cell)
+		by[l.Source] = append(by[l.Source], l)
+	}
+	var failed []error
+	for source, some := range by {
+		tell := func() error { return Client(v.Config).Look(ctx, o.view.Name, source, nil) }
+		err := tell()
+		if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) {
+			tell, err = func() error { return nil }, o.partitions.unkept(ctx, groupOf(v.Config, o.view.Sink), source)
+		}
+		if err == nil {
+			err = buryAlone(ctx, v.Setup, some)
+		}
+		if err == nil {
+			err = tell()
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
 }
 
 // buryAlone saves letters while no process keeps their view. Where there is no state yet none is begun: the first start

@@ -13,6 +13,7 @@ import (
 
 	"replicator"
 	"replicator/canal"
+	"replicator/checkpoint"
 	"replicator/config"
 	"replicator/internal/pause"
 	"replicator/kafka"
@@ -217,7 +218,7 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
 	from := partition{c.cluster.Source(kafka.Config{Topic: p.Topic, Partition: p.Number, Tables: c.tables,
 		Covers: canal.Covers})}
 	l := c.begin(from, &committing{Store: store, consumer: c, partition: p, at: map[string]replicator.Position{}},
-		stop.Done(), log)
+		stop.Done(), rereads(store), log)
 	c.gone.forget(p.String(), c.views)
 	err := l.Run(ctx, stop)
 	c.gone.remember(p.String(), l.Shown())
@@ -228,13 +229,22 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
 }
 
 // begin makes the pipeline of a partition, and lets it be asked. Views that are paused at the member are paused with it.
-func (c *consumer) begin(from source, store replicator.Store, ended <-chan struct{}, log *slog.Logger) line {
+func (c *consumer) begin(from source, store replicator.Store, ended <-chan struct{},
+	reread func(context.Context) error, log *slog.Logger) line {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.line(c.sink.Name, c.opened, from, store, c.views, c.tables, c.paused, log)
-	l.ended = ended
+	l.ended, l.reread = ended, reread
 	c.lines.add(l)
 	return l
+}
+
+// rereads is how a store learns of letters that others saved; nil: nobody else can.
+func rereads(store replicator.Store) func(context.Context) error {
+	if shared, is := store.(*checkpoint.MySQL); is {
+		return shared.Reread
+	}
+	return nil
 }
 
 // setPaused says whether a view is paused at the member, with the partitions that it is given later, too.

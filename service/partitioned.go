@@ -17,6 +17,7 @@ import (
 // partitioned is what a sink has of all partitions of a topic, as one target to look at and to repair: the states of a
 // cell are kept under the name of its partition.
 type partitioned struct {
+	cluster   *kafka.Cluster
 	topic     string
 	publisher kafka.Publisher
 	all       []replicator.Target // by partition
@@ -37,6 +38,20 @@ func newPartitioned(s *partitioned) replicator.Target {
 // source is the name of the partition that a cell is in.
 func (s *partitioned) source(c replicator.Cell) string {
 	return kafka.Partition{Topic: s.topic, Number: int32(s.publisher.PartitionOf(c))}.String()
+}
+
+// unkept is an error for a partition that a member of a group has.
+func (s *partitioned) unkept(ctx context.Context, group, source string) error {
+	status, err := s.cluster.Status(ctx, group, s.topic)
+	if err != nil {
+		return err
+	}
+	for _, p := range status.Partitions {
+		if p.Partition.String() == source && p.Member != "" {
+			return fmt.Errorf("partition %s is kept by member %s: repair the view there", source, p.Member)
+		}
+	}
+	return nil
 }
 
 // each gives do the cells of each target, by their places.
@@ -217,7 +232,7 @@ func (o *inspection) openTopic(ctx context.Context, in *inspector, shard config.
 			return nil, err
 		}
 	}
-	o.partitions = &partitioned{}
+	o.partitions = &partitioned{cluster: in.cluster}
 	s := o.partitions
 	if s.topic, s.publisher, err = topicOf(ctx, in.cluster, in.Config.Source.Kafka.Topics, shard.Name); err != nil {
 		return nil, fmt.Errorf("view %s: %w", views[0].Name, err)

@@ -66,6 +66,8 @@ type line struct {
 	source source
 	views  []*replicator.View
 	ended  <-chan struct{} // closed once another member of the group is to go on with it; nil: none will
+
+	reread func(context.Context) error // has the store learn of letters that others saved; nil: nobody else can
 }
 
 // engine is a pipeline, as it is used here.

@@ -56,13 +56,19 @@ func (l *topicLab) member(more string) *lab {
 	return &m
 }
 
-// publish writes a version of the cells, publishes it, and returns a fence behind it.
-func (l *topicLab) publish(version int64) (fence string) {
+// putAll writes a version of the cells, and returns a fence behind it.
+func (l *topicLab) putAll(version int64) (fence string) {
 	l.t.Helper()
 	for i, key := range userKeys {
 		l.put(key, version, fmt.Sprintf(`{"username": "n%d", "email": "%s%d@x.org", "phone": 1}`, i%3, key, version))
 	}
-	fence = l.position()
+	return l.position()
+}
+
+// publish writes a version of the cells, publishes it, and returns a fence behind it.
+func (l *topicLab) publish(version int64) (fence string) {
+	l.t.Helper()
+	fence = l.putAll(version)
 	l.must("run", "--until-caught-up")
 	return fence
 }
@@ -180,20 +186,13 @@ func TestWhatAKilledMemberHadGoesOnWithin15Seconds(t *testing.T) {
 	l := newTopicLab(t)
 	publisher := l.running()
 	defer publisher.stop()
-	put := func(version int64) (fence string) {
-		t.Helper()
-		for i, key := range userKeys {
-			l.put(key, version, fmt.Sprintf(`{"username": "n%d", "email": "%s%d@x.org", "phone": 1}`, i%3, key, version))
-		}
-		return l.position()
-	}
 	byDefault := func(m *lab) *lab {
 		source := strings.Replace(topicSource, "session = \"6s\"\n", "", 1)
 		m.configure(source, program, mainSink, emailView, usersView, nameCount)
 		return m
 	}
 	a, b := byDefault(l.member("")), byDefault(l.member(""))
-	fence := put(1)
+	fence := l.putAll(1)
 	l.caughtUp()
 	first := a.running()
 	l.includes(a, fence)
@@ -210,7 +209,7 @@ func TestWhatAKilledMemberHadGoesOnWithin15Seconds(t *testing.T) {
 	eventually(t, func() error { return as(has(a) > 0 && has(b) > 0, "both have partitions") })
 	goesOn := func(m *lab, version int64) {
 		t.Helper()
-		fence, killed := put(version), time.Now()
+		fence, killed := l.putAll(version), time.Now()
 		m.must("wait", "--pos", fence, "--timeout", "15s")
 		l.right(version)
 		t.Logf("version %d is there after %s", version, time.Since(killed).Round(time.Millisecond))
@@ -347,6 +346,44 @@ func TestARepairByOneOfTwoServersWithoutNamesIsRefused(t *testing.T) {
 	}
 	l.expect("SELECT email FROM users ORDER BY 1", "ada@x.org", "bob@x.org")
 	l.expect("SELECT email FROM index_users_email ORDER BY 1", "ada@x.org", "bob@x.org")
+}
+
+// What a repair at a member finds to be dead is cleared by the member that applies the cell's next version.
+func TestALetterOfARepairAtAMemberIsClearedByTheNextVersion(t *testing.T) {
+	l := newTopicLab(t)
+	fence := l.publish(1)
+	publisher := l.running()
+	defer publisher.stop()
+	m := l.member(`dsn = "${DSN}"`)
+	shared := strings.Replace(program, `path = "state"`, "store = \"mysql\"\ndsn = \"${DSN}\"", 1)
+	m.configure(topicSource, `dsn = "${DSN}"`, shared, mainSink, emailView, usersView, nameCount)
+	letters := func(m *lab, want int) {
+		t.Helper()
+		if n := strings.Count(m.must("deadletters", "list", "--view", "users", "--json"), `"id"`); n != want {
+			t.Errorf("there are %d dead letters, want %d", n, want)
+		}
+	}
+	member := m.running()
+	l.includes(m, fence)
+	l.session("SET sql_log_bin = 0", `UPDATE cell SET body = '{"username": "a name that is too long", "email": "x"}' `+
+		`WHERE row_key = 0x`+keyText("a"))
+	if r := m.run("verify", "users", "--repair"); r.code != 3 {
+		t.Fatalf("exit status %d: %s%s", r.code, r.out, r.errors)
+	}
+	letters(m, 1)
+	other := l.member(`dsn = "${DSN}"`) // of the same group and store, asked where it has no partition
+	other.configure(topicSource, `dsn = "${DSN}"`, shared, mainSink, emailView, usersView, nameCount)
+	l.session("SET sql_log_bin = 0", `UPDATE cell SET body = '{"username": "a name that is too long", "email": "y"}' `+
+		`WHERE row_key = 0x`+keyText("b"))
+	if r := other.run("verify", "users", "--repair"); r.code != 1 || !strings.Contains(r.errors, "is kept by member") {
+		t.Errorf("at another member: exit status %d: %s%s", r.code, r.out, r.errors)
+	}
+	m.run("verify", "users", "--repair") // finds that nothing explains it
+	letters(m, 2)
+	l.includes(m, l.putAll(2))
+	letters(m, 0)
+	l.right(2)
+	member.stop()
 }
 
 // The offsets that the group remembers are of the views that there were, and of what the sink held then.
