@@ -169,9 +169,9 @@ func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, 
 	return described, err
 }
 
-// Commit says in the group up to where a partition is applied, for tools: what counts is in the sink's marks. So it takes
-// no longer than commitTime. Partitions take turns, as the client has them do, which would let each of them wait for all
-// before it.
+// Commit says in the group up to where a partition is applied, for tools. The sink's marks decide, so it takes no longer
+// than commitTime. Partitions take turns, as the client has them do, which would let each of them wait for all before
+// it.
 func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position) error {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()

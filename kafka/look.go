@@ -13,9 +13,10 @@ import (
 
 // Newest implements replicator.Reader. A record says what its cell is as of its own place; that everything up to a
 // later place is included only a publisher's mark tells. So cells are looked at together whose records stand before the
-// last mark, and else by themselves, each as of its record's place. While a publisher fills the topic, what there is no record of may be yet to come, as of the
-// place at which its scan read it, and a mark may stand behind that by now. Such a cell is told as of the first place
-// of all: nothing that comes is older, and a view that knows the cell already takes no notice.
+// last mark, and else by themselves, each as of its record's place. While a publisher fills the topic, what there is no
+// record of may be yet to come, as of the place at which its scan read it, and a mark may stand behind that by now. Such
+// a cell is told as of the first place of all: nothing that comes is older, and a view that knows the cell already takes
+// no notice.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	found := &lookup{reader: r, wanted: map[replicator.Cell]int{}, states: make([]replicator.State, len(cells)),
 		rows: make([]*replicator.Row, len(cells)), bytes: bytes}

@@ -103,8 +103,8 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 }
 
 // buryByPartition saves the letters of each partition, and tells the process that applies it, which else would never
-// clear them. Those of a partition that another member has are not saved. The cells are not looked at: the topic may say
-// less of them than the source, which the repair asked.
+// clear them. Letters of a partition that another member has are not saved. The cells are not looked at: the topic may
+// know less of them than the source, which the repair asked.
 func (v Verification) buryByPartition(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	by := map[string][]replicator.DeadLetter{}
 	for _, l := range letters {

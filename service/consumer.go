@@ -228,7 +228,7 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
 	}
 }
 
-// begin makes the pipeline of a partition, and lets it be asked. Views that are paused at the member are paused with it.
+// begin makes the pipeline of a partition, and lets it be asked. Views that are paused at the member begin paused.
 func (c *consumer) begin(from source, store replicator.Store, ended <-chan struct{},
 	reread func(context.Context) error, log *slog.Logger) line {
 	c.mu.Lock()

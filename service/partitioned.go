@@ -190,7 +190,7 @@ func (s *partitioned) Held(ctx context.Context, view int, after string, limit in
 	})
 }
 
-// topicOf is the topic that tells of an origin, with who publishes it. That none does, or several, is an error that wraps
+// topicOf is the topic that tells of an origin, with its publisher. If none does, or several do, the error wraps
 // verify.ErrUnverifiable: a cell would be compared with what another origin has of it.
 func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origin string) (
 	topic string, publisher kafka.Publisher, err error,
@@ -223,7 +223,7 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 	return "", publisher, fmt.Errorf("%w: %w", verify.ErrUnverifiable, kafka.ErrUnmarked)
 }
 
-// openTopic opens the view in its sink as all partitions of the topic feed it that a shard of the origin is published in.
+// openTopic opens the view in its sink as the partitions of one topic feed it: the one that the shard is published in.
 // What other topics put into the view stays as it is.
 func (o *inspection) openTopic(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
 	views []*replicator.View) (known []replicator.Position, err error) {

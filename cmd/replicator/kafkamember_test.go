@@ -306,12 +306,14 @@ func TestARepairAtAMemberTakesNothingOfAnotherOriginAway(t *testing.T) {
 			t.Errorf("%v with a dsn without a name: exit status %d: %s%s", args, r.code, r.out, r.errors)
 		}
 	}
-	if out := one.run("check").out; !strings.Contains(out, "verify and explain") || !strings.Contains(out, "is of shard b") {
+	out := one.run("check").out
+	if !strings.Contains(out, "verify and explain") || !strings.Contains(out, "is of shard b") {
 		t.Errorf("check says\n%s", out)
 	}
 	right("after a repair that was refused")
 	one = l.memberOfShards("[source.shards]\na = \"${DSN}\"")
-	if out := one.must(append([]string{"verify", "--repair", "--json"}, views...)...); strings.Count(out, `"checked":1,`) != 3 {
+	out = one.must(append([]string{"verify", "--repair", "--json"}, views...)...)
+	if strings.Count(out, `"checked":1,`) != 3 {
 		t.Errorf("the cells of shard a are not what was compared:\n%s", out)
 	}
 	right("after a repair of shard a")
