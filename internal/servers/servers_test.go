@@ -73,11 +73,12 @@ func TestSettingsAreTheServersOwnButForTheBinlog(t *testing.T) {
 			"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "skip_name_resolve": "0"}
 		switch {
 		case kind.IsMariaDB():
-			want["sync_binlog"] = "0"
+			want["sync_binlog"], want["binlog_row_metadata"] = "0", "NO_LOG"
 		case kind.IsOldMySQL():
 			want["gtid_mode"], want["enforce_gtid_consistency"] = "OFF", "OFF"
 		default:
 			want["gtid_mode"], want["enforce_gtid_consistency"] = "ON", "ON"
+			want["binlog_row_metadata"] = "MINIMAL"
 		}
 		for name, value := range want {
 			if got := text(t, db, "SELECT @@global."+name); got != value {

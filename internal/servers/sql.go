@@ -61,9 +61,6 @@ func sqlArgs(in *installation, s *Server) []string {
 		"--socket=../mysql.sock",            // relative to the data directory: a path over 107 bytes is refused
 		"--server-id="+strconv.Itoa(s.Port), // a replica's must differ, and log-bin on 5.7 wants one
 		"--log-bin=binlog")
-	if s.Kind != MySQL57 { // which has no such metadata
-		args = append(args, "--binlog-row-metadata=FULL")
-	}
 	if s.opts.Small {
 		return append(args, "--innodb-buffer-pool-size=32M", "--innodb-log-buffer-size=4M",
 			"--innodb-use-native-aio=0") // each server would take 2305 of the machine's 65536 slots
