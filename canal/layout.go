@@ -120,6 +120,9 @@ func (l *layout) fits(m *binlog.TableMap, sets binlog.Charsets) error {
 		}
 		charset := c.Charset
 		if charset == unknownCharset {
+			if _, said := m.Charset(i, sets); !said {
+				return unreadable{why: fmt.Sprintf("the character set of column %s is not known", c.Name)}
+			}
 			charset = ""
 		}
 		types, known := binlogTypes[t.name]

@@ -38,7 +38,6 @@ type track struct {
 	derived bool   // rows were read by layouts, since one was certain last
 	told    bool   // the handler was told that rows are passed over, until the layout is certain
 	misfit  string // the digest of a certain layout that table maps did not fit
-	gone    bool   // the source has no such table now, as far as the log was read
 }
 
 // layoutFrom is a layout from an order on; nil where it is unknown.
@@ -139,7 +138,6 @@ func (l *layouts) altered(name string, order int64, behind func(*layout) *layout
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.of[name]
-	t.gone = false
 	if after = behind(t.at()); after != t.at() {
 		t.from(order, after)
 		t.misfit = ""
@@ -161,13 +159,6 @@ func (l *layouts) awaited(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.of[name].ahead) > 0
-}
-
-// missing notes that the source has no such table now. The log will say what became of it.
-func (l *layouts) missing(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.of[name].gone = true
 }
 
 // readBy notes that rows are read by a table's present layout.
@@ -196,7 +187,7 @@ func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	t := l.of[name]
 	was := t.at()
 	switch {
-	case len(t.ahead) > 0 || t.gone: // it is known what the table will be, or that it goes
+	case len(t.ahead) > 0: // it is known what the table will be
 	case was != nil && t.misfit == was.digest():
 		return false, true
 	default:

@@ -15,8 +15,7 @@ func (p *plan) measure(data []byte) error {
 	for img := (image{}); len(data) > 0; {
 		n, err := p.split(data, &img)
 		if err != nil {
-			return p.t.fatal(fmt.Errorf("table %s: row image: %w. Column %s: %w. %s", p.t.Name, err,
-				p.columns[p.oldTime].Name, binlog.ErrOldTime, wayOut))
+			return fmt.Errorf("row image: %w. Column %s: %w", err, p.columns[p.oldTime].Name, binlog.ErrOldTime)
 		}
 		data = data[n:]
 	}

@@ -60,6 +60,9 @@ func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets bi
 			known = &now.Declared
 		}
 		c, err := binlog.NewColumn(m, i, known, charsets)
+		if errors.Is(err, binlog.ErrOldTime) { // what the table has at a later place may tell nothing of its format here
+			err = unreadable{why: err.Error()}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w. %s", err, wayOut)
 		}

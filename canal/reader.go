@@ -333,7 +333,8 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// reread reads a table's shape again, after a statement that may have changed it, or where rows don't fit it.
+// reread reads a table's shape again, after a statement that may have changed it, or where rows don't fit it. It is an
+// error if the table is gone, or a column that is needed. The views that need it go on once it is there again.
 func (r *Reader) reread(ctx context.Context, table string) error {
 	w := r.tables.byName[table]
 	conn, err := r.connect(ctx)
@@ -342,12 +343,11 @@ func (r *Reader) reread(ctx context.Context, table string) error {
 	}
 	defer conn.Close()
 	shape, end, err := readSchemaAt(ctx, conn, r.server, &w.Table)
-	if errors.Is(err, errNoTable) { // dropped since: the binlog will say so
-		r.layouts.missing(table)
-		return nil
+	if errors.Is(err, errNoTable) { // it may be on its way: opening it again says whether it is
+		return replicator.OfTable(table, fmt.Errorf("table %s was dropped or renamed", table))
 	}
 	if err != nil {
-		return classify(err)
+		return w.classify(err)
 	}
 	if err := replicator.RedefinedTable(table, w.schema.Load().identity(&w.Table), shape.identity(&w.Table)); err != nil {
 		return err
@@ -356,6 +356,9 @@ func (r *Reader) reread(ctx context.Context, table string) error {
 		return w.fatal(err)
 	}
 	w.schema.Store(shape)
+	if err := w.check(r.server.flavor); err != nil { // a column is gone that is needed
+		return w.fatal(err)
+	}
 	now := shape.layout()
 	r.layouts.await(table, now, end.order(r.place.epoch))
 	r.source.cfg.Logger.Info("a watched table was altered, and its columns were read again",

@@ -135,7 +135,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 		place = compressed(place.base+place.offset, size, int64(len(data)))
 	}
 	if err := p.measure(data); err != nil {
-		return err
+		return s.passOverFrom(ctx, p, err)
 	}
 	return s.images(ctx, p, shape.change, data, place)
 }

@@ -139,6 +139,23 @@ func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error
 	return err != nil, nil
 }
 
+// passOverFrom passes over the rows of a plan that turned out not to be able to read them, up to the place from which on
+// the table is known to be what it is now.
+func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
+	certain := true
+	if s.layouts != nil {
+		var err error
+		if certain, err = s.lacks(ctx, p.t); err != nil {
+			return err
+		}
+	}
+	if certain {
+		return p.t.fatal(fmt.Errorf("table %s: %w. %s", p.t.Name, why, wayOut))
+	}
+	p.passed = why
+	return s.passOver(p)
+}
+
 // passOver passes over the rows of a plan that can't read them: they count as changed without a list.
 func (s *stream) passOver(p *plan) error {
 	if s.layouts == nil || !s.layouts.passOver(p.t.Name) {

@@ -360,10 +360,9 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 	return s.columnsChanged(st, table)
 }
 
-// columnsChanged: a column that is read loses its name, or comes with values that no event has. If the table has none of
-// that name now, whoever needs it learns so from reading the table. Else the column's values are others than before in
-// each row, and the log doesn't list them: those of a column that got the name in the same statement or in a later one,
-// or the default of one that is new.
+// columnsChanged: a column that is read loses its name, or comes with values that no event has. The table has one of that
+// name now, or reading would have ended (reread). Its values are others than before in each row, and the log doesn't list
+// them: those of a column that got the name in the same statement or in a later one, or the default of one that is new.
 func (s *stream) columnsChanged(st statement, table string) error {
 	t := s.tables.byName[table]
 	what := "was dropped or renamed"
@@ -379,10 +378,6 @@ func (s *stream) columnsChanged(st statement, table string) error {
 	}
 	if len(t.readers(column)) > 0 {
 		what += " (" + t.neededBy(column) + ")"
-	}
-	if t.schema.Load().column(column) == nil {
-		return t.fatal(t.ofReaders(column, fmt.Errorf("table %s: column %s %s, and the table has none of that name now. "+
-			"The views go on as soon as it has", table, column, what)))
 	}
 	return s.unlogged(table, t.ofReaders(column, fmt.Errorf("table %s: column %s %s: %w", table, column, what,
 		replicator.ErrUnlogged)))

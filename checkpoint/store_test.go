@@ -85,6 +85,7 @@ func testStore(t *testing.T, create func(t testing.TB) store) {
 		"KeepsCheckpoints":        keepsCheckpoints,
 		"TellsEmptyFillFromNone":  tellsEmptyFillFromNone,
 		"KeepsDeadLetters":        keepsDeadLetters,
+		"KeepsLayouts":            keepsLayouts,
 		"RaisesAndDrops":          raisesAndDrops,
 		"BuriesManyAtOnce":        buriesManyAtOnce,
 		"LetsOneReplicatorWrite":  letsOneReplicatorWrite,

@@ -119,7 +119,7 @@ func TestARebuildInPlacePassesWhatTheBinlogDoesNotTell(t *testing.T) {
 	})
 }
 
-// What an ALTER changes of other columns doesn't matter where the binlog names columns.
+// What an ALTER changes of other columns doesn't matter.
 func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
@@ -140,8 +140,8 @@ func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
 			t.Errorf("%d dead letters", n)
 		}
 		p.stop()
-		if n := strings.Count(p.Log(), "a watched table was altered"); n != 7 {
-			t.Errorf("%d ALTERs were noticed, want the 7 of cell\n%s", n, p.Log())
+		if !strings.Contains(p.Log(), "a watched table was altered") || strings.Contains(p.Log(), compared) {
+			t.Errorf("no ALTER was noticed, or a view was compared\n%s", p.Log())
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestWhatTheBinlogDoesNotTellIsReadFromTheSource(t *testing.T) {
 		"renamed and back": {session: []string{"RENAME TABLE cell TO moved"}, fails: true,
 			then: []string{"RENAME TABLE moved TO cell", insert}, want: []string{"a@x.org a", "z@x.org z"}},
 		"column dropped and added": {session: []string{"ALTER TABLE cell DROP COLUMN body"}, fails: true,
-			then: []string{"ALTER TABLE cell ADD COLUMN body LONGBLOB", insert}, want: []string{"z@x.org z"}},
+			then: []string{"ALTER TABLE cell ADD COLUMN body LONGBLOB", "DELETE FROM cell", insert}, want: []string{"z@x.org z"}},
 		"column renamed and back": {session: []string{"ALTER TABLE cell RENAME COLUMN ref_key TO version", "UPDATE cell SET version = 9"},
 			fails: true, then: []string{"ALTER TABLE cell RENAME COLUMN version TO ref_key"}, want: []string{"a@x.org a"}},
 		"an ALTER that is not understood": {session: []string{"ALTER TABLE cell ADD x INT FIRST, ORDER BY ref_key, added_at", insert},
@@ -170,6 +170,7 @@ func TestWhatTheBinlogDoesNotTellIsReadFromTheSource(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for name, c := range cases {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel() // some wait until a view that failed is tried again
 				l := newLab(t, s)
 				l.put("a", 1, `{"email": "a@x.org"}`)
 				p := l.running()
@@ -183,6 +184,7 @@ func TestWhatTheBinlogDoesNotTellIsReadFromTheSource(t *testing.T) {
 					got := strings.Join(l.rows(emails), ", ")
 					return as(got == strings.Join(c.want, ", "), got)
 				})
+				l.reaches("users", "running")
 				l.put("b", 1, `{"email": "b@x.org"}`)
 				l.caughtUp()
 				l.must("verify")
