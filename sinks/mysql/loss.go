@@ -99,9 +99,12 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 		return false, err
 	}
 	now := witnesses{order: order}
-	if k.ledger {
+	switch {
+	case k.ledger:
 		lost, err = t.lostSums(ctx, tx, k, since)
-	} else {
+	case !known:
+		lost, err = t.lacksRows(ctx, tx, k, since.keys)
+	default:
 		lost, err = t.lostRows(ctx, tx, k, since)
 	}
 	if err == nil && !lost && k.ledger {
@@ -129,6 +132,43 @@ func (t *Target) firstWitnesses(ctx context.Context, k *keeper, order int64) (wi
 	return w, err
 }
 
+// lacksRows is lostRows where no look noted rows: the states of cells say which rows the table has to have, and it lacks
+// three quarters of them or more.
+func (t *Target) lacksRows(ctx context.Context, tx *sql.Tx, k *keeper, of []replicator.Key) (bool, error) {
+	shown, err := t.unchanged(ctx, tx, k, of, math.MaxInt64)
+	if err != nil || len(shown) < emptiedEvidence {
+		return false, err
+	}
+	held := 0
+	for _, key := range k.converted(shown) {
+		found, err := k.holdsAny(ctx, tx, [][]any{key})
+		if err != nil {
+			return false, err
+		}
+		if found {
+			held++
+		}
+		if 4*held >= len(shown) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// converted are keys as the table's columns have them.
+func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
+	for _, key := range of {
+		values, err := key.Values()
+		if err != nil {
+			continue
+		}
+		if converted, err := k.key(values); err == nil {
+			keys = append(keys, converted)
+		}
+	}
+	return keys
+}
+
 // lostRows reports whether all witnesses are gone whose cells did not change, and no old row is left.
 func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	if some, err := k.someKeys(ctx, tx, 1, 1); err != nil {
@@ -140,17 +180,7 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	if err != nil || len(unchanged) < emptiedEvidence {
 		return false, err
 	}
-	var keys [][]any
-	for _, key := range unchanged {
-		values, err := key.Values()
-		if err != nil {
-			return false, err
-		}
-		if converted, err := k.key(values); err == nil {
-			keys = append(keys, converted)
-		}
-	}
-	if found, err := k.holdsAny(ctx, tx, keys); err != nil || found {
+	if found, err := k.holdsAny(ctx, tx, k.converted(unchanged)); err != nil || found {
 		return false, err
 	}
 	others, err := k.someKeys(ctx, tx, oldRows, oldRows)
