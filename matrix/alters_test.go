@@ -96,7 +96,7 @@ func TestEverySortOfALTERIsFollowed(t *testing.T) {
 				rebuilt.Go(func() { _, _ = program.Try("rebuild", "pair_rows", "pair_hash") }) // it may be killed
 				lab.Pause(t, time.Duration(r.IntN(300))*time.Millisecond)
 			}
-			source.Exec(t, "ALTER TABLE pairs "+alter)
+			alterTable(t, source, "ALTER TABLE pairs "+alter)
 			lab.Pause(t, time.Duration(50+r.IntN(200))*time.Millisecond)
 			if n%3 != 1 {
 				running.Kill()

@@ -41,7 +41,7 @@ CREATE TABLE cell (
 
 // world is the source, the sinks, and the program between them.
 type world struct {
-	t       testing.TB
+	t       *testing.T
 	source  lab.MySQL
 	redis   lab.Redis
 	elastic lab.Elastic

@@ -168,7 +168,7 @@ func follow(ctx context.Context, show Display, names []string,
 		if err != nil {
 			return err
 		}
-		p := progressOf(views, names)
+		p := progressOf(views, names).without(views, names)
 		if len(p.lost) == 0 && !p.busy {
 			show.Say("rebuilt: " + strings.Join(names, ", "))
 			return nil
@@ -201,11 +201,6 @@ type progress struct {
 
 func progressOf(views []replicator.ViewStatus, names []string) progress {
 	p := progress{patience: rebuildPatience}
-	for _, name := range names {
-		if !slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.View == name }) {
-			p.lost = append(p.lost, name)
-		}
-	}
 	for _, v := range views {
 		if !slices.Contains(names, v.View) {
 			continue
@@ -221,6 +216,16 @@ func progressOf(views []replicator.ViewStatus, names []string) progress {
 		}
 		if v.Error != "" {
 			p.problem = fmt.Sprintf("view %s: %s", v.View, v.Error)
+		}
+	}
+	return p
+}
+
+// without is the progress where some of the views are not kept by the process.
+func (p progress) without(views []replicator.ViewStatus, names []string) progress {
+	for _, name := range names {
+		if !slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.View == name }) {
+			p.lost = append(p.lost, name)
 		}
 	}
 	if len(p.lost) > 0 {

@@ -27,7 +27,7 @@ func TestRunsThatAreHurtEndRight(t *testing.T) {
 	f := &farm{
 		source: map[servers.Kind]*servers.Server{servers.MariaDB1011: servertest.Own(t, servers.MariaDB1011)},
 		main:   map[servers.Kind]*servers.Server{servers.MariaDB1011: servertest.Own(t, servers.MariaDB1011)},
-		cache:  map[servers.Kind]*servers.Server{servers.Redis7: servertest.Own(t, servers.Redis7)},
+		cache:  map[servers.Kind]*servers.Server{servers.Redis7: servertest.Own(t, servers.Redis7, cacheArgs...)},
 	}
 	binary := filepath.Join(t.TempDir(), "replicator")
 	if err := launch.Build(t.Context(), binary); err != nil {
