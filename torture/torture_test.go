@@ -25,8 +25,8 @@ func TestRunsThatAreHurtEndRight(t *testing.T) {
 		t.Skip("builds the program and hurts it")
 	}
 	f := &farm{
-		source: map[servers.Kind]*servers.Server{servers.MariaDB1011: servertest.Own(t, servers.MariaDB1011)},
-		main:   map[servers.Kind]*servers.Server{servers.MariaDB1011: servertest.Own(t, servers.MariaDB1011)},
+		source: map[servers.Kind]*servers.Server{servers.MariaDB1011: servertest.Own(t, servers.MariaDB1011, "--log-slave-updates")},
+		main:   map[servers.Kind]*servers.Server{servers.MariaDB1011: servertest.Own(t, servers.MariaDB1011, "--log-slave-updates")},
 		cache:  map[servers.Kind]*servers.Server{servers.Redis7: servertest.Own(t, servers.Redis7, cacheArgs...)},
 	}
 	binary := filepath.Join(t.TempDir(), "replicator")
