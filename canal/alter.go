@@ -10,10 +10,10 @@ import (
 // alteration is an ALTER TABLE or a CREATE TABLE of a watched table, by its words. It says which layout the table has
 // behind it.
 //
-// The words are read here, because the parsers that exist reject what servers accept: of MySQL 9's and MariaDB's
-// syntax TiDB's doesn't know DEFAULT (expression), INVISIBLE, POINT, ENGINE_ATTRIBUTE, ONLINE, IF EXISTS behind TABLE,
-// WAIT, UUID, INET6, COMPRESSED, PERSISTENT, SYSTEM VERSIONING or newer collations. A layout needs only the names, types
-// and character sets of columns and their order. What is not understood makes the layout unknown; it is never guessed.
+// The words are read here, because the parsers that exist reject what servers accept: of MySQL 9's and MariaDB's syntax
+// TiDB's doesn't know DEFAULT (expression), INVISIBLE, POINT, ENGINE_ATTRIBUTE, ONLINE, IF EXISTS behind TABLE, WAIT,
+// UUID, INET6, COMPRESSED, PERSISTENT, SYSTEM VERSIONING or newer collations. A layout needs only the names, types and
+// character sets of columns and their order. What is not understood makes the layout unknown; it is never guessed.
 type alteration struct {
 	effect alterEffect
 	words  []word // behind the table's name

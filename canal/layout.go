@@ -107,8 +107,8 @@ type unreadable struct {
 
 func (e unreadable) Error() string { return e.why }
 
-// fits is an unreadable error where rows behind a table map can't have the layout. It looks at all that the map says: the
-// number of columns, their types and lengths, and where the server writes them signs and character sets.
+// fits is an unreadable error where rows behind a table map can't have the layout. It looks at all that the map says:
+// the number of columns, their types and lengths, and where the server writes them signs and character sets.
 func (l *layout) fits(m *binlog.TableMap, sets binlog.Charsets) error {
 	if len(m.Types) != len(l.Columns) {
 		return unreadable{why: fmt.Sprintf("the row has %d columns, the table has %d", len(m.Types), len(l.Columns))}

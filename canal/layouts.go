@@ -18,8 +18,8 @@ import (
 //     known for certain, unless a statement changes it again. What the statements led to is compared with it there.
 //   - Each table map is compared with the layout: one that doesn't fit makes it unknown.
 //
-// Rows of a table whose layout is unknown are passed over, and so counted as changed without a list: the handler is told
-// (replicator.Handler.Unlogged), and so it is where the statements led to another layout than the table has.
+// Rows of a table whose layout is unknown are passed over, and so counted as changed without a list: the handler is
+// told (replicator.Handler.Unlogged), and so it is where the statements led to another layout than the table has.
 type layouts struct {
 	mu sync.Mutex
 	of map[string]*track // by the table's name in the configuration
@@ -179,8 +179,8 @@ func (l *layouts) passOver(name string) bool {
 	return tell
 }
 
-// unfit notes that rows at an order can't have a table's layout, which is unknown from there on. It reports whether what
-// the table is now has to be read again; certain says that it was, for the same reason, and is still the same.
+// unfit notes that rows at an order can't have a table's layout, which is unknown from there on. It reports whether
+// what the table is now has to be read again; certain says that it was, for the same reason, and is still the same.
 func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -94,8 +94,8 @@ func (r *Reader) prepareTable(ctx context.Context, t token, w *watched) error {
 	return w.names.check(ctx)
 }
 
-// openLayouts finds out by which columns a table's rows are read where the log doesn't name them. Another server may have
-// had others at the same place.
+// openLayouts finds out by which columns a table's rows are read where the log doesn't name them. Another server may
+// have had others at the same place.
 func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
 	now := w.schema.Load().layout()
 	if err := r.source.layouts.keep(ctx, now); err != nil {
@@ -144,8 +144,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 			r.loose = t.GTID
 		}
 	}
-	// The protocol's positions have 32 bits; and what ends at the place, which proves it later, is not known before it was
-	// read.
+	// The protocol's positions have 32 bits; and what ends at the place, which proves it later, is not known before it
+	// was read.
 	if p.pos >= 1<<32 || p.pos > 4 && p.event.unknown() {
 		s.until = p.pos
 	}
@@ -384,7 +384,8 @@ func (f *feed) handle(raw []byte) error {
 	size, heartbeat := len(raw), len(raw) >= binlog.HeaderSize && binlog.IsHeartbeat(binlog.KindOf(raw))
 	f.err = f.reader.stream.event(f.ctx, raw)
 	if size >= huge {
-		// The next one may be as large: it is read when this one's memory is free, not only when as much has become garbage.
+		// The next one may be as large: it is read when this one's memory is free, not only when as much has become
+		// garbage.
 		debug.FreeOSMemory()
 	}
 	if f.err != nil || !heartbeat {

@@ -14,8 +14,8 @@ import (
 
 // scout reads the log's statements from where a reader begins up to the present end, for tables whose layouts are not
 // known at the beginning: a position that names none (an older version's, one that a person gave, the log's beginning),
-// or one of another server. Behind the last statement that changed a table's columns it is what it is now. Where there is
-// none, that holds from the beginning on.
+// or one of another server. Behind the last statement that changed a table's columns it is what it is now. Where there
+// is none, that holds from the beginning on.
 //
 // It costs reading that part of the log once more, and it is done only where the server doesn't name columns.
 type scout struct {

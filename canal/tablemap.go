@@ -38,8 +38,8 @@ func (s *stream) tableMap(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// newPlan makes the plan for a table map. Rows that can't be read by what is known at this place of their table's columns
-// have one that passes them over.
+// newPlan makes the plan for a table map. Rows that can't be read by what is known at this place of their table's
+// columns have one that passes them over.
 func (s *stream) newPlan(ctx context.Context, t *watched, body []byte) (*plan, error) {
 	fatal := func(err error) error {
 		return t.fatal(fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
@@ -66,8 +66,8 @@ func (s *stream) newPlan(ctx context.Context, t *watched, body []byte) (*plan, e
 		"that the binlog names its columns, and then: %s", err, wayOut))
 }
 
-// planBy makes the plan for a table map whose columns are known. Where a needed one is missing, and the table has it now,
-// the rows are passed over.
+// planBy makes the plan for a table map whose columns are known. Where a needed one is missing, and the table has it
+// now, the rows are passed over.
 func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.TableMap, l *layout) (*plan, error) {
 	p, err := newPlan(t, body, m, l, s.charsets)
 	if errors.As(err, &unreadable{}) && s.layouts != nil {
@@ -91,7 +91,8 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 	return p, nil
 }
 
-// layoutOf is the layout of a table's rows at this place; nil where that is unknown, or where the log names their columns.
+// layoutOf is the layout of a table's rows at this place; nil where that is unknown, or where the log names their
+// columns.
 func (s *stream) layoutOf(t *watched, m *binlog.TableMap) *layout {
 	switch {
 	case m.Names != nil:
@@ -139,8 +140,8 @@ func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error
 	return err != nil, nil
 }
 
-// passOverFrom passes over the rows of a plan that turned out not to be able to read them, up to the place from which on
-// the table is known to be what it is now.
+// passOverFrom passes over the rows of a plan that turned out not to be able to read them, up to the place from which
+// on the table is known to be what it is now.
 func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 	certain := true
 	if s.layouts != nil {
@@ -165,8 +166,8 @@ func (s *stream) passOver(p *plan) error {
 		replicator.ErrUnlogged))
 }
 
-// settled makes layouts certain that have become so at an order. It comes before that order is promoted, so that what is
-// wrong is noted before anything behind it is saved.
+// settled makes layouts certain that have become so at an order. It comes before that order is promoted, so that what
+// is wrong is noted before anything behind it is saved.
 func (s *stream) settled(order int64) error {
 	if s.layouts == nil || !s.layouts.due(order) {
 		return nil
