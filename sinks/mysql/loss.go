@@ -1,12 +1,12 @@
 package mysql
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
+	"maps"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,8 +15,8 @@ import (
 )
 
 // A table that is emptied (TRUNCATE, DELETE) gets new rows at once if its view is written to, so that nobody sees it
-// empty. But all these rows are new. Each look at a table notes some of its rows, the witnesses. By the next look a
-// witness whose cells have not changed must still be there. The table was emptied if at least emptiedEvidence witnesses
+// empty. But all these rows are new. Each look at a table notes some of its rows, the witnesses, and the order of their
+// last change, which may be above the mark. By the next look a witness that has not changed must still be there. The table was emptied if at least emptiedEvidence witnesses
 // are gone, none is left, and no other row is as old. A person who deletes some rows leaves other old ones. Rows and
 // states are read in one snapshot, so that a concurrent write is no evidence.
 const (
@@ -30,9 +30,9 @@ const (
 
 // witnesses are rows that a view's table had at a look.
 type witnesses struct {
-	order int64            // all before was applied
-	keys  []replicator.Key // of the entities whose rows they are
-	sums  []row            // of a counter: groups and sums
+	order int64                    // all before was applied
+	rows  map[replicator.Key]int64 // the last change of each
+	sums  []row                    // of a counter: groups and sums
 }
 
 // looks are the last looks at the tables of views, by their ids. They outlive targets.
@@ -45,7 +45,7 @@ func (l *looks) get(view uint32) (w witnesses, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w = l.last[view]
-	return w, len(w.keys)+len(w.sums) > 0
+	return w, len(w.rows)+len(w.sums) > 0
 }
 
 func (l *looks) put(view uint32, w witnesses) {
@@ -89,8 +89,9 @@ func (t *Target) emptied(ctx context.Context, order int64) (*keeper, error) {
 // lookForLoss compares a table with the last look at it, and notes new witnesses.
 func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost bool, err error) {
 	since, known := t.sink.looks.get(k.id)
-	if !known {
-		if since, err = t.firstWitnesses(ctx, k, order); err != nil {
+	var first []replicator.Key
+	if !known && !k.ledger {
+		if first, err = t.firstWitnesses(ctx, k); err != nil {
 			return false, err
 		}
 	}
@@ -103,14 +104,14 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 	case k.ledger:
 		lost, err = t.lostSums(ctx, tx, k, since)
 	case !known:
-		lost, err = t.lacksRows(ctx, tx, k, since.keys)
+		lost, err = t.lacksRows(ctx, tx, k, first)
 	default:
 		lost, err = t.lostRows(ctx, tx, k, since)
 	}
 	if err == nil && !lost && k.ledger {
 		now.sums, err = readSums(ctx, tx, k, " LIMIT "+strconv.Itoa(witnessed), nil)
 	} else if err == nil && !lost {
-		now.keys, err = k.someKeys(ctx, tx, witnessRows, witnessed)
+		now.rows, err = t.noteRows(ctx, tx, k)
 	}
 	if err = rollback(tx, err); err == nil && !lost {
 		t.sink.looks.put(k.id, now)
@@ -119,28 +120,36 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 }
 
 // firstWitnesses are those of a process's first look: what the first states of the source show.
-func (t *Target) firstWitnesses(ctx context.Context, k *keeper, order int64) (witnesses, error) {
+func (t *Target) firstWitnesses(ctx context.Context, k *keeper) (keys []replicator.Key, err error) {
 	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
-	w := witnesses{order: cmp.Or(k.marked.Position.Order, order)}
 	seen := map[replicator.Key]bool{}
 	for _, c := range cells {
 		if !seen[c.Key] {
 			seen[c.Key] = true
-			w.keys = append(w.keys, c.Key)
+			keys = append(keys, c.Key)
 		}
 	}
-	return w, err
+	return keys, err
+}
+
+// noteRows are some of a table's rows, and the last change of each.
+func (t *Target) noteRows(ctx context.Context, tx *sql.Tx, k *keeper) (map[replicator.Key]int64, error) {
+	keys, err := k.someKeys(ctx, tx, witnessRows, witnessed)
+	if err != nil {
+		return nil, err
+	}
+	return t.lastChanges(ctx, tx, k, keys)
 }
 
 // lacksRows is lostRows where no look noted rows: the states of cells say which rows the table has to have, and it lacks
 // three quarters of them or more.
 func (t *Target) lacksRows(ctx context.Context, tx *sql.Tx, k *keeper, of []replicator.Key) (bool, error) {
-	shown, err := t.unchanged(ctx, tx, k, of, math.MaxInt64)
+	shown, err := t.lastChanges(ctx, tx, k, of)
 	if err != nil || len(shown) < emptiedEvidence {
 		return false, err
 	}
 	held := 0
-	for _, key := range k.converted(shown) {
+	for _, key := range k.converted(slices.Collect(maps.Keys(shown))) {
 		found, err := k.holdsAny(ctx, tx, [][]any{key})
 		if err != nil {
 			return false, err
@@ -169,16 +178,24 @@ func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
 	return keys
 }
 
-// lostRows reports whether all witnesses are gone whose cells did not change, and no old row is left.
+// lostRows reports whether all witnesses are gone that did not change, and no old row is left.
 func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
-	if some, err := k.someKeys(ctx, tx, 1, 1); err != nil {
+	some, err := k.someKeys(ctx, tx, 1, 1)
+	if err != nil {
 		return false, err
-	} else if len(some) == 0 { // nothing can have been written to it since
-		since.order = math.MaxInt64
 	}
-	unchanged, err := t.unchanged(ctx, tx, k, since.keys, since.order)
-	if err != nil || len(unchanged) < emptiedEvidence {
+	last, err := t.lastChanges(ctx, tx, k, slices.Collect(maps.Keys(since.rows)))
+	if err != nil {
 		return false, err
+	}
+	var unchanged []replicator.Key
+	for key, order := range last {
+		if order == since.rows[key] || len(some) == 0 { // nothing can have been written to an empty table
+			unchanged = append(unchanged, key)
+		}
+	}
+	if len(unchanged) < emptiedEvidence {
+		return false, nil
 	}
 	if found, err := k.holdsAny(ctx, tx, k.converted(unchanged)); err != nil || found {
 		return false, err
@@ -187,16 +204,23 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	if err != nil {
 		return false, err
 	}
-	old, err := t.unchanged(ctx, tx, k, others, since.order)
-	return len(old) == 0, err
+	last, err = t.lastChanges(ctx, tx, k, others)
+	for _, order := range last {
+		if order <= since.order {
+			return false, err
+		}
+	}
+	return true, err
 }
 
-// unchanged are the keys whose cells show something in a view and have not changed since an order.
-func (t *Target) unchanged(
-	ctx context.Context, tx *sql.Tx, k *keeper, keys []replicator.Key, order int64,
-) (unchanged []replicator.Key, err error) {
+// lastChanges are the orders at which entities of the keys last changed. It leaves out those that show nothing in a view,
+// and one with more states than are read.
+func (t *Target) lastChanges(
+	ctx context.Context, tx *sql.Tx, k *keeper, keys []replicator.Key,
+) (map[replicator.Key]int64, error) {
+	found := map[replicator.Key]int64{}
 	for n := 0; n < len(keys); n += maxList {
-		shows, changed := map[string]bool{}, map[string]bool{}
+		shows, last := map[string]bool{}, map[string]int64{}
 		var w writer
 		var entities []string
 		for _, key := range keys[n:min(n+maxList, len(keys))] {
@@ -208,12 +232,12 @@ func (t *Target) unchanged(
 		if err != nil {
 			return nil, err
 		}
-		read, last := 0, ""
+		read, at := 0, ""
 		err = scanStates(rows, func(entity, _ []byte, state cellState, _ string) error {
-			read, last = read+1, string(entity)
+			read, at = read+1, string(entity)
 			if v := state.find(k.id); v != nil {
-				shows[last] = shows[last] || v.known().Shown
-				changed[last] = changed[last] || max(v.state.Order, v.state.AsOf) > order
+				shows[at] = shows[at] || v.known().Shown
+				last[at] = max(last[at], v.state.Order, v.state.AsOf)
 			}
 			return nil
 		})
@@ -222,15 +246,15 @@ func (t *Target) unchanged(
 			return nil, err
 		}
 		if read == witnessStates { // there may be more of it
-			changed[last] = true
+			shows[at] = false
 		}
 		for i, e := range entities {
-			if shows[e] && !changed[e] {
-				unchanged = append(unchanged, keys[n+i])
+			if shows[e] {
+				found[keys[n+i]] = last[e]
 			}
 		}
 	}
-	return unchanged, nil
+	return found, nil
 }
 
 // holdsAny reports whether a table has a row of any of the keys.
@@ -302,8 +326,8 @@ func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 			return false, err
 		}
 	}
-	shown, err := t.firstWitnesses(ctx, k, 0)
-	if err != nil || len(shown.keys) < emptiedEvidence {
+	shown, err := t.firstWitnesses(ctx, k)
+	if err != nil || len(shown) < emptiedEvidence {
 		return false, err
 	}
 	wrong, end, err := wrongSumsIn(ctx, tx, k, everyGroup(), t.sink.sumBytes)
