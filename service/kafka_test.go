@@ -257,7 +257,8 @@ func (l *topicLab) waits(m *member, fence string) {
 	}
 }
 
-// has are how many partitions a member has, as another one's status says.
+// has are how many partitions a member has, as another one's status says. An own one counts once the brokers have told
+// who reads it and how far it is behind.
 func has(t *testing.T, m *member) (own, others, nobodys int) {
 	t.Helper()
 	all, err := m.Status(t.Context())
@@ -271,7 +272,10 @@ func has(t *testing.T, m *member) (own, others, nobodys int) {
 		case replicator.StateUnassigned:
 			nobodys++
 		case replicator.StateRunning:
-			if own++; v.Member == "" || v.Behind == nil || !strings.Contains(v.Position, v.Source+":") {
+			if v.Member != "" && v.Behind != nil {
+				own++
+			}
+			if !strings.Contains(v.Position, v.Source+":") {
 				t.Errorf("a row of an own partition: %+v", v)
 			}
 		}
