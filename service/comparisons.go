@@ -3,8 +3,10 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"replicator/config"
@@ -106,18 +108,22 @@ func (c *comparisons) compare(ctx context.Context, one comparison) {
 // compareAgain is how long it takes until a comparison that failed is tried again.
 const compareAgain = 10 * time.Second
 
-// allCompared waits until no view is left to be compared with its source.
-func (s *Service) allCompared(ctx context.Context) error {
+// compared waits until none of the views (all, if none is named) is left to be compared with its source.
+func (l line) compared(ctx context.Context, views []string) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for _, l := range s.lines.all() {
-		for len(l.Swapped()) > 0 {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return errors.New("stopped before every view was compared with its source")
-			}
+	for {
+		left := slices.Collect(maps.Keys(l.Swapped()))
+		if len(views) > 0 {
+			left = slices.DeleteFunc(left, func(name string) bool { return !slices.Contains(views, name) })
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("view %s is still being compared with its source: %w", slices.Min(left), ctx.Err())
 		}
 	}
-	return nil
 }

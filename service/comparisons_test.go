@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/server"
 	"replicator/verify"
 )
 
 func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
+	cfg := configured(t, cellViews)
 	for _, c := range []struct {
 		name  string
 		first error // what the first tries end with
@@ -31,7 +33,7 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 				var log strings.Builder
 				began, tries := time.Now(), 0
 				ctx, cancel := context.WithCancel(t.Context())
-				s := &Service{lines: lineup{now: []line{l}}}
+				s := &Service{Setup: Setup{Config: cfg}, lines: lineup{now: []line{l}}}
 				one := &comparisons{
 					lines: s.lines.all(), log: slog.New(slog.NewTextHandler(&log, nil)), open: map[comparison]*comparing{},
 					next: map[compared]time.Time{},
@@ -44,13 +46,13 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 				}
 				done := make(chan struct{})
 				go func() { one.run(ctx); close(done) }()
-				if err := s.allCompared(t.Context()); err != nil {
+				if err := s.Wait(t.Context(), server.Fence{}, nil); err != nil {
 					t.Fatal(err)
 				}
 				took := time.Since(began)
 				cancel()
 				<-done
-				asked(t, "the pipeline", f, "compared emails")
+				asked(t, "the pipeline", f, "wait ", "compared emails")
 				if took > compareAgain != c.waits || !strings.Contains(log.String(), c.says) {
 					t.Errorf("after %s, %d tries; the log:\n%s", took, tries, log.String())
 				}
@@ -62,13 +64,18 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 	}
 }
 
-func TestWhoStopsBeforeEveryViewWasComparedIsTold(t *testing.T) {
-	l, f := keeping("main", "", "emails")
+func TestWhoWaitsForAViewIsToldThatItIsStillCompared(t *testing.T) {
+	l, f := keeping("main", "", "emails", "phones")
 	f.swapped = map[string]int64{"emails": 9}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (&Service{lines: lineup{now: []line{l}}}).allCompared(ctx); err == nil {
-		t.Error("it says that every view was compared")
+	s := &Service{Setup: Setup{Config: configured(t, cellViews)}, lines: lineup{now: []line{l}}}
+	err := s.Wait(ctx, server.Fence{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "view emails is still being compared") {
+		t.Errorf("Wait for all views: %v", err)
+	}
+	if err := s.Wait(ctx, server.Fence{}, []string{"phones"}); err != nil {
+		t.Errorf("Wait for the view that needs no comparison: %v", err)
 	}
 }
 

@@ -73,7 +73,7 @@ func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) err
 }
 
 // Wait implements server.Controller. Of a source with shards, a fence is one shard's; the others don't know its files
-// or GTIDs, and are not waited for.
+// or GTIDs, and are not waited for. A view that is to be compared with the source includes all once it was.
 func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) error {
 	if err := KnowsSource(s.Config, fence.Source); err != nil {
 		return fmt.Errorf("%w: %w", server.ErrInvalid, err)
@@ -93,6 +93,9 @@ func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) 
 			continue
 		}
 		err := l.Wait(ctx, fence.At, wanted)
+		if err == nil {
+			err = l.compared(ctx, wanted)
+		}
 		if errors.Is(err, canal.ErrFence) { // the others would say the same
 			return fmt.Errorf("%w: %w", server.ErrInvalid, err)
 		}

@@ -125,9 +125,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	waiting.Go(func() { s.comparisons().run(stop) })
 	if r.UntilCaughtUp {
 		waiting.Go(func() {
-			if caughtUp = s.CatchUp(stop); caughtUp == nil {
-				caughtUp = s.allCompared(stop)
-			}
+			caughtUp = s.CatchUp(stop)
 			stopNow()
 		})
 	}

@@ -217,8 +217,8 @@ func (s *Service) Run(ctx, stop context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CatchUp returns nil once the named views (all, if none is named) include all that was committed when it was called. A
-// view that has failed is an error, once the others include it.
+// CatchUp returns nil once the named views (all, if none is named) include all that was committed when it was called, and
+// were compared with the source where the log did not tell all. A view that has failed is an error, once the others include it.
 func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 	if s.cluster != nil {
 		return s.catchUpInGroups(ctx, views)
@@ -249,7 +249,11 @@ func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 	var failed []string
 	for _, f := range fences {
 		for _, v := range f.views {
-			if err := f.Wait(ctx, f.at, []string{v}); err != nil {
+			err := f.Wait(ctx, f.at, []string{v})
+			if err == nil {
+				err = f.compared(ctx, []string{v})
+			}
+			if err != nil {
 				failed = append(failed, fmt.Sprintf("sink %s%s: %v", f.sink, inShard(f.source), err))
 			}
 		}
