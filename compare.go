@@ -2,11 +2,13 @@ package replicator
 
 // Difference is a cell of which a view does not hold what it should.
 type Difference struct {
-	Op    int // its place among the ops
-	View  int
-	Kind  DifferenceKind
-	State State // what the sink believes
-	Err   error // of one that is Dead: why, as far as that can be told from the value alone
+	Op   int // its place among the ops
+	View int
+	Kind DifferenceKind
+	Err  error // of one that is Dead: why, as far as that can be told from the value alone
+
+	// States are what the sink believes of those cells of the entity that are among the ops, in one order.
+	States []State
 
 	// Held is what the view holds of the cell instead, for people: as far as that can be told from what other cells
 	// contribute. Of a counter or a ranking it is what the sink has added up for the cell.

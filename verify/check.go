@@ -15,28 +15,34 @@ import (
 type suspect struct {
 	difference replicator.Difference
 	op         replicator.Op
+	wanted     [][]replicator.Entry // what the view should hold of the entity, cell by cell
 }
 
-// same reports whether two looks found the same: the cell stood still in between, in the source and in the sink.
+// same reports whether two looks found the same: the entity stood still in between, in the source and in the sink. A
+// view that merges its cells differs whichever of them moves.
 func (s suspect) same(other suspect) bool {
-	return s.difference.Kind == other.difference.Kind && s.difference.State == other.difference.State &&
-		reflect.DeepEqual(entries(s.op), entries(other.op))
+	return s.difference.Kind == other.difference.Kind && slices.Equal(s.difference.States, other.difference.States) &&
+		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// entries are what an op says that the view should hold: of a whole row not when and where it was read, which differs
-// from look to look.
-func entries(op replicator.Op) [][]replicator.Entry {
-	var all [][]replicator.Entry
-	for _, v := range op.Values {
-		held := slices.Clone(v.Entries)
-		for i := range held {
-			if held[i].Row != nil {
-				row := *held[i].Row
-				row.Order, row.Place, row.Time = 0, 0, time.Time{}
-				held[i].Row = &row
-			}
+// wanted are what those ops say that are of a key: of a whole row not when and where it was read, which differs from look
+// to look.
+func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
+	for _, op := range ops {
+		if op.Cell.Key != key {
+			continue
 		}
-		all = append(all, held)
+		for _, v := range op.Values {
+			entries := slices.Clone(v.Entries)
+			for i := range entries {
+				if entries[i].Row != nil {
+					row := *entries[i].Row
+					row.Order, row.Place, row.Time = 0, 0, time.Time{}
+					entries[i].Row = &row
+				}
+			}
+			all = append(all, entries)
+		}
 	}
 	return all
 }
@@ -108,7 +114,7 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 		}
 		for _, d := range differences {
 			op := v.named(d, ops)
-			suspects[op.Cell] = suspect{d, op}
+			suspects[op.Cell] = suspect{d, op, wanted(op.Cell.Key, ops)}
 		}
 		cells = cells[len(ops):]
 	}

@@ -8,8 +8,8 @@
 //
 // A live writer gives no false alarm: a cell that differs is looked at again, and the view is given time to include
 // what the source had committed when it was read (Options.Fence), until it is right, or until two looks in a row find
-// the same difference, the same newest row and the same state. A cell that never stands still is in the hands of the
-// pipeline.
+// the same difference, the same newest rows and the same states: of all cells of the entity, since a merged one differs
+// whichever of them moves. A cell that never stands still is in the hands of the pipeline.
 //
 // Rounds do that again and again while the program runs, one view after the other, at a rate that holds nothing up.
 //

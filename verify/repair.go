@@ -135,11 +135,12 @@ func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspec
 	}
 }
 
-// stands reports whether the target applied nothing to a cell between two looks. A write that it takes for older raises
-// the as-of alone.
+// stands reports whether the target applied nothing to an entity between two looks. A write that it takes for older
+// raises the as-of alone.
 func (s suspect) stands(was suspect) bool {
-	now, before := s.difference.State, was.difference.State
-	return now.Version == before.Version && now.Order == before.Order
+	return slices.EqualFunc(s.difference.States, was.difference.States, func(now, before replicator.State) bool {
+		return now.Version == before.Version && now.Order == before.Order
+	})
 }
 
 // mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one

@@ -42,7 +42,7 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 	v := b.ops[c.op].Values[c.value]
 	why := cmp.Or(v.Err, c.bad)
-	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, State: known.State, Err: why}
+	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: why}
 }
 
 // compare returns where a document is not what its changes make, all of the source's cells being among them, and what
@@ -51,9 +51,11 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 	k := d.keeper
 	stands := d.contents()
 	wanted, own := b.target.others(k, stands), false
+	var states []replicator.State
 	for i := range d.changes {
 		c := &d.changes[i]
 		w, known := &c.slot, stands.known(c.slot.name)
+		states = append(states, known.State)
 		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // the index refused it, if there is no other reason
 			w.Shown = false
 			differences = append(differences, b.dead(c, known))
@@ -82,8 +84,7 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 	if kind == "" {
 		return differences, nil
 	}
-	state := stands.known(first.slot.name).State
-	wrong := replicator.Difference{Op: first.op, View: k.place, Kind: kind, State: state, Name: d.id}
+	wrong := replicator.Difference{Op: first.op, View: k.place, Kind: kind, States: states, Name: d.id}
 	if held != nil {
 		wrong.Held = []replicator.Entry{{Key: d.id, Fields: make([]any, len(held))}}
 		for i, f := range held {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,8 @@ func TestAValueThatNoDocumentCanBeOf(t *testing.T) {
 	}
 	for i, op := range []int{0, 2} {
 		d := b.dead(&b.unplaced[i], judge.Unseen)
-		if d.Op != op || d.Kind != replicator.Dead || d.Err != want.Rejected[i].Err || d.State != replicator.Unseen {
+		if d.Op != op || d.Kind != replicator.Dead || d.Err != want.Rejected[i].Err ||
+			!slices.Equal(d.States, []replicator.State{replicator.Unseen}) {
 			t.Errorf("compared it is %+v", d)
 		}
 	}

@@ -156,7 +156,7 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 }
 
 func (k *keeper) compare(p *part, e changelog.Entry, known judge.Known) (replicator.Difference, error) {
-	d := replicator.Difference{Op: p.op, State: known.State, Err: p.what.Err}
+	d := replicator.Difference{Op: p.op, States: []replicator.State{known.State}, Err: p.what.Err}
 	want := p.record
 	if want.Row != nil {
 		probe := *want

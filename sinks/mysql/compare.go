@@ -116,12 +116,12 @@ func (t *Target) compareIn(
 			}
 			wrong[e.item.entity] = true
 			differences = append(differences, replicator.Difference{Op: e.item.place, View: k.place, Kind: kind,
-				State: e.item.known(k, states).State, Held: k.entries(held[e.id])})
+				States: k.statesOf(e.item.entity, items, states), Held: k.entries(held[e.id])})
 		}
 		for _, d := range dead {
 			if !wrong[d.item.entity] {
 				differences = append(differences, replicator.Difference{Op: d.item.place, View: k.place, Kind: replicator.Dead,
-					State: d.item.known(k, states).State, Err: d.why})
+					States: []replicator.State{d.item.known(k, states).State}, Err: d.why})
 			}
 		}
 	}
@@ -129,6 +129,16 @@ func (t *Target) compareIn(
 		return nil, nil
 	}
 	return differences, t.unreplaced(ctx, tx)
+}
+
+// statesOf are what the sink knows of those items' cells in a view that are of one entity.
+func (k *keeper) statesOf(entity string, items []*item, states heldStates) (all []replicator.State) {
+	for _, it := range items {
+		if it.entity == entity && slices.ContainsFunc(it.values, func(c converted) bool { return c.keeper == k }) {
+			all = append(all, it.known(k, states).State)
+		}
+	}
+	return all
 }
 
 // unreplaced fails where a rebuilt view was swapped in since the target was opened: its states go by another id.

@@ -132,7 +132,7 @@ func ledgerDifferences(k *keeper, items []*item, states heldStates) []replicator
 			}
 			held := states.of(it.entity, it.cell).find(k.id)
 			known := held.known()
-			d := replicator.Difference{Op: it.place, View: k.place, State: known.State}
+			d := replicator.Difference{Op: it.place, View: k.place, States: []replicator.State{known.State}}
 			why, dead := it.isDead(i, known)
 			d.Kind = judge.Difference(len(c.rows) > 0 && !dead, known.Shown, known.Shown && held.digest == c.digest)
 			if d.Kind == "" && dead {

@@ -44,11 +44,12 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 			at := parts[shard].At(d.Op, d.View)
 			if kinds[at] == nil {
 				kinds[at], place[at] = make([]replicator.DifferenceKind, len(t.shards)), len(differences)
-				differences = append(differences, replicator.Difference{Op: at.Op, View: at.View, State: d.State, Err: d.Err})
+				differences = append(differences, replicator.Difference{Op: at.Op, View: at.View, Err: d.Err})
 			}
 			kinds[at][shard] = d.Kind
 			whole := &differences[place[at]]
 			whole.Held, whole.Shards = append(whole.Held, d.Held...), append(whole.Shards, t.sink.names[shard])
+			whole.States = append(whole.States, d.States...)
 		}
 	}
 	for at, n := range place {

@@ -60,14 +60,14 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 
 // comparison is of what one view holds of one entity.
 type comparison struct {
-	k     *keeper
-	op    int // the first of the entity's
-	state replicator.State
-	text  string                  // the entity's key
-	want  []claim                 // what its cells should contribute
-	known []claim                 // what its record says that they do
-	spots []spot                  // one for each that want or known has
-	dead  []replicator.Difference // its cells of which the view can hold nothing
+	k      *keeper
+	op     int // the first of the entity's
+	states []replicator.State
+	text   string                  // the entity's key
+	want   []claim                 // what its cells should contribute
+	known  []claim                 // what its record says that they do
+	spots  []spot                  // one for each that want or known has
+	dead   []replicator.Difference // its cells of which the view can hold nothing
 
 	unknown bool // the view has no record of the entity: what is shown of it nobody claims, and is not kept
 }
@@ -96,7 +96,7 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 			at := slices.IndexFunc(list, func(c *comparison) bool { return c.k == k })
 			if at < 0 {
 				at = len(list)
-				list = append(list, &comparison{k: k, op: i, text: e.text, state: replicator.Unseen, unknown: true})
+				list = append(list, &comparison{k: k, op: i, text: e.text, unknown: true})
 			}
 			c, v := list[at], r.find(ops[i].Cell, k.id)
 			c.unknown = c.unknown && v == nil
@@ -108,13 +108,11 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 				c.known = append(c.known, claims...)
 			}
 			known := k.known(v)
-			if c.op == i {
-				c.state = known.State
-			}
+			c.states = append(c.states, known.State)
 			claims, err := k.claims(new(arena), ops[i].Cell, &value)
 			if err = cmp.Or(value.Err, err); err != nil || len(claims) > 0 && known.Refused(ops[i]) {
 				c.dead = append(c.dead, replicator.Difference{
-					Op: i, View: k.index, Kind: replicator.Dead, State: known.State, Err: err,
+					Op: i, View: k.index, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: err,
 				})
 				continue
 			}
@@ -340,7 +338,7 @@ func (c *comparison) differences() []replicator.Difference {
 		return c.dead
 	}
 	return []replicator.Difference{{
-		Op: c.op, View: c.k.index, Kind: judge.Difference(want, held, false), State: c.state, Held: c.held(),
+		Op: c.op, View: c.k.index, Kind: judge.Difference(want, held, false), States: c.states, Held: c.held(),
 	}}
 }
 

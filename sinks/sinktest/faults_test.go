@@ -108,7 +108,7 @@ func kindFault(was, is replicator.DifferenceKind) func(*Reference) broken {
 // byState has Compare believe the states.
 func byState(t *memoryTarget) faulty {
 	return faulty{memoryTarget: t, compare: func(ops []replicator.Op, all differences) differences {
-		known := func(d replicator.Difference) bool { return d.State.Version == ops[d.Op].Version }
+		known := func(d replicator.Difference) bool { return d.States[0].Version == ops[d.Op].Version }
 		return slices.DeleteFunc(all, known)
 	}}
 }

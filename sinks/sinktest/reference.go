@@ -183,7 +183,7 @@ func (t *memoryTarget) Compare(_ context.Context, ops []replicator.Op) ([]replic
 			}
 			p, known := t.known(v.View, op.Cell)
 			held := t.sink.held[p]
-			d := replicator.Difference{Op: i, View: v.View, State: known.State, Held: held, Err: dead}
+			d := replicator.Difference{Op: i, View: v.View, States: []replicator.State{known.State}, Held: held, Err: dead}
 			d.Kind = judge.Difference(len(want) > 0, len(held) > 0, reflect.DeepEqual(want, held))
 			if d.Kind == "" && dead != nil {
 				d.Kind = replicator.Dead
