@@ -64,12 +64,15 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForAViewIsToldThatItIsStillCompared(t *testing.T) {
+func TestAViewThatIsComparedSaysSoAndIsWaitedFor(t *testing.T) {
 	l, f := keeping("main", "", "emails", "phones")
 	f.swapped = map[string]int64{"emails": 9}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := &Service{Setup: Setup{Config: configured(t, cellViews)}, lines: lineup{now: []line{l}}}
+	s := serving(t, configured(t, cellViews), l)
+	if views, err := s.Status(t.Context()); err != nil || !views[0].Verifying || views[1].Verifying {
+		t.Errorf("the status is %+v (%v)", views, err)
+	}
 	err := s.Wait(ctx, server.Fence{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "view emails is still being compared") {
 		t.Errorf("Wait for all views: %v", err)

@@ -32,11 +32,13 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	}
 	var all []replicator.ViewStatus
 	for _, l := range s.lines.all() {
-		views := l.Status(counts)
-		if s.rounds != nil {
-			for i := range views {
-				views[i].Verified = s.rounds.Last(views[i].View, views[i].Source)
-				views[i].Verifying = s.rounds.Due(views[i].View, views[i].Source)
+		views, unlogged := l.Status(counts), l.Swapped()
+		for i := range views {
+			v := &views[i]
+			_, v.Verifying = unlogged[v.View]
+			if s.rounds != nil {
+				v.Verified = s.rounds.Last(v.View, v.Source)
+				v.Verifying = v.Verifying || s.rounds.Due(v.View, v.Source)
 			}
 		}
 		all = append(all, views...)
