@@ -33,6 +33,17 @@ var ErrRebuilding = errors.New("it is being rebuilt already")
 // ErrPaused: the view is paused.
 var ErrPaused = errors.New("it is paused: resume it first")
 
+// Overtaken is the error of a mark in an epoch that is not that of the view's mark: another replicator, which reads
+// another server, has registered a higher one since the target was opened, or began to fill the view. Nothing was marked.
+type Overtaken struct {
+	View string
+	By   Position // of the view's mark
+}
+
+func (e *Overtaken) Error() string {
+	return fmt.Sprintf("view %s: another replicator, which reads another server, has taken it over", e.View)
+}
+
 // tableError concerns one table of the source, and so only the views that read it.
 type tableError struct {
 	table string

@@ -15,6 +15,20 @@ type Position struct {
 	Token string `json:"token"`
 }
 
+// EpochShift is how many of an Order's low bits are below its epoch, which the high bits hold.
+const EpochShift = 54
+
+// EpochOf returns the epoch of an Order. It grows when a source moves to another server, or begins another log: Orders
+// of two epochs say nothing of what came first, but that those of the higher one count.
+//
+// An epoch exists once a sink has registered it, by a mark of it (Target.Mark). So no state in a sink is of a higher
+// epoch than the mark of its view, and who finds a higher one there knows that all that he would write is stale
+// (Overtaken).
+func EpochOf(order int64) int { return int(order >> EpochShift) }
+
+// Epoch is that of the position's Order.
+func (p Position) Epoch() int { return EpochOf(p.Order) }
+
 // IsZero reports whether there is no position.
 func (p Position) IsZero() bool { return p.Token == "" }
 

@@ -19,17 +19,16 @@ import (
 // would share an address take the next ones: see scale. On MariaDB ≥ 11.4, whose events carry no position inside
 // transactions, sizes are added up from the transaction's beginning. All this is a function of the file's bytes alone.
 const (
-	epochBits   = 9
-	fileBits    = 20
 	addressBits = 34
+	fileBits    = replicator.EpochShift - addressBits
 
-	maxEpoch   = 1<<epochBits - 1
+	maxEpoch   = 1<<(63-replicator.EpochShift) - 1
 	maxFile    = 1<<fileBits - 1
 	maxAddress = 1<<addressBits - 1
 )
 
 func orderOf(epoch int, file int64, address int64) int64 {
-	return int64(epoch)<<(fileBits+addressBits) | file<<addressBits | address
+	return int64(epoch)<<replicator.EpochShift | file<<addressBits | address
 }
 
 // EpochStart is at or before every Order of a position's server, and after those of the servers before it.
@@ -39,7 +38,7 @@ func EpochStart(order int64) int64 {
 }
 
 func splitOrder(order int64) (epoch int, file int64, address int64) {
-	return int(order >> (fileBits + addressBits)), order >> addressBits & maxFile, order & maxAddress
+	return replicator.EpochOf(order), order >> addressBits & maxFile, order & maxAddress
 }
 
 // fileName is the name of a binlog file, "base.number".

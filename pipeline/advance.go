@@ -161,6 +161,7 @@ func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
 	if err := s.target.Mark(ctx, now); err != nil {
 		return now, fmt.Errorf("sink %s: marking the position: %w", s.cfg.Name, err)
 	}
+	s.register(now.Position)
 	s.marked, s.markedAt, s.askedAt = now, time.Now(), time.Now()
 	return now, nil
 }

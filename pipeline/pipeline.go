@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"replicator"
 )
@@ -30,6 +31,9 @@ type shared struct {
 	stopped  *stopped
 	shown    *shown
 	news     *letterNews
+
+	// registered is one more than the highest epoch that this process has registered in the sink; 0: none.
+	registered atomic.Int64
 }
 
 // runOf is the run of a view; nil if it has none.

@@ -17,6 +17,7 @@ type progress struct {
 	marked []replicator.Checkpoint // by view: what was marked last. The next session begins there, and nowhere else
 	now    replicator.Standing     // of all together, with what was applied since
 	read   replicator.Position     // the latest place applied up to, with what was read beyond it; zero: not known
+	above  replicator.Position     // of another replicator, in whose epoch the next session begins or above it; zero: none
 	dirty  bool                    // the fill has moved since the last mark
 }
 
@@ -29,16 +30,16 @@ func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
 	return p
 }
 
-// restart lets the views stand where their next session begins.
-func (p *progress) restart(at []replicator.Checkpoint) {
+// restart lets the views stand where their next session begins, and in which epoch at least; zero: in that of their own.
+func (p *progress) restart(at []replicator.Checkpoint, above replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.marked, p.now = at, lowestOf(p.views, at)
+	p.marked, p.now, p.above = at, lowestOf(p.views, at), above
 }
 
 // refill lets the views begin a fill. What was read before counts no more.
 func (p *progress) refill(c replicator.Checkpoint) {
-	p.restart(eachAt(p.views, c))
+	p.restart(eachAt(p.views, c), replicator.Position{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.read = replicator.Position{}
@@ -58,7 +59,8 @@ func (p *progress) moveTo(at replicator.Position) {
 	p.now.Position = at
 }
 
-// positions are where the views stand. A session begins at the earliest; what was read beyond that is proved with it.
+// positions are where the views stand. A session begins at the earliest, in the latest epoch; what was read beyond that
+// is proved with it.
 func (p *progress) positions() (at []replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,6 +71,9 @@ func (p *progress) positions() (at []replicator.Position) {
 		if read := p.readBeyond(c); !read.IsZero() && !slices.Contains(at, read) {
 			at = append(at, read)
 		}
+	}
+	if !p.above.IsZero() {
+		at = append(at, p.above)
 	}
 	return at
 }

@@ -230,7 +230,9 @@ func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error 
 	}
 	// The tail goes on where the views stood, not at the end: their states hold versions whose deletes lie in between,
 	// and a scan's rows are older than those. The scan waits until the tail has come to the end (filler.reachStart).
-	// Where that can't be read any more, the sweep looks at all that the scan does not confirm.
+	// Where that can't be read any more, the sweep looks at all that the scan does not confirm. The epoch is that of the end
+	// nevertheless, else the tail would never come there.
+	first.Read = first.Position
 	for _, c := range taken {
 		if c.Position.Order < first.Position.Order && r.readable(ctx, b.views, c.Position) {
 			first.Position = c.Position

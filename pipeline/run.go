@@ -21,6 +21,7 @@ type run struct {
 	stop     context.CancelFunc
 	stopping context.Context
 	done     chan struct{}
+	rival    rival // the run's goroutine alone uses it
 
 	mu      sync.Mutex
 	session *session
@@ -64,6 +65,9 @@ func (r *run) loop(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errRenewed):
 			continue
+		}
+		if told, is := errors.AsType[*replicator.Overtaken](err); is {
+			r.rival.told = told
 		}
 		err = r.cfg.ofShard(r.lost(ctx, err))
 		next := retries.after(r.views, err, ended{time.Since(began), r.isWell() || r.meter.total() > applied})
@@ -137,6 +141,7 @@ func (r *run) reposition(ctx context.Context) error {
 	var lost []string
 	var loss error
 	var unread []error
+	above := &above{run: r}
 	r.blank = true
 	for i, c := range stands {
 		_, m := known.of(c.View)
@@ -152,6 +157,7 @@ func (r *run) reposition(ctx context.Context) error {
 			lost, loss = append(lost, c.View), cmp.Or(loss, err)
 			continue
 		}
+		above.compare(c, m)
 		if r.planner.begunAnew(&c, m, stands[i].Standing) {
 			if err := r.planner.replay(ctx, &stands[i].Standing); err != nil {
 				return ofPosition(err)
@@ -171,7 +177,10 @@ func (r *run) reposition(ctx context.Context) error {
 	if loss != nil {
 		return replicator.OfView(r.cfg.ofSink(loss), lost...)
 	}
-	r.progress.restart(stands)
+	if err := above.yield(ctx); err != nil {
+		return err
+	}
+	r.progress.restart(stands, above.mark)
 	return nil
 }
 
@@ -199,7 +208,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if groups, _ := replicator.Troubled(r.views, err); groups != nil {
 		return replicator.Fatal(err) // only those that lost something are filled anew, by themselves
 	}
-	c, ferr := r.planner.fill(ctx, r.views, []replicator.Position{at.Position})
+	c, ferr := r.planner.fill(ctx, r.views, append(r.progress.positions(), at.Position))
 	if ferr != nil {
 		return errors.Join(err, ferr)
 	}

@@ -106,12 +106,20 @@ func (m *Marking) Raise(view int, stood replicator.Standing) (replicator.Standin
 	if err := m.Check(view, stood); err != nil {
 		return replicator.Standing{}, err
 	}
-	m.Note(view, stood.Raise(m.at))
-	return m.next[view], nil
+	raised := stood.Raise(m.at)
+	return raised, m.Note(view, raised)
 }
 
 // At is what is marked.
 func (m *Marking) At() replicator.Standing { return m.at }
 
-// Note says what a view's mark comes to, where that is not what Raise said: it is kept in several copies.
-func (m *Marking) Note(view int, marked replicator.Standing) { m.next[view] = marked }
+// Note says what a view's mark comes to, where that is not what Raise said: it is kept in several copies. It fails with
+// replicator.Overtaken if that is not of the epoch that is marked: what this target applies would be stale, or another
+// one's would.
+func (m *Marking) Note(view int, marked replicator.Standing) error {
+	if marked.Position.Epoch() != m.at.Position.Epoch() {
+		return &replicator.Overtaken{View: m.marks.views[view].Name, By: marked.Position}
+	}
+	m.next[view] = marked
+	return nil
+}

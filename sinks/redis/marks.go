@@ -337,7 +337,9 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 				}
 				raised := m.with(func(one storedMark) storedMark { return one.at(one.Standing().Raise(at)) })
 				mark, _ := raised.whole()
-				marking.Note(i, mark.Standing())
+				if err := marking.Note(i, mark.Standing()); err != nil {
+					return nil, err
+				}
 				if !slices.Equal(raised.raw, m.raw) {
 					raise = append(raise, newMark{k.view.Name, m, raised})
 				}

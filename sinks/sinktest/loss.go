@@ -41,6 +41,40 @@ func testLost(f *fixture) {
 	}
 }
 
+// testOvertaken has another replicator register an epoch, and begin a fill: the marks of who has not read of that fail,
+// and change nothing.
+func testOvertaken(f *fixture) {
+	f.source = "overtaken"
+	at := func(epoch, order, fill int64) replicator.Standing {
+		s := replicator.Standing{Epoch: fill,
+			Position: replicator.Position{Order: epoch<<replicator.EpochShift + order, Token: "p"}}
+		if fill > 0 {
+			s.Fill = map[string]replicator.Progress{"cell": {Rows: 5}}
+		}
+		return s
+	}
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	mark := func(target replicator.Target, at replicator.Standing, fails bool) {
+		f.t.Helper()
+		before, _ := f.mark(f.s.Views[0].Name)
+		err := target.Mark(f.t.Context(), at)
+		overtaken, is := errors.AsType[*replicator.Overtaken](err)
+		if is != fails || err != nil && !is {
+			f.t.Fatalf("Mark of %+v, where the mark is %+v: %v", at, before, err)
+		}
+		if now, _ := f.mark(f.s.Views[0].Name); fails && (now.Position != before.Position || overtaken.By != now.Position) {
+			f.t.Fatalf("the mark was %+v and is %+v, taken over by %+v", before, now, overtaken.By)
+		}
+	}
+	mark(f.target, at(0, 70, 0), false)
+	other := open(f.t, f.s, f.source, f.s.Views)
+	mark(other, at(1, 30, 0), false)
+	mark(f.target, at(0, 80, 0), true)
+	mark(f.target, at(0, 70, 0), true) // also where that was marked
+	mark(other, at(1, 40, 2), false)
+	mark(f.target, at(2, 10, 0), true) // the fill read nothing in that epoch
+}
+
 func testDamaged(f *fixture) {
 	if f.s.DamageMark == nil {
 		f.t.Skip("the subject can't damage marks")
