@@ -236,3 +236,36 @@ func TestATransactionWithoutAGTIDIsNoProofOfAFailover(t *testing.T) {
 		t.Errorf("once it has a later one: %v", err)
 	}
 }
+
+// TestWhatSinksHoldOfALaterEpochIsLookedAt: a position is older than another one of the same server, which was made
+// after failovers there and back. Reading begins at the first, in the epoch of the second; what lies between sinks may
+// hold, with Orders of whichever epoch.
+func TestWhatSinksHoldOfALaterEpochIsLookedAt(t *testing.T) {
+	read := func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
+		src := b.source(appTable())
+		old := b.latest(src)
+		b.exec(fmt.Sprintf(appCell, 1))
+		later, err := parseToken(b.latest(src).Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		later.Epoch = 2
+		mark, err := later.position()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.exec(fmt.Sprintf(appCell, 2))
+		if got := b.open(src, old, mark).Start().Epoch(); got != 2 {
+			t.Errorf("it is read in epoch %d", got)
+		}
+		if got := bodies(b.changes(src, old, mark)); got != "? 2" {
+			t.Errorf("read %q", got)
+		}
+	}
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) { read(t, servertest.Own(t, kind)) })
+	t.Run("without GTIDs", func(t *testing.T) {
+		read(t, servertest.Own(t, servers.MySQL, servers.GTIDs(servers.MySQL, false)...))
+	})
+}

@@ -164,6 +164,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	}
 	if p.moved {
 		r.place.older = joined(p.older, p.beyond, p.unsure)
+		s.againTo = p.readAt
 	}
 	s.again, s.torn = r.place.older, r.source.torn.all()
 	if s.until > 0 {

@@ -163,7 +163,7 @@ func TestReadingMovesToAReplica(t *testing.T) {
 		if s := bodies(replica.changes(moved, end, checkpoint)); s != "? ? ? ? ?" {
 			t.Errorf("from the earliest of two: %q", s)
 		}
-		if got := replica.open(moved, ahead, checkpoint).Start(); got.Order>>(fileBits+addressBits) != 1 {
+		if got := replica.open(moved, ahead, checkpoint).Start(); got.Epoch() != 1 {
 			t.Errorf("epoch of %+v, want 1", got)
 		}
 

@@ -51,7 +51,8 @@ type stream struct {
 	// What was read before on another server, or may have been by an earlier run of the program, and not applied for
 	// certain. Sinks may hold it, with Orders of an older epoch: older images would count as newer than what readers saw.
 	// So its rows are delivered as deletes of whatever there is, which makes the pipeline look at the cells. nil: none.
-	again *gtid.Set
+	again   *gtid.Set
+	againTo int64 // the same of what begins before this Order, without its epoch: GTIDs don't tell of all. 0: nothing
 
 	torn map[beginning]bool // transactions that their files don't end: delivered in the same way
 	shut bool               // the server ended the file itself; else it died, if another file comes

@@ -142,7 +142,7 @@ func (s *stream) begin(h binlog.Header, tx transaction) error {
 		tx.skip = true
 	}
 	tx.again = s.again != nil && tx.run.last != 0 && s.again.Contains(tx.sid.name, tx.run.last) ||
-		s.torn[beginning{s.file.name, tx.from}]
+		s.torn[beginning{s.file.name, tx.from}] || orderOf(0, s.file.number, tx.from) < s.againTo
 	s.tx = tx
 	clear(s.maps)
 	return nil
