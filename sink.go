@@ -16,7 +16,8 @@ type Sink interface {
 	Open(ctx context.Context, source string, views []*View) (Target, error)
 
 	// Marks returns the mark of every view that this sink holds for the named source. One that can't be read is the
-	// trouble of its view alone (Mark.Err); an error is of the whole sink.
+	// trouble of its view alone (Mark.Err); an error is of the whole sink. A mark without a view is of one that the sink has
+	// forgotten, while others may still read what it put there: the source's Orders have to go on above.
 	Marks(ctx context.Context, source string) ([]Mark, error)
 
 	// Forget removes what the sink remembers of a view, for every source: its marks and its cells' states. What the view's

@@ -24,6 +24,9 @@ type Source interface {
 	// one is no error then.
 	Open(ctx context.Context, at []Position, tables ...string) (Reader, error)
 
+	// Includes reports whether p is known to include all that q does, also where they were made on two servers.
+	Includes(p, q Position) bool
+
 	// Identities says what one cell and one version of each table are, as the source has the table now: equal texts mean
 	// that cells and versions are the same. The first byte stands for what the versions are, the rest for the cells; what
 	// follows NamesGiven, if anything, only for a view of all columns. A table that can't be read is left out: whoever

@@ -135,6 +135,13 @@ func Describe(text string) string {
 	return t.String() + " " + t.GTID
 }
 
+// Server names the server that a position's token is of; "" if it names none.
+func Server(text string) string {
+	var t token
+	_ = json.Unmarshal([]byte(text), &t) // what isn't a token names none
+	return t.Server
+}
+
 // Covers reports, of a Position's token alone, whether all that a fence names (a GTID set, or FILE:POS) was committed
 // at or before it: for those who know how far somebody else has read. ErrFence if it is neither.
 func Covers(text, fence string) (bool, error) {
@@ -154,6 +161,16 @@ func Covers(text, fence string) (bool, error) {
 		return false, fmt.Errorf("%w: the source has GTIDs of another form", ErrFence)
 	}
 	return have.Includes(want), nil
+}
+
+// Includes implements replicator.Source. Only GTIDs tell that of two servers.
+func (s *Source) Includes(p, q replicator.Position) bool {
+	at, err := parseToken(q.Token)
+	if err != nil || at.GTID == "" {
+		return false
+	}
+	includes, err := Covers(p.Token, at.GTID)
+	return err == nil && includes
 }
 
 // IsFence is nil if a text has the form of a fence of some source, FILE:POS or a GTID set, and ErrFence if it has not.

@@ -153,6 +153,9 @@ func TestReadingMovesToAReplica(t *testing.T) {
 		}
 		y.end()
 		end := r.Position(y.last())
+		if !moved.Includes(end, ahead) || moved.Includes(ahead, end) {
+			t.Errorf("which of two servers' positions includes the other is not known: %+v, %+v", ahead, end)
+		}
 		// A start that was saved and not moved on, and the end, are positions as any other.
 		if s := bodies(replica.changes(moved, start)); s != "8 9 10 11 100" {
 			t.Errorf("from the saved start: %q", s)

@@ -419,3 +419,34 @@ func TestATopicThatCannotBeReadOnIsRefused(t *testing.T) {
 		t.Errorf("a topic that is missing: %v", err)
 	}
 }
+
+// What a publisher says that remembers nothing of an epoch it published in, is older than what views hold.
+func TestAPublisherThatBeginsAgainInAnEarlierEpochIsRefused(t *testing.T) {
+	p := publish(t, 1, nil)
+	s := p.source(0)
+	p.write(0, put(1, 1, 10, 0, `{"a":1}`), mark(20), put(1, 2, 1<<replicator.EpochShift+10, 0, `{"a":2}`),
+		mark(1<<replicator.EpochShift+20))
+	begin := p.oldest(s)
+	r, _ := p.read(s, begin)
+	end, err := r.Latest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := r.Position(end.Order)
+	p.write(0, mark(40))
+	for name, from := range map[string]replicator.Position{"on": at, "from the beginning": begin} {
+		r, err := s.Open(t.Context(), []replicator.Position{from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		err = r.Read(ctx, &heard{more: make(chan struct{}, 1)})
+		cancel()
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "another topic") {
+			t.Errorf("read %s: %v", name, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -159,6 +159,10 @@ func (r *Reader) marked(in *kgo.Record, m mark) error {
 		m = last
 	case !last.IsZero() && m.Source != last.Source:
 		return twoOrigins(r.topic.Name, last.Source, m.Source)
+	case m.Epoch() < last.Epoch():
+		return replicator.Fatal(fmt.Errorf("topic %s: its publisher has begun again and knows nothing of what it published "+
+			"before, so that its changes count for older than what the views hold: have it publish to another topic, and "+
+			"tell the members (docs/scale.md, \"Another topic\")", r.topic.Name))
 	}
 	r.enter(moment{offset: in.Offset + 1, mark: m, at: in.Timestamp})
 	return nil

@@ -179,6 +179,9 @@ func (c *Cluster) consume(topic string, partition int32, from int64) (*kafkaclie
 	return client, nil
 }
 
+// Includes implements replicator.Source. A partition is one log.
+func (s *Source) Includes(p, q replicator.Position) bool { return p.Order >= q.Order }
+
 // Identities implements replicator.Source. What a cell is the publisher has decided.
 func (s *Source) Identities(context.Context, []string) (map[string]string, error) { return nil, nil }
 

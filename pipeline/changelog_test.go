@@ -164,6 +164,7 @@ func (l *fakeLog) Open(_ context.Context, at []replicator.Position, _ ...string)
 
 func (l *fakeLog) Identities(context.Context, []string) (map[string]string, error) { return nil, nil }
 func (l *fakeLog) SameKeys(context.Context, []string) error                        { return nil }
+func (l *fakeLog) Includes(p, q replicator.Position) bool                          { return p.Order >= q.Order }
 
 // newest is what the log says that a cell is now.
 func (l *fakeLog) newest(c replicator.Cell) (row *replicator.Row, known bool) {

@@ -132,6 +132,9 @@ func (f *fakeSource) Identities(_ context.Context, tables []string) (map[string]
 	return map[string]string{"cell": f.cells, "other": "p"}, nil
 }
 
+// Includes implements replicator.Source.
+func (f *fakeSource) Includes(p, q replicator.Position) bool { return p.Order >= q.Order }
+
 // SameKeys implements replicator.Source: they are.
 func (f *fakeSource) SameKeys(context.Context, []string) error { return nil }
 

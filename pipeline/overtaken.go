@@ -15,19 +15,18 @@ import (
 // since the mark before, and what was stale because of its epoch is read again. So nothing is stale in silence.
 //
 // Two replicators that read two servers would take a view from each other in turns, until there are no epochs left. The
-// one that was overtaken waits, and says so. It takes over when the other one has ended: when its own source's log has
-// gone on, and the sink's mark stood still for longer than that of a replicator that runs. A process that has not
-// registered an epoch yet, and a rebuild, take over at once: somebody started them.
+// one that was overtaken waits, and says so. It takes over when the other one has ended: its own source has what the
+// sink's mark does not include, and the mark stood still for longer than that of a replicator that runs. A process that
+// has not registered an epoch yet, and a rebuild, take over at once: somebody started them.
 
-// standstill is for how long the mark of a replicator that runs stands still at most while its source's log goes on.
+// standstill is for how long the mark of a replicator that runs stands still at most while there is more to include.
 const standstill = idleMark + 10*time.Second
 
 // rival is what a run knows of another replicator, which reads another server and took a view over.
 type rival struct {
 	told  *replicator.Overtaken // what ended the last session. Where a sink has parts, its mark says the lowest of theirs
 	mark  replicator.Position   // that was seen last
-	end   replicator.Position   // of the own source's log then
-	since time.Time             // when the log had gone on, and the mark had not; zero: not yet
+	since time.Time             // since when it stands still, and the own source has more than it includes; zero: it has not
 }
 
 // register says that all marks of a session have the epoch of a position.
@@ -79,15 +78,15 @@ func (a *above) yield(ctx context.Context) error {
 	switch {
 	case end.Epoch() == a.mark.Epoch():
 		return nil
-	case w.mark != a.mark:
-		w.mark, w.end, w.since = a.mark, end, time.Time{}
-	case w.since.IsZero() && end.Order != w.end.Order:
-		w.since = time.Now()
-	case !w.since.IsZero() && time.Since(w.since) > standstill:
+	case a.source.Includes(a.mark, end):
+		w.since = time.Time{}
+	case w.mark != a.mark || w.since.IsZero():
+		w.mark, w.since = a.mark, time.Now()
+	case time.Since(w.since) > standstill:
 		return nil
 	}
 	return replicator.Fatal(replicator.OfView(a.cfg.ofSink(fmt.Errorf("another replicator, which reads another server, has "+
-		"taken over %s. Stop the one that is not meant to run. If that is the other one, this one goes on within two "+
-		"minutes of the source's next change, or at once if you restart it", strings.Join(a.overtaken, ", "))),
+		"taken over %s. Stop the one that is not meant to run. Once the other one has ended, this one goes on as soon as "+
+		"there are changes that the other one missed: two minutes later, or at once if you restart it", strings.Join(a.overtaken, ", "))),
 		a.overtaken...))
 }

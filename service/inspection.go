@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -77,6 +78,7 @@ type inspection struct {
 	target     replicator.Target
 	partitions *partitioned // what target is made of, if the view is fed from Kafka; else nil
 	evaluator  replicator.Evaluator
+	known      []replicator.Position // of the source's log, by the view's marks
 }
 
 // inspect opens a view for looking at: nothing of its progress is touched. What the sink does not let be opened is an
@@ -90,10 +92,10 @@ func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *repl
 	if err != nil {
 		return nil, err
 	}
-	known, err := o.open(ctx, in, shard, sink, []*replicator.View{view})
+	err = o.open(ctx, in, shard, sink, []*replicator.View{view})
 	switch {
 	case err == nil:
-		return o, o.read(ctx, shard, known)
+		return o, o.read(ctx, shard)
 	case replicator.IsOfSource(err):
 		return nil, reaching(sourceNamed(shard.Name), err)
 	case errors.Is(err, verify.ErrUnverifiable): // that names the view
@@ -114,7 +116,7 @@ func (in *inspector) inspectSource(ctx context.Context, shard config.Shard,
 	if err != nil {
 		return nil, err
 	}
-	return o, o.read(ctx, shard, nil)
+	return o, o.read(ctx, shard)
 }
 
 // prepare is a view, open on neither side.
@@ -133,12 +135,28 @@ func (in *inspector) prepare(shard config.Shard, view *replicator.View) (*inspec
 }
 
 // read opens the source at its present end, above all that is known of its log.
-func (o *inspection) read(ctx context.Context, shard config.Shard, known []replicator.Position) error {
-	at, err := o.source.Latest(ctx, known)
+func (o *inspection) read(ctx context.Context, shard config.Shard) error {
+	at, err := o.source.Latest(ctx, o.known)
 	if err == nil {
 		o.reader, err = o.source.Open(ctx, []replicator.Position{at})
 	}
 	return reaching(sourceNamed(shard.Name), err)
+}
+
+// mayRepair is an error where a repair would write in an epoch that no mark of the view has: all that is applied later
+// would be stale. A replica of the source has one of its own, as the source has after a failover until it is followed.
+func (o *inspection) mayRepair() error {
+	if len(o.known) == 0 {
+		return fmt.Errorf("view %s: it can't be repaired: it was never filled; `replicator run` fills it", o.view.Name)
+	}
+	kept := slices.MaxFunc(o.known, func(a, b replicator.Position) int { return cmp.Compare(a.Order, b.Order) })
+	if at := o.reader.Start(); at.Epoch() != kept.Epoch() {
+		return fmt.Errorf("view %s: it can't be repaired from server %s: it is kept up from server %s, and no later change "+
+			"would count beside what is read elsewhere. Name the server that `replicator run` reads in [source] dsn; after "+
+			"a failover, repair once `replicator status` says that the view is running", o.view.Name,
+			canal.Server(at.Token), canal.Server(kept.Token))
+	}
+	return nil
 }
 
 // sourceNamed is what a source is called in an error.
@@ -168,29 +186,30 @@ func unreached(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// open opens the view in its sink, and returns what was applied of the source's log: a repair must not stand before.
+// open opens the view in its sink, and notes what was applied of the source's log: a repair must not stand before.
 func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
-	views []*replicator.View) (known []replicator.Position, err error) {
+	views []*replicator.View) error {
 	if in.Config.Source.Kafka != nil {
 		return o.openTopic(ctx, in, shard, sink, views)
 	}
 	marks, err := sink.Marks(ctx, shard.Name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if o.view, o.target, err = look(ctx, o.source, sink, views, marks); err != nil {
-		return nil, err
+		return err
 	}
-	return positionsOf(marks), nil
+	o.know(marks, func(p replicator.Position) replicator.Position { return p })
+	return nil
 }
 
-func positionsOf(marks []replicator.Mark) (known []replicator.Position) {
+// know notes what the view's marks say of the log that feeds it.
+func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Position) replicator.Position) {
 	for _, m := range marks {
-		if !m.Position.IsZero() {
-			known = append(known, m.Position)
+		if p := origin(m.Position); m.View == o.view.Name && !p.IsZero() {
+			o.known = append(o.known, p)
 		}
 	}
-	return known
 }
 
 // look opens the one view as it is fed by a source.

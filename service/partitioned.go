@@ -226,34 +226,30 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 // openTopic opens the view in its sink as the partitions of one topic feed it: the one that the shard is published in.
 // What other topics put into the view stays as it is.
 func (o *inspection) openTopic(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
-	views []*replicator.View) (known []replicator.Position, err error) {
+	views []*replicator.View) (err error) {
 	if in.cluster == nil {
 		if in.cluster, err = in.Setup.cluster(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	o.partitions = &partitioned{cluster: in.cluster}
 	s := o.partitions
 	if s.topic, s.publisher, err = topicOf(ctx, in.cluster, in.Config.Source.Kafka.Topics, shard.Name); err != nil {
-		return nil, fmt.Errorf("view %s: %w", views[0].Name, err)
+		return fmt.Errorf("view %s: %w", views[0].Name, err)
 	}
 	for n := range int32(s.publisher.Partitions) {
 		from := in.cluster.Source(kafka.Config{Topic: s.topic, Partition: n})
 		marks, err := sink.Marks(ctx, from.Name())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var target replicator.Target
 		if o.view, target, err = look(ctx, from, sink, views, marks); err != nil {
-			return nil, fmt.Errorf("partition %s: %w", from.Name(), err)
+			return fmt.Errorf("partition %s: %w", from.Name(), err)
 		}
 		s.all = append(s.all, target)
-		for _, p := range positionsOf(marks) {
-			if at := kafka.Origin(p); !at.IsZero() {
-				known = append(known, at)
-			}
-		}
+		o.know(marks, kafka.Origin)
 	}
 	o.target = newPartitioned(o.partitions)
-	return known, nil
+	return nil
 }

@@ -55,6 +55,11 @@ func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Res
 		return result, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
+	if w.settings.Repair {
+		if err := o.mayRepair(); err != nil {
+			return result, err
+		}
+	}
 	return verify.Run(ctx, verify.Options{
 		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
 		Sample: w.settings.Sample, Rate: w.settings.Rate, Repair: w.settings.Repair, Shard: numberOf(w.Config, w.shard()),

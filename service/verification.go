@@ -79,6 +79,11 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 		return result, err
 	}
 	defer func() { err = errors.Join(err, o.close()) }()
+	if v.Repair {
+		if err := o.mayRepair(); err != nil {
+			return result, err
+		}
+	}
 	fence, err := v.fence(ctx, o)
 	if err != nil {
 		return result, err

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
@@ -28,7 +29,12 @@ type topicLab struct{ *lab }
 
 func newTopicLab(t *testing.T) *topicLab {
 	t.Helper()
-	l := &topicLab{newBareLab(t, servertest.MySQL(t))}
+	return newTopicLabOn(t, servertest.MySQL(t))
+}
+
+func newTopicLabOn(t *testing.T, s *servers.Server) *topicLab {
+	t.Helper()
+	l := &topicLab{newBareLab(t, s)}
 	l.env["BROKER"], l.env["TOPIC"] = servertest.Kafka(t), servertest.Name()
 	l.exec(cellTable, usersTable, emailTable, "CREATE TABLE names (username VARCHAR(10) PRIMARY KEY, cnt INT NOT NULL)")
 	l.configure(changelogViews)

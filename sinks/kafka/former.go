@@ -71,3 +71,25 @@ func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err er
 	})
 	return records, last, errors.Join(err, wrong)
 }
+
+// former is the highest position of a source that stands in a topic, by the marks in its first partition; zero if there
+// is none. They stay there when a view is forgotten, or its marks' topic is lost, and readers have come as far.
+func (s *Sink) former(ctx context.Context, t *topic, source string) (last replicator.Position, err error) {
+	ends, err := s.ends(ctx, t.name)
+	if err != nil {
+		return last, err
+	}
+	_, err = changelog.ReadPast(ctx, s.options, t.name, 0, 0, ends[t.name][0], func(records []*kgo.Record) error {
+		for _, r := range records {
+			if !changelog.IsMark(r) {
+				continue
+			}
+			_, of, m, err := changelog.DecodeMark(r)
+			if err == nil && m != nil && of == source && m.Standing.Position.Order > last.Order {
+				last = m.Standing.Position
+			}
+		}
+		return nil
+	})
+	return last, err
+}

@@ -167,6 +167,11 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 		}
 		m, ok := found[place{source, v.Name}]
 		if !ok || m.err == nil && m.mark == nil {
+			if former, err := s.former(ctx, topic, source); err != nil {
+				return nil, err
+			} else if !former.IsZero() {
+				marks = append(marks, replicator.Mark{Standing: replicator.Standing{Position: former}})
+			}
 			continue
 		}
 		mark := replicator.Mark{View: v.Name, Err: m.err}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
+)
+
+const labelViews = `
+[source]
+dsn = "${DSN}"
+
+[checkpoint]
+path = "state"
+interval = "100ms"
+
+[http]
+listen = "${LISTEN}"
+
+[tables.item]
+key = "id"
+
+[sinks.main]
+type = "mysql"
+dsn = "${SINK}"
+
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+
+[views.items]
+from = "item"
+sink = "main"
+kind = "row"
+create = true
+fields = ["label"]
+
+[views.cached]
+from = "item"
+sink = "cache"
+kind = "hash"
+key = "item:{id}"
+fields = ["label"]
+`
+
+// pairLab is a source that is one of two servers, each of which has all that the other one writes, and views of its rows
+// in sinks elsewhere. A row's version is its place in the log.
+type pairLab struct {
+	*lab
+	servers [2]*servers.Server
+	dbs     [2]*sql.DB
+	at      int // which of them is the source
+	rdb     *goredis.Client
+}
+
+func newPairLab(t *testing.T) *pairLab {
+	t.Helper()
+	l := &pairLab{}
+	for i := range l.servers {
+		l.servers[i] = servertest.Own(t, servers.MySQL)
+	}
+	redis, rdb := ownRedis(t)
+	l.lab, l.rdb = newBareLab(t, servertest.MySQL(t)), rdb
+	l.env["SINK"], l.env["REDIS"] = l.env["DSN"], "redis://"+redis.Addr()+"/0"
+	for i, s := range l.servers {
+		l.dbs[i] = l.connect(s, "")
+		l.dbs[i].SetMaxOpenConns(1)
+		execAll(t, l.dbs[i], "RESET BINARY LOGS AND GTIDS")
+	}
+	l.replicate(1, 0)
+	execAll(t, l.dbs[0], "CREATE DATABASE app", "CREATE TABLE app.item (id INT PRIMARY KEY, label VARCHAR(20))",
+		fmt.Sprintf("CREATE USER %s@'%%' IDENTIFIED BY '%s'", l.user, password),
+		fmt.Sprintf("GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO %s@'%%'", l.user))
+	for id := range 5 {
+		execAll(t, l.dbs[0], fmt.Sprintf("INSERT INTO app.item VALUES (%d, 'new')", id))
+	}
+	l.reads(l.lab, 0)
+	return l
+}
+
+// replicate makes one of the servers a replica of the other.
+func (l *pairLab) replicate(to, from int) {
+	l.t.Helper()
+	execAll(l.t, l.dbs[to], fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, "+
+		"SOURCE_USER='root', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1", l.servers[from].Port), "START REPLICA")
+}
+
+// reads has a program read one of the servers.
+func (l *pairLab) reads(m *lab, server int) {
+	l.t.Helper()
+	m.env["DSN"] = l.dsn(l.servers[server].Addr(), "app")
+	m.configure(labelViews)
+}
+
+// beside is a program of the same views with a state directory of its own, which reads one of the servers.
+func (l *pairLab) beside(server int) *lab {
+	other := *l.lab
+	other.dir, other.listen, other.env = l.t.TempDir(), servertest.FreeAddress(l.t), map[string]string{}
+	for name, value := range l.env {
+		other.env[name] = value
+	}
+	other.env["LISTEN"] = other.listen
+	l.reads(&other, server)
+	return &other
+}
+
+// replicated waits until the replica has all that the source has.
+func (l *pairLab) replicated() {
+	l.t.Helper()
+	all := rowsOf(l.t, l.dbs[l.at], "SELECT @@GLOBAL.gtid_executed")[0]
+	if got := rowsOf(l.t, l.dbs[1-l.at], "SELECT WAIT_FOR_EXECUTED_GTID_SET('"+all+"', 60)")[0]; got != "0" {
+		l.t.Fatal("the replica does not follow")
+	}
+}
+
+// failsOver lets the replica take the source's place, which becomes its replica.
+func (l *pairLab) failsOver() {
+	l.t.Helper()
+	l.replicated()
+	execAll(l.t, l.dbs[1-l.at], "STOP REPLICA", "RESET REPLICA ALL")
+	l.replicate(l.at, 1-l.at)
+	l.at = 1 - l.at
+	l.reads(l.lab, l.at)
+}
+
+// labels gives every row a label, and returns where the source's log ends then.
+func (l *pairLab) labels(label string) (fence string) {
+	l.t.Helper()
+	execAll(l.t, l.dbs[l.at], "UPDATE app.item SET label = '"+label+"'")
+	return strings.Join(strings.Fields(rowsOf(l.t, l.dbs[l.at], "SHOW BINARY LOG STATUS")[0])[:2], ":")
+}
+
+// shows fails the test unless both views have that label in every row.
+func (l *pairLab) shows(label string) {
+	l.t.Helper()
+	want := slices.Repeat([]string{label}, 5)
+	l.expect("SELECT label FROM items", want...)
+	var got []string
+	for id := range 5 {
+		got = append(got, l.rdb.HGet(l.t.Context(), fmt.Sprint("item:", id), "label").Val())
+	}
+	if !slices.Equal(got, want) {
+		l.t.Errorf("in Redis they are %q, want %q", got, label)
+	}
+}
+
+// The source failed over and back. A state directory of before knows of neither, and is put back.
+func TestAnOlderStateDirectoryIsHarmlessAfterFailovers(t *testing.T) {
+	t.Parallel()
+	l := newPairLab(t)
+	l.must("run", "--until-caught-up")
+	state, backup := filepath.Join(l.dir, "state"), filepath.Join(t.TempDir(), "state")
+	if err := os.CopyFS(backup, os.DirFS(state)); err != nil {
+		t.Fatal(err)
+	}
+	for _, label := range []string{"there", "back"} {
+		l.failsOver()
+		l.labels(label)
+		l.must("run", "--until-caught-up")
+		l.shows(label)
+	}
+	if err := os.RemoveAll(state); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(state, os.DirFS(backup)); err != nil {
+		t.Fatal(err)
+	}
+	l.labels("first")
+	p := l.running()
+	fence := l.labels("second")
+	l.must("wait", "--pos", fence)
+	l.shows("second")
+	p.stop()
+	l.labels("third")
+	l.must("run", "--until-caught-up")
+	l.shows("third")
+	l.must("verify")
+}
+
+// A second replicator runs on a replica for a while, and ends. The first one says that it was overtaken, and nobody is
+// needed: it goes on by itself, and what was dropped is there. To rebuild its views takes them over at once.
+func TestASecondReplicatorOnAReplicaForAWhile(t *testing.T) {
+	t.Parallel()
+	for _, rebuilds := range []bool{false, true} {
+		t.Run(fmt.Sprint("rebuilt: ", rebuilds), func(t *testing.T) {
+			t.Parallel()
+			l := newPairLab(t)
+			p := l.running()
+			l.must("wait", "--pos", l.labels("one"))
+			other := l.beside(1)
+			second := other.running()
+			l.labels("two")
+			for _, view := range []string{"items", "cached"} {
+				l.failsWith(view, "another replicator", "Stop the one that is not meant to run")
+				other.reaches(view, "running")
+			}
+			l.replicated()
+			eventually(t, func() error {
+				return as(l.rdb.HGet(t.Context(), "item:4", "label").Val() == "two", "the second one follows")
+			})
+			second.stop()
+			fence := l.labels("three")
+			if rebuilds {
+				for _, view := range []string{"cached", "items"} {
+					l.must("rebuild", view)
+				}
+			}
+			l.reaches("items", "running")
+			l.reaches("cached", "running")
+			l.must("wait", "--pos", fence)
+			l.shows("three")
+			l.must("wait", "--pos", l.labels("four"))
+			l.shows("four")
+			p.stop()
+			l.must("verify")
+		})
+	}
+}
+
+// What a repair reads from a replica would count for newer than all that comes later from the source.
+func TestARepairFromAReplicaIsRefused(t *testing.T) {
+	t.Parallel()
+	l := newPairLab(t)
+	l.must("run", "--until-caught-up")
+	l.replicated()
+	damage := func() {
+		t.Helper()
+		l.exec("UPDATE items SET label = 'wrong' WHERE id = 1")
+		if err := l.rdb.HSet(t.Context(), "item:1", "label", "wrong").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage()
+	atReplica := l.beside(1)
+	for _, runs := range []bool{false, true} {
+		var p *process
+		if runs {
+			p = l.running()
+			l.reaches("items", "running")
+		}
+		if r := atReplica.run("verify"); r.code != exitDiffer {
+			t.Errorf("verify at the replica: exit status %d\n%s%s", r.code, r.out, r.errors)
+		}
+		r := atReplica.run("verify", "--repair")
+		if r.code != exitFailed || strings.Count(r.errors, "it can't be repaired from server") != 2 {
+			t.Errorf("a repair at the replica: exit status %d\n%s%s", r.code, r.out, r.errors)
+		}
+		l.must("verify", "--repair")
+		l.shows("new")
+		if runs {
+			l.must("wait", "--pos", l.labels("later"))
+			p.stop()
+		} else {
+			damage()
+		}
+	}
+	l.shows("later")
+	for _, view := range []string{"cached", "items"} {
+		l.must("rebuild", view)
+	}
+	l.labels("last")
+	l.must("run", "--until-caught-up")
+	l.shows("last")
+}
