@@ -31,7 +31,7 @@
 //
 // Every session of every run, however it came about, begins where the function `beginning` says: at the lower of what
 // this process or the store remembers as marked, and what the sink's marks are now. A mark is a Standing, and tells of
-// a fill's progress, too.
+// a fill's progress, too. In which epoch it begins is in overtaken.go.
 //
 // Which log a source has now, and whether it is the one that a position was read from (restart, failover, RESET, a
 // restored backup), is one rule, too: see "Resuming" in package canal.
