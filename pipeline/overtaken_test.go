@@ -313,34 +313,53 @@ type movingServer struct{ *fakeServer }
 // A view that was overtaken leaves its siblings alone, and a rebuild takes it over at once, in place too.
 func TestARebuildTakesOverAViewThatAnotherReplicatorHad(t *testing.T) {
 	for _, mode := range []pipeline.RebuildMode{pipeline.BySwap, pipeline.InPlace} {
-		t.Run(fmt.Sprint("mode ", mode), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRivals(t)
-				r.update()
-				first := start(r.pipeline(0, "A", "a", "b"))
-				first.caughtUp(t, r.source)
-				second := r.start(1, "B")
-				second.caughtUp(t, r.source)
-				r.update()
-				r.isIn(first, replicator.StateFailed, 10*time.Second)
-				second.stopped(t)
-				r.update()
-				time.Sleep(time.Second)
-				if st := first.Status(nil)[1]; st.State != replicator.StateRunning {
-					t.Errorf("the other view is %s (%s)", st.State, st.Error)
-				}
-				holds(t, r.source, r.sink, "b")
-				if err := first.Rebuild(t.Context(), []string{"a"}, mode, ""); err != nil {
-					t.Fatal(err)
-				}
-				r.isIn(first, replicator.StateRunning, 20*time.Second)
-				r.update()
-				first.caughtUp(t, r.source)
-				holds(t, r.source, r.sink, "a")
-				holds(t, r.source, r.sink, "b")
-				first.stopped(t)
+		for _, lives := range []bool{false, true} {
+			t.Run(fmt.Sprint("mode ", mode, ", the other one lives: ", lives), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { newRivals(t).rebuild(mode, lives) })
 			})
-		})
+		}
+	}
+}
+
+func (r *rivals) rebuild(mode pipeline.RebuildMode, lives bool) {
+	t := r.t
+	r.update()
+	first := start(r.pipeline(0, "A", "a", "b"))
+	first.caughtUp(t, r.source)
+	second := r.start(1, "B")
+	second.caughtUp(t, r.source)
+	r.update()
+	r.isIn(first, replicator.StateFailed, 10*time.Second)
+	if !lives {
+		second.stopped(t)
+	}
+	r.update()
+	time.Sleep(time.Second)
+	if st := first.Status(nil)[1]; st.State != replicator.StateRunning {
+		t.Errorf("the other view is %s (%s)", st.State, st.Error)
+	}
+	holds(t, r.source, r.sink, "b")
+	if err := first.Rebuild(t.Context(), []string{"a"}, mode, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.isIn(first, replicator.StateRunning, 20*time.Second)
+	if lives {
+		r.isIn(second, replicator.StateFailed, 10*time.Second)
+	}
+	for range 10 {
+		r.update()
+		time.Sleep(time.Minute)
+	}
+	r.isIn(first, replicator.StateRunning, 0)
+	first.caughtUp(t, r.source)
+	holds(t, r.source, r.sink, "a")
+	holds(t, r.source, r.sink, "b")
+	if got := r.epoch(); got != 2 {
+		t.Errorf("it is epoch %d", got)
+	}
+	first.stopped(t)
+	if lives {
+		second.stopped(t)
 	}
 }
 
