@@ -86,7 +86,7 @@ func (a *above) yield(ctx context.Context) error {
 		return nil
 	}
 	return replicator.Fatal(replicator.OfView(a.cfg.ofSink(fmt.Errorf("another replicator, which reads another server, has "+
-		"taken over %s. Stop the one that is not meant to run. Once the other one has ended, this one goes on as soon as "+
-		"there are changes that the other one missed: two minutes later, or at once if you restart it", strings.Join(a.overtaken, ", "))),
+		"taken over %s. Stop the one that is not meant to run. If that is the other one, this one goes on two minutes after "+
+		"a change that the other one missed, or at once if you restart it", strings.Join(a.overtaken, ", "))),
 		a.overtaken...))
 }

@@ -147,14 +147,14 @@ func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 // would be stale. A replica of the source has one of its own, as the source has after a failover until it is followed.
 func (o *inspection) mayRepair() error {
 	if len(o.known) == 0 {
-		return fmt.Errorf("view %s: it can't be repaired: it was never filled; `replicator run` fills it", o.view.Name)
+		return fmt.Errorf("view %s: it can't be repaired, because it was never filled. `replicator run` fills it", o.view.Name)
 	}
 	kept := slices.MaxFunc(o.known, func(a, b replicator.Position) int { return cmp.Compare(a.Order, b.Order) })
 	if at := o.reader.Start(); at.Epoch() != kept.Epoch() {
-		return fmt.Errorf("view %s: it can't be repaired from server %s: it is kept up from server %s, and no later change "+
-			"would count beside what is read elsewhere. Name the server that `replicator run` reads in [source] dsn; after "+
-			"a failover, repair once `replicator status` says that the view is running", o.view.Name,
-			canal.Server(at.Token), canal.Server(kept.Token))
+		return fmt.Errorf("view %s: it can't be repaired from the log of server %s: it is kept up from another log, of server "+
+			"%s, and would ignore every later change of a repaired cell. Name the server that `replicator run` reads in "+
+			"[source] dsn; after a failover or a RESET, repair once `replicator status` shows the view as running",
+			o.view.Name, canal.Server(at.Token), canal.Server(kept.Token))
 	}
 	return nil
 }
