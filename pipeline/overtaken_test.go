@@ -381,3 +381,43 @@ func TestARebuildInPlaceBeginsInTheEpochOfOtherViews(t *testing.T) {
 		holds(t, r.source, r.sink, "a")
 	})
 }
+
+// halfMarked is a sink of two parts, one of which another replicator has marked before it was killed.
+type halfMarked struct {
+	*sinktest.Reference
+	by replicator.Position
+}
+
+type halfMarkedTarget struct {
+	replicator.Target
+	by replicator.Position
+}
+
+func (s halfMarked) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	t, err := s.Reference.Open(ctx, source, views)
+	return halfMarkedTarget{t, s.by}, err
+}
+
+func (t halfMarkedTarget) Mark(ctx context.Context, at replicator.Standing) error {
+	if at.Position.Epoch() < t.by.Epoch() {
+		return &replicator.Overtaken{View: "a", By: t.by}
+	}
+	return t.Target.Mark(ctx, at)
+}
+
+// The marks of a sink's parts come to the lowest of them, which doesn't tell of an epoch that one part has.
+func TestAnEpochThatAPartOfTheSinkHasIsPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRivals(t)
+		r.update()
+		half := halfMarked{r.sink, fakeServer{r.source, "B"}.at(1, 1000)}
+		p := start(newPipeline(fakeServer{r.source, "A"}, half, r.stores[0], "a"))
+		r.isIn(p, replicator.StateRunning, 10*time.Second)
+		p.caughtUp(t, r.source)
+		holds(t, r.source, r.sink, "a")
+		if got := r.epoch(); got != 2 {
+			t.Errorf("it is epoch %d", got)
+		}
+		p.stopped(t)
+	})
+}
