@@ -54,7 +54,8 @@ func (p *process) command(ctx context.Context, args ...string) (out string, code
 	if err != nil {
 		return err.Error(), -1
 	}
-	return c.Output() + c.Log(), c.Code()
+	code = c.Code() // waits: all is said then
+	return c.Output() + c.Log(), code
 }
 
 // failing are the views that don't run, as the program says; one that another member of its group has is fine.

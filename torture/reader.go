@@ -13,7 +13,8 @@ import (
 )
 
 // reader polls the entities that always exist in every view that shows them, and notes the steps back. n grows with
-// each write, so a lower one is an older state; an entity that was seen may never be missing.
+// each write, so a lower one is an older state; an entity that was seen may never be missing. Views of one database that
+// change together it reads together (together.go).
 type reader struct {
 	w *world
 
@@ -35,9 +36,13 @@ func (r *reader) forgive() {
 
 // run polls until ctx ends.
 func (r *reader) run(ctx context.Context) {
+	pairs := r.w.plan.pairs()
 	for ctx.Err() == nil {
 		for _, v := range r.w.plan.Views {
 			r.look(ctx, v)
+		}
+		for _, p := range pairs {
+			r.lookTogether(ctx, p)
 		}
 		r.mu.Lock()
 		r.passes++
