@@ -49,17 +49,18 @@ type Layouts interface {
 	Layout(ctx context.Context, digest string) (string, error)
 }
 
-// DeadLetters keeps what could not be decoded or written, one for each (view, cell).
+// DeadLetters keeps what could not be decoded or written, one for each view, source and cell: two shards of a source may
+// have a row of one key while an entity moves.
 type DeadLetters interface {
-	// Bury saves dead letters durably; one of the same view and cell is replaced.
+	// Bury saves dead letters durably; one of the same view, source and cell is replaced.
 	Bury(ctx context.Context, letters []DeadLetter) error
 
-	// Raise removes the dead letters of the cells, because something newer was applied to the view. Most cells have none:
-	// it must be cheap then.
-	Raise(ctx context.Context, view string, cells []Cell) error
+	// Raise removes the dead letters of a source's cells, because something newer was applied to the view. Most cells have
+	// none: it must be cheap then.
+	Raise(ctx context.Context, view, source string, cells []Cell) error
 
-	// Known reports whether there is a dead letter of the cell.
-	Known(ctx context.Context, view string, cell Cell) (bool, error)
+	// Known reports whether there is a dead letter of a source's cell.
+	Known(ctx context.Context, view, source string, cell Cell) (bool, error)
 
 	// List gives the dead letters of a view ("": all), oldest first, one after another: each may hold megabytes. Those
 	// that are buried or removed meanwhile may be among them or not. It ends with the first error. The store may be used
@@ -75,7 +76,7 @@ type DeadLetters interface {
 
 // DeadLetter is a row that could not be decoded, or whose contribution to a view could not be written.
 type DeadLetter struct {
-	ID       string // made of view and cell: the same trouble again has the same id
+	ID       string // made of view, source and cell: the same trouble again has the same id
 	View     string
 	Source   string
 	Cell     Cell

@@ -35,7 +35,7 @@ func child() {
 			err = s.Bury(ctx, []replicator.DeadLetter{letterOf("v", n), letterOf("w", n)})
 		}
 		if err == nil && n > 1 {
-			err = s.Raise(ctx, "v", []replicator.Cell{letterOf("v", n-1).Cell})
+			err = s.Raise(ctx, "v", "shard", []replicator.Cell{letterOf("v", n-1).Cell})
 		}
 		fmt.Println(n)
 	}

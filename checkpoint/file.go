@@ -233,13 +233,13 @@ func (f *File) Bury(_ context.Context, list []replicator.DeadLetter) error {
 }
 
 // Raise implements replicator.DeadLetters.
-func (f *File) Raise(_ context.Context, view string, cells []replicator.Cell) error {
-	return f.letters.raise(view, cells)
+func (f *File) Raise(_ context.Context, view, source string, cells []replicator.Cell) error {
+	return f.letters.raise(view, source, cells)
 }
 
 // Known implements replicator.DeadLetters.
-func (f *File) Known(_ context.Context, view string, cell replicator.Cell) (bool, error) {
-	return f.letters.index.has(view, cell), nil
+func (f *File) Known(_ context.Context, view, source string, cell replicator.Cell) (bool, error) {
+	return f.letters.index.has(view, source, cell), nil
 }
 
 // List implements replicator.DeadLetters.

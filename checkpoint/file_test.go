@@ -140,7 +140,7 @@ func TestLogOfGarbageIsWrittenAnew(t *testing.T) {
 		t.Errorf("the log has %d bytes", info.Size())
 	}
 	equalLetters(t, s, "", letterOf("w", 7), big)
-	check(t, s.Raise(ctx, "v", []replicator.Cell{big.Cell}))
+	check(t, s.Raise(ctx, "v", "shard", []replicator.Cell{big.Cell}))
 	check(t, s.Close())
 	s, err = OpenFile(dir)
 	check(t, err)
@@ -176,8 +176,8 @@ func TestRaisingCellsWithoutLettersTouchesNoFile(t *testing.T) {
 	path := filepath.Join(dir, lettersName)
 	before, err := os.Stat(path)
 	check(t, err)
-	check(t, s.Raise(ctx, "v", []replicator.Cell{letterOf("v", 2).Cell}))
-	check(t, s.Raise(ctx, "other", []replicator.Cell{letterOf("v", 1).Cell}))
+	check(t, s.Raise(ctx, "v", "shard", []replicator.Cell{letterOf("v", 2).Cell}))
+	check(t, s.Raise(ctx, "other", "shard", []replicator.Cell{letterOf("v", 1).Cell}))
 	after, err := os.Stat(path)
 	check(t, err)
 	if before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
@@ -193,7 +193,7 @@ func BenchmarkRaiseWithoutLetters(b *testing.B) {
 	cells := []replicator.Cell{letterOf("v", 2).Cell}
 	b.ReportAllocs()
 	for b.Loop() {
-		check(b, s.Raise(ctx, "v", cells))
+		check(b, s.Raise(ctx, "v", "shard", cells))
 	}
 	check(b, s.Close())
 }

@@ -70,7 +70,22 @@ func TestFilesOfFormat1AreReadOn(t *testing.T) {
 	s, err := OpenFile(dir)
 	check(t, err)
 	holdsFormat1(t, s)
+	formerLetterGoes(t, s)
 	check(t, s.Close())
+}
+
+// formerLetterGoes checks that a letter whose id was made without its source is replaced and raised like any other.
+func formerLetterGoes(t *testing.T, s replicator.Store) {
+	t.Helper()
+	_, letter := format1(t)
+	again := letter
+	again.Reason = "worse"
+	check(t, s.Bury(ctx, []replicator.DeadLetter{again}))
+	equalCount(t, s, "v 1")
+	check(t, s.Raise(ctx, "v", "other", []replicator.Cell{letter.Cell}))
+	equalCount(t, s, "v 1")
+	check(t, s.Raise(ctx, "v", letter.Source, []replicator.Cell{letter.Cell}))
+	equalCount(t, s, "")
 }
 
 func TestFilesOfANewerFormatAreRefused(t *testing.T) {
@@ -137,5 +152,6 @@ func TestTablesOfFormat1AreReadOn(t *testing.T) {
 	s, err := OpenMySQL(ctx, dsn, "replicator")
 	check(t, err)
 	holdsFormat1(t, s)
+	formerLetterGoes(t, s)
 	check(t, s.Close())
 }

@@ -19,9 +19,10 @@ type index struct {
 }
 
 type entry struct {
-	at   int64
-	size int64
-	view string
+	at     int64
+	size   int64
+	view   string
+	source string
 }
 
 func newIndex() *index { return &index{entries: map[letterID]entry{}, counts: map[string]int{}} }
@@ -68,8 +69,9 @@ func (x *index) get(id letterID) entry {
 	return x.entries[id]
 }
 
-// of returns the ids of those cells that have a letter in the view: most often none, which costs next to nothing.
-func (x *index) of(view string, cells []replicator.Cell) []letterID {
+// of returns the ids of those of a source's cells that have a letter in the view: most often none, which costs next to
+// nothing.
+func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.counts[view] == 0 {
@@ -77,20 +79,39 @@ func (x *index) of(view string, cells []replicator.Cell) []letterID {
 	}
 	var ids []letterID
 	for _, c := range cells {
-		id := idOf(view, c)
-		if _, has := x.entries[id]; has {
+		if id, has := x.find(view, source, c); has {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// has reports whether a cell has a letter in the view.
-func (x *index) has(view string, c replicator.Cell) bool {
+// has reports whether a source's cell has a letter in the view.
+func (x *index) has(view, source string, c replicator.Cell) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	_, has := x.entries[idOf(view, c)]
+	_, has := x.find(view, source, c)
 	return has
+}
+
+// id returns the id of the letter that a source's cell has in the view, or is to get.
+func (x *index) id(view, source string, c replicator.Cell) letterID {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	id, _ := x.find(view, source, c)
+	return id
+}
+
+// find is id, and reports whether there is such a letter. Ids were once made without the source: a letter from then
+// keeps its id.
+func (x *index) find(view, source string, c replicator.Cell) (id letterID, has bool) {
+	former := idOf(view, "", c)
+	if e, has := x.entries[former]; has && e.source == source {
+		return former, true
+	}
+	id = idOf(view, source, c)
+	_, has = x.entries[id]
+	return id, has
 }
 
 // known returns those of the ids that letters have, each once.

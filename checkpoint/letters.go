@@ -118,7 +118,8 @@ func (l *letters) enter(number int, text []byte) error {
 		if !ok || n.Bury.View == "" {
 			return damaged("a letter has no id or view")
 		}
-		l.live += int64(len(text)) - l.index.put(id, entry{at: l.size, size: int64(len(text)), view: n.Bury.View}).size
+		l.live += int64(len(text)) - l.index.put(id, entry{at: l.size, size: int64(len(text)),
+			view: n.Bury.View, source: n.Bury.Source}).size
 	default:
 		for _, text := range n.Remove {
 			if id, ok := parseID(text); ok {
@@ -132,7 +133,8 @@ func (l *letters) enter(number int, text []byte) error {
 func (l *letters) bury(list []replicator.DeadLetter) error {
 	lines := make([]line, len(list))
 	for i, d := range list {
-		lines[i].Bury = &letter{ID: idOf(d.View, d.Cell).String(), View: d.View, Source: d.Source, Table: d.Cell.Table,
+		id := l.index.id(d.View, d.Source, d.Cell)
+		lines[i].Bury = &letter{ID: id.String(), View: d.View, Source: d.Source, Table: d.Cell.Table,
 			Key: []byte(d.Cell.Key), Column: []byte(d.Cell.Column), Version: d.Version, Order: d.Order, Position: d.Position,
 			Reason: d.Reason, Time: d.Time.UTC(), Raw: d.Raw}
 	}
@@ -141,8 +143,8 @@ func (l *letters) bury(list []replicator.DeadLetter) error {
 	return l.append(lines)
 }
 
-func (l *letters) raise(view string, cells []replicator.Cell) error {
-	ids := l.index.of(view, cells)
+func (l *letters) raise(view, source string, cells []replicator.Cell) error {
+	ids := l.index.of(view, source, cells)
 	if len(ids) == 0 {
 		return nil
 	}

@@ -262,10 +262,11 @@ func (s *MySQL) Bury(ctx context.Context, list []replicator.DeadLetter) error {
 	if len(list) == 0 {
 		return nil
 	}
-	places := make([]int64, len(list))
+	places, ids := make([]int64, len(list)), make([]letterID, len(list))
 	return s.transact(ctx, "saving dead letters", func(ctx context.Context, tx *sql.Tx) error {
 		for i, d := range list {
-			place, err := s.tables.bury(ctx, tx, d)
+			ids[i] = s.index.id(d.View, d.Source, d.Cell)
+			place, err := s.tables.bury(ctx, tx, ids[i], d)
 			if err != nil {
 				return err
 			}
@@ -274,14 +275,14 @@ func (s *MySQL) Bury(ctx context.Context, list []replicator.DeadLetter) error {
 		return nil
 	}, func() {
 		for i, d := range list {
-			s.index.put(idOf(d.View, d.Cell), entry{at: places[i], view: d.View})
+			s.index.put(ids[i], entry{at: places[i], view: d.View, source: d.Source})
 		}
 	})
 }
 
 // Raise implements replicator.DeadLetters.
-func (s *MySQL) Raise(ctx context.Context, view string, cells []replicator.Cell) error {
-	return s.remove(ctx, "removing dead letters", s.index.of(view, cells))
+func (s *MySQL) Raise(ctx context.Context, view, source string, cells []replicator.Cell) error {
+	return s.remove(ctx, "removing dead letters", s.index.of(view, source, cells))
 }
 
 // Drop implements replicator.DeadLetters.
@@ -329,8 +330,8 @@ func (s *MySQL) List(ctx context.Context, view string) iter.Seq2[replicator.Dead
 }
 
 // Known implements replicator.Store.
-func (s *MySQL) Known(_ context.Context, view string, cell replicator.Cell) (bool, error) {
-	return s.index.has(view, cell), nil
+func (s *MySQL) Known(_ context.Context, view, source string, cell replicator.Cell) (bool, error) {
+	return s.index.has(view, source, cell), nil
 }
 
 // Count implements replicator.DeadLetters.

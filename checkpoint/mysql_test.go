@@ -75,7 +75,7 @@ func TestLostConnectionFailsTheNextSaveAndTheOneAfterTakesTheLockAgain(t *testin
 		awaitFree(t, s, admin)
 		check(t, save())
 		equalCount(t, s, "v 1") // what the other one buried in between is known
-		check(t, s.Raise(ctx, "v", []replicator.Cell{letterOf("v", 1).Cell}))
+		check(t, s.Raise(ctx, "v", "shard", []replicator.Cell{letterOf("v", 1).Cell}))
 		equalLetters(t, s, "")
 	})
 }

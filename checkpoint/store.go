@@ -31,14 +31,17 @@ type Reader interface {
 	Close() error
 }
 
-// letterID is the id of a dead letter: of one cell in one view.
+// letterID is the id of a dead letter: of one source's cell in one view.
 type letterID uint64
 
-// idOf hashes view and cell. Ids are stored and shown: the function must never change.
-func idOf(view string, cell replicator.Cell) letterID {
+// idOf hashes view, source and cell. Ids are stored and shown: the function must never change.
+func idOf(view, source string, cell replicator.Cell) letterID {
 	b := make([]byte, 0, 128)
-	for _, part := range []string{view, cell.Table, cell.Column, string(cell.Key)} {
+	for _, part := range []string{view, cell.Table, cell.Column, string(cell.Key), source} {
 		b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
+	}
+	if source == "" {
+		b = b[:len(b)-1]
 	}
 	sum := sha256.Sum256(b)
 	return letterID(binary.BigEndian.Uint64(sum[:8]))

@@ -93,22 +93,25 @@ func (t tables) readCheckpoints(ctx context.Context, db queryer) (all []replicat
 }
 
 func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error) {
-	rows, err := db.QueryContext(ctx, "SELECT place, id, `view` FROM "+t.letters)
+	rows, err := db.QueryContext(ctx, "SELECT place, id, `view`, source FROM "+t.letters)
 	if err != nil {
 		return fmt.Errorf("checkpoint: reading dead letters: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	views := map[string]string{} // one string a view, not one a letter
+	names := map[string]string{} // one string a view or source, not one a letter
+	shared := func(name string) string {
+		if _, known := names[name]; !known {
+			names[name] = name
+		}
+		return names[name]
+	}
 	for rows.Next() {
 		var e entry
-		var text, view string
-		if err := rows.Scan(&e.at, &text, &view); err != nil {
+		var text, view, source string
+		if err := rows.Scan(&e.at, &text, &view, &source); err != nil {
 			return fmt.Errorf("checkpoint: reading dead letters: %w", err)
 		}
-		if _, known := views[view]; !known {
-			views[view] = view
-		}
-		e.view = views[view]
+		e.view, e.source = shared(view), shared(source)
 		id, ok := parseID(text)
 		if !ok {
 			return fmt.Errorf("checkpoint: %s: the id in place %d is damaged; delete the row", t.letters, e.at)
@@ -130,7 +133,7 @@ const (
 )
 
 // bury saves a letter and returns its place. REPLACE gives one that was there a new place: it is then the newest.
-func (t tables) bury(ctx context.Context, db queryer, d replicator.DeadLetter) (int64, error) {
+func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.DeadLetter) (int64, error) {
 	reason, raw := strings.ToValidUTF8(d.Reason[:min(len(d.Reason), mostReason)], "�"), d.Raw
 	if len(raw) > leastPacket/2 {
 		packet := 0
@@ -145,7 +148,7 @@ func (t tables) bury(ctx context.Context, db queryer, d replicator.DeadLetter) (
 	result, err := db.ExecContext(ctx, "REPLACE INTO "+t.letters+
 		" (id, `view`, source, cell_table, cell_key, cell_column, version, row_order, position, reason, buried_at, raw)"+
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		idOf(d.View, d.Cell).String(), d.View, d.Source, d.Cell.Table, []byte(d.Cell.Key), []byte(d.Cell.Column),
+		id.String(), d.View, d.Source, d.Cell.Table, []byte(d.Cell.Key), []byte(d.Cell.Column),
 		d.Version, d.Order, d.Position, reason, d.Time.UTC(), raw)
 	if err != nil {
 		return 0, err

@@ -24,11 +24,16 @@ func (e freeEvaluator) Evaluate(replicator.Cell, *replicator.Row) []replicator.V
 // freeStore has no letters.
 type freeStore struct{ replicator.Store }
 
-func (freeStore) Raise(context.Context, string, []replicator.Cell) error { return nil }
+func (freeStore) Raise(context.Context, string, string, []replicator.Cell) error { return nil }
+
+// freeSource is one alone.
+type freeSource struct{ replicator.Source }
+
+func (freeSource) Name() string { return "" }
 
 // freeLane is a lane of an engine in which nothing but the engine costs anything.
 func freeLane() *lane {
-	cfg := &Config{Name: "sink", Lanes: 1, Store: freeStore{}}
+	cfg := &Config{Name: "sink", Lanes: 1, Source: freeSource{}, Store: freeStore{}}
 	cfg.setDefaults()
 	views := viewSet{{Name: "v", From: []replicator.Feed{{Table: "t"}}}}
 	g := &group{

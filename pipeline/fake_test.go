@@ -371,25 +371,25 @@ func (m *memoryStore) Bury(_ context.Context, letters []replicator.DeadLetter) e
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range letters {
-		l.ID = l.View + " " + l.Cell.String()
+		l.ID = l.View + " " + l.Source + " " + l.Cell.String()
 		m.letters[l.ID] = l
 	}
 	return nil
 }
 
-func (m *memoryStore) Raise(_ context.Context, view string, cells []replicator.Cell) error {
+func (m *memoryStore) Raise(_ context.Context, view, source string, cells []replicator.Cell) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range cells {
-		delete(m.letters, view+" "+c.String())
+		delete(m.letters, view+" "+source+" "+c.String())
 	}
 	return nil
 }
 
-func (m *memoryStore) Known(_ context.Context, view string, cell replicator.Cell) (bool, error) {
+func (m *memoryStore) Known(_ context.Context, view, source string, cell replicator.Cell) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, has := m.letters[view+" "+cell.String()]
+	_, has := m.letters[view+" "+source+" "+cell.String()]
 	return has, nil
 }
 

@@ -53,7 +53,11 @@ const lettersAtOnce = 1 << 20
 func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View, shadow string) (
 	gone []string, err error,
 ) {
-	cells := map[replicator.Cell]bool{}
+	type place struct {
+		source string
+		cell   replicator.Cell
+	}
+	taken := map[place]bool{}
 	var some []replicator.DeadLetter // each call of Bury waits for a disk
 	size := 0
 	bury := func() error {
@@ -69,7 +73,7 @@ func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View
 			return nil, err
 		}
 		gone = append(gone, l.ID)
-		cells[l.Cell] = true
+		taken[place{l.Source, l.Cell}] = true
 		l.View, l.ID = v.Name, ""
 		if some, size = append(some, l), size+len(l.Raw)+replicator.RowOverhead; size > lettersAtOnce {
 			if err := bury(); err != nil {
@@ -84,7 +88,7 @@ func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View
 		if err != nil {
 			return nil, err
 		}
-		if !cells[l.Cell] {
+		if !taken[place{l.Source, l.Cell}] {
 			gone = append(gone, l.ID)
 		}
 	}

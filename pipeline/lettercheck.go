@@ -80,7 +80,7 @@ func (l *letters) withoutLetters(
 	}
 	var lost []replicator.Cell
 	for _, c := range cells {
-		known, err := l.cfg.Store.Known(ctx, v.Name, c)
+		known, err := l.cfg.Store.Known(ctx, v.Name, l.cfg.Source.Name(), c)
 		if err != nil {
 			return nil, err
 		}
@@ -133,5 +133,5 @@ func (l *letters) lookAtUnknown(ctx context.Context, v *replicator.View, buried 
 		}
 		doubtful = doubtful[n:]
 	}
-	return l.cfg.Store.Raise(ctx, v.Name, unfed)
+	return l.cfg.Store.Raise(ctx, v.Name, l.cfg.Source.Name(), unfed)
 }

@@ -78,7 +78,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 		if len(good[i]) == 0 {
 			continue
 		}
-		if err := l.cfg.Store.Raise(ctx, v.Name, good[i]); err != nil {
+		if err := l.cfg.Store.Raise(ctx, v.Name, l.cfg.Source.Name(), good[i]); err != nil {
 			return fmt.Errorf("removing obsolete dead letters of view %s: %w", v.Name, err)
 		}
 	}
@@ -95,7 +95,7 @@ func (l *letters) lookAtUnburied(
 		if op.AsOf != 0 || rows[d.Op] == nil {
 			continue
 		}
-		known, err := l.cfg.Store.Known(ctx, v.Name, op.Cell)
+		known, err := l.cfg.Store.Known(ctx, v.Name, l.cfg.Source.Name(), op.Cell)
 		if err != nil {
 			return err
 		}

@@ -143,7 +143,7 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 		}
 	}
 	for view, cells := range former {
-		if err := p.Store.Raise(ctx, view, cells); err != nil {
+		if err := p.Store.Raise(ctx, view, p.Source.Name(), cells); err != nil {
 			return err
 		}
 	}

@@ -149,14 +149,14 @@ func buryAlone(ctx context.Context, setup Setup, letters []replicator.DeadLetter
 	return errors.Join(store.Bury(ctx, letters), store.Close())
 }
 
-// buried tells which cells of a view there are letters of: as they are listed when it is asked first.
-func (v Verification) buried(view string) func(context.Context, replicator.Cell) (bool, error) {
+// buried tells which cells of a source there are letters of in a view: as they are listed when it is asked first.
+func (v Verification) buried(o *inspection) func(context.Context, replicator.Cell) (bool, error) {
 	var known map[replicator.Cell]bool
 	return func(ctx context.Context, cell replicator.Cell) (bool, error) {
 		if known == nil {
 			known = map[replicator.Cell]bool{}
-			err := EachLetter(ctx, v.Config, view, func(l replicator.DeadLetter) error {
-				known[l.Cell] = true
+			err := EachLetter(ctx, v.Config, o.view.Name, func(l replicator.DeadLetter) error {
+				known[l.Cell] = known[l.Cell] || o.has(l.Source)
 				return nil
 			})
 			if err != nil {

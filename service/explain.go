@@ -169,7 +169,11 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 				e.Holds, e.Shards, e.Held = string(d.Kind), d.Shards, readable.entries(view, d.Held)
 			}
 		}
-		e.Letters = letters[cells[i]]
+		for _, l := range letters[cells[i]] {
+			if o.has(l.Source) {
+				e.Letters = append(e.Letters, l)
+			}
+		}
 		if o.target == nil {
 			e.Holds, e.Why = Unknown, unopened.Error()
 		} else {

@@ -81,6 +81,9 @@ type inspection struct {
 	known      []replicator.Position // of the source's log, by the view's marks
 }
 
+// has reports whether a dead letter of a source is of the inspected shard, or of the topic that the view is fed from.
+func (o *inspection) has(source string) bool { return o.partitions != nil || source == o.source.Name() }
+
 // inspect opens a view for looking at: nothing of its progress is touched. What the sink does not let be opened is an
 // errUnopened.
 func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *replicator.View) (*inspection, error) {
