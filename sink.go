@@ -96,6 +96,16 @@ type Applied struct {
 
 	// Dead are the values of Stale ops whose cell stands in the view as a dead letter.
 	Dead []ValueAt
+
+	// Elsewhere are the values of ops whose source shows nothing of the cell, where the view shows what another source has.
+	// A dead letter that the other source's cell had, because this source's was shown, is obsolete.
+	Elsewhere []Elsewhere
+}
+
+// Elsewhere is the place of a value in a batch, and the source whose cell the view shows.
+type Elsewhere struct {
+	ValueAt
+	Source string
 }
 
 // ValueAt is the place of a value in a batch.

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"replicator"
@@ -20,6 +21,9 @@ type letters struct {
 // letter.
 func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.Applied) error {
 	ops, rows := b.ops, b.rows
+	if err := l.raiseElsewhere(ctx, ops, applied); err != nil {
+		return err
+	}
 	type place struct{ op, view int }
 	bad, dead := map[place]bool{}, map[place]bool{}
 	var buried []replicator.DeadLetter
@@ -63,6 +67,9 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	if err := l.lookAtUnburied(ctx, ops, rows, applied.Dead); err != nil {
 		return err
 	}
+	if err := l.applyClaimed(ctx, ops, applied); err != nil {
+		return err
+	}
 	good := b.lists(len(l.views))
 	for i, op := range ops {
 		for _, v := range op.Values { // of a stale one, too: what another replicator put there instead is not dead
@@ -81,6 +88,72 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 		if err := l.cfg.Store.Raise(ctx, v.Name, l.cfg.Source.Name(), good[i]); err != nil {
 			return fmt.Errorf("removing obsolete dead letters of view %s: %w", v.Name, err)
 		}
+	}
+	return nil
+}
+
+// raiseElsewhere removes the letters of other shards' cells that views show now, where this one has nothing to show.
+func (l *letters) raiseElsewhere(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
+	for _, e := range applied.Elsewhere {
+		if err := l.raise(ctx, e.View, e.Source, ops[e.Op].Cell); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyClaimed applies once more what another shard's row kept from being shown. That row may have gone before the letter
+// was saved, and then nobody else removes the letter.
+func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
+	var again []replicator.Op
+	var last int                         // of again's last, its place in the batch
+	for _, r := range applied.Rejected { // op by op
+		if !errors.Is(r.Err, replicator.ErrClaimed) {
+			continue
+		}
+		if len(again) == 0 || last != r.Op {
+			op := ops[r.Op]
+			op.Values, last = nil, r.Op
+			again = append(again, op)
+		}
+		op := &again[len(again)-1]
+		for _, v := range ops[r.Op].Values {
+			if v.View == r.View {
+				op.Values = append(op.Values, v)
+			}
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	outcome, err := l.target.Apply(ctx, again)
+	if err != nil {
+		return err
+	}
+	left := map[replicator.ValueAt]bool{}
+	for _, r := range outcome.Rejected {
+		left[replicator.ValueAt{Op: r.Op, View: r.View}] = true
+	}
+	for _, d := range outcome.Dead {
+		left[d] = true
+	}
+	for i, op := range again {
+		for _, v := range op.Values {
+			if left[replicator.ValueAt{Op: i, View: v.View}] {
+				continue
+			}
+			if err := l.raise(ctx, v.View, l.cfg.Source.Name(), op.Cell); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *letters) raise(ctx context.Context, view int, source string, c replicator.Cell) error {
+	name := l.views[view].Name
+	if err := l.cfg.Store.Raise(ctx, name, source, []replicator.Cell{c}); err != nil {
+		return fmt.Errorf("removing an obsolete dead letter of view %s: %w", name, err)
 	}
 	return nil
 }

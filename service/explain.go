@@ -88,8 +88,8 @@ func ofShards(all []Explanation) []Explanation {
 		shards := strings.Join(slices.Sorted(maps.Keys(having)), " and ")
 		for i := range all {
 			if e := &all[i]; e.Exists && e.Holds != AsExpected && e.Holds != Unknown {
-				e.Why = "the source's shards " + shards + " have rows of this entity, and what was read last counts: " +
-					"an entity is to live in one shard at a time"
+				e.Why = "the source's shards " + shards + " have rows of this entity, and what was read first is shown: " +
+					"delete the row in one of them, if the entity does not move"
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"replicator"
@@ -170,13 +171,26 @@ func (b *batch) decide(d *document) error {
 			d.forget()
 			return nil
 		}
+		fellows, slots := b.target.fellows(next, &c.slot)
+		yields, heir := false, -1
+		if len(fellows) > 0 {
+			yields, heir = b.Claim(c.op, c.value, old.Known, applies && c.slot.Shown, fellows)
+		}
 		switch c.applied = applies; {
 		case applies:
-			c.slot.State = state
+			made := c.slot
+			if made.State = state; yields && made.Shown {
+				made.Shown, made.Dead, made.Waits = false, true, true
+			}
 			if !d.keeper.merged {
 				next = next[:0] // the only cell there is
 			}
-			next = next.with(&c.slot)
+			next = next.with(&made)
+			if heir >= 0 {
+				shown := *slots[heir]
+				shown.Shown, shown.Dead, shown.Waits = true, false, false
+				next = next.with(&shown)
+			}
 		case state != old.State:
 			if !d.whole { // it is written again as it is, for which its fields are needed
 				d.whole = true
@@ -207,6 +221,30 @@ func (b *batch) decide(d *document) error {
 		d.next = next
 	}
 	return nil
+}
+
+// fellows are the slots of a document that other sources have of a slot's cell. The entities of a partition of a topic,
+// whose name alone has a slash, don't move.
+func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, slots []*slot) {
+	if t.source == "" || strings.Contains(t.source, "/") {
+		return nil, nil
+	}
+	name, _, _ := strings.Cut(own.name, "@")
+	for _, s := range stands {
+		if other, _, _ := strings.Cut(s.name, "@"); other != name || s.name == own.name {
+			continue
+		}
+		if from, _, ok := t.sink.cell(s); ok && !t.isNoMore(from) {
+			fellows, slots = append(fellows, judge.Fellow{Source: from, Known: s.Known}), append(slots, s)
+		}
+	}
+	return fellows, slots
+}
+
+// isNoMore reports whether a source feeds the sink no more: what it put there holds up nobody.
+func (t *Target) isNoMore(source string) bool {
+	known := t.sink.config.Sources
+	return source == "" || strings.Contains(source, "/") || slices.Contains(known, t.source) && !slices.Contains(known, source)
 }
 
 // forget makes the document be read again.

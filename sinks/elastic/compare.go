@@ -56,6 +56,10 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		c := &d.changes[i]
 		w, known := &c.slot, stands.known(c.slot.name)
 		states = append(states, known.State)
+		fellows, _ := b.target.fellows(stands, w)
+		if err := judge.Claimed(w.Shown, fellows); err != nil {
+			c.bad, w.Dead = err, true
+		}
 		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // the index refused it, if there is no other reason
 			w.Shown = false
 			differences = append(differences, b.dead(c, known))

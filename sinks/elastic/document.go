@@ -164,7 +164,7 @@ type storedSlot struct {
 	Order   int64                      `json:"o"`
 	AsOf    int64                      `json:"a"`
 	Dead    bool                       `json:"d"`
-	Fields  map[string]json.RawMessage `json:"f"` // what it contributes, in merged documents
+	Fields  map[string]json.RawMessage `json:"f"` // what it contributes, or would if it did not wait, in merged documents
 }
 
 // contents are the cells of a document as it was read; none if it does not exist.
@@ -191,7 +191,8 @@ func (k *keeper) parse(source []byte) contents {
 		c := &slot{name: name, key: replicator.Key(s.Key)}
 		c.State = replicator.State{Version: s.Version, Order: s.Order, AsOf: s.AsOf}
 		if c.Dead, c.Shown = s.Dead, !state.Hidden; k.merged {
-			c.Shown, c.fields = s.Fields != nil, k.fieldsOf(s.Fields)
+			c.Shown, c.fields = s.Fields != nil && !s.Dead, k.fieldsOf(s.Fields)
+			c.Waits = s.Fields != nil && s.Dead
 		}
 		all = append(all, c)
 	}
@@ -314,7 +315,7 @@ func (k *keeper) renderSlot(dst []byte, s *slot) []byte {
 	if s.Dead {
 		dst = append(dst, `,"d":true`...)
 	}
-	if k.merged && s.Shown {
+	if k.merged && (s.Shown || s.Waits) {
 		dst = append(dst, `,"f":{`...)
 		first := true
 		for i, f := range s.fields {

@@ -27,7 +27,7 @@ func judged(t testing.TB, target *Target, sources map[string]string, ops ...repl
 
 func testTarget(source string, k *keeper) *Target {
 	k.generation = &generation{write: "v-r1-write-x"}
-	return &Target{source: source, views: []*replicator.View{k.view}, kept: []*keeper{k}, memory: newMemory()}
+	return &Target{sink: &Sink{}, source: source, views: []*replicator.View{k.view}, kept: []*keeper{k}, memory: newMemory()}
 }
 
 func testKey(t testing.TB, values ...any) replicator.Key {
@@ -88,6 +88,11 @@ func TestTheStoredFormOfDocuments(t *testing.T) {
 			stands: `{"x":1,"_replicator":{"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}}}}}`,
 			want: `{"x":1,"y":2,"_replicator":{"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}},` +
 				`"cell.a@west%2F2":{"k":"aYAAAAAAAAAH","v":5,"o":50,"f":{"x":7,"y":2}}}}}`,
+			ops: []replicator.Op{testOp(t, "a", 5, 50, 0, int64(7), int64(2))}},
+		{name: "a shard's cell that waits for another's", merged: true, source: "west",
+			stands: `{"x":1,"_replicator":{"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}}}}}`,
+			want: `{"x":1,"_replicator":{"dead":true,"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}},` +
+				`"cell.a@west":{"k":"aYAAAAAAAAAH","v":5,"o":50,"d":true,"f":{"x":7,"y":2}}}}}`,
 			ops: []replicator.Op{testOp(t, "a", 5, 50, 0, int64(7), int64(2))}},
 		{name: "what is stale is not written", stands: merged, merged: true,
 			ops: []replicator.Op{testOp(t, "a", 4, 49, 0, "old", nil)}},

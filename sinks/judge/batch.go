@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"slices"
 
 	"replicator"
@@ -26,6 +27,9 @@ type verdict struct {
 	applied bool
 	dead    bool  // it is not applied, and the cell stands in the view as a dead letter
 	why     error // it can't be held
+	claimed error // another source's cell is shown: see Claim
+
+	elsewhere string // the source whose cell is shown, where this one has nothing to show; else ""
 }
 
 // NewBatch begins a batch of which nothing is judged yet.
@@ -56,6 +60,7 @@ func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applie
 	v := &b.verdicts[b.first[op]+value]
 	next, applies = b.next(known.State, b.ops[op])
 	v.judged, v.applied, v.dead = true, applies, !applies && known.Dead
+	v.claimed, v.elsewhere = nil, ""
 	return next, applies
 }
 
@@ -78,8 +83,12 @@ func (b *Batch) Applied() replicator.Applied {
 		for n, v := range verdicts {
 			judged = judged || v.judged
 			counts = counts || v.applied || !v.judged && v.why != nil
-			if v.why != nil && (v.applied || !v.judged) {
-				out.Rejected = append(out.Rejected, replicator.Rejected{Op: i, View: values[n].View, Err: v.why})
+			if why := cmp.Or(v.why, v.claimed); why != nil && (v.applied || !v.judged) {
+				out.Rejected = append(out.Rejected, replicator.Rejected{Op: i, View: values[n].View, Err: why})
+			}
+			if v.elsewhere != "" {
+				at := replicator.ValueAt{Op: i, View: values[n].View}
+				out.Elsewhere = append(out.Elsewhere, replicator.Elsewhere{ValueAt: at, Source: v.elsewhere})
 			}
 		}
 		if !judged || counts {

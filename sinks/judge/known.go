@@ -13,6 +13,7 @@ type Known struct {
 	State replicator.State
 	Shown bool // the cell contributes something
 	Dead  bool // it contributes nothing because it is a dead letter
+	Waits bool // it is one because another source's cell is shown: see Batch.Claim
 }
 
 // Unseen is what a sink knows of a cell that it never saw.

@@ -42,6 +42,9 @@ func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	for _, d := range outcome.Dead {
 		b.verdict(p.At(d.Op, d.View)).dead = true
 	}
+	for _, e := range outcome.Elsewhere {
+		b.verdict(p.At(e.Op, e.View)).elsewhere = e.Source
+	}
 	for _, r := range outcome.Rejected {
 		if v := b.verdict(p.At(r.Op, r.View)); v.why == nil {
 			v.why = r.Err

@@ -25,7 +25,8 @@ type item struct {
 	values        []converted
 	before, after cellState
 	stored        []byte // the form of after
-	met           bool   // there may be a state of the cell
+	promoted      []promotion
+	met           bool // there may be a state of the cell
 }
 
 // converted is what an op contributes to one view, in the target's own types.
@@ -36,9 +37,14 @@ type converted struct {
 	kept   string // their stored form, where the keeper will need it
 	digest uint64
 	err    error // the value can't be held
+	moved  bool  // all of it is in other shards of the sink
 
 	old     *viewState // what is known of the cell in the view
 	applies bool
+	now     []row // what the view is to show of the cell: rows, or what another source's cell has kept
+	yields  bool  // the view shows another source's cell
+	heir    bool  // now is of another source's cell
+	barren  bool  // the server refuses what another source's cell has kept
 
 	one  [1]row   // of rows, where there is only one
 	cell [1][]row // rows, as those of one cell
@@ -138,6 +144,10 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 	}
 	c.rows = c.one[:0]
 	for _, e := range v.Entries {
+		if c.moved = e.Member == inOtherShards; c.moved {
+			c.digest = movedDigest
+			return stored
+		}
 		r, err := c.keeper.kind.row(c.keeper, e, version)
 		if err != nil {
 			c.err = err
@@ -171,7 +181,12 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 }
 
 // reject makes a value contribute nothing.
-func (c *converted) reject(err error) { c.rows, c.kept, c.digest, c.err = nil, "", deadDigest, err }
+func (c *converted) reject(err error) {
+	c.rows, c.kept, c.digest, c.err, c.moved = nil, "", deadDigest, err, false
+}
+
+// contributes reports whether the value has anything that can be held, here or in another shard of the sink.
+func (c *converted) contributes() bool { return len(c.rows) > 0 || c.moved }
 
 // mode is how a transaction is tried.
 type mode int
@@ -217,6 +232,9 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	rejected := false
 	for i := range items[0].values {
 		c := &items[0].values[i]
+		if c.heir && (c.keeper.place == at.view || at.view == allViews) {
+			c.barren, rejected = true, true
+		}
 		if (c.keeper.place == at.view || at.view == allViews) && len(c.rows) > 0 {
 			c.reject(errors.New(reason))
 			batch.Reject(items[0].place, i, c.err)
@@ -265,7 +283,7 @@ func (t *Target) explain(ctx context.Context, err error) error {
 func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
 	return t.sink.onConnection(ctx, func(conn *sql.Conn) error {
 		w := &writer{ctx: ctx, conn: conn, server: t.server, epoch: t.epoch, apart: mode == carefully}
-		return t.applyIn(w, batch, items, mode == quickly && t.guesses.Load())
+		return t.applyIn(w, batch, items, mode == quickly && t.guesses.Load() && len(t.others) == 0)
 	})
 }
 
@@ -278,8 +296,10 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 	var unseen, changed []*item
 	stored := make([]byte, 0, 64*len(items))
 	for _, it := range items {
-		held := states.of(it.entity, it.cell)
-		it.decide(batch, held.views, t.retired)
+		held := states.own.of(it.entity, it.cell)
+		if err := it.decide(batch, held.views, states, t.retired); err != nil {
+			return err
+		}
 		from := len(stored)
 		stored = it.after.append(stored)
 		it.stored = stored[from:]
@@ -297,9 +317,6 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 	var compared []crowdView
 	for _, k := range t.kept {
 		changes, err := t.changes(k, items, states, crowded, guess)
-		if err == nil && t.source != "" { // one without a name is the only one
-			changes, err = t.withoutOthers(w, k, changes)
-		}
 		if err != nil {
 			return err
 		}
@@ -309,7 +326,7 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 			}
 		}
 		if k.valued && len(crowded) > 0 {
-			some, err := t.writeCrowds(w, k, items, crowded)
+			some, err := t.writeCrowds(w, k, items, states, crowded)
 			if err != nil {
 				return err
 			}
@@ -317,7 +334,7 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 		}
 	}
 	replace := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE state = " + w.server.newRow("state")
-	if err := w.writeStates(changed, replace); err != nil {
+	if err := w.writeStates(append(changed, promoted(items)...), replace); err != nil {
 		return err
 	}
 	if err := w.writeDead(items); err != nil {
@@ -332,7 +349,7 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 
 // begin begins a transaction for items, under the locks of their keys' partitions, and reads the states of their cells:
 // of all cells of their entities, if views merge them.
-func (t *Target) begin(w *writer, items []*item, guess bool) (heldStates, map[string]bool, error) {
+func (t *Target) begin(w *writer, items []*item, guess bool) (*batchStates, map[string]bool, error) {
 	partitions := make([]int, 0, len(items))
 	entities := make([]string, 0, len(items))
 	var cells []string
@@ -342,7 +359,7 @@ func (t *Target) begin(w *writer, items []*item, guess bool) (heldStates, map[st
 		if !it.met && guess || crowds.take(it) {
 			continue
 		}
-		entities = append(entities, it.entity)
+		entities = t.entities(entities, it.entity, it.op.Cell.Key)
 		if !t.shared && !slices.Contains(cells, it.cell) {
 			cells = append(cells, it.cell)
 		}
@@ -351,7 +368,8 @@ func (t *Target) begin(w *writer, items []*item, guess bool) (heldStates, map[st
 		cells = nil
 	}
 	slices.Sort(partitions)
-	states, err := w.begin(slices.Compact(partitions), slices.Compact(entities), cells, crowds)
+	slices.Sort(entities)
+	states, err := w.begin(t, slices.Compact(partitions), slices.Compact(entities), cells, crowds)
 	if err != nil || crowds == nil {
 		return states, nil, err
 	}
@@ -362,8 +380,8 @@ func (t *Target) begin(w *writer, items []*item, guess bool) (heldStates, map[st
 }
 
 // decide judges the op for each of its views.
-func (it *item) decide(batch *judge.Batch, before cellState, retired map[uint32]bool) {
-	it.before = before
+func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates, retired map[uint32]bool) error {
+	it.before, it.promoted = before, nil
 	it.after = make(cellState, 0, max(len(before), len(it.values)))
 	for _, v := range before {
 		if !retired[v.view] {
@@ -375,9 +393,12 @@ func (it *item) decide(batch *judge.Batch, before cellState, retired map[uint32]
 		c.old = before.find(c.keeper.id)
 		var next replicator.State
 		next, c.applies = batch.Judge(it.place, i, c.old.known())
+		v := viewState{view: c.keeper.id, state: next, digest: c.digest, kept: c.kept}
+		if err := it.claim(batch, i, states, &v); err != nil {
+			return err
+		}
 		switch {
 		case c.applies:
-			v := viewState{view: c.keeper.id, state: next, digest: c.digest, kept: c.kept}
 			if c.old != nil {
 				*it.after.find(c.keeper.id) = v
 			} else {
@@ -387,16 +408,17 @@ func (it *item) decide(batch *judge.Batch, before cellState, retired map[uint32]
 			it.after.find(c.keeper.id).state = next
 		}
 	}
+	return nil
 }
 
-// changes reports whether an op changes what its cell contributes, or is to write it again.
+// changes reports whether an op changes what its cell contributes, or is to write it again. What another source's cell
+// shows is left as it is.
 func (c *converted) changes(op *replicator.Op) bool {
-	return c.applies && c.key != nil && (c.old == nil || c.old.digest != c.digest || rewrites(op))
+	if c.yields && !(c.keeper.shared && c.old.known().Shown) {
+		return false
+	}
+	return c.applies && c.key != nil && (c.heir || c.old == nil || c.old.digest != c.digest || rewrites(op))
 }
-
-// strange reports whether what stands under an op's key may be another source's: the op says that its own has no row of
-// the cell, which it never had, or which has moved.
-func strange(op *replicator.Op) bool { return op.AsOf != 0 && op.Version == replicator.NoVersion }
 
 // rewrites reports whether an op writes what the state says is there already.
 func rewrites(op *replicator.Op) bool { return op.AsOf != 0 || op.Rewrite }
@@ -404,7 +426,7 @@ func rewrites(op *replicator.Op) bool { return op.AsOf != 0 || op.Rewrite }
 // changes finds the keys whose contributions to a view changed: those whose digest did, those that the view sees for
 // the first time, and those that were looked at in full, because a repair writes what the state says is there already.
 func (t *Target) changes(
-	k *keeper, items []*item, states heldStates, crowded map[string]bool, guess bool,
+	k *keeper, items []*item, states *batchStates, crowded map[string]bool, guess bool,
 ) ([]change, error) {
 	if k.ledger {
 		return ledgerChanges(k, items)
@@ -424,69 +446,20 @@ func (t *Target) changes(
 			case !k.shared:
 				absent := k.fresh.Load() || guess && k.single && len(c.rows) > 0
 				held := c.old == nil && !absent || c.old.known().Shown || rewrites(it.op)
-				if c.old != nil && t.source != "" { // what another source shows, as the key was there meanwhile
+				if c.old != nil && t.source != "" { // what a source shows that feeds the sink no more
 					held = true
 				}
-				c.cell[0] = c.rows
+				c.cell[0] = c.now
 				changes = append(changes, change{key: c.key, rows: c.cell[:], held: held})
 			case it.entity != entity:
 				entity = it.entity
-				rows, err := t.gather(k, entity, items, states[entity])
+				rows, err := t.gather(k, entity, items, states)
 				if err != nil {
 					return nil, err
 				}
 				changes = append(changes, change{key: c.key, rows: rows, held: true})
-			default: // the source has a row of the key
-				if last := &changes[len(changes)-1]; !strange(it.op) && last.contributes() {
-					last.strange = ""
-				}
-				continue
-			}
-			if strange(it.op) {
-				changes[len(changes)-1].strange = it.op.Cell.Key
 			}
 		}
 	}
 	return changes, nil
-}
-
-// gather collects what all cells of an entity contribute to a view, those of the batch included, in their order there.
-func (t *Target) gather(k *keeper, entity string, items []*item, states []heldState) ([][]row, error) {
-	current := map[string]cellState{}
-	for _, s := range states {
-		current[s.cell] = s.views
-	}
-	first, _ := findItem(items, entity, "")
-	for _, it := range items[first:] {
-		if it.entity != entity {
-			break
-		}
-		current[it.cell] = it.after
-	}
-	type contribution struct {
-		cell replicator.Cell
-		rows []row
-	}
-	var all []contribution
-	for id, state := range current {
-		v := state.find(k.id)
-		if v == nil || v.kept == "" {
-			continue
-		}
-		cell, err := parseCell(t.source, entity, id)
-		if err != nil {
-			return nil, err
-		}
-		rows, err := parseRows(v.kept)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, contribution{cell, rows})
-	}
-	slices.SortFunc(all, func(a, b contribution) int { return judge.Order(k.view, a.cell, b.cell) })
-	rows := make([][]row, len(all))
-	for i, c := range all {
-		rows[i] = c.rows
-	}
-	return rows, nil
 }

@@ -67,24 +67,22 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 // where the version is one of the source's own: one that is a position has no one true value.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))
-	entities := make([]string, 0, len(ops))
 	converter := t.newConverter(ops)
 	for i := range ops {
 		items = append(items, converter.convert(i))
-		entities = append(entities, items[i].entity)
 	}
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return nil, classify(err, "comparing")
 	}
-	differences, err := t.compareIn(ctx, tx, items, entities)
+	differences, err := t.compareIn(ctx, tx, items)
 	return differences, rollback(tx, classify(err, "comparing"))
 }
 
 func (t *Target) compareIn(
-	ctx context.Context, tx *sql.Tx, items []*item, entities []string,
+	ctx context.Context, tx *sql.Tx, items []*item,
 ) ([]replicator.Difference, error) {
-	states, err := readStates(ctx, tx, slices.Compact(slices.Sorted(slices.Values(entities))))
+	states, err := t.readBatch(ctx, tx, items)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +92,10 @@ func (t *Target) compareIn(
 			differences = append(differences, ledgerDifferences(k, items, states)...)
 			continue
 		}
-		expected, dead := t.expect(k, items, states)
+		expected, dead, err := t.expect(k, items, states)
+		if err != nil {
+			return nil, err
+		}
 		held, err := t.readHeld(ctx, tx, k, expected)
 		if err != nil {
 			return nil, err
@@ -132,7 +133,7 @@ func (t *Target) compareIn(
 }
 
 // statesOf are what the sink knows of those items' cells in a view that are of one entity.
-func (k *keeper) statesOf(entity string, items []*item, states heldStates) (all []replicator.State) {
+func (k *keeper) statesOf(entity string, items []*item, states *batchStates) (all []replicator.State) {
 	for _, it := range items {
 		if it.entity == entity && slices.ContainsFunc(it.values, func(c converted) bool { return c.keeper == k }) {
 			all = append(all, it.known(k, states).State)
@@ -167,37 +168,38 @@ type deadItem struct {
 }
 
 // known is what the sink knows of the item's cell in a view.
-func (it *item) known(k *keeper, states heldStates) judge.Known {
-	return states.of(it.entity, it.cell).find(k.id).known()
+func (it *item) known(k *keeper, states *batchStates) judge.Known {
+	return states.own.of(it.entity, it.cell).find(k.id).known()
 }
 
 // versioned reports whether the cell has a version of its own, and the sink knows that one: what was applied of a view
 // that has a column for it then says it, too. A version that is a position is that of a change or of a look.
-func (it *item) versioned(k *keeper, states heldStates) bool {
+func (it *item) versioned(k *keeper, states *batchStates) bool {
 	v := it.op.Version
 	return k.version != nil && v != it.op.Order && v != it.op.AsOf && v == it.known(k, states).State.Version
 }
 
 // isDead reports whether a value of the item can't be computed or held, and why as far as that is known without asking
 // the server.
-func (it *item) isDead(i int, known judge.Known) (why error, dead bool) {
+func (it *item) isDead(i int, known judge.Known, states *batchStates) (why error, dead bool) {
 	c := &it.values[i]
-	why = cmp.Or(it.op.Values[i].Err, c.err)
+	if why = cmp.Or(it.op.Values[i].Err, c.err); why == nil && c.contributes() {
+		fellows, _ := states.fellows(c.keeper, it)
+		why = judge.Claimed(true, fellows)
+	}
 	return why, why != nil || len(c.rows) > 0 && known.Refused(*it.op)
 }
 
 // expect collects what the items make of a view, key by key, and those of which it can hold nothing: dead letters.
 func (t *Target) expect(
-	k *keeper, items []*item, states heldStates,
-) (out []expectation, dead []deadItem) {
+	k *keeper, items []*item, states *batchStates,
+) (out []expectation, dead []deadItem, err error) {
 	ordered := slices.Clone(items)
-	slices.SortStableFunc(ordered, func(a, b *item) int {
-		return cmp.Or(cmp.Compare(a.entity, b.entity), judge.Order(k.view, a.op.Cell, b.op.Cell))
-	})
-	var cells [][]row
+	slices.SortStableFunc(ordered, func(a, b *item) int { return cmp.Compare(a.entity, b.entity) })
+	var all []contribution // to the last of out
 	whole := func() {
 		if n := len(out); n > 0 {
-			out[n-1].rows = k.kind.rows(k, cells)
+			out[n-1].rows = k.kind.rows(k, inOrderOf(k.view, all))
 		}
 	}
 	for _, it := range ordered {
@@ -206,20 +208,31 @@ func (t *Target) expect(
 			if c.keeper != k {
 				continue
 			}
-			why, isDead := it.isDead(i, it.known(k, states))
+			why, isDead := it.isDead(i, it.known(k, states), states)
 			if isDead {
 				dead = append(dead, deadItem{it, why})
 			}
-			if c.key == nil {
+			if c.key == nil || !k.shared && states.shows(k, it) { // what another source's cell is can't be known
 				continue
 			}
 			id := string(appendRows(nil, []row{c.key}))
 			if n := len(out); n == 0 || out[n-1].id != id {
 				whole()
-				out, cells = append(out, expectation{item: it, id: id, key: c.key, versioned: k.version != nil}), nil
+				e := expectation{item: it, id: id, key: c.key, versioned: k.version != nil}
+				all = nil
+				err := states.shown(k, it.entity, nil, func(cell string, rows []row) error {
+					e.versioned = false
+					var err error
+					all, err = t.contributed(all, it.entity, cell, rows)
+					return err
+				})
+				if err != nil {
+					return nil, nil, err
+				}
+				out = append(out, e)
 			}
 			if !isDead {
-				cells = append(cells, c.rows)
+				all = append(all, contribution{it.op.Cell, c.rows})
 			}
 			if e := &out[len(out)-1]; len(c.rows) > 0 {
 				e.versioned = e.versioned && it.versioned(k, states)
@@ -227,7 +240,7 @@ func (t *Target) expect(
 		}
 	}
 	whole()
-	return out, dead
+	return out, dead, nil
 }
 
 // readHeld reads what the view's table holds of the expected keys, in the form that values are bound in: fields, and

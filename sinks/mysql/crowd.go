@@ -6,8 +6,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
-
-	"replicator"
 )
 
 // Where several cells of a key feed an index, its entries are written again when one of the cells changes: what two
@@ -119,35 +117,37 @@ func (r *crowdReading) write(w *writer) {
 		return
 	}
 	w.write("; SELECT entity, cell, state FROM ", stateTable, " WHERE ")
-	for i, it := range r.named {
-		if i == 0 || it.entity != r.named[i-1].entity {
-			if i > 0 {
-				w.write(")) OR ")
+	for n, source := range append([]string{r.target.source}, r.target.others...) {
+		for i, it := range r.named {
+			if i == 0 || it.entity != r.named[i-1].entity {
+				if n+i > 0 {
+					w.write(")) OR ")
+				}
+				w.write("(entity = ")
+				w.text = appendBinary(w.text, entityID(source, it.op.Cell.Key))
+				w.write(" AND cell IN (")
+			} else {
+				w.write(",")
 			}
-			w.write("(entity = ")
-			w.text = appendBinary(w.text, it.entity)
-			w.write(" AND cell IN (")
-		} else {
-			w.write(",")
+			w.text = appendBinary(w.text, it.cell)
 		}
-		w.text = appendBinary(w.text, it.cell)
 	}
 	w.write("))")
 }
 
 // add adds what was read to what was found. Once an entity turns out to be a crowd, only the batch's cells are kept.
-func (r *crowdReading) add(to heldStates, entity, cell []byte, state cellState, stored string) error {
-	all := to[string(entity)]
-	if len(all) >= r.target.sink.few && !r.found[string(entity)] {
-		r.found[string(entity)] = true
+func (r *crowdReading) add(to heldStates, entity string, h heldState) {
+	all := to[entity]
+	if len(all) >= r.target.sink.few && !r.found[entity] {
+		r.found[entity] = true
 		if !r.target.whole {
-			to[string(entity)] = slices.DeleteFunc(all, func(h heldState) bool { return !r.has(string(entity), h.cell) })
+			to[entity] = slices.DeleteFunc(all, func(h heldState) bool { return !r.has(entity, h.cell) })
 		}
 	}
-	if r.found[string(entity)] && !r.target.whole && !r.has(string(entity), string(cell)) {
-		return nil
+	if r.found[entity] && !r.target.whole && !r.has(entity, h.cell) {
+		return
 	}
-	return to.add(entity, cell, state, stored)
+	to[entity] = append(to[entity], h)
 }
 
 func (r *crowdReading) has(entity, cell string) bool {
@@ -194,7 +194,6 @@ type crowd struct {
 	items   []*item // the entity's
 	come    []row   // what the changed cells contribute now
 	compare bool
-	strange bool // nothing but ops that say that the source has no row of the cell
 }
 
 // crowdsOf finds the crowds whose contributions to a view change.
@@ -223,7 +222,6 @@ func (t *Target) crowdsOf(k *keeper, items []*item, crowded map[string]bool) (al
 // change finds what the entity's cells in the batch change.
 func (t *Target) change(c *crowd) (changed bool, err error) {
 	k := c.k
-	c.strange = true
 	var gone []row
 	for _, it := range c.items {
 		for i := range it.values {
@@ -233,10 +231,9 @@ func (t *Target) change(c *crowd) (changed bool, err error) {
 			}
 			changed, c.key = true, v.key
 			c.compare = c.compare || it.op.Rewrite
-			c.strange = c.strange && strange(it.op)
-			c.come = append(c.come, v.rows...)
-			if v.old != nil && v.old.kept != "" {
-				old, err := parseRows(v.old.kept)
+			c.come = append(c.come, v.now...)
+			if kept := v.old.contribution(); kept != "" {
+				old, err := parseRows(kept)
 				if err != nil {
 					return false, err
 				}
@@ -264,7 +261,7 @@ func (t *Target) change(c *crowd) (changed bool, err error) {
 
 // writeCrowds writes what changed of crowds, and returns those that were compared.
 func (t *Target) writeCrowds(
-	w *writer, k *keeper, items []*item, crowded map[string]bool,
+	w *writer, k *keeper, items []*item, s *batchStates, crowded map[string]bool,
 ) (compared []crowdView, err error) {
 	all, err := t.crowdsOf(k, items, crowded)
 	if err != nil {
@@ -273,7 +270,7 @@ func (t *Target) writeCrowds(
 	for _, c := range all {
 		rows := c.come
 		if c.compare {
-			if rows, err = t.compareCrowd(w, c); err != nil {
+			if rows, err = t.compareCrowd(w, c, s); err != nil {
 				return nil, &viewError{view: k.place, err: err}
 			}
 			compared = append(compared, crowdView{c.entity, k.place})
@@ -334,18 +331,12 @@ func (c claims) add(k *keeper, rows []row) {
 
 // compareCrowd compares what all of a crowd's cells claim with what the table holds of the key, has the rows deleted
 // that nobody claims, and returns those to be inserted. Two cells' values that the table's unique key takes for one are
-// inserted whenever one of them has no row of its own. What another source shows is left alone: see withoutOthers.
-func (t *Target) compareCrowd(w *writer, c *crowd) (missing []row, err error) {
+// inserted whenever one of them has no row of its own.
+func (t *Target) compareCrowd(w *writer, c *crowd, s *batchStates) (missing []row, err error) {
 	k, all := c.k, claims{}
 	claimed := func(rows []row) { all.add(k, rows) }
-	if err := w.eachClaim(c, claimed); err != nil {
+	if err := t.eachClaim(w, c, s, claimed); err != nil {
 		return nil, err
-	}
-	if c.strange && t.source != "" {
-		theirs, err := t.claimedByOthers(w, k, []replicator.Key{c.items[0].op.Cell.Key})
-		if err != nil || theirs[0] {
-			return nil, err
-		}
 	}
 	wrong, err := w.unclaimed(c, all)
 	if err != nil {
@@ -375,33 +366,42 @@ func (t *Target) compareCrowd(w *writer, c *crowd) (missing []row, err error) {
 			missing = append(missing, r)
 		}
 	}
-	return missing, w.eachClaim(c, take)
+	return missing, t.eachClaim(w, c, s, take)
 }
 
-// eachClaim gives f what each cell of a crowd contributes, those of the batch as they are now.
-func (w *writer) eachClaim(c *crowd, f func(rows []row)) error {
+// eachClaim gives f what each cell of a crowd contributes, those of the batch as they are now, whichever source it is of.
+func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []row)) error {
+	give := func(kept string) error {
+		rows, err := parseRows(kept)
+		f(rows)
+		return err
+	}
 	for _, it := range c.items {
-		if v := it.after.find(c.k.id); v != nil {
-			rows, err := parseRows(v.kept)
-			if err != nil {
-				return err
-			}
-			f(rows)
+		if err := give(it.after.find(c.k.id).contribution()); err != nil {
+			return err
 		}
 	}
-	w.writeReading([]string{c.entity}, nil)
+	if err := s.shown(c.k, c.entity, c.items, func(cell string, rows []row) error {
+		if _, own := findItem(c.items, c.entity, cell); own {
+			f(rows)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	w.writeReading(t.entities(nil, c.entity, c.items[0].op.Cell.Key), nil)
 	return w.query(func(rows *sql.Rows) error {
-		return scanStates(rows, func(_, cell []byte, state cellState, _ string) error {
+		return scanStates(rows, func(entity, cell []byte, state cellState, _ string) error {
 			if _, own := findItem(c.items, c.entity, string(cell)); own {
 				return nil
 			}
-			v := state.find(c.k.id)
-			if v == nil {
-				return nil
+			id, h := c.k.id, heldState{}
+			if s.place(t.source, &h, string(entity)); h.source != "" {
+				if id = s.idOf(c.k, h.source); id == 0 {
+					return nil
+				}
 			}
-			claimed, err := parseRows(v.kept)
-			f(claimed)
-			return err
+			return give(state.find(id).contribution())
 		})
 	})
 }

@@ -51,10 +51,15 @@ func (w *writer) writeDead(items []*item) error {
 			c := &it.values[i]
 			switch {
 			case !c.applies:
-			case c.digest == deadDigest:
-				buried = append(buried, deadCell{c.keeper.id, it})
+			case c.digest == deadDigest || c.yields && c.contributes():
+				buried = append(buried, deadCell{c.keeper.id, it.entity, it.cell})
 			case c.old.known().Dead:
-				raised = append(raised, deadCell{c.keeper.id, it})
+				raised = append(raised, deadCell{c.keeper.id, it.entity, it.cell})
+			}
+		}
+		for _, p := range it.promoted {
+			for _, view := range p.ended {
+				raised = append(raised, deadCell{view, p.held.entity, it.cell})
 			}
 		}
 	}
@@ -68,8 +73,8 @@ func (w *writer) writeDead(items []*item) error {
 
 // deadCell is a cell that is a dead letter in a view, or was one.
 type deadCell struct {
-	view uint32
-	item *item
+	view         uint32
+	entity, cell string
 }
 
 // dead has a statement executed about cells, as many at a time as a statement takes. around is what stands before,
@@ -81,8 +86,8 @@ func (w *writer) dead(statement, between string, cells []deadCell, around ...str
 			c := cells[n]
 			w.text = append(appendAfter(w.text, n-from, between), around[0]...)
 			w.text = append(strconv.AppendUint(w.text, uint64(c.view), 10), around[1]...)
-			w.text = append(appendBinary(w.text, c.item.entity), around[2]...)
-			w.text = append(appendBinary(w.text, c.item.cell), around[3]...)
+			w.text = append(appendBinary(w.text, c.entity), around[2]...)
+			w.text = append(appendBinary(w.text, c.cell), around[3]...)
 		}
 		if err := w.run(allViews); err != nil {
 			return err

@@ -49,7 +49,7 @@ func BenchmarkDecide(b *testing.B) {
 	decide := func(ops []replicator.Op) []*item {
 		judged := judge.NewBatch(ops)
 		var items []*item
-		states := heldStates{}
+		states := &batchStates{own: heldStates{}}
 		converter := t.newConverter(ops)
 		for i := range ops {
 			it := converter.convert(i)
@@ -59,9 +59,11 @@ func BenchmarkDecide(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				states[it.entity] = []heldState{{cell: it.cell, views: state, stored: stored[it.entity]}}
+				states.own[it.entity] = []heldState{{cell: it.cell, views: state, stored: stored[it.entity]}}
 			}
-			it.decide(judged, states.of(it.entity, it.cell).views, t.retired)
+			if err := it.decide(judged, states.own.of(it.entity, it.cell).views, states, t.retired); err != nil {
+				b.Fatal(err)
+			}
 		}
 		for _, k := range t.kept {
 			if _, err := t.changes(k, items, states, nil, false); err != nil {

@@ -30,9 +30,9 @@
 //
 // # Several sources
 //
-// Each source has states of its own, so it does not know what another one put. A key is in one of them: where a source
-// has no row of a key, by a look or as the key has moved to another source, the rows are removed only if no other
-// source's cells show any (withoutOthers). What one put that feeds the sink no more doesn't count.
+// Each source has states of its own. A batch reads those of the other shards that feed the sink, too, under the same
+// locks, and judge.Batch.Claim says whose row a view shows (fellow.go). What a source put that feeds the sink no more
+// doesn't count.
 //
 // # Counters
 //

@@ -64,8 +64,6 @@ type change struct {
 	rows [][]row // by contributing cell, in the order of the view's feeds; what they contribute now
 	held bool    // the table may hold rows of the key
 
-	strange replicator.Key // of cells of which the source has no row: another one may show them; else ""
-
 	taken []row // what is to be taken back, where the view has a ledger
 }
 

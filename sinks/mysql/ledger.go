@@ -23,8 +23,8 @@ func ledgerChanges(k *keeper, items []*item) ([]change, error) {
 				continue
 			}
 			var taken []row
-			if c.old != nil && c.old.kept != "" {
-				if c.old.digest == c.digest {
+			if c.old.contribution() != "" {
+				if c.old.digest == c.digest && !c.yields {
 					continue
 				}
 				var err error
@@ -32,8 +32,8 @@ func ledgerChanges(k *keeper, items []*item) ([]change, error) {
 					return nil, err
 				}
 			}
-			if len(taken)+len(c.rows) > 0 {
-				changes = append(changes, change{taken: taken, rows: [][]row{c.rows}})
+			if len(taken)+len(c.now) > 0 {
+				changes = append(changes, change{taken: taken, rows: [][]row{c.now}})
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func empty(ctx context.Context, tx *sql.Tx, table string) (removed int64, err er
 }
 
 // ledgerDifferences compares what the ledger says of cells with what they should contribute.
-func ledgerDifferences(k *keeper, items []*item, states heldStates) []replicator.Difference {
+func ledgerDifferences(k *keeper, items []*item, states *batchStates) []replicator.Difference {
 	var differences []replicator.Difference
 	for _, it := range items {
 		for i := range it.values {
@@ -130,10 +130,10 @@ func ledgerDifferences(k *keeper, items []*item, states heldStates) []replicator
 			if c.keeper != k {
 				continue
 			}
-			held := states.of(it.entity, it.cell).find(k.id)
+			held := states.own.of(it.entity, it.cell).find(k.id)
 			known := held.known()
 			d := replicator.Difference{Op: it.place, View: k.place, States: []replicator.State{known.State}}
-			why, dead := it.isDead(i, known)
+			why, dead := it.isDead(i, known, states)
 			d.Kind = judge.Difference(len(c.rows) > 0 && !dead, known.Shown, known.Shown && held.digest == c.digest)
 			if d.Kind == "" && dead {
 				d.Kind, d.Err = replicator.Dead, why
@@ -142,7 +142,7 @@ func ledgerDifferences(k *keeper, items []*item, states heldStates) []replicator
 				continue
 			}
 			if held != nil {
-				if rows, err := parseRows(held.kept); err == nil {
+				if rows, err := parseRows(held.contribution()); err == nil {
 					d.Held = k.entries(rows)
 				}
 			}

@@ -128,7 +128,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.db.QueryRowContext(ctx, "SELECT "+serverName).Scan(&name); err != nil {
 		return nil, classify(err, "asking the server for its name")
 	}
-	t := &Target{sink: s, source: source, views: slices.Clone(views), server: srv, epoch: epoch}
+	t := &Target{sink: s, source: source, others: judge.OthersOf(source, s.sources), views: slices.Clone(views), server: srv,
+		epoch: epoch}
 	from := s.origins(source)
 	var refused []error
 	var marked []replicator.Standing

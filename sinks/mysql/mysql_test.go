@@ -129,7 +129,7 @@ func exec(t testing.TB, db *sql.DB, statement string, args ...any) {
 
 func newSink(t testing.TB, dsn string) *mysql.Sink {
 	t.Helper()
-	s, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables})
+	s, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: []string{"one", "other"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,8 +87,8 @@ func readValue(r *wire.Reader) any {
 }
 
 // digest is a short name for a contribution that whoever writes bodies can't forge: it depends on a salt that only the
-// sink's own table holds, and that stands before the stored form here. It is neither noDigest nor deadDigest.
+// sink's own table holds, and that stands before the stored form here. It is none of those of no contribution.
 func digest(salted []byte) uint64 {
 	sum := sha256.Sum256(salted)
-	return max(binary.BigEndian.Uint64(sum[:]), deadDigest+1)
+	return max(binary.BigEndian.Uint64(sum[:]), movedDigest+1)
 }

@@ -61,7 +61,7 @@ func (m *shards) sink(t testing.TB, views ...*replicator.View) *mysql.Sharded {
 	for i, dsn := range m.dsns {
 		all = append(all, mysql.Shard{Name: fmt.Sprint("s", i), DSN: dsn})
 	}
-	s, err := mysql.NewSharded(mysql.Config{Name: "main", Tables: tables}, all, views)
+	s, err := mysql.NewSharded(mysql.Config{Name: "main", Tables: tables, Sources: []string{"one", "other"}}, all, views)
 	if err != nil {
 		t.Fatal(err)
 	}

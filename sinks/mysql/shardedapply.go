@@ -3,6 +3,8 @@ package mysql
 import (
 	"cmp"
 	"context"
+	"errors"
+	"slices"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -25,6 +27,9 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 			batch.Include(&round[shard], outcome)
 			for _, r := range outcome.Rejected {
 				at := round[shard].At(r.Op, r.View)
+				if errors.Is(r.Err, replicator.ErrClaimed) { // it waits there, and is shown once it can be
+					continue
+				}
 				if rejected[at] == nil {
 					rejected[at] = make([]error, len(t.shards))
 				}
@@ -105,17 +110,27 @@ func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 				}
 			}
 		default:
-			for shard, entries := range k.homes(key, op.Version, v, len(t.shards)) {
-				if len(entries) > 0 {
+			homes := k.homes(key, op.Version, v, len(t.shards))
+			var elsewhere []replicator.Entry
+			has := func(entries []replicator.Entry) bool { return len(entries) > 0 }
+			if len(t.shards[0].others) > 0 && slices.ContainsFunc(homes, has) {
+				elsewhere = []replicator.Entry{{Member: inOtherShards}}
+			}
+			for shard, entries := range homes {
+				if has(entries) {
 					add(shard, v, entries, putting)
 				} else {
-					add(shard, v, nil, taking)
+					add(shard, v, elsewhere, taking)
 				}
 			}
 		}
 	}
 	return shares
 }
+
+// inOtherShards is the member of an entry that stands for those in other shards: where several sources feed a view, each
+// shard is to know which of them has a row of a cell.
+const inOtherShards = "in other shards"
 
 // parts are nothing yet, of each shard.
 func (t *shardedTarget) parts() []judge.Part {

@@ -20,7 +20,7 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 				if expected[at] == nil {
 					expected[at] = make([]bool, len(t.shards))
 				}
-				expected[at][shard] = expected[at][shard] || len(p.value.Entries) > 0
+				expected[at][shard] = expected[at][shard] || p.turn != taking && len(p.value.Entries) > 0
 				op.Values = append(op.Values, p.value)
 			}
 			if len(shares) > 0 {

@@ -163,7 +163,7 @@ func (c *comparison) byCollation() bool {
 func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	collates := c.byCollation()
 	for _, v := range state {
-		if v.kept == "" || !c.ids[v.view] {
+		if v.contribution() == "" || !c.ids[v.view] {
 			continue
 		}
 		kept, err := parseRows(v.kept)

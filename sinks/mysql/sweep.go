@@ -73,55 +73,11 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 	return claimed, nil
 }
 
-// withoutOthers leaves out the changes that would take away what another source's cells show. This source has no row of
-// them: the entity has moved to the other one, perhaps cell by cell, or a sweep asked for a look as a key stood
-// somewhere unclaimed, perhaps in another view, perhaps only when it read the keys. The keys' partitions are locked, so
-// nobody can claim one meanwhile.
-func (t *Target) withoutOthers(w *writer, k *keeper, changes []change) ([]change, error) {
-	var keys []replicator.Key
-	for _, c := range changes {
-		if c.strange != "" {
-			keys = append(keys, c.strange)
-		}
-	}
-	if len(keys) == 0 {
-		return changes, nil
-	}
-	theirs, err := t.claimedByOthers(w, k, keys)
-	if err != nil {
-		return nil, err
-	}
-	at := 0
-	return slices.DeleteFunc(changes, func(c change) bool {
-		if c.strange == "" {
-			return false
-		}
-		at++
-		return theirs[at-1]
-	}), nil
-}
-
-// claimedByOthers reports of each key whether a cell of it contributes, from another source that feeds the sink.
-func (t *Target) claimedByOthers(w *writer, k *keeper, keys []replicator.Key) ([]bool, error) {
-	owners, err := ownersOf(w.ctx, w.conn, k.view.Name)
-	if err != nil {
-		return nil, err
-	}
-	owners = slices.DeleteFunc(owners, func(o owner) bool { return o.source == t.source || t.isNoMore(o.source) })
-	return claimed(w.ctx, w.conn, owners, keys)
-}
-
-// isNoMore reports whether a source feeds the sink no more: one without a name where there are names, or one that is
-// not among the configured ones where this one is. What it put holds up nobody's deletes.
-func (t *Target) isNoMore(source string) bool {
-	known := t.sink.sources
-	return source == "" || slices.Contains(known, t.source) && !slices.Contains(known, source)
-}
-
 // owner is a source that feeds a view, and the view's id for it.
 type owner struct {
 	source string
 	id     uint32
+	salt   salt // not read everywhere
 }
 
 // ownersOf are all sources that feed a view: what another shard of the source put there is not unclaimed.

@@ -33,13 +33,19 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 	return nil
 }
 
-// begin begins a transaction, locks the partitions, and reads the states of entities, as readStates does.
-func (w *writer) begin(partitions []int, entities, cells []string, crowds *crowdReading) (heldStates, error) {
+// begin begins a target's transaction, locks the partitions, and reads the states of entities, as readStates does.
+func (w *writer) begin(
+	t *Target, partitions []int, entities, cells []string, crowds *crowdReading,
+) (*batchStates, error) {
 	w.write("START TRANSACTION;")
 	w.writeLocks(partitions)
 	if len(entities) > 0 {
 		w.write(";")
 		w.writeReading(entities, cells)
+	}
+	if len(t.others) > 0 {
+		w.write("; ")
+		w.writeOwners(t)
 	}
 	crowds.write(w)
 	rows, err := w.conn.QueryContext(w.ctx, w.taken(&w.text))
@@ -50,19 +56,29 @@ func (w *writer) begin(partitions []int, entities, cells []string, crowds *crowd
 	if err := w.locked(rows, len(partitions)); err != nil {
 		return nil, err
 	}
-	found := make(heldStates, len(entities))
-	add := found.add
-	if crowds != nil {
-		add = func(entity, cell []byte, state cellState, stored string) error {
-			return crowds.add(found, entity, cell, state, stored)
+	found := &batchStates{own: make(heldStates, len(entities)), others: heldStates{}}
+	add := func(entity, cell []byte, state cellState, stored string) error {
+		h := heldState{cell: string(cell), views: state, stored: stored}
+		to, id := found.place(t.source, &h, string(entity))
+		if crowds != nil {
+			crowds.add(to, id, h)
+		} else {
+			to[id] = append(to[id], h)
 		}
+		return nil
 	}
-	for rows.NextResultSet() {
-		if err := scanStates(rows, add); err != nil {
+	owners := min(len(entities), 1) // the number of their result set
+	for set := 0; rows.NextResultSet(); set++ {
+		if set == owners && len(t.others) > 0 {
+			err = found.scanOwners(rows)
+		} else {
+			err = scanStates(rows, add)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	found.order()
+	found.own.order()
 	return found, rows.Err()
 }
 
@@ -138,6 +154,8 @@ type heldState struct {
 	cell   string
 	views  cellState
 	stored string // its form; "" if nothing is known
+
+	source, entity string // of another source's: that, and where it stands
 }
 
 // of finds what is known of a cell.
@@ -161,7 +179,7 @@ func (s heldStates) order() {
 func (h heldState) find(view uint32) *viewState { return h.views.find(view) }
 
 func (s heldStates) add(entity, cell []byte, state cellState, stored string) error {
-	s[string(entity)] = append(s[string(entity)], heldState{string(cell), state, stored})
+	s[string(entity)] = append(s[string(entity)], heldState{cell: string(cell), views: state, stored: stored})
 	return nil
 }
 

@@ -18,7 +18,6 @@ import (
 type Target struct {
 	sink    *Sink
 	source  string
-	others  []string // sources that an entity may move to
 	views   []*replicator.View
 	keepers []*keeper
 	marks   *judge.Marks
@@ -45,9 +44,6 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 			return replicator.Applied{}, fmt.Errorf("%d entities are changed by others all the time", len(todo))
 		}
 		if err := t.read(ctx, unknown(todo)); err != nil {
-			return replicator.Applied{}, err
-		}
-		if err := t.readOthers(ctx, todo); err != nil {
 			return replicator.Applied{}, err
 		}
 		var write, unsure []*entity
@@ -143,7 +139,7 @@ func refused(key, found string) error {
 func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	keys := make([]string, len(cells))
 	for i, c := range cells {
-		keys[i] = recordKey(t.source, c.Key.String())
+		keys[i] = recordKey(c.Key.String())
 	}
 	records, err := t.sink.records(ctx, keys)
 	if err != nil {

@@ -14,14 +14,11 @@
 -- How a change is made: 0 and a key of another type is left alone, 1 and that is an error; or the key is looked at
 -- beforehand: 2 and one of another type is left alone, 3 and that is an error. Only sets and hashes tell by themselves
 -- that a key is of another type, and nothing is done then. What must succeed and is not looked at is one hash at most,
--- and sets and rankings, which stand in front of all else and can be put back. 4 is added where something is taken away
--- that another source may show of the entity: see decided. What it was decided on is a change of kind o: the key of
--- another source's record, and its nonce.
+-- and sets and rankings, which stand in front of all else and can be put back.
 --
 -- Returns what was not applied, three values each: the entity's number, and 0 and the record that stands there if it is
 -- not the one that was read, or the number of a change and the type that its key has (or '=' and the member of a
--- ranking whose sum it would take beyond the doubles), or -1 and '' if records of other sources are not those that it
--- was decided on.
+-- ranking whose sum it would take beyond the doubles).
 local KEYS, call, try, sub, type, unpack = KEYS, redis.call, redis.pcall, string.sub, type, unpack
 local args = cmsgpack.unpack(ARGV[1])
 local nonces = args[1]
@@ -51,8 +48,7 @@ local function parse(a)
   a = a + 1
   for i = 1, changes do
     local kind, n = args[a + 1], args[a + 2]
-    local c = { how = args[a] % 4, kind = kind, n = n, at = shape.keys, make = change[kind], args = {} }
-    shape.takes = shape.takes or args[a] > 3
+    local c = { how = args[a], kind = kind, n = n, at = shape.keys, make = change[kind], args = {} }
     a = a + 3
     c.name = command(kind, a, n)
     -- args are the command, if there is only one: the key stands where a hash has its number of fields
@@ -114,24 +110,6 @@ local function make(c, k)
   return nil, beyond
 end
 
--- decided reports whether an entity was decided on the records that other sources have of it now. Most have none. A
--- record's key is what FELLOWS has of its source, and the entity's own key; a source's name there has no colon.
-local function decided(shape, k)
-  local record = KEYS[entity]
-  local own = string.find(record, ':', #'replicator:entity:' + 1, true)
-  local theirs, seen = {}, 0
-  for _, begin in ipairs(FELLOWS) do
-    if begin ~= sub(record, 1, own) then theirs[#theirs + 1] = begin .. sub(record, own + 1) end
-  end
-  for _, c in ipairs(shape) do
-    if c.kind == 'o' then
-      if call('GETRANGE', KEYS[k + c.at], 0, 7) ~= c.args[1] then return false end
-      seen = seen + 1
-    end
-  end
-  return call('EXISTS', unpack(theirs)) == seen
-end
-
 -- leave takes single members out of sets that its first n changes put there, and puts back those that they took out.
 local function leave(n)
   for j = 1, n do
@@ -156,10 +134,6 @@ end
 
 -- run makes an entity's changes if all of them can be made.
 local function run(k)
-  if shape.takes and not decided(shape, k) then
-    refuse(-1, '')
-    return false
-  end
   if shape.looks and not fits(shape, k) then return false end
   for i = 1, #shape do
     local c = shape[i]
@@ -174,8 +148,6 @@ local function run(k)
   end
   return true
 end
-
-keys.o, change.o = 1, function() end
 
 local shapes, a = {}, 3
 for i = 1, args[2] do

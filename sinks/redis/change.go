@@ -21,8 +21,7 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 			}
 		}
 		c := &b.changer
-		*c = changer{arena: &b.arena, entity: e, after: after, moves: moves[:n], whole: b.cluster, shares: len(b.others) > 0,
-			first: len(all), out: all}
+		*c = changer{arena: &b.arena, entity: e, after: after, moves: moves[:n], whole: b.cluster, first: len(all), out: all}
 		if err := c.run(); err != nil {
 			return nil, false, err
 		}
@@ -37,7 +36,7 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 	if meet = views > 1 && sameKey(all); !meet {
 		slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.place(), b.place()) })
 	}
-	return append(all, e.decidedOn()...), meet, nil
+	return all, meet, nil
 }
 
 // staying leaves out the changes that would take away what another view shows. In a cluster what says that this one
@@ -92,12 +91,10 @@ type changer struct {
 	after  *record
 	moves  []move
 	whole  bool            // amounts are all that the entity claims; else what is to be added
-	shares bool            // other sources feed the view, too
 	first  int             // the view's first change in out
 	places map[viewKey]int // in out; nil while they are few
 	out    []change
 	cells  []cellClaims // what every cell of the entity contributes now; nil until it is asked for
-	theirs []cellClaims // what those of other sources do
 	one    [1]cellClaims
 }
 
@@ -107,15 +104,12 @@ type cellClaims struct {
 }
 
 func (c *changer) run() (err error) {
-	if c.theirs, err = c.entity.claimsOfOthers(c.moves[0].k); err != nil {
-		return err
-	}
 	for _, m := range c.moves {
 		if err := c.keyChanges(m); err != nil {
 			return err
 		}
 		if !c.whole {
-			c.amountChanges(m.k.id, m)
+			c.amountChanges(m.k.shows, m)
 		}
 	}
 	return nil
@@ -126,25 +120,18 @@ func (c *changer) keyChanges(m move) error {
 	if err := c.changesOf(m, m.old); err != nil {
 		return err
 	}
-	if err := c.changesOf(m, m.new); err != nil || !m.none {
-		return err
-	}
-	for _, one := range c.theirs { // which a late change of this source may have taken away
-		if err := c.changesOf(m, one.claims); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.changesOf(m, m.new)
 }
 
 func (c *changer) changesOf(m move, list []claim) (err error) {
 	for i := range list {
-		t := viewKey{m.k.id, list[i].kind, list[i].key}
+		t := viewKey{m.k.shows, list[i].kind, list[i].key}
 		switch t.kind {
 		case kindHash, kindJSON:
 			err = c.rowChange(t)
 		case kindSet, kindDead:
 			err = c.setChange(t, m)
+		case kindWaiting:
 		default:
 			if c.whole {
 				err = c.wholeAmounts(t)
@@ -214,32 +201,35 @@ func (c *changer) begin(t viewKey) (ch *change, cells []cellClaims, err error) {
 	return ch, cells, err
 }
 
-// contributions are what all cells of the entity contribute to the view, as it is to be.
+// contributions are what all cells of the entity contribute to the view, whichever source has them, as it is to be.
 func (c *changer) contributions() ([]cellClaims, error) {
 	if c.cells != nil {
 		return c.cells, nil
 	}
-	id, view := c.moves[0].k.id, c.moves[0].k.view
+	k := c.moves[0].k
 	c.cells = c.one[:0]
 	for i := range c.after.cells {
 		cr := &c.after.cells[i]
-		known := cr.view(id)
-		if known == nil {
-			continue
-		}
-		one := cellClaims{cell: cr.cell}
-		if m := slices.IndexFunc(c.moves, func(m move) bool { return m.cell == cr.cell }); m >= 0 {
-			one.claims = c.moves[m].new // with values, which the record may not have
-		} else {
-			var err error
-			if one.claims, err = c.arena.parseClaims(known.claims); err != nil {
-				return nil, replicator.Fatal(err)
+		for _, id := range k.ids {
+			known := cr.view(id)
+			if known == nil {
+				continue
 			}
+			one := cellClaims{cell: cr.cell}
+			is := func(m move) bool { return m.cell == cr.cell && m.id == id }
+			if m := slices.IndexFunc(c.moves, is); m >= 0 {
+				one.claims = c.moves[m].new // with values, which the record may not have
+			} else {
+				var err error
+				if one.claims, err = c.arena.parseClaims(known.claims); err != nil {
+					return nil, replicator.Fatal(err)
+				}
+			}
+			c.cells = append(c.cells, one)
 		}
-		c.cells = append(c.cells, one)
 	}
 	if len(c.cells) > 1 {
-		sortCells(view, c.cells)
+		sortCells(k.view, c.cells)
 	}
 	return c.cells, nil
 }
@@ -258,10 +248,7 @@ func (c *changer) setChange(t viewKey, m move) error {
 	switch {
 	case t.claimedBy(cells):
 		ch.args[1], ch.strict = "1", true
-	case t.claimedBy(c.theirs):
-		ch.args[1] = "1"
 	default:
-		ch.takes = c.shares && m.none && t.kind == kindSet
 		ch.stays, _, err = c.claimedByOthers(t)
 	}
 	return err
@@ -274,29 +261,30 @@ func (c *changer) claimedByOthers(t viewKey) (claimed bool, rows []*row, err err
 	if !slices.ContainsFunc(c.moves, func(m move) bool { return m.former }) {
 		return false, nil, nil
 	}
-	records := []*record{c.after}
-	for _, o := range c.entity.others {
-		records = append(records, o.record)
-	}
-	for _, r := range records {
-		for _, cell := range r.cells {
-			for _, v := range cell.views {
-				if v.id == t.id || !v.contributes() {
-					continue
-				}
-				claims, err := parseClaims(v.claims)
-				if err != nil {
-					return false, nil, replicator.Fatal(err)
-				}
-				for _, x := range claims {
-					if x.kind == t.kind && x.key == t.key {
-						claimed, rows = true, append(rows, x.row)
-					}
+	for _, cell := range c.after.cells {
+		for _, v := range cell.views {
+			if slices.Contains(c.moves[0].k.ids, v.id) || !v.contributes() {
+				continue
+			}
+			claims, err := parseClaims(v.claims)
+			if err != nil {
+				return false, nil, replicator.Fatal(err)
+			}
+			for _, x := range claims {
+				if x.kind == t.kind && x.key == t.key {
+					claimed, rows = true, append(rows, x.row)
 				}
 			}
 		}
 	}
 	return claimed, rows, nil
+}
+
+// claimedBy reports whether one of the cells claims something at a key.
+func (t viewKey) claimedBy(cells []cellClaims) bool {
+	return slices.ContainsFunc(cells, func(one cellClaims) bool {
+		return slices.ContainsFunc(one.claims, func(x claim) bool { return x.kind == t.kind && x.key == t.key })
+	})
 }
 
 // few is how many claims are compared one by one.

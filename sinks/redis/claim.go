@@ -28,6 +28,7 @@ const (
 	kindCounter = 'c'
 	kindRanking = 'z'
 	kindDead    = 'd' // no contribution: the entity is one of those that have a dead letter in the view
+	kindWaiting = 'w' // behind a kindDead: the claims, in their stored form, that wait for another source's to go
 )
 
 // row is what a cell gives to a hash or a JSON object.
@@ -119,7 +120,7 @@ func (a *arena) parseClaims(s string) ([]claim, error) {
 				}
 				c.row.fields = append(c.row.fields, f)
 			}
-		case kindSet, kindMembers, kindUnique, kindCounter, kindRanking, kindDead:
+		case kindSet, kindMembers, kindUnique, kindCounter, kindRanking, kindDead, kindWaiting:
 			c.member, c.amount = in.Text(), in.Text()
 		default:
 			in.Fail()
@@ -182,4 +183,31 @@ func (c *claim) again() string {
 		return "="
 	}
 	return "0"
+}
+
+// waiting are the claims of a cell that waits for another source's to go: a dead letter, and what it would claim.
+func waiting(dead string, claims []claim) []claim {
+	for i := range claims {
+		if r := claims[i].row; r != nil {
+			r.kept = true // their values are not known by then
+		}
+	}
+	return []claim{{kind: kindDead, key: dead}, {kind: kindWaiting, member: string(appendClaims(nil, claims))}}
+}
+
+// waits returns the stored form of the claims that wait; false if there are none.
+func (v *viewRecord) waits() (claims string, waits bool) {
+	if !v.dead() {
+		return "", false
+	}
+	in := wire.NewReader(v.claims)
+	in.Byte()
+	for range 3 {
+		in.Text()
+	}
+	if !in.More() || in.Byte() != kindWaiting {
+		return "", false
+	}
+	in.Text()
+	return in.Text(), true
 }

@@ -69,6 +69,7 @@ type comparison struct {
 	spots  []spot                  // one for each that want or known has
 	dead   []replicator.Difference // its cells of which the view can hold nothing
 
+	unclear bool // it shows what another source has, which only that one knows
 	unknown bool // the view has no record of the entity: what is shown of it nobody claims, and is not kept
 }
 
@@ -96,7 +97,11 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 			at := slices.IndexFunc(list, func(c *comparison) bool { return c.k == k })
 			if at < 0 {
 				at = len(list)
-				list = append(list, &comparison{k: k, op: i, text: e.text, unknown: true})
+				c := &comparison{k: k, op: i, text: e.text, unknown: true}
+				list = append(list, c)
+				if wanted[c], err = c.others(r); err != nil {
+					return nil, err
+				}
 			}
 			c, v := list[at], r.find(ops[i].Cell, k.id)
 			c.unknown = c.unknown && v == nil
@@ -110,7 +115,9 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 			known := k.known(v)
 			c.states = append(c.states, known.State)
 			claims, err := k.claims(new(arena), ops[i].Cell, &value)
-			if err = cmp.Or(value.Err, err); err != nil || len(claims) > 0 && known.Refused(ops[i]) {
+			fellows, _ := e.fellows(r, ops[i].Cell, k)
+			err = cmp.Or(value.Err, err, judge.Claimed(len(claims) > 0, fellows))
+			if err != nil || len(claims) > 0 && known.Refused(ops[i]) {
 				c.dead = append(c.dead, replicator.Difference{
 					Op: i, View: k.index, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: err,
 				})
@@ -126,6 +133,27 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 		c.place()
 	}
 	return list, nil
+}
+
+// others takes in what the cells of other sources contribute, which is right as it is: their own verify compares it.
+func (c *comparison) others(r *record) (cells []cellClaims, err error) {
+	for i := range r.cells {
+		for _, id := range c.k.ids[1:] {
+			v := r.cells[i].view(id)
+			if v == nil || !v.contributes() {
+				continue
+			}
+			claims, err := parseClaims(v.claims)
+			if err != nil {
+				return nil, replicator.Fatal(err)
+			}
+			c.unknown = false
+			c.unclear = c.unclear || slices.ContainsFunc(claims, func(x claim) bool { return x.row != nil && !x.row.whole })
+			c.want, c.known = append(c.want, claims...), append(c.known, claims...)
+			cells = append(cells, cellClaims{r.cells[i].cell, claims})
+		}
+	}
+	return cells, nil
 }
 
 // merge makes one row of those that several cells should give.
@@ -326,6 +354,9 @@ func (c *comparison) held() (held []replicator.Entry) {
 
 // differences sums up what the spots show.
 func (c *comparison) differences() []replicator.Difference {
+	if c.unclear {
+		return c.dead
+	}
 	want, held, right := false, false, !c.k.sums() || sameAmounts(c.want, c.known)
 	for _, s := range c.spots {
 		want, held = want || s.want != nil, held || s.held

@@ -14,7 +14,8 @@
 //
 // The sink's own keys begin with "replicator:". A file with a view whose key may do so, too, is refused:
 //
-//	replicator:entity:SOURCE:KEY   the entity's record: states and contributions of all its cells and all views (record)
+//	replicator:entity::KEY         the entity's record: states and contributions of all its cells and all views, of all
+//	                               sources (record)
 //	replicator:marks:SOURCE        a hash: the mark of each view; 64 of them in a cluster, so that every node has one
 //	replicator:sources             the set of sources
 //	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: each member's and how many claim it
@@ -38,10 +39,10 @@
 //
 // # Several sources
 //
-// Each source has records of its own. Where one has no row of a cell, as the entity has moved to another source, what
-// the other one's record claims is shown, and only what none claims goes: see others.go. What is counted (members,
-// unique values, counters, rankings) is right without that: each source takes back what it added. What a source put
-// there that is none any more goes with the fill of a view that was forgotten.
+// All sources keep their cells in one record of the entity, each by a view id of its own (keeper.feedBy). Where several
+// shards have a row of one cell, judge.Batch.Claim says whose is shown. A cell that waits keeps its claims in the record,
+// behind a dead letter, and the script that takes the other one's away adds them (batch.promote). What a source put
+// there that is none any more goes with the fill of a view that was forgotten (vacate).
 //
 // # Failure
 //
@@ -62,7 +63,7 @@
 // scripts · keeper.go a view, and the sink's own keys · claim.go what a cell contributes, and its stored form ·
 // record.go the stored form of records · apply.go a batch · plan.go what it does to an entity · change.go, merge.go to
 // its keys · write.go, msgpack.go the call that does so · overwritten.go keys of another type · push.go the steps in a
-// cluster · posts.go what they left behind · slot.go which keys share a slot · others.go what other sources show ·
+// cluster · posts.go what they left behind · slot.go which keys share a slot ·
 // memory.go records that need not be read · slab.go the memory of batches · marks.go marks and generations · walk.go
 // pages of cells · former.go what earlier definitions put there · predecessor.go what views showed that ended ·
 // compare.go what keys really hold · stray.go what came from no cell · value.go texts of values · check.go

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"replicator"
 )
@@ -39,12 +40,70 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	return t.recall(ctx)
 }
 
+// vacate takes back what sources put into the views that feed the sink no more, where the view was forgotten since:
+// what it held is then to be made anew by those that do. What one of these claims stays, as when an entity moves to it.
+func (t *Target) vacate(ctx context.Context) error {
+	if !t.sink.feeds(t.source) {
+		return nil
+	}
+	sources, err := t.sink.Sources(ctx)
+	if err != nil {
+		return err
+	}
+	for _, source := range sources {
+		if t.sink.feeds(source) {
+			continue
+		}
+		marks, err := t.sink.readMarks(ctx, source)
+		if err != nil {
+			return err
+		}
+		gone := t.reclaiming(source)
+		gone.views = t.views
+		others := slices.DeleteFunc(slices.Clone(sources), func(s string) bool {
+			return s == source || strings.Contains(s, "/")
+		})
+		for _, k := range t.keepers {
+			if m := marks[k.view.Name]; m != nil && m.forgotten() && !m.marks[0].Vacated {
+				former := *k
+				former.index, former.generation = len(gone.keepers), m.generation()
+				former.feedBy(source, others)
+				gone.keepers = append(gone.keepers, &former)
+			}
+		}
+		if len(gone.keepers) == 0 {
+			continue
+		}
+		err = gone.applyEach(ctx, func(c *cellRecord, _ *record) (values []replicator.Value, _ error) {
+			for _, k := range gone.keepers {
+				if v := c.view(k.id); v != nil && v.claims != "" {
+					values = append(values, replicator.Value{View: k.index})
+				}
+			}
+			return values, nil
+		})
+		for _, k := range gone.keepers {
+			if err == nil { // whoever is filled next need not look through all records again
+				stub := marks[k.view.Name].marks[0]
+				stub.Vacated = true
+				err = t.sink.forget(ctx, source, k.view.Name, stub)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("taking back what source %q put there, which is none any more: %w", source, err)
+		}
+	}
+	return nil
+}
+
 // makeRoom takes back what is of another kind than the views' things are now, or than those of another view that has
 // the name now, as where views exchange their keys.
 func (t *Target) makeRoom(ctx context.Context) error {
 	err := t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
 		claims, err := parseClaims(v.claims)
-		unlike := func(c claim) bool { return c.kind != kindDead && (c.kind != k.kind || t.isOfAnother(k, c)) }
+		unlike := func(c claim) bool {
+			return c.kind != kindDead && c.kind != kindWaiting && (c.kind != k.kind || t.isOfAnother(k, c))
+		}
 		return slices.ContainsFunc(claims, unlike), err
 	})
 	if err != nil || !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.filling }) {
@@ -66,7 +125,7 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
 		return nil
 	}
-	before := t.reclaiming(t.source, t.others)
+	before := t.reclaiming(t.source)
 	before.views = t.views
 	for _, k := range t.keepers {
 		earlier := *k
@@ -83,8 +142,8 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 }
 
 // reclaiming is a target without views yet, to take back what stands in a source's records.
-func (t *Target) reclaiming(source string, others []string) *Target {
-	return &Target{sink: t.sink, source: source, others: others, marks: t.marks, memory: newMemory(), reclaims: true}
+func (t *Target) reclaiming(source string) *Target {
+	return &Target{sink: t.sink, source: source, marks: t.marks, memory: newMemory(), reclaims: true}
 }
 
 // applyEach applies to every cell that there is a record of in the target's source what of makes of it: values that it
@@ -121,10 +180,10 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord, *record) ([
 // recordPage is how many records are read in one step, and how many ops that come of them are applied in one.
 const recordPage = 500
 
-// eachRecord goes through all records of the source.
+// eachRecord goes through all records.
 func (t *Target) eachRecord(ctx context.Context, do func(key string, r *record) error) error {
 	for after := ""; ; {
-		keys, next, err := t.sink.scan(ctx, recordKey(t.source, ""), "", after, recordPage)
+		keys, next, err := t.sink.scan(ctx, recordKey(""), "", after, recordPage)
 		if err != nil {
 			return classify(err, "looking through the records")
 		}

@@ -12,12 +12,16 @@ import (
 	"replicator/sinks/judge"
 )
 
-// viewID is what a record calls a view: a part of a hash of its name, so that a record says what it means by itself.
+// viewID is what a record calls a view of a source: a part of a hash of both names, so that a record says what it means
+// by itself.
 type viewID string
 
 const viewIDSize = 6
 
-func idOf(view string) viewID {
+func idOf(source, view string) viewID {
+	if source != "" {
+		view += "\x00" + source
+	}
 	sum := sha256.Sum256([]byte(view))
 	return viewID(sum[:viewIDSize])
 }
@@ -27,7 +31,10 @@ type keeper struct {
 	view       *replicator.View
 	index      int      // in Target.Views
 	names      []string // of its fields
-	id         viewID
+	id         viewID   // what records call it, of the target's source
+	shows      viewID   // what keys' changes call it: of servers, whichever source it is
+	ids        []viewID // what records call it of all sources that an entity may move to, the own one first
+	fellows    []string // the other ones, in the order of ids
 	generation uint64
 	filling    bool   // it was being filled when it was opened
 	former     bool   // and may show things by an earlier definition
@@ -38,7 +45,8 @@ type keeper struct {
 }
 
 func newKeeper(v *replicator.View, index int) (*keeper, error) {
-	k := &keeper{view: v, index: index, id: idOf(v.Name), disowned: new(atomic.Uint64)}
+	k := &keeper{view: v, index: index, disowned: new(atomic.Uint64)}
+	k.feedBy("", nil)
 	for _, f := range v.Fields {
 		k.names = append(k.names, f.Name)
 	}
@@ -68,6 +76,18 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 		return nil, replicator.Fatal(errors.New("it has no key: set key to a template"))
 	}
 	return k, nil
+}
+
+// feedBy says which source feeds the view by the keeper, and which others do. Only a partition's name has a slash.
+func (k *keeper) feedBy(source string, others []string) {
+	k.id, k.shows, k.dead = idOf(source, k.view.Name), idOf("", k.view.Name), deadKey(source, k.view.Name)
+	if strings.Contains(source, "/") {
+		k.shows = k.id
+	}
+	k.ids, k.fellows = []viewID{k.id}, others
+	for _, other := range others {
+		k.ids = append(k.ids, idOf(other, k.view.Name))
+	}
 }
 
 // maxName is how many bytes a key and its member may have. Redis takes 512 MB, but each stands in records, in scripts'
@@ -193,9 +213,7 @@ const (
 var escapeSource = strings.NewReplacer("%", "%25", ":", "%3A")
 
 // recordKey is where an entity's record stands.
-func recordKey(source, text string) string {
-	return entityPrefix + escapeSource.Replace(source) + ":" + text
-}
+func recordKey(text string) string { return entityPrefix + ":" + text }
 
 // deadKey is where the entities stand that have a dead letter in a view.
 func deadKey(source, view string) string {

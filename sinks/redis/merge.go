@@ -8,8 +8,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// rowChange makes a hash or a JSON object what the entity's cells say together; or, if the source has none of them any
-// more, what those of another source say.
+// rowChange makes a hash or a JSON object what the entity's cells say together.
 func (c *changer) rowChange(t viewKey) error {
 	ch, cells, err := c.begin(t)
 	if ch == nil || err != nil {
@@ -17,11 +16,6 @@ func (c *changer) rowChange(t viewKey) error {
 	}
 	names := c.moves[0].k.names
 	merged, exists, untouched := merge(c.arena, t, names, cells)
-	ch.takes = c.shares && (!exists || !slices.ContainsFunc(c.moves, func(m move) bool { return !m.none }))
-	theirs := ch.takes && t.claimedBy(c.theirs)
-	if theirs {
-		merged, exists, untouched = merge(c.arena, t, names, c.theirs)
-	}
 	stays, rows, err := c.claimedByOthers(t)
 	if err != nil {
 		return err
@@ -33,11 +27,11 @@ func (c *changer) rowChange(t viewKey) error {
 		case len(untouched) > 0: // it can't be made anew
 			c.leave(t)
 		case exists:
-			ch.args, ch.strict = []string{merged.json()}, !theirs
+			ch.args, ch.strict = []string{merged.json()}, true
 		}
 		return nil
 	}
-	ch.fields, ch.strict = len(merged.fields), len(merged.fields) > 0 && !theirs
+	ch.fields, ch.strict = len(merged.fields), len(merged.fields) > 0
 	ch.args = append(c.args.take(1+2*len(names)), strconv.Itoa(len(merged.fields)))
 	for _, f := range merged.fields {
 		ch.args = append(ch.args, f.name, f.value)

@@ -128,7 +128,7 @@ func TestWhatIsShownOfAnEntityWhoseRecordIsGoneIsMissing(t *testing.T) {
 				{View: 1, Entries: []replicator.Entry{{Key: "s:1"}}}}}
 	}
 	apply(t, target, op(0))
-	f.cli(t, "DEL", recordKey("", "x"))
+	f.cli(t, "DEL", recordKey("x"))
 	differences, err := target.Compare(t.Context(), []replicator.Op{op(9)})
 	if err != nil || len(differences) != 2 || differences[0].Kind != replicator.Missing {
 		t.Fatalf("%+v (%v)", differences, err)

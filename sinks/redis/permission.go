@@ -253,10 +253,10 @@ func (t *Target) blame(ctx context.Context, err error, written []*entity) error 
 	}
 	var refused []error
 	for _, k := range t.keepers {
-		if len(keys[k.id]) == 0 {
+		if len(keys[k.shows]) == 0 {
 			continue
 		}
-		if lacks := may.viewAt(ctx, k, keys[k.id]).refusal(); lacks != nil {
+		if lacks := may.viewAt(ctx, k, keys[k.shows]).refusal(); lacks != nil {
 			refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", k.view.Name, lacks), k.view.Name))
 		}
 	}

@@ -19,8 +19,6 @@ type entity struct {
 	stored  string             // that; "" if there is none
 	blocked map[viewKey]string // keys that can't show it, and what the script says of them
 	freed   []viewKey          // those that did, and were removed: what is shown of the entity is written anew
-	shared  bool               // another source has a record of it, too
-	others  []other            // those, as they are decided on
 	plan    plan
 	next    string // the record that is written, in its stored form
 }
@@ -44,7 +42,6 @@ type plan struct {
 type change struct {
 	viewKey
 	strict bool // something is added: another type at the key is an error
-	takes  bool // something is taken away that another source may show
 	stays  bool // what would be taken away is shown by another view, which has taken the place
 	fields int  // of a hash: how many are set
 	args   []string
@@ -53,10 +50,10 @@ type change struct {
 // move is a cell's contribution to a view that is replaced.
 type move struct {
 	k        *keeper
+	id       viewID // what the record calls the view: of which source the cell is
 	cell     replicator.Cell
 	old, new []claim
 	rewrite  bool // also where nothing changes: somebody may have changed it by hand
-	none     bool // the source has no row of the cell
 	former   bool // the old ones are an earlier definition's, or a view's or source's that ended
 }
 
@@ -77,9 +74,8 @@ type batch struct {
 	*judge.Batch
 	keepers []*keeper
 	ops     []replicator.Op
-	cluster bool     // keys and records live apart
-	others  []string // sources that an entity may move to
-	reclaim bool     // see Target
+	cluster bool // keys and records live apart
+	reclaim bool // see Target
 
 	arena
 	entities []entity
@@ -98,9 +94,9 @@ func (t *Target) newBatch(ops []replicator.Op) *batch {
 		b = &batch{Batch: judge.NewBatch(nil), known: map[string]*entity{}, writing: writing{shapes: map[string]int{}}}
 	}
 	b.Batch.Begin(ops)
-	b.keepers, b.ops, b.cluster, b.others = t.keepers, ops, t.sink.cluster, t.others
+	b.keepers, b.ops, b.cluster = t.keepers, ops, t.sink.cluster
 	b.reclaim = t.reclaims
-	b.gather(t.source)
+	b.gather()
 	return b
 }
 
@@ -117,11 +113,11 @@ func (t *Target) release(b *batch) {
 }
 
 // gather groups the ops by entity. Keys of different kinds may look alike, and are then one entity.
-func (b *batch) gather(source string) {
+func (b *batch) gather() {
 	n := len(b.ops)
 	b.entities, b.list = slices.Grow(b.entities[:0], n), slices.Grow(b.list[:0], n)
 	b.places = slices.Grow(b.places[:0], n)[:n]
-	start := recordKey(source, "")
+	start := recordKey("")
 	for i := range b.ops {
 		text := b.ops[i].Cell.Key.AppendString(append(b.bytes.take(len(start)+48), start...))
 		if e := b.known[textOf(text)]; e != nil {
@@ -177,7 +173,9 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	if was != nil {
 		is.claims = was.claims
 	}
+	fellows, records := e.fellows(r, op.Cell, k)
 	if !applies {
+		b.Claim(i, n, known, false, fellows)
 		if next != known.State {
 			e.plan.changed = true
 			b.set(r, op.Cell, is, len(op.Values))
@@ -185,21 +183,26 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 		return nil
 	}
 	forgotten := was != nil && was.generation != k.generation
-	m := move{k: k, cell: op.Cell, none: isNone(op), former: forgotten || b.reclaim,
+	m := move{k: k, id: k.id, cell: op.Cell, former: forgotten || b.reclaim,
 		rewrite: op.AsOf != 0 || op.Rewrite || forgotten || len(e.freed) > 0}
 	claims, err := k.claims(&b.arena, op.Cell, value)
 	if err == nil {
 		err = e.blocks(k, claims)
 	}
 	b.Reject(i, n, err)
-	if err != nil || value.Err != nil {
+	contributes := err == nil && value.Err == nil && len(claims) > 0
+	yields, heir := b.Claim(i, n, known, contributes, fellows)
+	switch {
+	case err != nil || value.Err != nil:
 		claims = []claim{{kind: kindDead, key: k.dead}}
+	case yields && contributes:
+		claims = waiting(k.dead, claims)
 	}
 	m.new = claims
 	text := appendClaims(b.bytes.take(256), claims)
 	same := string(text) == is.claims
 	kept := b.keep(text)
-	if same && next == known.State && !m.rewrite {
+	if same && next == known.State && !m.rewrite && heir < 0 {
 		return nil // the same once more
 	}
 	if !same || m.rewrite {
@@ -214,7 +217,51 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 		is.claims = kept
 	}
 	e.plan.changed = true
+	if heir >= 0 {
+		if err := b.promote(k, op.Cell, records[heir]); err != nil {
+			return err
+		}
+	}
 	b.set(r, op.Cell, is, len(op.Values))
+	return nil
+}
+
+// fellows are what the record knows of a cell at other sources, where they have one.
+func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []judge.Fellow, records []*viewRecord) {
+	for i, source := range k.fellows {
+		v := r.find(c, k.ids[i+1])
+		if v == nil {
+			continue
+		}
+		f := judge.Fellow{Source: source}
+		f.Shown, f.Dead = v.contributes(), v.dead()
+		if text, waits := v.waits(); waits {
+			claims, err := parseClaims(text)
+			f.Waits = err == nil && e.blocks(k, claims) == nil
+		}
+		fellows, records = append(fellows, f), append(records, v)
+	}
+	return fellows, records
+}
+
+// promote has the view show what another source's cell claims that waited.
+func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord) error {
+	text, _ := waited.waits()
+	m := move{k: k, id: waited.id, cell: c, rewrite: true}
+	var err error
+	if m.old, err = b.parseClaims(waited.claims); err == nil {
+		m.new, err = b.parseClaims(text)
+	}
+	if err != nil {
+		return replicator.Fatal(err)
+	}
+	for i := range m.new {
+		if r := m.new[i].row; r != nil {
+			r.kept = k.merges(c)
+		}
+	}
+	waited.claims = string(appendClaims(nil, m.new))
+	b.moves = append(b.moves, m)
 	return nil
 }
 
@@ -232,7 +279,7 @@ func (e *entity) blocks(k *keeper, claims []claim) error {
 		return nil
 	}
 	for _, c := range claims {
-		if found, is := e.blocked[viewKey{k.id, c.kind, c.key}]; is {
+		if found, is := e.blocked[viewKey{k.shows, c.kind, c.key}]; is {
 			return refused(c.key, found)
 		}
 	}

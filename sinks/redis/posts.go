@@ -75,7 +75,7 @@ func (t *Target) strayPosts(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
 	const doing = "looking for what no record has"
-	id := t.keepers[view].id
+	id := t.keepers[view].shows
 	keys, next, err := t.sink.scan(ctx, postPrefix, "hash", after, limit)
 	if err != nil {
 		return nil, "", classify(err, doing)
@@ -116,7 +116,7 @@ func (p *post) stray() replicator.Stray {
 
 // removePost takes back what an entity is said to contribute to a key of a view, if its record doesn't have it.
 func (t *Target) removePost(ctx context.Context, view int, key, text string) (removed bool, err error) {
-	who := string(t.keepers[view].id) + recordKey(t.source, text)
+	who := string(t.keepers[view].shows) + recordKey(text)
 	held, err := t.sink.rdb.HGet(ctx, postPrefix+sameSlot(key), who).Result()
 	if errors.Is(err, redis.Nil) {
 		return false, nil
@@ -142,14 +142,14 @@ func postedAt(posts string) string {
 
 // posts are those of the target's views and source among the fields of a key's posts.
 func (t *Target) posts(key string, fields []string) (list []post) {
-	begin := recordKey(t.source, "")
+	begin := recordKey("")
 	for i := 0; i+1 < len(fields); i += 2 {
 		who, held := fields[i], fields[i+1]
 		if len(who) < viewIDSize || len(held) < revisionDigits {
 			continue
 		}
 		id, record := viewID(who[:viewIDSize]), who[viewIDSize:]
-		at := slices.IndexFunc(t.keepers, func(k *keeper) bool { return k.id == id })
+		at := slices.IndexFunc(t.keepers, func(k *keeper) bool { return k.shows == id })
 		text, ours := strings.CutPrefix(record, begin)
 		if at < 0 || !ours {
 			continue
@@ -169,8 +169,8 @@ const revisionDigits = 20
 
 // takenBack is what takes an entity's contribution to a key back.
 func (k *keeper) takenBack(key, text string) pending {
-	p := pending{viewKey: viewKey{k.id, k.kind, key}, takes: true}
-	if key == k.dead {
+	p := pending{viewKey: viewKey{k.shows, k.kind, key}}
+	if strings.HasPrefix(key, deadPrefix) {
 		p.kind = kindDead
 	}
 	switch p.kind {
@@ -217,7 +217,7 @@ func (t *Target) recallPosts(ctx context.Context, posts []post) error {
 	}
 	var calls []call
 	for i := range posts {
-		calls = append(calls, posts[i].entity.push(&posts[i].pending, posts[i].revision, t.others))
+		calls = append(calls, posts[i].entity.push(&posts[i].pending, posts[i].revision))
 	}
 	cmds, err := t.sink.run(ctx, t.sink.push, calls)
 	for _, cmd := range cmds {
@@ -234,16 +234,14 @@ func (r *record) has(k viewKey) (bool, error) {
 		return true, nil
 	}
 	for i := range r.cells {
-		v := r.cells[i].view(k.id)
-		if v == nil {
-			continue
-		}
-		claims, err := parseClaims(v.claims)
-		if err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(claims, func(c claim) bool { return c.key == k.key }) {
-			return true, nil
+		for _, v := range r.cells[i].views { // of whichever source
+			claims, err := parseClaims(v.claims)
+			if err != nil {
+				return false, err
+			}
+			if slices.ContainsFunc(claims, func(c claim) bool { return c.key == k.key }) {
+				return true, nil
+			}
 		}
 	}
 	return false, nil

@@ -36,7 +36,7 @@ func (t *Target) succeed(ctx context.Context) error {
 		if _, is := t.sink.names.Entities(heir.view, c.key); is {
 			return true, nil
 		}
-		return r.claimsKey(c.kind, c.key, func(id viewID) bool { return id == heir.id })
+		return r.claimsKey(c.kind, c.key, func(id viewID) bool { return slices.Contains(heir.ids, id) })
 	})
 }
 
@@ -60,7 +60,7 @@ func (t *Target) reclaimEnded(ctx context.Context, is kinship) error {
 	if ended, err = t.predecessors(ctx, ended, is); err != nil || len(ended) == 0 {
 		return err
 	}
-	before := t.reclaiming(t.source, t.others)
+	before := t.reclaiming(t.source)
 	for _, p := range ended {
 		if err := t.sink.forget(ctx, t.source, p.view.Name, storedMark{Succeeded: true}); err != nil {
 			return fmt.Errorf("forgetting view %s, which ended: %w", p.view.Name, err)
@@ -85,8 +85,8 @@ func (t *Target) ended(ctx context.Context) (ended []*predecessor, err error) {
 	}
 	for name, m := range marks {
 		if !t.sink.names.Has(name) {
-			k := &keeper{view: &replicator.View{Name: name}, id: idOf(name), generation: m.generation(),
-				dead: deadKey(t.source, name), disowned: new(atomic.Uint64)}
+			k := &keeper{view: &replicator.View{Name: name}, generation: m.generation(), disowned: new(atomic.Uint64)}
+			k.feedBy(t.source, nil)
 			ended = append(ended, &predecessor{keeper: k})
 		}
 	}

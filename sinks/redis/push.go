@@ -36,7 +36,7 @@ const gonePrefix = prefix + "gone:" // in a cluster: at which revision somebody'
 func (r *record) addPending(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
 	for _, ch := range changes {
-		p := pending{ch.viewKey, ch.args, ch.takes}
+		p := pending{ch.viewKey, ch.args}
 		i := slices.IndexFunc(r.pending, func(q pending) bool { return q.viewKey == ch.viewKey })
 		if i < 0 {
 			r.pending = append(r.pending, p)
@@ -55,15 +55,6 @@ func (p *pending) empty() bool {
 		return len(p.args) < 2 || p.args[1] != "1"
 	}
 	return len(p.args) == 0
-}
-
-// mayBeShared reports whether something is taken away that another source may show.
-func (p *pending) mayBeShared() bool {
-	switch p.kind {
-	case kindHash, kindJSON, kindSet:
-		return p.takes || p.empty()
-	}
-	return false
 }
 
 // writeInCluster is write in a cluster.
@@ -102,7 +93,7 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 
 // keeps reports whether a view is one of those that the batch is for.
 func (b *batch) keeps(id viewID) bool {
-	return slices.ContainsFunc(b.keepers, func(k *keeper) bool { return k.id == id })
+	return slices.ContainsFunc(b.keepers, func(k *keeper) bool { return k.shows == id })
 }
 
 // again makes an entity be read and decided once more.
@@ -170,7 +161,7 @@ func (s *Sink) pushSome(
 			if !some(p) {
 				continue
 			}
-			calls, pushes = append(calls, e.push(p, r.revision, b.others)), append(pushes, push{e, p.viewKey})
+			calls, pushes = append(calls, e.push(p, r.revision)), append(pushes, push{e, p.viewKey})
 		}
 	}
 	if len(calls) == 0 {
@@ -194,8 +185,8 @@ func (s *Sink) pushSome(
 	return s.settle(ctx, wrong)
 }
 
-// push is the call that tells a key what the entity contributes; it may show what other sources contribute, too.
-func (e *entity) push(p *pending, revision uint64, others []string) call {
+// push is the call that tells a key what the entity contributes.
+func (e *entity) push(p *pending, revision uint64) call {
 	slot := sameSlot(p.key)
 	who := string(p.id) + e.key
 	keys := []string{p.key, postPrefix + slot, gonePrefix + slot + ":" + who}
@@ -209,14 +200,8 @@ func (e *entity) push(p *pending, revision uint64, others []string) call {
 	if _, is := e.blocked[p.viewKey]; is {
 		strict = 0
 	}
-	if !p.mayBeShared() {
-		others = nil
-	}
 	at := fmt.Sprintf("%0*d", revisionDigits, revision)
-	c := newCall(keys, who, at, string(rune(p.kind)), strict, empty, len(others))
-	for _, s := range others {
-		c = append(c, escapeSource.Replace(s))
-	}
+	c := newCall(keys, who, at, string(rune(p.kind)), strict, empty)
 	for _, a := range p.args {
 		c = append(c, a)
 	}

@@ -4,13 +4,10 @@
 -- KEYS  the key; the hash of who contributes what to it; what remembers for a day who was taken back; what is
 --       remembered beside the key if the kind needs that
 -- ARGV  who contributes, the revision of its record in 20 digits, kind, 1 if a key of another type is an error, 1 if
---       nothing is contributed any more, the number of other sources that may show the entity at the key (0 if nothing
---       is taken away that they could show), their names, then what is contributed: as the kind takes it, but amounts
---       in full
+--       nothing is contributed any more, then what is contributed: as the kind takes it, but amounts in full
 --
 -- Returns the type of the key if it is another and that is an error; '=' and a member of a ranking whose sum it would
 -- take beyond the doubles, if that is one; else ''.
-local OWN = 6 + #'replicator:entity:' + 1 -- where the source's name begins in who: behind a view's id and that
 local key, posts, gone = KEYS[1], KEYS[2], KEYS[3]
 local who, revision, kind = ARGV[1], ARGV[2], ARGV[3]
 local held = redis.call('HGET', posts, who)
@@ -20,14 +17,7 @@ if last and last > revision then return '' end -- digits of one length: no numbe
 local free, found = typeOf(key, kind)
 if not free and ARGV[4] == '1' then return found end
 
--- What another source shows stays: nobody knows here what that would have to be.
-local args, from = ARGV, 7 + tonumber(ARGV[6])
-local text = string.find(who, ':', OWN, true)
-for i = 7, from - 1 do
-  local other = string.sub(who, 1, OWN - 1) .. ARGV[i] .. string.sub(who, text)
-  if redis.call('HEXISTS', posts, other) == 1 then free = false end
-end
-
+local args, from = ARGV, 6
 local kept = ''
 if keys[kind] == 2 then
   -- What was contributed is taken back, what is contributed now is added.

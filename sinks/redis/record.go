@@ -60,8 +60,6 @@ func (v *viewRecord) contributes() bool { return v.claims != "" && !v.dead() }
 type pending struct {
 	viewKey
 	args []string // as the scripts take them
-
-	takes bool // something is taken away that another source may show; not kept
 }
 
 var errDamaged = errors.New("its record is damaged")

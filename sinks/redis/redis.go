@@ -41,7 +41,7 @@ func New(c Config) (*Sink, error) {
 	}
 	s := &Sink{name: c.Name, user: c.Username, cluster: c.Cluster, log: c.Logger, rdb: rdb, links: links,
 		names: c.Names, sources: c.Sources, feeds: c.Feeds,
-		apply: newScript(library + fellows(c.Sources) + applySource), swapMarks: newScript(marksSource),
+		apply: newScript(library + applySource), swapMarks: newScript(marksSource),
 		swapRecord: newScript(swapSource), push: newScript(library + pushSource)}
 	if s.cluster {
 		s.tags = markTags()
@@ -57,8 +57,8 @@ func New(c Config) (*Sink, error) {
 
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	t := &Target{sink: s, source: source, others: othersOf(source, s.sources), views: slices.Clone(views),
-		memory: newMemory()}
+	t := &Target{sink: s, source: source, views: slices.Clone(views), memory: newMemory()}
+	others := judge.OthersOf(source, s.sources)
 	// What may not be done must show before a script has done half of it.
 	may := s.asksPermissions(ctx)
 	if err := may.own(ctx).refusal(); err != nil {
@@ -68,7 +68,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	for i, v := range views {
 		k, err := s.keep(ctx, v, i, may)
 		if err == nil {
-			k.dead = deadKey(source, v.Name)
+			k.feedBy(source, others)
 		}
 		t.keepers = append(t.keepers, k)
 		refused = append(refused, replicator.OfView(err, v.Name))

@@ -50,7 +50,7 @@ func (t *Target) search(ctx context.Context, view int) (search, error) {
 		}
 		for name := range marks {
 			if t.sink.names != nil && !t.sink.names.Has(name) {
-				s.ended[idOf(name)] = true
+				s.ended[idOf(source, name)] = true
 			}
 		}
 	}
@@ -215,10 +215,8 @@ func (s *search) claimKeys(c candidate) []string {
 		return []string{postPrefix + sameSlot(c.key)}
 	}
 	var records []string
-	for _, source := range s.sources {
-		for _, text := range c.entities {
-			records = append(records, recordKey(source, text))
-		}
+	for _, text := range c.entities {
+		records = append(records, recordKey(text))
 	}
 	return records
 }
@@ -252,9 +250,7 @@ func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe 
 	case k.kind == kindUnique || k.kind == kindCounter || cluster && k.kind != kindSet:
 		claimed(p.Exists(ctx, keys[0]))
 	case cluster:
-		for _, source := range s.sources {
-			claimed(p.HExists(ctx, keys[0], string(k.id)+recordKey(source, c.member)))
-		}
+		claimed(p.HExists(ctx, keys[0], string(k.shows)+recordKey(c.member)))
 	default:
 		for _, key := range keys {
 			claimed(p.Get(ctx, key))

@@ -88,7 +88,7 @@ func TestAnEntityIsAppliedWholeOrNotAtAll(t *testing.T) {
 		}}
 	}
 	apply(t, f.target, op("x", "old", 1), op("y", "old", 1))
-	before := f.cli(t, "get", recordKey("", "x"))
+	before := f.cli(t, "get", recordKey("x"))
 	f.cli(t, "set", "h:x", "theirs")
 
 	ops := []replicator.Op{op("x", "new", 2), op("y", "new", 2)}
@@ -111,7 +111,7 @@ func TestAnEntityIsAppliedWholeOrNotAtAll(t *testing.T) {
 			t.Errorf("%s holds %q, want %q", key, got, want)
 		}
 	}
-	if got := f.cli(t, "get", recordKey("", "x")); got != before {
+	if got := f.cli(t, "get", recordKey("x")); got != before {
 		t.Errorf("the record of x is %q, was %q", got, before)
 	}
 	if got := f.cli(t, "hget", "h:y", "a"); got != "new" {

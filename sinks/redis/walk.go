@@ -50,7 +50,7 @@ func (t *Target) Dead(
 	}
 	keys := make([]string, len(texts))
 	for i, text := range texts {
-		keys[i] = recordKey(t.source, text)
+		keys[i] = recordKey(text)
 	}
 	if cursor != 0 {
 		next = judge.Cursor(cursor)
@@ -63,7 +63,7 @@ func (t *Target) Dead(
 func (t *Target) walk(
 	ctx context.Context, after string, limit int, wanted func(*cellRecord) bool,
 ) ([]replicator.Cell, string, error) {
-	keys, next, err := t.sink.scan(ctx, recordKey(t.source, ""), "", after, limit)
+	keys, next, err := t.sink.scan(ctx, recordKey(""), "", after, limit)
 	if err != nil {
 		return nil, "", classify(err, "looking through the records")
 	}

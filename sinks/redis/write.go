@@ -166,10 +166,7 @@ func (w *writing) shape(p *plan) int {
 		if ch.strict {
 			how = mustSucceed
 		}
-		if ch.takes {
-			how |= takesAway
-		}
-		if tells := ch.isSet() && !p.meet || ch.kind == kindHash && (hash || !ch.strict); !tells && ch.kind != kindOther {
+		if tells := ch.isSet() && !p.meet || ch.kind == kindHash && (hash || !ch.strict); !tells {
 			how |= isLookedAt
 		}
 		hash = hash && !(ch.kind == kindHash && ch.strict)
@@ -213,7 +210,6 @@ func (w *writing) describe(changes []change) {
 const (
 	mustSucceed = 1 << iota
 	isLookedAt
-	takesAway
 )
 
 // isSet reports whether a member is added to a set or taken from it, which can be put back.
@@ -236,14 +232,12 @@ func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong 
 		n, ok := undone[0].(int64)
 		at, ok2 := undone[1].(int64)
 		found, ok3 := undone[2].(string)
-		if !ok || !ok2 || !ok3 || n < 0 || int(n) >= len(entities) || at < -1 || int(at) > len(entities[n].plan.changes) {
+		if !ok || !ok2 || !ok3 || n < 0 || int(n) >= len(entities) || at < 0 || int(at) > len(entities[n].plan.changes) {
 			return nil, errors.New("the script's answer is not understood")
 		}
 		e := entities[n]
 		again[e] = true
 		switch at {
-		case -1:
-			e.shared = true
 		case 0:
 			e.stored, e.assumed = found, false
 		default:

@@ -43,6 +43,7 @@ func contract(t *testing.T, s *Subject) {
 		{"sources whose tables differ fill one view", testSourcesOfUnlikeTables},
 		{"a source's looks and late deletes leave what others put", testLooksOfOtherSources},
 		{"what moved between sources is compared as one of them has it", testMoved},
+		{"of two sources that have a row of one key the first is shown", testClaims},
 		{"readers see what was applied after a refresh", testRefresh},
 		{"shadows take the live views' place with their states and marks", testShadow},
 		{"shadows run beside their views and agree with them", testShadowBeside},

@@ -18,6 +18,7 @@ type Reference struct {
 	rule  judge.Rule                   // State.Next, but where the suite itself is tested
 	cells map[place]judge.Known        // what the sink knows of a cell in a view. It outlives the cell
 	held  map[place][]replicator.Entry // what each cell contributes: what readers see
+	waits map[place][]replicator.Entry // what cells would that wait for another source's
 	marks map[mark]replicator.Mark
 }
 
@@ -33,7 +34,7 @@ type mark struct{ source, view string }
 func NewReference() *Reference {
 	return &Reference{
 		rule: replicator.State.Next, cells: map[place]judge.Known{},
-		held: map[place][]replicator.Entry{}, marks: map[mark]replicator.Mark{},
+		held: map[place][]replicator.Entry{}, waits: map[place][]replicator.Entry{}, marks: map[mark]replicator.Mark{},
 	}
 }
 
@@ -114,20 +115,49 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 	for i, op := range ops {
 		for n, v := range op.Values {
 			p, known := t.known(v.View, op.Cell)
+			was := known
 			next, applies := batch.Judge(i, n, known)
 			known.State = next
 			if applies {
 				err := refused(v)
 				batch.Reject(i, n, err)
 				known.Dead = err != nil || v.Err != nil
-				if delete(t.sink.held, p); !known.Dead && len(v.Entries) > 0 {
-					t.sink.held[p] = v.Entries
-				}
+			}
+			contributes := applies && !known.Dead && len(v.Entries) > 0
+			fellows, places := t.fellows(p)
+			yields, heir := batch.Claim(i, n, was, contributes, fellows)
+			if applies {
+				delete(t.sink.held, p)
+				delete(t.sink.waits, p)
+				known.Waits = yields && contributes
+				known.Dead = known.Dead || known.Waits
+			}
+			switch {
+			case known.Waits && applies:
+				t.sink.waits[p] = v.Entries
+			case contributes:
+				t.sink.held[p] = v.Entries
+			case heir >= 0:
+				to := places[heir]
+				t.sink.held[to] = t.sink.waits[to]
+				delete(t.sink.waits, to)
+				t.sink.cells[to] = judge.Known{State: fellows[heir].State}
 			}
 			t.sink.cells[p] = known
 		}
 	}
 	return batch.Applied(), nil
+}
+
+// fellows are the cells of other sources at the same place, and where they are kept.
+func (t *memoryTarget) fellows(p place) (fellows []judge.Fellow, places []place) {
+	for other, known := range t.sink.cells {
+		if other.source != p.source && other.view == p.view && other.cell == p.cell {
+			known.Shown = len(t.sink.held[other]) > 0
+			fellows, places = append(fellows, judge.Fellow{Source: other.source, Known: known}), append(places, other)
+		}
+	}
+	return fellows, places
 }
 
 // Versions implements replicator.Target.
@@ -177,11 +207,12 @@ func (t *memoryTarget) Compare(_ context.Context, ops []replicator.Op) ([]replic
 	var differences []replicator.Difference
 	for i, op := range ops {
 		for _, v := range op.Values {
-			want, dead := v.Entries, cmp.Or(v.Err, refused(v))
+			p, known := t.known(v.View, op.Cell)
+			fellows, _ := t.fellows(p)
+			want, dead := v.Entries, cmp.Or(v.Err, refused(v), judge.Claimed(len(v.Entries) > 0, fellows))
 			if dead != nil {
 				want = nil
 			}
-			p, known := t.known(v.View, op.Cell)
 			held := t.sink.held[p]
 			d := replicator.Difference{Op: i, View: v.View, States: []replicator.State{known.State}, Held: held, Err: dead}
 			d.Kind = judge.Difference(len(want) > 0, len(held) > 0, reflect.DeepEqual(want, held))

@@ -82,14 +82,18 @@ func testMoved(f *fixture) {
 	const moved, stayed, there = 0, 1, 2
 	f.spread(3)
 	b := f.fresh(5)
-	one := side{open(f.t, f.s, "one", f.s.Views), map[int]body{stayed: b[stayed]}}
+	one := side{open(f.t, f.s, "one", f.s.Views), map[int]body{moved: b[moved], stayed: b[stayed]}}
 	other := side{open(f.t, f.s, "other", f.s.Views), map[int]body{moved: b[3], there: b[there]}}
 	f.target = one.target
-	f.apply(f.puts(5, 50, map[int]body{moved: b[moved], stayed: b[stayed]})...)
+	f.apply(f.puts(5, 50, one.bodies)...)
 	f.target = other.target
-	f.apply(f.puts(5, 50, other.bodies)...)
+	f.try(f.puts(5, 50, other.bodies)...)
+	f.showsOf("while two sources have an entity", map[int]body{moved: b[moved], stayed: b[stayed], there: b[there]})
+	f.verifies("while two sources have an entity", f.everywhere(
+		map[int]replicator.DifferenceKind{moved: replicator.Dead}), one, other)
 	f.target = one.target
 	f.apply(f.looks(5, 60, map[int]body{moved: nil})...)
+	delete(one.bodies, moved)
 	shown := map[int]body{moved: b[3], stayed: b[stayed], there: b[there]}
 	f.showsOf("after an entity moved to another source", shown)
 	f.verifies("after an entity moved to another source", nil, one, other)
@@ -100,9 +104,9 @@ func testMoved(f *fixture) {
 	f.verifies("after both sources changed, unnoticed", f.everywhere(map[int]replicator.DifferenceKind{
 		moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
 
-	f.target = one.target // what neither has both put there: each takes back its own
-	f.apply(f.puts(6, 70, map[int]body{moved: b[3]})...)
-	for _, s := range []side{one, other} {
+	f.target = one.target // what neither has both put there: each takes back its own once it is shown
+	f.try(f.puts(6, 70, map[int]body{moved: b[moved]})...)
+	for _, s := range []side{other, one} {
 		for view, ops := range f.verified(s) {
 			if v := f.s.Views[view].Name; f.differences(ops)[at{v, moved}] == "" {
 				f.t.Fatalf("a source that put in view %s what it has no more finds no difference", v)

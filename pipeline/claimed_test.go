@@ -1,0 +1,88 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"replicator"
+	"replicator/sinks/sinktest"
+)
+
+// shard is a source that is one of several.
+type shard struct {
+	*fakeSource
+	name string
+}
+
+func (s shard) Name() string { return s.name }
+
+// A row that can't be shown, as another shard has one of the same key, has a letter until the other one is deleted. A
+// bad row in the new shard keeps its letter when the row in the old shard is deleted.
+func TestLettersOfAKeyThatTwoShardsHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, other := shard{newFakeSource(), "one"}, shard{newFakeSource(), "other"}
+		sink, store := sinktest.NewReference(), newMemoryStore()
+		p, q := start(newPipeline(one, sink, store, "a")), start(newPipeline(other, sink, store, "a"))
+		one.commit(fakeChange{replicator.Insert, fakeRow{1, 1, "old"}}, fakeChange{replicator.Insert, fakeRow{2, 1, "old"}})
+		p.caughtUp(t, one.fakeSource)
+		other.commit(fakeChange{replicator.Insert, fakeRow{1, 2, "new"}}, fakeChange{replicator.Insert, fakeRow{2, 2, "bad"}})
+		q.caughtUp(t, other.fakeSource)
+		if letters := store.lettersOf("a"); len(letters) != 2 || letters[0].Source != "other" ||
+			letters[1].Source != "other" {
+			t.Fatalf("while two shards have rows of the keys the letters are %+v", letters)
+		}
+		one.commit(fakeChange{replicator.Delete, fakeRow{1, 1, "old"}}, fakeChange{replicator.Delete, fakeRow{2, 1, "old"}})
+		p.caughtUp(t, one.fakeSource)
+		letters := store.lettersOf("a")
+		if len(letters) != 1 || letters[0].Cell != fakeCell(2) || !strings.Contains(letters[0].Reason, "bad") {
+			t.Errorf("after the old rows were deleted the letters are %+v", letters)
+		}
+		if shown := sink.Read(fakeView("a")); len(shown) != 1 {
+			t.Errorf("the view shows %v", shown)
+		}
+		p.stopped(t)
+		q.stopped(t)
+	})
+}
+
+// quick is a store that saves a letter only after what refused the row is gone.
+type quick struct {
+	replicator.Store
+	once   sync.Once
+	before func()
+}
+
+func (s *quick) Bury(ctx context.Context, letters []replicator.DeadLetter) error {
+	s.once.Do(s.before)
+	return s.Store.Bury(ctx, letters)
+}
+
+// The other shard's row may go before the letter that it caused is saved: who takes it away then finds no letter.
+func TestALetterOfAKeyThatTwoShardsHadGoesHoweverCloselyTheyMeet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := shard{newFakeSource(), "other"}, sinktest.NewReference(), newMemoryStore()
+		one, err := sink.Open(t.Context(), "one", []*replicator.View{fakeView("a")})
+		apply := func(op replicator.Op, bodies ...any) {
+			value := replicator.Value{}
+			for _, b := range bodies {
+				value.Entries = append(value.Entries, replicator.Entry{Fields: []any{b}})
+			}
+			op.Cell, op.Values = fakeCell(1), []replicator.Value{value}
+			_, failed := one.Apply(context.Background(), []replicator.Op{op})
+			err = errors.Join(err, failed)
+		}
+		apply(replicator.Op{Version: 1, Order: 1}, "old")
+		gone := func() { apply(replicator.Op{Version: replicator.NoVersion, AsOf: 9}) }
+		p := start(newPipeline(f, sink, &quick{Store: store, before: gone}, "a"))
+		f.commit(fakeChange{replicator.Insert, fakeRow{1, 2, "new"}})
+		p.caughtUp(t, f.fakeSource)
+		if letters := store.lettersOf("a"); len(letters) > 0 || len(sink.Read(fakeView("a"))) != 1 || err != nil {
+			t.Errorf("the letters are %+v, and the view shows %v (%v)", letters, sink.Read(fakeView("a")), err)
+		}
+		p.stopped(t)
+	})
+}

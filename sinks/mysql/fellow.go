@@ -1,0 +1,233 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"replicator"
+	"replicator/internal/wire"
+	"replicator/sinks/judge"
+)
+
+// Each source has states of its own. Where several shards feed a view, a batch also reads the states that the others
+// have of its cells, under the same locks: judge.Batch.Claim then says whose row the view shows. A cell that waits for
+// another source's keeps its rows in its state, and the transaction that takes the other one's away puts them in place.
+
+// batchStates are what is known of a batch's entities.
+type batchStates struct {
+	own    heldStates
+	others heldStates         // what other sources know, by the entity as the target's own source names it
+	owners map[string][]owner // by view: the other sources that feed it
+}
+
+// entities are where the cells of a key stand in the table of states: of the target's own source, and of the others.
+func (t *Target) entities(all []string, own string, key replicator.Key) []string {
+	all = append(all, own)
+	for _, source := range t.others {
+		all = append(all, entityID(source, key))
+	}
+	return all
+}
+
+// place returns the map that a state belongs to, and the entity as the target's own source names it.
+func (s *batchStates) place(own string, h *heldState, entity string) (to heldStates, id string) {
+	r := wire.NewReader(entity)
+	source := r.Text()
+	if r.Bad() || source == own {
+		return s.own, entity
+	}
+	h.source, h.entity = source, entity
+	return s.others, entityID(own, replicator.Key(r.Rest()))
+}
+
+// writeOwners writes the query for the other sources that feed the target's views.
+func (w *writer) writeOwners(t *Target) {
+	w.write("SELECT name, source, id, salt FROM ", viewsTable, " WHERE name IN (")
+	for i, v := range t.views {
+		w.text = appendLiteral(appendAfter(w.text, i, ","), v.Name)
+	}
+	w.write(") AND source IN (")
+	for i, source := range t.others {
+		w.text = appendLiteral(appendAfter(w.text, i, ","), source)
+	}
+	w.write(")")
+}
+
+func (s *batchStates) scanOwners(rows *sql.Rows) error {
+	s.owners = map[string][]owner{}
+	for rows.Next() {
+		var view string
+		var o owner
+		if err := rows.Scan(&view, &o.source, &o.id, &o.salt); err != nil {
+			return err
+		}
+		s.owners[view] = append(s.owners[view], o)
+	}
+	return rows.Err()
+}
+
+// idOf is the id that another source's states know a view by; 0 if that source does not feed it.
+func (s *batchStates) idOf(k *keeper, source string) uint32 {
+	for _, o := range s.owners[k.view.Name] {
+		if o.source == source {
+			return o.id
+		}
+	}
+	return 0
+}
+
+// readBatch reads the states of items' entities, and of the same entities at other sources, in a snapshot.
+func (t *Target) readBatch(ctx context.Context, tx *sql.Tx, items []*item) (*batchStates, error) {
+	var entities []string
+	for _, it := range items {
+		entities = t.entities(entities, it.entity, it.op.Cell.Key)
+	}
+	slices.Sort(entities)
+	found, err := readStates(ctx, tx, slices.Compact(entities))
+	if err != nil {
+		return nil, err
+	}
+	s := &batchStates{own: heldStates{}, others: heldStates{}}
+	for entity, all := range found {
+		for _, h := range all {
+			to, id := s.place(t.source, &h, entity)
+			to[id] = append(to[id], h)
+		}
+	}
+	if len(t.others) == 0 {
+		return s, nil
+	}
+	w := writer{}
+	w.writeOwners(t)
+	rows, err := tx.QueryContext(ctx, string(w.text))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	return s, s.scanOwners(rows)
+}
+
+// fellow is another source's cell at an item's place, in one view.
+type fellow struct {
+	owner
+	held *heldState
+}
+
+// fellows are the cells of other sources at the place of an item, and what is known of them in a view.
+func (s *batchStates) fellows(k *keeper, it *item) (known []judge.Fellow, all []fellow) {
+	for i := range s.others[it.entity] {
+		h := &s.others[it.entity][i]
+		if h.cell != it.cell {
+			continue
+		}
+		for _, o := range s.owners[k.view.Name] {
+			if v := h.find(o.id); o.source == h.source && v != nil {
+				known, all = append(known, judge.Fellow{Source: o.source, Known: v.asFellow()}), append(all, fellow{o, h})
+			}
+		}
+	}
+	return known, all
+}
+
+// shows reports whether a view shows another source's cell at the place of an item.
+func (s *batchStates) shows(k *keeper, it *item) bool {
+	known, _ := s.fellows(k, it)
+	return slices.ContainsFunc(known, func(f judge.Fellow) bool { return f.Shown })
+}
+
+// promotion is what becomes of another source's cell that waited and is shown now.
+type promotion struct {
+	held  *heldState
+	views cellState
+	ended []uint32 // ids of the views in which it is a dead letter no more
+}
+
+// claim decides whose row a view shows of an item's cell: v is what is to be remembered of this source's.
+func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) error {
+	c := &it.values[n]
+	c.now, c.yields, c.heir = c.rows, false, false
+	known, all := s.fellows(c.keeper, it)
+	if c.barren {
+		known = slices.Clone(known)
+		for i := range known {
+			known[i].Waits = false
+		}
+	}
+	if len(known) == 0 {
+		return nil
+	}
+	var heir int
+	c.yields, heir = batch.Claim(it.place, n, c.old.known(), c.applies && c.contributes(), known)
+	switch {
+	case c.yields && c.applies:
+		if c.now = nil; c.contributes() {
+			v.digest, v.kept = waitingDigest, string(appendRows(nil, c.rows))
+		}
+	case heir >= 0:
+		c.heir = true
+		return it.promote(c, all[heir])
+	}
+	return nil
+}
+
+// promote has a view show what a fellow that waits has kept.
+func (it *item) promote(c *converted, f fellow) (err error) {
+	i := slices.IndexFunc(it.promoted, func(p promotion) bool { return p.held == f.held })
+	if i < 0 {
+		i = len(it.promoted)
+		it.promoted = append(it.promoted, promotion{held: f.held, views: slices.Clone(f.held.views)})
+	}
+	p := &it.promoted[i]
+	v := p.views.find(f.id)
+	if c.now, err = parseRows(v.kept); err != nil {
+		return err
+	}
+	if v.digest = movedDigest; len(c.now) > 0 {
+		v.digest = digest(append(slices.Clone(f.salt), v.kept...))
+	}
+	if !c.keeper.shared && !c.keeper.ledger {
+		v.kept = ""
+	}
+	p.ended = append(p.ended, f.id)
+	return nil
+}
+
+// shown gives f what the cells that other sources have of an entity contribute to a view, once the batch is applied.
+func (s *batchStates) shown(k *keeper, entity string, items []*item, f func(cell string, rows []row) error) error {
+	for i := range s.others[entity] {
+		h := &s.others[entity][i]
+		views := h.views
+		if at, ok := findItem(items, entity, h.cell); ok {
+			for _, p := range items[at].promoted {
+				if p.held == h {
+					views = p.views
+				}
+			}
+		}
+		for _, o := range s.owners[k.view.Name] {
+			v := views.find(o.id)
+			if o.source != h.source || v.contribution() == "" {
+				continue
+			}
+			rows, err := parseRows(v.kept)
+			if err != nil {
+				return err
+			}
+			if err := f(h.cell, rows); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// promoted are the states of the cells that waited and are shown now, as items to be written.
+func promoted(items []*item) (changed []*item) {
+	for _, it := range items {
+		for _, p := range it.promoted {
+			changed = append(changed, &item{entity: p.held.entity, cell: it.cell, stored: p.views.append(nil)})
+		}
+	}
+	return changed
+}

@@ -1,0 +1,68 @@
+package mysql
+
+import (
+	"slices"
+
+	"replicator"
+	"replicator/sinks/judge"
+)
+
+// gather collects what all cells of an entity contribute to a view, whichever source they are of and those of the batch
+// included, in their order there.
+func (t *Target) gather(k *keeper, entity string, items []*item, states *batchStates) ([][]row, error) {
+	current := map[string]cellState{}
+	for _, s := range states.own[entity] {
+		current[s.cell] = s.views
+	}
+	first, _ := findItem(items, entity, "")
+	for _, it := range items[first:] {
+		if it.entity != entity {
+			break
+		}
+		current[it.cell] = it.after
+	}
+	var all []contribution
+	add := func(cell string, rows []row) (err error) {
+		all, err = t.contributed(all, entity, cell, rows)
+		return err
+	}
+	for id, state := range current {
+		kept := state.find(k.id).contribution()
+		if kept == "" {
+			continue
+		}
+		rows, err := parseRows(kept)
+		if err == nil {
+			err = add(id, rows)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := states.shown(k, entity, items, add); err != nil {
+		return nil, err
+	}
+	return inOrderOf(k.view, all), nil
+}
+
+// contribution is what one cell of an entity contributes.
+type contribution struct {
+	cell replicator.Cell
+	rows []row
+}
+
+// contributed appends what a cell contributes.
+func (t *Target) contributed(all []contribution, entity, cell string, rows []row) ([]contribution, error) {
+	c, err := parseCell(t.source, entity, cell)
+	return append(all, contribution{c, rows}), err
+}
+
+// inOrderOf are the rows of contributions, in the order in which a view takes fields from cells.
+func inOrderOf(v *replicator.View, all []contribution) [][]row {
+	slices.SortStableFunc(all, func(a, b contribution) int { return judge.Order(v, a.cell, b.cell) })
+	rows := make([][]row, len(all))
+	for i, c := range all {
+		rows[i] = c.rows
+	}
+	return rows
+}

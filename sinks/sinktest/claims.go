@@ -1,0 +1,264 @@
+package sinktest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"replicator"
+)
+
+// claims is a random history of two shards of a source, of which each has rows of its own of the same cells: it changes
+// and deletes them, entities move, and for a while both may have a row. The shards are read by themselves, so what they
+// say is applied in any interleaving, and again after crashes.
+type claims struct {
+	*fixture
+	names   []string
+	sides   map[string]*claimant
+	owner   map[replicator.Cell]string // whose row the views show
+	letters map[letter]bool            // as a store would have them
+	now     int64
+	trace   []string
+}
+
+// claimant is a shard, and what was read of it.
+type claimant struct {
+	name   string
+	target replicator.Target
+	log    []claimed
+	read   int
+	rows   map[replicator.Cell]body             // what it has
+	known  map[replicator.Cell]replicator.State // what a sink should know by now
+	bodies map[replicator.Cell]body             // and that of which
+}
+
+// claimed is a change of a shard's cell. A nil body: it was deleted.
+type claimed struct {
+	cell  replicator.Cell
+	order int64
+	body  body
+}
+
+type letter struct {
+	source string
+	view   int
+	cell   replicator.Cell
+}
+
+// testClaims lets two sources claim the same cells. Whatever happens, the views show one of the rows that there are, as
+// it is, and none of a cell that no source has a row of; the source whose row is not shown has a letter that says so.
+func testClaims(f *fixture) {
+	if _, ok := f.target.(replicator.Tidier); !ok { // what is there is its source's alone
+		f.t.Skip("the target tells of no cell of another source")
+	}
+	f.spread(3)
+	targets := map[string]replicator.Target{}
+	for _, name := range []string{"one", "other"} {
+		targets[name] = open(f.t, f.s, name, f.s.Views)
+	}
+	for seed := range uint64(6) {
+		f.texts = map[string]bool{}
+		c := &claims{fixture: f, names: []string{"one", "other"}, sides: map[string]*claimant{},
+			owner: map[replicator.Cell]string{}, letters: map[letter]bool{}, now: 100 + 1000*int64(seed)}
+		f.rnd = rand.New(rand.NewPCG(seed, 0xc1a1))
+		for _, name := range c.names {
+			c.sides[name] = &claimant{name: name, target: targets[name],
+				rows: map[replicator.Cell]body{}, known: map[replicator.Cell]replicator.State{},
+				bodies: map[replicator.Cell]body{}}
+		}
+		c.play()
+	}
+}
+
+func (c *claims) play() {
+	c.t.Helper()
+	bodies := c.fresh(30)
+	for len(bodies) > 0 {
+		side := c.sides[c.names[c.rnd.IntN(2)]]
+		switch n := c.rnd.IntN(10); {
+		case n < 4:
+			cell, b := c.cells[c.rnd.IntN(len(c.cells))], body(nil)
+			if side.rows[cell] == nil || c.rnd.IntN(2) == 0 {
+				b, bodies = bodies[0], bodies[1:]
+			}
+			c.change(side, cell, b)
+		case n == 4:
+			side.read = max(0, side.read-c.rnd.IntN(5)) // it crashed
+		default:
+			c.step(side)
+		}
+	}
+	c.drain()
+	c.check("while two sources have rows of one key")
+	for _, cell := range c.cells {
+		if one, other := c.sides["one"], c.sides["other"]; one.rows[cell] != nil && other.rows[cell] != nil {
+			c.change(c.sides[c.names[c.rnd.IntN(2)]], cell, nil)
+		}
+	}
+	c.drain()
+	c.check("once each key is in one source")
+	for _, cell := range c.cells {
+		for _, side := range c.sides {
+			if got := side.bodies[cell]; (got == nil) != (side.rows[cell] == nil) || got != nil && c.owner[cell] != side.name {
+				c.t.Fatalf("the model is wrong: of %s source %s has %v", cell, side.name, side.rows[cell])
+			}
+			c.change(side, cell, nil)
+		}
+	}
+	c.drain()
+	c.check("after all was deleted")
+	if len(c.letters) > 0 {
+		c.t.Fatalf("there are letters of nothing: %v\n%s", c.letters, c.story())
+	}
+}
+
+// change changes what a source has.
+func (c *claims) change(s *claimant, cell replicator.Cell, b body) {
+	c.now++
+	if b == nil {
+		delete(s.rows, cell)
+	} else {
+		s.rows[cell] = b
+	}
+	s.log = append(s.log, claimed{cell, c.now, b})
+}
+
+// drain reads both sources to the ends of their logs.
+func (c *claims) drain() {
+	c.t.Helper()
+	for {
+		var behind []*claimant
+		for _, name := range c.names {
+			if s := c.sides[name]; s.read < len(s.log) {
+				behind = append(behind, s)
+			}
+		}
+		if len(behind) == 0 {
+			return
+		}
+		c.step(behind[c.rnd.IntN(len(behind))])
+	}
+}
+
+// step applies a few of a source's next changes in one batch: of each cell the last.
+func (c *claims) step(s *claimant) {
+	c.t.Helper()
+	n := min(1+c.rnd.IntN(4), len(s.log)-s.read)
+	var batch []claimed
+	for _, e := range s.log[s.read:][:n] {
+		batch = append(slices.DeleteFunc(batch, func(o claimed) bool { return o.cell == e.cell }), e)
+	}
+	if s.read += n; len(batch) == 0 {
+		return
+	}
+	ops := make([]replicator.Op, len(batch))
+	for i, e := range batch {
+		if ops[i] = c.put(e.cell, e.order, e.order, e.body); e.body == nil {
+			ops[i] = c.reset(e.cell, replicator.NoVersion, e.order, nil)
+		}
+		c.trace = append(c.trace, fmt.Sprintf("%s: %s at %d, a row: %v", s.name, e.cell, e.order, e.body != nil))
+	}
+	applied, err := s.target.Apply(c.t.Context(), slices.Clone(ops))
+	if err != nil {
+		c.t.Fatalf("Apply: %v\n%s", err, c.story())
+	}
+	for i, e := range batch {
+		c.expect(s, e, ops[i])
+		for _, v := range ops[i].Values {
+			delete(c.letters, letter{s.name, v.View, e.cell})
+		}
+	}
+	for _, d := range applied.Dead {
+		c.letters[letter{s.name, d.View, batch[d.Op].cell}] = true
+	}
+	for _, r := range applied.Rejected {
+		if !errors.Is(r.Err, replicator.ErrClaimed) {
+			c.t.Fatalf("%v\n%s", r.Err, c.story())
+		}
+		c.letters[letter{s.name, r.View, batch[r.Op].cell}] = true
+	}
+	for _, e := range applied.Elsewhere {
+		delete(c.letters, letter{e.Source, e.View, batch[e.Op].cell})
+	}
+}
+
+// expect is the model of what an op does.
+func (c *claims) expect(s *claimant, e claimed, op replicator.Op) {
+	state, seen := s.known[e.cell]
+	if !seen {
+		state = replicator.Unseen
+	}
+	next, applies := state.Next(op)
+	if s.known[e.cell] = next; !applies {
+		return
+	}
+	if s.bodies[e.cell] = e.body; e.body == nil {
+		delete(s.bodies, e.cell)
+	}
+	switch owner := c.owner[e.cell]; {
+	case e.body != nil && owner == "":
+		c.owner[e.cell] = s.name
+	case e.body == nil && owner == s.name:
+		delete(c.owner, e.cell)
+		for _, other := range c.names {
+			if c.sides[other].bodies[e.cell] != nil {
+				c.owner[e.cell] = other
+			}
+		}
+	}
+}
+
+// check compares the views with what their owners have, and the letters with what is not shown.
+func (c *claims) check(when string) {
+	c.t.Helper()
+	shown, waiting := map[replicator.Cell]body{}, map[letter]bool{}
+	for _, s := range c.sides {
+		for cell, b := range s.bodies {
+			if c.owner[cell] == s.name {
+				shown[cell] = b
+				continue
+			}
+			for i, v := range c.s.Views {
+				if v.Feeds(cell) {
+					waiting[letter{s.name, i, cell}] = true
+				}
+			}
+		}
+	}
+	for _, v := range c.s.Views {
+		var from []contribution
+		for cell, b := range shown {
+			if v.Feeds(cell) {
+				from = append(from, contribution{cell, c.s.entries(v, cell, b)})
+			}
+		}
+		if got, want := c.s.Read(c.t, v), contents(v, from); !maps.Equal(got, want) {
+			c.t.Fatalf("%s, view %s holds\n%s\nand not\n%s\n%s", when, v.Name, list(got), list(want), c.story())
+		}
+	}
+	if !maps.Equal(c.letters, waiting) {
+		c.t.Fatalf("%s, the letters are\n%v\nand not\n%v\n%s", when, c.letters, waiting, c.story())
+	}
+	dead := map[letter]bool{}
+	for _, s := range c.sides {
+		c.target = s.target
+		for i := range c.s.Views {
+			for _, cell := range c.listed(i) {
+				dead[letter{s.name, i, cell}] = true
+			}
+		}
+	}
+	if !maps.Equal(dead, waiting) {
+		c.t.Fatalf("%s, the sink lists as dead\n%v\nand not\n%v\n%s", when, dead, waiting, c.story())
+	}
+}
+
+func (c *claims) story() string {
+	text := ""
+	for _, line := range c.trace {
+		text += line + "\n"
+	}
+	return text
+}
