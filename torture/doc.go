@@ -12,15 +12,16 @@
 // A seed gives a plan (plan.go): tables of several shapes and keys, views of them in every sink, a configuration, and a
 // list of faults (faults.go). Writers change the tables at random while the faults are inflicted one after another, or
 // two at once. A reader (reader.go) polls entities that exist throughout: what it sees of them must not go back, and
-// must not vanish; and an index and the rows that it leads to must agree in every snapshot. In half of the runs the writers fall silent before the last fault: what is noticed only when
-// something more is written is not noticed then. In the end all is healed, and within -patience every view has to
-// equal what the model (model.go) makes of the rows that the source then holds.
+// must not vanish; and an index and the rows that it leads to must agree in every snapshot. Where the source has two
+// shards, keys move between them in half of the runs (moves.go). In half of the runs the writers fall silent before the
+// last fault: what is noticed only when something more is written is not noticed then. In the end all is healed, and
+// within -patience every view has to equal what the model (model.go) makes of the rows that the source then holds.
 //
 // # What is compared
 //
 // The model knows nothing of the program: it reads the source's tables, takes the newest row of each cell, and says
-// what each view has to hold as text, and how many dead letters it has. What the sinks hold is read by plain queries. So the outcome of a transaction
-// that a killed server left open needs no thought: the source says what became of it.
+// what each view has to hold as text, and how many dead letters it has. What the sinks hold is read by plain queries.
+// So the outcome of a transaction that a killed server left open needs no thought: the source says what became of it.
 //
 // # Through Kafka
 //

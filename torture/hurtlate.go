@@ -282,7 +282,7 @@ func (l *late) put(ctx context.Context, version int64) error {
 		columns, args = append(columns, "col"), append(args, "main")
 	}
 	columns, args = append(columns, "version", "body"), append(args, version, l.body(version))
-	_, err := l.w.load.db.ExecContext(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (?%s)", l.w.load.in(l.t, l.n),
+	_, err := l.w.load.db.ExecContext(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (?%s)", l.w.load.home(l.t, l.n),
 		strings.Join(columns, ", "), strings.Repeat(", ?", len(columns)-1)), args...)
 	return err
 }
@@ -290,7 +290,7 @@ func (l *late) put(ctx context.Context, version int64) error {
 // remove deletes the highest version.
 func (l *late) remove(ctx context.Context) error {
 	_, err := l.w.load.db.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s = ? AND version = ?",
-		l.w.load.in(l.t, l.n), strings.Join(l.t.Key.columns(), " = ? AND ")), append(l.t.Key.values(l.n), l.last)...)
+		l.w.load.home(l.t, l.n), strings.Join(l.t.Key.columns(), " = ? AND ")), append(l.t.Key.values(l.n), l.last)...)
 	return err
 }
 

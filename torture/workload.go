@@ -21,6 +21,7 @@ type workload struct {
 	db     *sql.DB
 	parts  []string // the source's databases
 	tables []Table
+	moving bool         // keys move between the databases, and transactions come one after another
 	wrote  atomic.Int64 // transactions
 	n      atomic.Int64 // grows with every write: what the reader watches
 	hold   sync.RWMutex // held for reading by each transaction; a fault that needs the tables still takes it
@@ -80,8 +81,13 @@ func (w *workload) huge(ctx context.Context, r *rand.Rand) error { return w.tran
 
 // transaction makes some changes; one in ten is rolled back.
 func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) error {
-	w.hold.RLock()
-	defer w.hold.RUnlock()
+	if w.moving {
+		w.hold.Lock()
+		defer w.hold.Unlock()
+	} else {
+		w.hold.RLock()
+		defer w.hold.RUnlock()
+	}
 	tx, err := w.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -107,10 +113,14 @@ func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) erro
 // execer is a transaction or the database.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // change makes one change of one table.
 func (w *workload) change(ctx context.Context, tx execer, t Table, r *rand.Rand) error {
+	if w.moving && r.IntN(6) == 0 {
+		return w.move(ctx, tx, t, r)
+	}
 	n := r.IntN(t.Keys)
 	if r.IntN(4) == 0 { // hot ones
 		n = r.IntN(min(t.Keys, 8))
@@ -130,12 +140,16 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 		email = fmt.Sprintf("%d@x.org", r.IntN(12))
 	}
 	grp, amount := groups[r.IntN(len(groups))], r.IntN(101)-5
+	table, err := w.in(ctx, tx, t, n)
+	if err != nil {
+		return err
+	}
 	marks := strings.Repeat("?, ", len(key))
 	if t.Shape == rows {
 		_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %s (%s, n, email, grp, amount) VALUES (%s?, ?, ?, ?)
 			ON DUPLICATE KEY UPDATE n = GREATEST(n, VALUES(n)), email = VALUES(email), grp = VALUES(grp),
 				amount = VALUES(amount)`,
-			w.in(t, n), strings.Join(t.Key.columns(), ", "), marks), append(key, next, email, grp, amount)...)
+			table, strings.Join(t.Key.columns(), ", "), marks), append(key, next, email, grp, amount)...)
 		return err
 	}
 	body := fmt.Sprintf(`{"n": %d, "grp": %q, "amount": %d`, next, grp, amount)
@@ -158,13 +172,10 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 	if t.Shape == cells {
 		columns, args, marks = columns+", col", append(args, column), marks+"?, "
 	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT IGNORE INTO %s (%s, version, body) VALUES (%s?, ?)",
-		w.in(t, n), columns, marks), append(args, version, t.encode(body))...)
+	_, err = tx.ExecContext(ctx, fmt.Sprintf("INSERT IGNORE INTO %s (%s, version, body) VALUES (%s?, ?)",
+		table, columns, marks), append(args, version, t.encode(body))...)
 	return err
 }
-
-// in is the table that holds the nth key.
-func (w *workload) in(t Table, n int) string { return w.parts[n%len(w.parts)] + "." + t.Name }
 
 // encode makes a body of JSON.
 func (t Table) encode(body string) []byte {
@@ -180,14 +191,14 @@ func (t Table) encode(body string) []byte {
 
 // remove deletes a row, the newest version, an old one, or all.
 func (w *workload) remove(ctx context.Context, tx execer, t Table, r *rand.Rand, n int) error {
-	where := make([]string, 0, 2)
-	for _, c := range t.Key.columns() {
-		where = append(where, c+" = ?")
+	table, err := w.in(ctx, tx, t, n)
+	if err != nil {
+		return err
 	}
 	order := ""
 	if t.Shape != rows {
 		order = pick(r, "", " ORDER BY version DESC LIMIT 1", " ORDER BY version LIMIT 1")
 	}
-	_, err := tx.ExecContext(ctx, "DELETE FROM "+w.in(t, n)+" WHERE "+strings.Join(where, " AND ")+order, t.Key.values(n)...)
+	_, err = tx.ExecContext(ctx, "DELETE FROM "+table+t.where()+order, t.Key.values(n)...)
 	return err
 }

@@ -210,7 +210,8 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 	if f.search != nil {
 		w.at.search = "http://" + w.links["search"].address()
 	}
-	w.load = &workload{db: w.sourceDBs[0], parts: parts, tables: p.Tables, pace: 2 * time.Millisecond}
+	w.load = &workload{db: w.sourceDBs[0], parts: parts, tables: p.Tables, pace: 2 * time.Millisecond,
+		moving: p.movesKeys()}
 	w.reader = &reader{w: w, seen: map[string]string{}}
 	if p.Topic != nil {
 		if err := w.newStream(ctx, name); err != nil {
