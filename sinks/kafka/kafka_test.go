@@ -173,7 +173,9 @@ func again[T any](ctx context.Context, r *reopening, call func(replicator.Target
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out, err := call(r.target)
-	taken := func() bool { return isFenced(err) || errors.Is(err, kerr.UnknownServerError) } // the broker says either
+	taken := func() bool { // the broker says any of these
+		return isFenced(err) || errors.Is(err, kerr.UnknownServerError) || errors.Is(err, kerr.OutOfOrderSequenceNumber)
+	}
 	if !taken() {
 		return out, err
 	}
