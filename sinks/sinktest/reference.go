@@ -151,8 +151,10 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 
 // fellows are the cells of other sources at the same place, and where they are kept.
 func (t *memoryTarget) fellows(p place) (fellows []judge.Fellow, places []place) {
-	for other, known := range t.sink.cells {
-		if other.source != p.source && other.view == p.view && other.cell == p.cell {
+	for m := range t.sink.marks {
+		other := place{m.source, m.view, p.cell}
+		known, ok := t.sink.cells[other]
+		if ok && m.source != p.source && m.view == p.view {
 			known.Shown = len(t.sink.held[other]) > 0
 			fellows, places = append(fellows, judge.Fellow{Source: other.source, Known: known}), append(places, other)
 		}
