@@ -90,7 +90,7 @@ func comparisonAfterACrash(t *testing.T, crash func(t *testing.T, l *lab)) {
 	l.caughtUp()
 	l.exec(cutOver...)
 	l.put("z", 1, `{"email": "z@x.org"}`)
-	at := l.position() // to wait for it would be to wait for the comparison
+	at := l.position()           // to wait for it would be to wait for the comparison
 	eventually(t, func() error { // the checkpoint is behind the swap
 		return as(strings.Contains(l.must("checkpoint", "show", "--json"), strings.ReplaceAll(at, "\n", "")),
 			"the checkpoint reaches "+at)
