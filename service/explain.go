@@ -169,11 +169,7 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 				e.Holds, e.Shards, e.Held = string(d.Kind), d.Shards, readable.entries(view, d.Held)
 			}
 		}
-		for _, l := range letters[cells[i]] {
-			if o.has(l.Source) {
-				e.Letters = append(e.Letters, l)
-			}
-		}
+		e.Letters = o.own(letters[cells[i]])
 		if o.target == nil {
 			e.Holds, e.Why = Unknown, unopened.Error()
 		} else {

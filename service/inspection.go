@@ -15,6 +15,7 @@ import (
 	"replicator/canal"
 	"replicator/config"
 	"replicator/kafka"
+	"replicator/server"
 	"replicator/verify"
 )
 
@@ -83,6 +84,16 @@ type inspection struct {
 
 // has reports whether a dead letter of a source is of the inspected shard, or of the topic that the view is fed from.
 func (o *inspection) has(source string) bool { return o.partitions != nil || source == o.source.Name() }
+
+// own are those of some dead letters that are of what is inspected.
+func (o *inspection) own(letters []server.Letter) (own []server.Letter) {
+	for _, l := range letters {
+		if o.has(l.Source) {
+			own = append(own, l)
+		}
+	}
+	return own
+}
 
 // inspect opens a view for looking at: nothing of its progress is touched. What the sink does not let be opened is an
 // errUnopened.

@@ -217,8 +217,9 @@ func (s *Service) Run(ctx, stop context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CatchUp returns nil once the named views (all, if none is named) include all that was committed when it was called, and
-// were compared with the source where the log did not tell all. A view that has failed is an error, once the others include it.
+// CatchUp returns nil once the named views (all, if none is named) include all that was committed when it was called,
+// and were compared with the source where the log did not tell all. A view that has failed is an error, once the others
+// include it.
 func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 	if s.cluster != nil {
 		return s.catchUpInGroups(ctx, views)

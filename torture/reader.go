@@ -13,8 +13,8 @@ import (
 )
 
 // reader polls the entities that always exist in every view that shows them, and notes the steps back. n grows with
-// each write, so a lower one is an older state; an entity that was seen may never be missing. Views of one database that
-// change together it reads together (together.go).
+// each write, so a lower one is an older state; an entity that was seen may never be missing. Views of one database
+// that change together it reads together (together.go).
 type reader struct {
 	w *world
 

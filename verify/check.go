@@ -25,8 +25,8 @@ func (s suspect) same(other suspect) bool {
 		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// wanted are what those ops say that are of a key: of a whole row not when and where it was read, which differs from look
-// to look.
+// wanted are what those ops say that are of a key: of a whole row not when and where it was read, which differs from
+// look to look.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {

@@ -16,9 +16,10 @@ import (
 
 // A table that is emptied (TRUNCATE, DELETE) gets new rows at once if its view is written to, so that nobody sees it
 // empty. But all these rows are new. Each look at a table notes some of its rows, the witnesses, and the order of their
-// last change, which may be above the mark. By the next look a witness that has not changed must still be there. The table was emptied if at least emptiedEvidence witnesses
-// are gone, none is left, and no other row is as old. A person who deletes some rows leaves other old ones. Rows and
-// states are read in one snapshot, so that a concurrent write is no evidence.
+// last change, which may be above the mark. By the next look a witness that has not changed must still be there. The
+// table was emptied if at least emptiedEvidence witnesses are gone, none is left, and no other row is as old. A person
+// who deletes some rows leaves other old ones. Rows and states are read in one snapshot, so that a concurrent write is
+// no evidence.
 const (
 	emptiedEvidence = 100
 	witnessed       = 1000   // rows that a look notes, at most
