@@ -144,9 +144,12 @@ func (k *keeper) managed() []*column {
 	return all
 }
 
-func (k *keeper) columnList() string {
+func (k *keeper) columnList() string { return quotedList(k.managed()) }
+
+// quotedList is a list of columns, for a statement.
+func quotedList(columns []*column) string {
 	var names []string
-	for _, c := range k.managed() {
+	for _, c := range columns {
 		names = append(names, c.quoted)
 	}
 	return strings.Join(names, ", ")

@@ -8,8 +8,9 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
-	"strings"
+
 	"sync"
+	"time"
 
 	"replicator"
 )
@@ -31,6 +32,7 @@ const (
 
 // witnesses are rows that a view's table had at a look.
 type witnesses struct {
+	at    time.Time
 	order int64                    // all before was applied
 	rows  map[replicator.Key]int64 // the last change of each
 	sums  []row                    // of a counter: groups and sums
@@ -38,8 +40,16 @@ type witnesses struct {
 
 // looks are the last looks at the tables of views, by their ids. They outlive targets.
 type looks struct {
+	every time.Duration // how long a look is enough
+
 	mu   sync.Mutex
 	last map[uint32]witnesses
+}
+
+// isDue reports whether a view's last look is so long ago that it is time for the next one.
+func (l *looks) isDue(view uint32) bool {
+	w, _ := l.get(view)
+	return time.Since(w.at) >= l.every
 }
 
 func (l *looks) get(view uint32) (w witnesses, known bool) {
@@ -71,6 +81,9 @@ func (l *looks) forget(retired map[uint32]bool) {
 // order has been applied.
 func (t *Target) emptied(ctx context.Context, order int64) (*keeper, error) {
 	for _, k := range t.kept {
+		if !t.sink.looks.isDue(k.id) { // the views were opened again a moment after it
+			continue
+		}
 		lost, err := t.lookForLoss(ctx, k, order)
 		database, _ := split(settingsOf(k.view).Table, t.sink.database)
 		switch {
@@ -100,7 +113,7 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 	if err != nil {
 		return false, err
 	}
-	now := witnesses{order: order}
+	now := witnesses{at: time.Now(), order: order}
 	switch {
 	case k.ledger:
 		lost, err = t.lostSums(ctx, tx, k, since)
@@ -149,20 +162,9 @@ func (t *Target) lacksRows(ctx context.Context, tx *sql.Tx, k *keeper, of []repl
 	if err != nil || len(shown) < emptiedEvidence {
 		return false, err
 	}
-	held := 0
-	for _, key := range k.converted(slices.Collect(maps.Keys(shown))) {
-		found, err := k.holdsAny(ctx, tx, [][]any{key})
-		if err != nil {
-			return false, err
-		}
-		if found {
-			held++
-		}
-		if 4*held >= len(shown) {
-			return false, nil
-		}
-	}
-	return true, nil
+	quarter := (len(shown) + 3) / 4
+	held, err := k.holds(ctx, tx, k.converted(slices.Collect(maps.Keys(shown))), quarter)
+	return err == nil && held < quarter, err
 }
 
 // converted are keys as the table's columns have them.
@@ -198,7 +200,7 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	if len(unchanged) < emptiedEvidence {
 		return false, nil
 	}
-	if found, err := k.holdsAny(ctx, tx, k.converted(unchanged)); err != nil || found {
+	if held, err := k.holds(ctx, tx, k.converted(unchanged), 1); err != nil || held > 0 {
 		return false, err
 	}
 	others, err := k.someKeys(ctx, tx, oldRows, oldRows)
@@ -258,36 +260,34 @@ func (t *Target) lastChanges(
 	return found, nil
 }
 
-// holdsAny reports whether a table has a row of any of the keys.
-func (k *keeper) holdsAny(ctx context.Context, tx *sql.Tx, keys [][]any) (bool, error) {
-	for n := 0; n < len(keys); n += maxList {
-		some := keys[n:min(n+maxList, len(keys))]
+// holds counts the keys that a table has a row of, until they are enough.
+func (k *keeper) holds(ctx context.Context, tx *sql.Tx, keys [][]any, enough int) (held int, err error) {
+	for some := range slices.Chunk(keys, maxList) {
 		w := writer{}
-		w.write("SELECT 1 FROM ", k.table, " WHERE ")
+		w.write("SELECT DISTINCT ", quotedList(k.keys), " FROM ", k.table, " WHERE ")
 		w.oneOf(k.keys, len(some), func(n int) []any { return some[n] })
-		w.write(" LIMIT 1")
-		found, err := texts(ctx, tx, string(w.text))
-		if err != nil || len(found) > 0 {
-			return true, err
+		w.write(" LIMIT ", strconv.Itoa(enough-held))
+		err := eachRow(ctx, tx, func(*sql.Rows) error { held++; return nil }, string(w.text))
+		if err != nil || held == enough {
+			return held, err
 		}
 	}
-	return false, nil
+	return held, nil
 }
 
 // someKeys are the distinct keys of a table's first rows, as the source has them. One whose kind at the source is not
 // known may be another there; it then has no state.
 func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys []replicator.Key, err error) {
 	kinds := make([]any, len(k.keys))
-	names := make([]string, len(k.keys))
 	values := make([]sql.NullString, len(k.keys))
 	into := make([]any, len(k.keys))
-	for i, c := range k.keys {
-		names[i], into[i] = c.quoted, &values[i]
+	for i := range k.keys {
+		into[i] = &values[i]
 		if i < len(k.origin) && k.origin[i] != nil && k.keyOf[i] < len(kinds) {
 			kinds[k.keyOf[i]] = k.origin[i].keyKind()
 		}
 	}
-	list := strings.Join(names, ", ")
+	columns := quotedList(k.keys)
 	err = eachRow(ctx, tx, func(r *sql.Rows) error {
 		if err := r.Scan(into...); err != nil {
 			return err
@@ -296,7 +296,7 @@ func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys
 			keys = append(keys, key)
 		}
 		return nil
-	}, fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT %s FROM %s LIMIT %d) some LIMIT %d", list, list, k.table, rows, most))
+	}, fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT %s FROM %s LIMIT %d) some LIMIT %d", columns, columns, k.table, rows, most))
 	return keys, err
 }
 

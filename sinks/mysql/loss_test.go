@@ -9,6 +9,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 // lossScene is a table of a view that changes while it loses rows. Each change has the next order.
@@ -23,6 +24,7 @@ type lossScene struct {
 func newLossScene(t *testing.T, sink replicator.Sink, v *replicator.View) *lossScene {
 	s := &lossScene{t: t, view: v, sink: sink}
 	t.Cleanup(func() { sink.Close() })
+	mysql.LookAtEachOpening(sink)
 	s.open()
 	return s
 }
@@ -126,6 +128,21 @@ func TestATableThatIsEmptiedUnderWritesIsALoss(t *testing.T) {
 			s.holds()
 		}
 	})
+}
+
+// A session that begins again a moment after the last look at its tables doesn't wait for another one.
+func TestATableIsNotLookedAtAgainAtOnce(t *testing.T) {
+	db, dsn := database(t, servertest.MySQL(t), losses["row"].ddl)
+	sink := newSink(t, dsn)
+	t.Cleanup(func() { sink.Close() })
+	s := &lossScene{t: t, view: losses["row"].view(), sink: sink}
+	s.open()
+	s.put(0, 900)
+	s.holds()
+	exec(t, db, "TRUNCATE v")
+	s.holds()
+	mysql.LookAtEachOpening(sink)
+	s.lost()
 }
 
 // What is applied runs ahead of the mark. The rows that a look saw are witnesses though they are newer than its mark.

@@ -95,6 +95,7 @@ func New(c Config) (*Sink, error) {
 		name: c.Name, database: dsn.DBName, tables: map[string]replicator.Table{}, log: c.Logger, columns: c.Columns,
 		samples: c.Samples, db: db, sumBytes: cmp.Or(c.SumBytes, DefaultSumBytes),
 		sources: c.Sources, inPlace: c.InPlace, few: fewCells,
+		looks: looks{every: tableInterval},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
