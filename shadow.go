@@ -18,7 +18,7 @@ type Shadower interface {
 	// there are no shadows. Nobody applies to these views meanwhile; a second replicator that tries has to Open anew.
 	Swap(ctx context.Context, source string, views []*View) error
 
-	// Discard removes what is left of the views' shadows.
+	// Discard removes what is left of the views' shadows and, after a swap, of what the views held before.
 	Discard(ctx context.Context, views []*View) error
 }
 

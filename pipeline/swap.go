@@ -91,15 +91,21 @@ func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 	shadows := checkpointsOf(b.shadows, stood)
 	rest := b.run.views.without(b.shadows)
 	reached := passed(shadows, apart)
+	shadower := s.cfg.Sink.(replicator.Shadower)
 	if reached == nil {
-		reached = s.cfg.Sink.(replicator.Shadower).Swap(ctx, s.cfg.Source.Name(), b.views)
+		reached = shadower.Swap(ctx, s.cfg.Source.Name(), b.views)
 	}
 	if reached == nil {
 		reached = s.takeOver(ctx, b.views)
 	}
 	if reached == nil {
 		from := append(checkpointsOf(rest.without(b.views), stood), ofViews(b.views, shadows)...)
-		return true, s.composition.goOn(b.run, s.cfg.inOrder(append(rest.without(b.views), b.views...)), from)
+		err := s.composition.goOn(b.run, s.cfg.inOrder(append(rest.without(b.views), b.views...)), from)
+		if discarding := shadower.Discard(ctx, b.views); discarding != nil {
+			s.cfg.Log.Warn("what rebuilt views held before can't be removed", "sink", s.cfg.Name,
+				"views", b.views.names(), "error", discarding)
+		}
+		return true, err
 	}
 	s.cfg.Log.Error("rebuilt views can't be swapped in yet", "sink", s.cfg.Name, "views", b.views.names(),
 		"error", reached)

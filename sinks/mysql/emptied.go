@@ -31,13 +31,8 @@ func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
 func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err error) {
 	database, table := split(settingsOf(v).Table, s.database)
 	name = (&shape{database: database, table: table}).quoted()
-	_, err = s.db.ExecContext(ctx, "SELECT 1 FROM "+name+" LIMIT 0")
-	if !is(err, noTable, noDatabase) {
-		var refused *mysql.MySQLError
-		if errors.As(err, &refused) {
-			return "", nil
-		}
-		return "", classify(err, "looking for table "+name)
+	if there, err := s.isThere(ctx, name); there || err != nil {
+		return "", err
 	}
 	var marked int
 	err = s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+viewsTable+" WHERE name = ? AND mark_token <> ''",
@@ -46,6 +41,20 @@ func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err e
 		return "", nil
 	}
 	return name, classify(err, "table "+viewsTable)
+}
+
+// isThere reports whether there is a table of a quoted name, or one that the user may not see. An ALTER or a swap that
+// is under way is waited for.
+func (s *Sink) isThere(ctx context.Context, name string) (bool, error) {
+	_, err := s.db.ExecContext(ctx, "SELECT 1 FROM "+name+" LIMIT 0")
+	var refused *mysql.MySQLError
+	switch {
+	case is(err, noTable, noDatabase):
+		return false, nil
+	case errors.As(err, &refused):
+		return true, nil
+	}
+	return err == nil, classify(err, "looking for table "+name)
 }
 
 // refuseLost forgets a view, and says what became of its table.

@@ -25,7 +25,9 @@ import (
 //  2. RENAME TABLE live TO old, shadow TO live for every view. Whether it happened is seen by the shadow table's being
 //     there. Where the server refuses it nothing was renamed, and the intent is taken back: else nobody could open any
 //     view of the sink until somebody has acted.
-//  3. in one transaction: the live rows lose their name, the shadows' rows take it; then the old tables are dropped.
+//  3. in one transaction: the live rows lose their name, the shadows' rows take it.
+//
+// Discard drops the old tables. That may take a while, and nothing is applied until a swap has returned.
 const phaseSwapping = "swapping"
 
 var _ replicator.Shadower = (*Sink)(nil)
@@ -168,7 +170,7 @@ func (s *Sink) Swap(ctx context.Context, source string, views []*replicator.View
 	if err != nil {
 		return classify(err, "beginning the swap")
 	}
-	undone, err := s.endSwaps(ctx)
+	_, undone, err := s.endSwaps(ctx)
 	return errors.Join(undone, err)
 }
 
@@ -233,7 +235,12 @@ func (b swapping) live() string { return strings.TrimSuffix(b.table, shadowTable
 // completeSwaps takes swaps that have begun to their end, or takes them back where the server refuses them: what is
 // then said of that is for whoever asks for the swap next.
 func (s *Sink) completeSwaps(ctx context.Context) error {
-	undone, err := s.endSwaps(ctx)
+	ended, undone, err := s.endSwaps(ctx)
+	for _, b := range ended {
+		if err := s.dropReplaced(ctx, b.live()); err != nil {
+			s.log.Warn("the table that was replaced can't be dropped", "sink", s.name, "table", b.live()+oldTable, "error", err)
+		}
+	}
 	if undone != nil {
 		s.log.Warn("a swap that was cut short can't be completed, and is taken back", "sink", s.name, "error", undone)
 	}
@@ -242,36 +249,36 @@ func (s *Sink) completeSwaps(ctx context.Context) error {
 
 // endSwaps takes swaps that have begun to their end. One process at a time does so. Those that the server refuses are
 // undone.
-func (s *Sink) endSwaps(ctx context.Context) (undone, err error) {
+func (s *Sink) endSwaps(ctx context.Context) (ended []swapping, undone, err error) {
 	begun, err := s.swapsBegun(ctx)
 	if err != nil || len(begun) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return nil, classify(err, "completing a swap")
+		return nil, nil, classify(err, "completing a swap")
 	}
 	defer conn.Close()
 	lock := "replicator swap " + s.database
 	var got sql.NullInt64
 	if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 30)", lock).Scan(&got); err != nil || got.Int64 != 1 {
 		other := errors.New("another process is completing a swap of this sink's views")
-		return nil, errors.Join(classify(err, "completing a swap"), other)
+		return nil, nil, errors.Join(classify(err, "completing a swap"), other)
 	}
 	defer func() { // at the latest it goes with the connection
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", lock)
 	}()
 	if begun, err = s.swapsBegun(ctx); err != nil || len(begun) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
 	var left []swapping
 	if err = s.rename(ctx, begun); err != nil {
 		var refused *mysql.MySQLError
 		if undone = classify(err, swappingIn); !errors.As(err, &refused) {
-			return nil, undone // without an answer it may still be made
+			return nil, nil, undone // without an answer it may still be made
 		}
 		if left, err = s.notRenamed(ctx, begun); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		begun = slices.DeleteFunc(begun, func(b swapping) bool { return slices.Contains(left, b) })
 	}
@@ -279,25 +286,25 @@ func (s *Sink) endSwaps(ctx context.Context) (undone, err error) {
 		return errors.Join(takeNames(ctx, tx, begun), takeBack(ctx, tx, left))
 	})
 	if err != nil {
-		return nil, classify(err, "ending a swap")
+		return nil, nil, classify(err, "ending a swap")
 	}
-	for _, b := range begun {
-		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(b.live()+oldTable)); err != nil {
-			s.log.Warn("the table that was replaced can't be dropped", "sink", s.name, "table", b.live()+oldTable,
-				"error", classify(err, "DROP TABLE"))
-		}
-	}
-	return undone, nil
+	return begun, undone, nil
+}
+
+// dropReplaced drops the table that a view had before a swap.
+func (s *Sink) dropReplaced(ctx context.Context, live string) error {
+	_, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(live+oldTable))
+	return classify(err, "DROP TABLE")
 }
 
 // notRenamed are the shadows that still stand where they did after a RENAME that the server refused.
 func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swapping, err error) {
 	for _, b := range begun {
-		sh, err := s.readShape(ctx, b.table)
+		there, err := s.isThere(ctx, s.tableName(b.table))
 		if err != nil {
 			return nil, err
 		}
-		if sh != nil {
+		if there {
 			left = append(left, b)
 		}
 	}
@@ -362,23 +369,24 @@ func (s *Sink) rename(ctx context.Context, begun []swapping) error {
 // renames are those that put a shadow's table in the live one's place; none where the shadow's is not there, as after
 // they were made.
 func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
-	sh, err := s.readShape(ctx, b.table)
-	if err != nil || sh == nil {
+	shadow, live, old := s.tableName(b.table), s.tableName(b.live()), s.tableName(b.live()+oldTable)
+	if there, err := s.isThere(ctx, shadow); err != nil || !there {
 		return nil, err
 	}
-	old := b.live() + oldTable
-	if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(old)); err != nil {
-		return nil, err
+	left, err := s.isThere(ctx, old)
+	if err == nil && left { // by a process that ended before it could drop it
+		_, err = s.db.ExecContext(ctx, "DROP TABLE "+old)
 	}
-	live, err := s.readShape(ctx, b.live())
 	if err != nil {
 		return nil, err
 	}
 	var renames []renaming
-	if live != nil {
-		renames = append(renames, renaming{s.tableName(b.live()), s.tableName(old)})
+	if there, err := s.isThere(ctx, live); err != nil {
+		return nil, err
+	} else if there {
+		renames = append(renames, renaming{live, old})
 	}
-	return append(renames, renaming{s.tableName(b.table), s.tableName(b.live())}), nil
+	return append(renames, renaming{shadow, live}), nil
 }
 
 // takeNames gives the shadows' rows the views' names.
@@ -407,6 +415,9 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 		}
 		if err := s.Forget(ctx, v.Name+replicator.ShadowSuffix); err != nil {
 			return err
+		}
+		if err := s.dropReplaced(ctx, settingsOf(v).Table); err != nil {
+			return fmt.Errorf("view %s: removing the table that was replaced: %w", v.Name, err)
 		}
 	}
 	return nil
