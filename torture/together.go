@@ -18,10 +18,9 @@ type pair struct{ row, index View }
 // source, they change one after the other.
 var apart = []string{"alter", "column", "cut-over", "rebuild all", "verify"}
 
-// pairs are the plan's, of views that nothing keeps apart. Through Kafka a cell's record is of one view. While a key is
-// in two shards of the source, the first one's row may have nothing to show in the index, and the second one's has.
+// pairs are the plan's, of views that nothing keeps apart. Through Kafka a cell's record is of one view.
 func (p Plan) pairs() (all []pair) {
-	if p.Shards > 1 || p.Topic != nil || p.movesKeys() ||
+	if p.Shards > 1 || p.Topic != nil ||
 		slices.ContainsFunc(p.Faults, func(f Fault) bool { return slices.Contains(apart, f.Name) }) {
 		return nil
 	}

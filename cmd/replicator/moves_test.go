@@ -92,5 +92,22 @@ create = true
 	execAll(t, other, "DELETE FROM people")
 	shows("after the others were deleted", "both", 0)
 	l.must("verify")
+
+	// The index has no entry of the first shard's row, and the second one's would lead to that.
+	l.exec("UPDATE people SET name = NULL")
+	for i := range many {
+		execAll(t, other, fmt.Sprintf("INSERT INTO people VALUES (%d, 'late %d')", i, i))
+	}
+	eventually(t, func() error {
+		found := strings.Count(l.must("deadletters", "list", "--json"), "another shard of the source has a row of this key")
+		return as(found == 3*many, fmt.Sprintf("while the first row has no entry, there are %d letters", found))
+	})
+	got := l.rows("SELECT (SELECT COUNT(*) FROM person), (SELECT COUNT(name) FROM person), (SELECT COUNT(*) FROM by_name)")[0]
+	if want := fmt.Sprint(many, " 0 0"); got != want {
+		t.Errorf("while the first row has no entry, there are rows, with a name, and entries: %s, not %s", got, want)
+	}
+	l.exec("DELETE FROM people")
+	shows("after the first were deleted", "late", 0)
+	l.must("verify")
 	p.stop()
 }

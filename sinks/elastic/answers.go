@@ -150,6 +150,10 @@ func (s *scanner) slot() *storedSlot {
 			slot.AsOf = s.number()
 		case "d":
 			slot.Dead = s.flag()
+		case "w":
+			slot.Waits = s.flag()
+		case "b":
+			slot.Barren = s.flag()
 		case "f":
 			s.bad = json.Unmarshal(s.value(), &slot.Fields) != nil || s.bad
 		default:

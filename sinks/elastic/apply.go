@@ -172,14 +172,12 @@ func (b *batch) decide(d *document) error {
 			return nil
 		}
 		fellows, slots := b.target.fellows(next, &c.slot)
-		yields, heir := false, -1
-		if len(fellows) > 0 {
-			yields, heir = b.Claim(c.op, c.value, old.Known, applies && c.slot.Shown, fellows)
-		}
+		_, waits, heir := b.Claim(c.op, c.value, state, fellows)
 		switch c.applied = applies; {
 		case applies:
 			made := c.slot
-			if made.State = state; yields && made.Shown {
+			if made.State = state; waits {
+				made.barren = made.Dead
 				made.Shown, made.Dead, made.Waits = false, true, true
 			}
 			if !d.keeper.merged {
@@ -188,7 +186,8 @@ func (b *batch) decide(d *document) error {
 			next = next.with(&made)
 			if heir >= 0 {
 				shown := *slots[heir]
-				shown.Shown, shown.Dead, shown.Waits = true, false, false
+				shown.Shown, shown.Dead = shown.fields != nil, shown.barren
+				shown.Waits, shown.barren = false, false
 				next = next.with(&shown)
 			}
 		case state != old.State:
@@ -235,7 +234,8 @@ func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, sl
 			continue
 		}
 		if from, _, ok := t.sink.cell(s); ok && !t.isNoMore(from) {
-			fellows, slots = append(fellows, judge.Fellow{Source: from, Known: s.Known}), append(slots, s)
+			fellows = append(fellows, judge.Fellow{Source: from, Known: s.Known, Barren: s.barren})
+			slots = append(slots, s)
 		}
 	}
 	return fellows, slots

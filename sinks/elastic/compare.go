@@ -57,7 +57,7 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		w, known := &c.slot, stands.known(c.slot.name)
 		states = append(states, known.State)
 		fellows, _ := b.target.fellows(stands, w)
-		if err := judge.Claimed(w.Shown, fellows); err != nil {
+		if err := judge.Claimed(b.ops[c.op], fellows); err != nil {
 			c.bad, w.Dead = err, true
 		}
 		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // the index refused it, if there is no other reason

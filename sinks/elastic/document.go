@@ -71,6 +71,7 @@ type slot struct {
 	name string // slotName of the cell
 	key  replicator.Key
 	judge.Known
+	barren bool     // it Waits, and what it would contribute can't be stored
 	fields [][]byte // JSON texts in the order of the view's fields, nil where one is missing
 }
 
@@ -164,6 +165,8 @@ type storedSlot struct {
 	Order   int64                      `json:"o"`
 	AsOf    int64                      `json:"a"`
 	Dead    bool                       `json:"d"`
+	Waits   bool                       `json:"w"`
+	Barren  bool                       `json:"b"`
 	Fields  map[string]json.RawMessage `json:"f"` // what it contributes, or would if it did not wait, in merged documents
 }
 
@@ -191,8 +194,10 @@ func (k *keeper) parse(source []byte) contents {
 		c := &slot{name: name, key: replicator.Key(s.Key)}
 		c.State = replicator.State{Version: s.Version, Order: s.Order, AsOf: s.AsOf}
 		if c.Dead, c.Shown = s.Dead, !state.Hidden; k.merged {
-			c.Shown, c.fields = s.Fields != nil && !s.Dead, k.fieldsOf(s.Fields)
-			c.Waits = s.Fields != nil && s.Dead
+			c.Shown, c.Waits, c.barren = s.Fields != nil && !s.Dead, s.Waits, s.Barren
+			if s.Fields != nil {
+				c.fields = k.fieldsOf(s.Fields)
+			}
 		}
 		all = append(all, c)
 	}
@@ -315,7 +320,13 @@ func (k *keeper) renderSlot(dst []byte, s *slot) []byte {
 	if s.Dead {
 		dst = append(dst, `,"d":true`...)
 	}
-	if k.merged && (s.Shown || s.Waits) {
+	if s.Waits {
+		dst = append(dst, `,"w":true`...)
+	}
+	if s.barren {
+		dst = append(dst, `,"b":true`...)
+	}
+	if k.merged && (s.Shown || s.Waits && s.fields != nil) {
 		dst = append(dst, `,"f":{`...)
 		first := true
 		for i, f := range s.fields {

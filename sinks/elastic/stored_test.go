@@ -92,7 +92,7 @@ func TestTheStoredFormOfDocuments(t *testing.T) {
 		{name: "a shard's cell that waits for another's", merged: true, source: "west",
 			stands: `{"x":1,"_replicator":{"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}}}}}`,
 			want: `{"x":1,"_replicator":{"dead":true,"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}},` +
-				`"cell.a@west":{"k":"aYAAAAAAAAAH","v":5,"o":50,"d":true,"f":{"x":7,"y":2}}}}}`,
+				`"cell.a@west":{"k":"aYAAAAAAAAAH","v":5,"o":50,"d":true,"w":true,"f":{"x":7,"y":2}}}}}`,
 			ops: []replicator.Op{testOp(t, "a", 5, 50, 0, int64(7), int64(2))}},
 		{name: "what is stale is not written", stands: merged, merged: true,
 			ops: []replicator.Op{testOp(t, "a", 4, 49, 0, "old", nil)}},

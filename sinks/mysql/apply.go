@@ -37,12 +37,12 @@ type converted struct {
 	kept   string // their stored form, where the keeper will need it
 	digest uint64
 	err    error // the value can't be held
-	moved  bool  // all of it is in other shards of the sink
 
 	old     *viewState // what is known of the cell in the view
 	applies bool
 	now     []row // what the view is to show of the cell: rows, or what another source's cell has kept
 	yields  bool  // the view shows another source's cell
+	waits   bool  // and this one's row waits
 	heir    bool  // now is of another source's cell
 	barren  bool  // the server refuses what another source's cell has kept
 
@@ -144,10 +144,6 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 	}
 	c.rows = c.one[:0]
 	for _, e := range v.Entries {
-		if c.moved = e.Member == inOtherShards; c.moved {
-			c.digest = movedDigest
-			return stored
-		}
 		r, err := c.keeper.kind.row(c.keeper, e, version)
 		if err != nil {
 			c.err = err
@@ -182,11 +178,8 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 
 // reject makes a value contribute nothing.
 func (c *converted) reject(err error) {
-	c.rows, c.kept, c.digest, c.err, c.moved = nil, "", deadDigest, err, false
+	c.rows, c.kept, c.digest, c.err = nil, "", deadDigest, err
 }
-
-// contributes reports whether the value has anything that can be held, here or in another shard of the sink.
-func (c *converted) contributes() bool { return len(c.rows) > 0 || c.moved }
 
 // mode is how a transaction is tried.
 type mode int

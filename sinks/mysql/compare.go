@@ -183,9 +183,9 @@ func (it *item) versioned(k *keeper, states *batchStates) bool {
 // the server.
 func (it *item) isDead(i int, known judge.Known, states *batchStates) (why error, dead bool) {
 	c := &it.values[i]
-	if why = cmp.Or(it.op.Values[i].Err, c.err); why == nil && c.contributes() {
+	if why = cmp.Or(it.op.Values[i].Err, c.err); why == nil {
 		fellows, _ := states.fellows(c.keeper, it)
-		why = judge.Claimed(true, fellows)
+		why = judge.Claimed(*it.op, fellows)
 	}
 	return why, why != nil || len(c.rows) > 0 && known.Refused(*it.op)
 }
@@ -212,7 +212,7 @@ func (t *Target) expect(
 			if isDead {
 				dead = append(dead, deadItem{it, why})
 			}
-			if c.key == nil || !k.shared && states.shows(k, it) { // what another source's cell is can't be known
+			if c.key == nil || !k.shared && states.leads(k, it) { // what another source's cell is can't be known
 				continue
 			}
 			id := string(appendRows(nil, []row{c.key}))

@@ -51,7 +51,7 @@ func (w *writer) writeDead(items []*item) error {
 			c := &it.values[i]
 			switch {
 			case !c.applies:
-			case c.digest == deadDigest || c.yields && c.contributes():
+			case c.digest == deadDigest || c.waits:
 				buried = append(buried, deadCell{c.keeper.id, it.entity, it.cell})
 			case c.old.known().Dead:
 				raised = append(raised, deadCell{c.keeper.id, it.entity, it.cell})

@@ -123,17 +123,18 @@ func (s *batchStates) fellows(k *keeper, it *item) (known []judge.Fellow, all []
 		}
 		for _, o := range s.owners[k.view.Name] {
 			if v := h.find(o.id); o.source == h.source && v != nil {
-				known, all = append(known, judge.Fellow{Source: o.source, Known: v.asFellow()}), append(all, fellow{o, h})
+				f := judge.Fellow{Source: o.source, Known: v.known(), Barren: v.kept == ""}
+				known, all = append(known, f), append(all, fellow{o, h})
 			}
 		}
 	}
 	return known, all
 }
 
-// shows reports whether a view shows another source's cell at the place of an item.
-func (s *batchStates) shows(k *keeper, it *item) bool {
+// leads reports whether the cell at the place of an item is another source's in a view.
+func (s *batchStates) leads(k *keeper, it *item) bool {
 	known, _ := s.fellows(k, it)
-	return slices.ContainsFunc(known, func(f judge.Fellow) bool { return f.Shown })
+	return slices.ContainsFunc(known, judge.Fellow.Leads)
 }
 
 // promotion is what becomes of another source's cell that waited and is shown now.
@@ -146,33 +147,34 @@ type promotion struct {
 // claim decides whose row a view shows of an item's cell: v is what is to be remembered of this source's.
 func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) error {
 	c := &it.values[n]
-	c.now, c.yields, c.heir = c.rows, false, false
+	c.now, c.yields, c.waits, c.heir = c.rows, false, false, false
 	known, all := s.fellows(c.keeper, it)
-	if c.barren {
-		known = slices.Clone(known)
-		for i := range known {
-			known[i].Waits = false
-		}
-	}
 	if len(known) == 0 {
 		return nil
 	}
+	for i := range known {
+		known[i].Barren = known[i].Barren || c.barren
+	}
 	var heir int
-	c.yields, heir = batch.Claim(it.place, n, c.old.known(), c.applies && c.contributes(), known)
+	c.yields, c.waits, heir = batch.Claim(it.place, n, v.state, known)
 	switch {
 	case c.yields && c.applies:
-		if c.now = nil; c.contributes() {
-			v.digest, v.kept = waitingDigest, string(appendRows(nil, c.rows))
+		c.now = nil
+		if c.waits {
+			if v.digest != deadDigest {
+				v.kept = string(appendRows(nil, c.rows))
+			}
+			v.digest = waitingDigest
 		}
 	case heir >= 0:
 		c.heir = true
-		return it.promote(c, all[heir])
+		return it.promote(c, all[heir], known[heir].Barren)
 	}
 	return nil
 }
 
-// promote has a view show what a fellow that waits has kept.
-func (it *item) promote(c *converted, f fellow) (err error) {
+// promote has a view show what a fellow that waits has kept: nothing, if the view can't hold it.
+func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	i := slices.IndexFunc(it.promoted, func(p promotion) bool { return p.held == f.held })
 	if i < 0 {
 		i = len(it.promoted)
@@ -180,13 +182,17 @@ func (it *item) promote(c *converted, f fellow) (err error) {
 	}
 	p := &it.promoted[i]
 	v := p.views.find(f.id)
+	if barren {
+		c.now, v.digest, v.kept = nil, deadDigest, ""
+		return nil
+	}
 	if c.now, err = parseRows(v.kept); err != nil {
 		return err
 	}
-	if v.digest = movedDigest; len(c.now) > 0 {
+	if v.digest = noDigest; len(c.now) > 0 {
 		v.digest = digest(append(slices.Clone(f.salt), v.kept...))
 	}
-	if !c.keeper.shared && !c.keeper.ledger {
+	if len(c.now) == 0 || !c.keeper.shared && !c.keeper.ledger {
 		v.kept = ""
 	}
 	p.ended = append(p.ended, f.id)

@@ -90,5 +90,5 @@ func readValue(r *wire.Reader) any {
 // sink's own table holds, and that stands before the stored form here. It is none of those of no contribution.
 func digest(salted []byte) uint64 {
 	sum := sha256.Sum256(salted)
-	return max(binary.BigEndian.Uint64(sum[:]), movedDigest+1)
+	return max(binary.BigEndian.Uint64(sum[:]), waitingDigest+1)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -110,27 +109,17 @@ func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 				}
 			}
 		default:
-			homes := k.homes(key, op.Version, v, len(t.shards))
-			var elsewhere []replicator.Entry
-			has := func(entries []replicator.Entry) bool { return len(entries) > 0 }
-			if len(t.shards[0].others) > 0 && slices.ContainsFunc(homes, has) {
-				elsewhere = []replicator.Entry{{Member: inOtherShards}}
-			}
-			for shard, entries := range homes {
-				if has(entries) {
+			for shard, entries := range k.homes(key, op.Version, v, len(t.shards)) {
+				if len(entries) > 0 {
 					add(shard, v, entries, putting)
 				} else {
-					add(shard, v, elsewhere, taking)
+					add(shard, v, nil, taking)
 				}
 			}
 		}
 	}
 	return shares
 }
-
-// inOtherShards is the member of an entry that stands for those in other shards: where several sources feed a view, each
-// shard is to know which of them has a row of a cell.
-const inOtherShards = "in other shards"
 
 // parts are nothing yet, of each shard.
 func (t *shardedTarget) parts() []judge.Part {

@@ -29,7 +29,7 @@ type viewState struct {
 	view   uint32
 	state  replicator.State
 	digest uint64 // of the contribution; noDigest if it is none, deadDigest if it could not be computed or held
-	kept   string // the contribution itself, where other cells' contributions need it, or where it waits
+	kept   string // the contribution itself, where other cells' contributions need it; where it waits and can be held
 }
 
 // What no contribution's digest is.
@@ -37,7 +37,6 @@ const (
 	noDigest      = 0
 	deadDigest    = 1
 	waitingDigest = 2 // it is kept, and shown once another source's is gone
-	movedDigest   = 3 // all of it is in other shards of the sink
 )
 
 // known is what is known of the cell in the view. It may be asked of nil.
@@ -46,19 +45,12 @@ func (v *viewState) known() judge.Known {
 		return judge.Unseen
 	}
 	waits := v.digest == waitingDigest
-	return judge.Known{State: v.state, Shown: v.digest > movedDigest, Dead: waits || v.digest == deadDigest, Waits: waits}
-}
-
-// asFellow is what is known of the cell where another source has one, too: what it has in other shards of the sink counts.
-func (v *viewState) asFellow() judge.Known {
-	known := v.known()
-	known.Shown = v.digest > waitingDigest
-	return known
+	return judge.Known{State: v.state, Shown: v.digest > waitingDigest, Dead: waits || v.digest == deadDigest, Waits: waits}
 }
 
 // contribution is the stored form of what is kept of the cell and shown; "" if that is nothing. It may be asked of nil.
 func (v *viewState) contribution() string {
-	if v == nil || v.digest <= movedDigest {
+	if v == nil || v.digest <= waitingDigest {
 		return ""
 	}
 	return v.kept

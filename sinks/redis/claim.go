@@ -28,7 +28,7 @@ const (
 	kindCounter = 'c'
 	kindRanking = 'z'
 	kindDead    = 'd' // no contribution: the entity is one of those that have a dead letter in the view
-	kindWaiting = 'w' // behind a kindDead: the claims, in their stored form, that wait for another source's to go
+	kindWaiting = 'w' // behind a kindDead: the claims, in their stored form, that wait for another source's row to go
 )
 
 // row is what a cell gives to a hash or a JSON object.
@@ -185,20 +185,29 @@ func (c *claim) again() string {
 	return "0"
 }
 
-// waiting are the claims of a cell that waits for another source's to go: a dead letter, and what it would claim.
-func waiting(dead string, claims []claim) []claim {
+// barren is the amount of a kindWaiting whose claims can't be held.
+const barren = "-"
+
+// waiting are the claims of a cell that waits for another source's row to go: a dead letter, and what it would claim;
+// why it can't, if that is so.
+func waiting(dead string, claims []claim, why error) []claim {
+	waits := claim{kind: kindWaiting}
+	if why != nil {
+		claims, waits.amount = nil, barren
+	}
 	for i := range claims {
 		if r := claims[i].row; r != nil {
 			r.kept = true // their values are not known by then
 		}
 	}
-	return []claim{{kind: kindDead, key: dead}, {kind: kindWaiting, member: string(appendClaims(nil, claims))}}
+	waits.member = string(appendClaims(nil, claims))
+	return []claim{{kind: kindDead, key: dead}, waits}
 }
 
-// waits returns the stored form of the claims that wait; false if there are none.
-func (v *viewRecord) waits() (claims string, waits bool) {
+// waits returns the stored form of the claims that wait, and whether they can be held; false if the cell doesn't wait.
+func (v *viewRecord) waits() (claims string, held, waits bool) {
 	if !v.dead() {
-		return "", false
+		return "", false, false
 	}
 	in := wire.NewReader(v.claims)
 	in.Byte()
@@ -206,8 +215,9 @@ func (v *viewRecord) waits() (claims string, waits bool) {
 		in.Text()
 	}
 	if !in.More() || in.Byte() != kindWaiting {
-		return "", false
+		return "", false, false
 	}
 	in.Text()
-	return in.Text(), true
+	claims = in.Text()
+	return claims, in.Text() != barren, true
 }

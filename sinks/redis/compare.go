@@ -116,7 +116,7 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 			c.states = append(c.states, known.State)
 			claims, err := k.claims(new(arena), ops[i].Cell, &value)
 			fellows, _ := e.fellows(r, ops[i].Cell, k)
-			err = cmp.Or(value.Err, err, judge.Claimed(len(claims) > 0, fellows))
+			err = cmp.Or(value.Err, err, judge.Claimed(ops[i], fellows))
 			if err != nil || len(claims) > 0 && known.Refused(ops[i]) {
 				c.dead = append(c.dead, replicator.Difference{
 					Op: i, View: k.index, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: err,

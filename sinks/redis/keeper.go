@@ -186,14 +186,14 @@ func (k *keeper) merges(cell replicator.Cell) bool {
 	return judge.Shares(k.view, func(string) bool { return cell.Column != "" })
 }
 
-// known is what a record says of a cell in the view, as far as it counts: of an earlier generation only that the view
-// shows something, or lists it as a dead letter, which is still to be taken back.
+// known is what a record says of a cell in the view, as far as it counts: of an earlier generation only that something
+// is still to be taken back: what the view shows, a dead letter, or that the source had a row, by which it leads.
 func (k *keeper) known(v *viewRecord) judge.Known {
 	switch {
 	case v == nil:
 		return judge.Unseen
 	case v.generation != k.generation:
-		return judge.Known{State: replicator.Unseen, Shown: v.claims != ""}
+		return judge.Known{State: replicator.Unseen, Shown: v.claims != "" || v.state.Version != replicator.NoVersion}
 	}
 	return judge.Known{State: v.state, Shown: v.contributes(), Dead: v.dead()}
 }

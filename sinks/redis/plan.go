@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -175,7 +176,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	}
 	fellows, records := e.fellows(r, op.Cell, k)
 	if !applies {
-		b.Claim(i, n, known, false, fellows)
+		b.Claim(i, n, next, fellows)
 		if next != known.State {
 			e.plan.changed = true
 			b.set(r, op.Cell, is, len(op.Values))
@@ -190,13 +191,12 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 		err = e.blocks(k, claims)
 	}
 	b.Reject(i, n, err)
-	contributes := err == nil && value.Err == nil && len(claims) > 0
-	yields, heir := b.Claim(i, n, known, contributes, fellows)
-	switch {
-	case err != nil || value.Err != nil:
+	_, waits, heir := b.Claim(i, n, next, fellows)
+	switch bad := cmp.Or(err, value.Err); {
+	case waits:
+		claims = waiting(k.dead, claims, bad)
+	case bad != nil:
 		claims = []claim{{kind: kindDead, key: k.dead}}
-	case yields && contributes:
-		claims = waiting(k.dead, claims)
 	}
 	m.new = claims
 	text := appendClaims(b.bytes.take(256), claims)
@@ -218,7 +218,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	}
 	e.plan.changed = true
 	if heir >= 0 {
-		if err := b.promote(k, op.Cell, records[heir]); err != nil {
+		if err := b.promote(k, op.Cell, records[heir], fellows[heir].Barren); err != nil {
 			return err
 		}
 	}
@@ -233,23 +233,26 @@ func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []jud
 		if v == nil {
 			continue
 		}
-		f := judge.Fellow{Source: source}
-		f.Shown, f.Dead = v.contributes(), v.dead()
-		if text, waits := v.waits(); waits {
+		f := judge.Fellow{Source: source, Known: judge.Known{State: v.state, Shown: v.contributes(), Dead: v.dead()}}
+		if text, held, waits := v.waits(); waits {
 			claims, err := parseClaims(text)
-			f.Waits = err == nil && e.blocks(k, claims) == nil
+			f.Waits, f.Barren = true, !held || err != nil || e.blocks(k, claims) != nil
 		}
 		fellows, records = append(fellows, f), append(records, v)
 	}
 	return fellows, records
 }
 
-// promote has the view show what another source's cell claims that waited.
-func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord) error {
-	text, _ := waited.waits()
+// promote has the view show what another source's cell claims that waited: nothing, if that can't be held.
+func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren bool) error {
+	text, _, _ := waited.waits()
 	m := move{k: k, id: waited.id, cell: c, rewrite: true}
 	var err error
-	if m.old, err = b.parseClaims(waited.claims); err == nil {
+	switch m.old, err = b.parseClaims(waited.claims); {
+	case err != nil:
+	case barren:
+		m.new = m.old[:1] // that it is dead
+	default:
 		m.new, err = b.parseClaims(text)
 	}
 	if err != nil {

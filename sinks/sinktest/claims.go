@@ -47,8 +47,9 @@ type letter struct {
 	cell   replicator.Cell
 }
 
-// testClaims lets two sources claim the same cells. Whatever happens, the views show one of the rows that there are, as
-// it is, and none of a cell that no source has a row of; the source whose row is not shown has a letter that says so.
+// testClaims lets two sources claim the same cells. Whatever happens, all views show the row of one of them: of a view in
+// which that row has no entry, none. They show nothing of a cell that no source has a row of. The source whose row is not
+// shown has a letter that says so.
 func testClaims(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // what is there is its source's alone
 		f.t.Skip("the target tells of no cell of another source")
@@ -75,6 +76,9 @@ func testClaims(f *fixture) {
 func (c *claims) play() {
 	c.t.Helper()
 	bodies := c.fresh(30)
+	for _, b := range bodies {
+		c.spoil(b)
+	}
 	for len(bodies) > 0 {
 		side := c.sides[c.names[c.rnd.IntN(2)]]
 		switch n := c.rnd.IntN(10); {
@@ -88,6 +92,9 @@ func (c *claims) play() {
 			side.read = max(0, side.read-c.rnd.IntN(5)) // it crashed
 		default:
 			c.step(side)
+			if c.rnd.IntN(10) == 0 {
+				c.check("between two steps")
+			}
 		}
 	}
 	c.drain()
@@ -111,6 +118,19 @@ func (c *claims) play() {
 	c.check("after all was deleted")
 	if len(c.letters) > 0 {
 		c.t.Fatalf("there are letters of nothing: %v\n%s", c.letters, c.story())
+	}
+}
+
+// spoil makes a body one of which some views or all show nothing: of a field that is missing, or that can't be computed.
+func (c *claims) spoil(b body) {
+	switch c.rnd.IntN(8) {
+	case 0:
+		b[hidden] = true
+	case 1:
+		b[unreadable] = c.s.Views[c.rnd.IntN(len(c.s.Views))].Name
+	case 2, 3:
+		fields := c.s.Views[c.rnd.IntN(len(c.s.Views))].Fields
+		delete(b, fields[c.rnd.IntN(len(fields))].Path)
 	}
 }
 
@@ -168,6 +188,9 @@ func (c *claims) step(s *claimant) {
 		c.expect(s, e, ops[i])
 		for _, v := range ops[i].Values {
 			delete(c.letters, letter{s.name, v.View, e.cell})
+			if v.Err != nil && !slices.Contains(applied.Stale, i) {
+				c.letters[letter{s.name, v.View, e.cell}] = true
+			}
 		}
 	}
 	for _, d := range applied.Dead {
@@ -216,12 +239,12 @@ func (c *claims) check(when string) {
 	shown, waiting := map[replicator.Cell]body{}, map[letter]bool{}
 	for _, s := range c.sides {
 		for cell, b := range s.bodies {
-			if c.owner[cell] == s.name {
+			own := c.owner[cell] == s.name
+			if own {
 				shown[cell] = b
-				continue
 			}
 			for i, v := range c.s.Views {
-				if v.Feeds(cell) {
+				if v.Feeds(cell) && (!own || b[unreadable] == v.Name) {
 					waiting[letter{s.name, i, cell}] = true
 				}
 			}

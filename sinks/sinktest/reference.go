@@ -115,7 +115,6 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 	for i, op := range ops {
 		for n, v := range op.Values {
 			p, known := t.known(v.View, op.Cell)
-			was := known
 			next, applies := batch.Judge(i, n, known)
 			known.State = next
 			if applies {
@@ -125,15 +124,14 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 			}
 			contributes := applies && !known.Dead && len(v.Entries) > 0
 			fellows, places := t.fellows(p)
-			yields, heir := batch.Claim(i, n, was, contributes, fellows)
+			_, waits, heir := batch.Claim(i, n, next, fellows)
 			if applies {
 				delete(t.sink.held, p)
 				delete(t.sink.waits, p)
-				known.Waits = yields && contributes
-				known.Dead = known.Dead || known.Waits
+				known.Waits = waits
 			}
 			switch {
-			case known.Waits && applies:
+			case waits && !known.Dead:
 				t.sink.waits[p] = v.Entries
 			case contributes:
 				t.sink.held[p] = v.Entries
@@ -141,8 +139,9 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 				to := places[heir]
 				t.sink.held[to] = t.sink.waits[to]
 				delete(t.sink.waits, to)
-				t.sink.cells[to] = judge.Known{State: fellows[heir].State}
+				t.sink.cells[to] = judge.Known{State: fellows[heir].State, Dead: fellows[heir].Barren}
 			}
+			known.Dead = known.Dead || waits
 			t.sink.cells[p] = known
 		}
 	}
@@ -156,7 +155,9 @@ func (t *memoryTarget) fellows(p place) (fellows []judge.Fellow, places []place)
 		known, ok := t.sink.cells[other]
 		if ok && m.source != p.source && m.view == p.view {
 			known.Shown = len(t.sink.held[other]) > 0
-			fellows, places = append(fellows, judge.Fellow{Source: other.source, Known: known}), append(places, other)
+			_, kept := t.sink.waits[other]
+			fellows = append(fellows, judge.Fellow{Source: other.source, Known: known, Barren: known.Waits && !kept})
+			places = append(places, other)
 		}
 	}
 	return fellows, places
@@ -211,7 +212,7 @@ func (t *memoryTarget) Compare(_ context.Context, ops []replicator.Op) ([]replic
 		for _, v := range op.Values {
 			p, known := t.known(v.View, op.Cell)
 			fellows, _ := t.fellows(p)
-			want, dead := v.Entries, cmp.Or(v.Err, refused(v), judge.Claimed(len(v.Entries) > 0, fellows))
+			want, dead := v.Entries, cmp.Or(v.Err, refused(v), judge.Claimed(op, fellows))
 			if dead != nil {
 				want = nil
 			}
