@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ const (
 // needsReplica tells whether a fault of the plan wants the source to have a replica.
 func (p Plan) needsReplica() bool {
 	for _, f := range p.Faults {
-		if f.Name == failover || f.Name == lossyFailover {
+		if slices.Contains([]string{failover, lossyFailover, onReplica, fromReplica}, f.Name) {
 			return true
 		}
 	}

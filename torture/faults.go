@@ -41,7 +41,8 @@ func healed(err error) (heal, error) { return nil, err }
 func faults() map[string]fault {
 	all := map[string]fault{}
 	for _, some := range []map[string]fault{programFaults(), serverFaults(), linkFaults(), sourceFaults(),
-		logFaults(), failoverFaults(), sinkFaults(), stateFaults(), lateFaults(), clockFaults()} {
+		logFaults(), failoverFaults(), sinkFaults(), stateFaults(), lateFaults(), clockFaults(), rivalFaults(),
+		goneFaults()} {
 		maps.Copy(all, some)
 	}
 	for name, f := range all {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,6 +79,14 @@ func (k *link) put(t *tap) *tap {
 	defer k.mu.Unlock()
 	k.taps = append(k.taps, t)
 	return t
+}
+
+// release takes one tap away, and lets go what it holds.
+func (k *link) release(t *tap) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.taps = slices.DeleteFunc(slices.Clone(k.taps), func(other *tap) bool { return other == t })
+	close(t.free)
 }
 
 // untap takes all taps away, and lets go what they hold.

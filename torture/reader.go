@@ -134,6 +134,13 @@ func (r *reader) rowN(ctx context.Context, v View, t Table, key []any) (n string
 	return n, err
 }
 
+// note notes what else went wrong.
+func (r *reader) note(wrong string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wrong = append(r.wrong, wrong)
+}
+
 // found is what the reader noted.
 func (r *reader) found() (wrong []string, passes int) {
 	r.mu.Lock()

@@ -125,6 +125,10 @@ func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []str
 	if w.stream == nil {
 		w.command(ctx, append([]string{"resume"}, w.names()...)...)
 	}
+	if steps, _ := w.reader.found(); w.overtaken && len(steps) == 0 {
+		w.writeSome(ctx, Fault{}) // what the other program missed
+		patience += takeBack
+	}
 	for end := time.Now().Add(patience); ; {
 		for _, p := range w.processes() {
 			if p.running.Ended() && p.running.Code() == 1 && w.restarts < 3 { // its store was down: a supervisor starts it again

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -67,15 +65,8 @@ func (r *reader) lookTogether(ctx context.Context, p pair) {
 // keepsUp reports whether both views of a pair are kept up, with all that feeds them, as the program says. One of several
 // sources is rebuilt in place, apart from the others; one of a single source goes on beside what is to replace it.
 func (w *world) keepsUp(ctx context.Context, p pair) bool {
-	body, err := request(ctx, http.MethodGet, "http://"+w.at.listen+"/api/v1/status", "")
-	var status struct {
-		Views []struct{ View, State string }
-	}
-	if err != nil || json.Unmarshal(body, &status) != nil {
-		return false
-	}
 	kept := 0
-	for _, v := range status.Views {
+	for _, v := range statesAt(ctx, w.at.listen) {
 		if v.View == p.row.Name || v.View == p.index.Name {
 			if v.State != "running" && (v.State != "rebuilding" || w.plan.Parts > 1) {
 				return false

@@ -149,6 +149,7 @@ type world struct {
 	extra     []*servers.Server // others that the run started
 	mounted   bool              // the state directory is a file system of its own
 	restarts  int               // of programs that ended by themselves
+	overtaken bool              // another program took the views over for a while
 }
 
 // newWorld prepares a run in a directory.

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator/internal/pause"
+)
+
+const goneRow = "gone row"
+
+// goneFaults have the program read the insert of a row that was gone when it looked.
+func goneFaults() map[string]fault {
+	return map[string]fault{
+		goneRow: {about: "a row comes and goes before a look finds nothing, and its insert is read after that look",
+			fits: func(p Plan) bool { return len(p.goneViews()) > 0 }, begin: comeAndGo},
+	}
+}
+
+// goneViews are the views of one table whose rows have versions, of which the reader can tell what they show.
+func (p Plan) goneViews() (views []View) {
+	for _, v := range p.Views {
+		polled := !v.Where && slices.Contains([]string{"row", "hash", "document"}, v.Kind)
+		if polled && p.table(v.Table).Shape != rows && (len(views) == 0 || v.Table == views[0].Table) {
+			views = append(views, v)
+		}
+	}
+	return views
+}
+
+// gone is an entity that no writer writes.
+type gone struct {
+	late
+	views   []View
+	deletes *tap   // what holds the delete of the newest version
+	inserts *tap   // what holds the insert of another one
+	after   late   // an entity that comes after that insert
+	filler  string // a table whose rows keep two others apart in the log
+}
+
+// comeAndGo makes this history of one entity, whose versions are w < x < v. The writers wait.
+//
+//	in the source    the program
+//	put w, put v     shows v
+//	delete v         the log waits before this
+//	put x
+//	delete all       looks because v was deleted, and finds nothing: shows nothing; the log waits before the put of x
+//	                 reads the put of x: has to ignore it; the log waits before the last delete
+func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
+	views := w.plan.goneViews()
+	g := &gone{views: views, late: late{w: w, t: w.plan.table(views[0].Table), n: 3000 + 2*int(f.Arg),
+		last: w.load.n.Add(late0 + 1), reads: int64(len(w.plan.sinks()) * w.plan.Parts)}}
+	g.after = g.late
+	g.after.n++
+	w.load.hold.Lock()
+	defer w.load.hold.Unlock()
+	defer w.links["source"].untap()
+	for _, step := range []func(context.Context) error{g.show, g.hold, g.lookAgain, g.readInsert} {
+		switch err := step(ctx); {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil: // another fault keeps something from it
+			w.say("%s: %v", goneRow, err)
+			return nil, errSkipped
+		}
+	}
+	return nil, nil
+}
+
+// show has all views show v.
+func (g *gone) show(ctx context.Context) error {
+	g.filler = g.w.load.parts[0] + ".filler"
+	if _, err := g.w.load.db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS "+g.filler+" (b LONGBLOB)"); err != nil {
+		return err
+	}
+	for _, version := range []int64{g.last - 2, g.last} {
+		if err := g.put(ctx, version); err != nil {
+			return err
+		}
+	}
+	return g.shows(ctx, g.n, fmt.Sprint(g.last))
+}
+
+// hold makes the rest of the history, of which the program reads nothing yet. The last delete is far behind the insert,
+// so that they don't pass a link together.
+func (g *gone) hold(ctx context.Context) error {
+	source := g.w.links["source"]
+	g.deletes = source.put(&tap{text: g.body(g.last), free: make(chan struct{})})
+	if err := g.remove(ctx); err != nil {
+		return err
+	}
+	if err := g.deletes.passes(ctx, g.reads); err != nil {
+		return err
+	}
+	g.inserts = source.put(&tap{text: g.body(g.last - 1), free: make(chan struct{})})
+	if err := g.put(ctx, g.last-1); err != nil {
+		return err
+	}
+	if err := g.after.put(ctx, g.last); err != nil {
+		return err
+	}
+	if _, err := g.w.load.db.ExecContext(ctx, "INSERT INTO "+g.filler+" VALUES (REPEAT('x', 300000))"); err != nil {
+		return err
+	}
+	source.put(&tap{text: g.body(g.last - 2), free: make(chan struct{})})
+	_, err := g.w.load.db.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s = ?", g.w.load.home(g.t, g.n),
+		strings.Join(g.t.Key.columns(), " = ? AND ")), g.t.Key.values(g.n)...)
+	return err
+}
+
+// lookAgain has the program read that v is deleted.
+func (g *gone) lookAgain(ctx context.Context) error {
+	g.w.links["source"].release(g.deletes)
+	return g.shows(ctx, g.n, "")
+}
+
+// readInsert has the program read that x was inserted, and notes the views that show it.
+func (g *gone) readInsert(ctx context.Context) error {
+	g.w.links["source"].release(g.inserts)
+	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
+		return err
+	}
+	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // the lanes of the two entities may differ
+		return err
+	}
+	for _, v := range g.views {
+		if n, err := g.w.reader.n(ctx, v, g.t, g.n); err == nil && n != "" {
+			g.w.reader.note(fmt.Sprintf("%s: an entity that was gone shows n = %s, which was gone before", v.Name, n))
+		}
+	}
+	return nil
+}
+
+// shows waits until all views show an n of an entity; "": nothing.
+func (g *gone) shows(ctx context.Context, entity int, n string) error {
+	return until(ctx, fmt.Sprintf("all views show n = %q", n), func() bool {
+		return !slices.ContainsFunc(g.views, func(v View) bool {
+			shown, err := g.w.reader.n(ctx, v, g.t, entity)
+			return err != nil || shown != n
+		})
+	})
+}
