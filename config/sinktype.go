@@ -96,6 +96,10 @@ type Opening struct {
 	InPlace bool               // each source feeds a part of each view, so that none can be rebuilt beside it
 	Log     *slog.Logger
 
+	// Partitions asks for the names of the partitions of all topics that feed the views; nil if an entity can't move
+	// between them.
+	Partitions func(ctx context.Context) ([]string, error)
+
 	// Feeds reports whether a source of that name feeds the views; one that does not may have done so before.
 	Feeds func(source string) bool
 

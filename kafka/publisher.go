@@ -76,3 +76,18 @@ func Origin(p replicator.Position) replicator.Position {
 	}
 	return t.Mark.Position
 }
+
+// Partitions are the names of the sources that topics are read by: one for each partition that cells are spread over. A
+// topic whose publisher has marked nothing has none yet.
+func (c *Cluster) Partitions(ctx context.Context, topics ...string) (names []string, err error) {
+	for _, topic := range topics {
+		p, err := c.Publisher(ctx, topic)
+		if err != nil && !errors.Is(err, ErrUnmarked) {
+			return nil, err
+		}
+		for n := range p.Partitions {
+			names = append(names, name(topic, int32(n)))
+		}
+	}
+	return names, nil
+}

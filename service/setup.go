@@ -1,10 +1,12 @@
 package service
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"replicator"
@@ -123,6 +125,32 @@ func Feeds(cfg *config.Config) func(source string) bool {
 	}
 	names := cfg.Source.ShardNames()
 	return func(source string) bool { return slices.Contains(names, source) }
+}
+
+// Partitions returns what asks for the partitions of all topics that are read. It asks the brokers until each topic's
+// publisher has said how many there are, which never changes.
+func Partitions(cfg *config.Config) func(ctx context.Context) ([]string, error) {
+	var mu sync.Mutex
+	var known []string
+	return func(ctx context.Context) ([]string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if known != nil {
+			return known, nil
+		}
+		cluster, err := Setup{Config: cfg}.cluster()
+		if err != nil {
+			return nil, err
+		}
+		defer cluster.Close()
+		found, err := cluster.Partitions(ctx, cfg.Source.Kafka.Topics...)
+		if err == nil && !slices.ContainsFunc(cfg.Source.Kafka.Topics, func(topic string) bool {
+			return !slices.ContainsFunc(found, func(source string) bool { return kafka.TopicOf(source) == topic })
+		}) {
+			known = found
+		}
+		return found, err
+	}
 }
 
 // clones are views of a pipeline's own, which gives them the fingerprints that they have with its source's tables.

@@ -246,11 +246,11 @@ func (l *topicLab) sharded() (other *lab) {
 	return other
 }
 
-// memberOfShards reads the topics of both shards; more is added to [source].
-func (l *topicLab) memberOfShards(more string) *lab {
+// memberOfShards reads the topics of both shards; more is added to [source], and views to the others.
+func (l *topicLab) memberOfShards(more string, views ...string) *lab {
 	m := l.member("")
 	topics := strings.Replace(topicSource, "topics = [\"${TOPIC}\"]", "topics = [\"${TOPIC}-a\", \"${TOPIC}-b\"]", 1)
-	m.configure(topics, more, program, mainSink, emailView, usersView, nameCount)
+	m.configure(append([]string{topics, more, program, mainSink, emailView, usersView, nameCount}, views...)...)
 	return m
 }
 
@@ -495,4 +495,46 @@ func (l *topicLab) loseTopic() {
 		}
 		return nil
 	})
+}
+
+// An entity that moves from one shard to another moves from one topic to another, whichever of the two is read first.
+func TestEntitiesMoveBetweenTheTopicsOfShards(t *testing.T) {
+	l := newTopicLab(t)
+	other := l.sharded()
+	redis, rdb := ownRedis(t)
+	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+	m := l.memberOfShards("", `
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+[views.cached]
+from = "cell.users"
+sink = "cache"
+kind = "hash"
+key = "u:{row_key}"
+fields = ["email"]
+`)
+	m.running()
+	shows := func(when, ada string) {
+		t.Helper()
+		l.must("run", "--until-caught-up")
+		ada, bob := ada+"@x.org", "bob@x.org"
+		eventually(t, func() error {
+			got := []any{l.rows("SELECT email FROM users ORDER BY 1"), l.rows("SELECT email FROM index_users_email ORDER BY 1"),
+				l.rows("SELECT * FROM names ORDER BY 1"), rdb.HGet(t.Context(), "u:"+keyText("a"), "email").Val()}
+			want := []any{[]string{ada, bob}, []string{ada, bob}, []string{"ada 1", "bob 1"}, ada}
+			return as(fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprintf("%s the views hold %v, not %v", when, got, want))
+		})
+	}
+	shows("at first", "ada")
+	other.put("a", 7, `{"username": "ada", "email": "ada7@x.org"}`)
+	shows("while both shards have it", "ada")
+	l.exec("DELETE FROM cell")
+	shows("after it moved", "ada7")
+	l.put("a", 1, `{"username": "ada", "email": "ada1@x.org"}`)
+	other.exec("DELETE FROM cell WHERE ref_key = 7")
+	shows("after it moved back", "ada1")
+	if out := m.must("deadletters", "list", "--json"); strings.TrimSpace(out) != "" {
+		t.Errorf("there are letters of what moved: %s", out)
+	}
 }

@@ -44,6 +44,8 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 	}
 	if cfg.Source.Kafka == nil { // else they are the origin's, and feed nothing themselves
 		o.Sources = cfg.Source.ShardNames()
+	} else if len(cfg.Source.Kafka.Topics) > 1 {
+		o.Partitions = service.Partitions(cfg)
 	}
 	return sink.Open(o)
 }

@@ -222,10 +222,9 @@ func (b *batch) decide(d *document) error {
 	return nil
 }
 
-// fellows are the slots of a document that other sources have of a slot's cell. The entities of a partition of a topic,
-// whose name alone has a slash, don't move.
+// fellows are the slots of a document that other sources have of a slot's cell.
 func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, slots []*slot) {
-	if t.source == "" || strings.Contains(t.source, "/") {
+	if len(t.nearby) == 0 {
 		return nil, nil
 	}
 	name, _, _ := strings.Cut(own.name, "@")
@@ -233,18 +232,12 @@ func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, sl
 		if other, _, _ := strings.Cut(s.name, "@"); other != name || s.name == own.name {
 			continue
 		}
-		if from, _, ok := t.sink.cell(s); ok && !t.isNoMore(from) {
+		if from, _, ok := t.sink.cell(s); ok && slices.Contains(t.nearby, from) {
 			fellows = append(fellows, judge.Fellow{Source: from, Known: s.Known, Barren: s.barren})
 			slots = append(slots, s)
 		}
 	}
 	return fellows, slots
-}
-
-// isNoMore reports whether a source feeds the sink no more: what it put there holds up nobody.
-func (t *Target) isNoMore(source string) bool {
-	known := t.sink.config.Sources
-	return source == "" || strings.Contains(source, "/") || slices.Contains(known, t.source) && !slices.Contains(known, source)
 }
 
 // forget makes the document be read again.

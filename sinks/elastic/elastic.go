@@ -39,6 +39,10 @@ type Config struct {
 	// each of them. Empty: those that have opened it by then.
 	Sources []string
 
+	// Partitions asks for the names of the partitions of all topics that feed the views; nil if an entity can't move
+	// between them.
+	Partitions func(ctx context.Context) ([]string, error)
+
 	// DocumentID makes a document's id and routing of a cell, by a view's Key and Member: both follow from the cell's key,
 	// so a cell that is gone has them, too. nil: the key's text, and views must have neither.
 	DocumentID func(v *replicator.View, c replicator.Cell) (id, routing string, err error)
@@ -91,7 +95,11 @@ func New(c Config) (*Sink, error) {
 
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	t := &Target{sink: s, source: source, views: slices.Clone(views), memory: newMemory()}
+	others, err := judge.Sources{Shards: s.config.Sources, Partitions: s.config.Partitions}.Others(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	t := &Target{sink: s, source: source, nearby: others.Names(), views: slices.Clone(views), memory: newMemory()}
 	var refused []error
 	for i, v := range views {
 		k, err := s.keep(v, source)

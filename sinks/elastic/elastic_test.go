@@ -147,6 +147,9 @@ func newSink(t testing.TB, url string, views ...*replicator.View) *elastic.Sink 
 func newSinkOf(t testing.TB, c elastic.Config) *elastic.Sink {
 	t.Helper()
 	c.Name, c.Tables = "search", tables
+	c.Partitions = func(context.Context) ([]string, error) { // those that claim one cell, and shards
+		return []string{"one", "other", "one/0", "other/0"}, nil
+	}
 	s, err := elastic.New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -133,7 +133,7 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	s, err := New(Config{
 		Name: o.Sink.Name, Addresses: at.Addresses, TLS: at.Login.TLS, APIKey: at.APIKey.Reveal(),
 		Username: at.Login.Username, Password: at.Login.Password.Reveal(), Timeout: o.Sink.Timeout,
-		Tables: o.Tables, Views: o.Views, Sources: o.Sources, DocumentID: entities, Logger: o.Log,
+		Tables: o.Tables, Views: o.Views, Sources: o.Sources, Partitions: o.Partitions, DocumentID: entities, Logger: o.Log,
 		Columns: o.Columns, Samples: o.Samples,
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 type Target struct {
 	sink   *Sink
 	source string
+	nearby []string // other sources that an entity may move to
 	views  []*replicator.View
 	kept   []*keeper // the views, in their order
 

@@ -59,11 +59,3 @@ func claimed(by Fellow) error {
 	return fmt.Errorf("%w: the view shows that of shard %s, and this one once that is gone. If the entity does not move, "+
 		"delete the row in one of the two shards", replicator.ErrClaimed, by.Source)
 }
-
-// OthersOf returns the sources, among all that feed a sink, that an entity of one of them may move to.
-func OthersOf(source string, sources []string) []string {
-	if source == "" || !slices.Contains(sources, source) {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(sources), func(s string) bool { return s == source })
-}

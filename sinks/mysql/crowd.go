@@ -117,22 +117,24 @@ func (r *crowdReading) write(w *writer) {
 		return
 	}
 	w.write("; SELECT entity, cell, state FROM ", stateTable, " WHERE ")
-	for n, source := range append([]string{r.target.source}, r.target.others...) {
-		for i, it := range r.named {
-			if i == 0 || it.entity != r.named[i-1].entity {
-				if n+i > 0 {
-					w.write(")) OR ")
-				}
-				w.write("(entity = ")
-				w.text = appendBinary(w.text, entityID(source, it.op.Cell.Key))
-				w.write(" AND cell IN (")
-			} else {
-				w.write(",")
-			}
-			w.text = appendBinary(w.text, it.cell)
+	between := ""
+	for rest := r.named; len(rest) > 0; {
+		first, n := rest[0], 0
+		for n < len(rest) && rest[n].entity == first.entity {
+			n++
 		}
+		for _, entity := range r.target.entities(nil, first.entity, first.op.Cell.Key) {
+			w.write(between, "(entity = ")
+			w.text = appendBinary(w.text, entity)
+			w.write(" AND cell IN (")
+			for i, it := range rest[:n] {
+				w.text = appendBinary(appendAfter(w.text, i, ","), it.cell)
+			}
+			w.write("))")
+			between = " OR "
+		}
+		rest = rest[n:]
 	}
-	w.write("))")
 }
 
 // add adds what was read to what was found. Once an entity turns out to be a crowd, only the batch's cells are kept.

@@ -24,7 +24,7 @@ type batchStates struct {
 // entities are where the cells of a key stand in the table of states: of the target's own source, and of the others.
 func (t *Target) entities(all []string, own string, key replicator.Key) []string {
 	all = append(all, own)
-	for _, source := range t.others {
+	for _, source := range t.others.Of(key) {
 		all = append(all, entityID(source, key))
 	}
 	return all
@@ -48,7 +48,7 @@ func (w *writer) writeOwners(t *Target) {
 		w.text = appendLiteral(appendAfter(w.text, i, ","), v.Name)
 	}
 	w.write(") AND source IN (")
-	for i, source := range t.others {
+	for i, source := range t.others.Names() {
 		w.text = appendLiteral(appendAfter(w.text, i, ","), source)
 	}
 	w.write(")")

@@ -8,6 +8,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/judge"
 	"replicator/sinks/mysql"
 )
 
@@ -126,7 +127,7 @@ func TestWhatOtherSourcesHoldIsClaimedWhateverThisOneKnowsOfTheKeys(t *testing.T
 func TestALookLeavesWhatOtherSourcesShow(t *testing.T) {
 	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)",
 		"CREATE TABLE by_email (email VARCHAR(50), id VARBINARY(40), PRIMARY KEY (id, email))")
-	sink, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: []string{"p0", "p1"}})
+	sink, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: judge.Sources{Shards: []string{"p0", "p1"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func TestALookLeavesWhatOtherSourcesShow(t *testing.T) {
 func TestADeleteLeavesWhatHasMovedToAnotherSource(t *testing.T) {
 	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)",
 		"CREATE TABLE by_email (email VARCHAR(50), id VARBINARY(40), PRIMARY KEY (id, email))")
-	sink, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: []string{"from", "to"}})
+	sink, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: judge.Sources{Shards: []string{"from", "to"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

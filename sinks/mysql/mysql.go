@@ -26,8 +26,8 @@ type Config struct {
 	Tables []replicator.Table // the source's tables that the views are made from
 	Logger *slog.Logger       // nil: none
 
-	// Sources are the names of all that feed the sink, if there are several; partitions of a topic are not among them.
-	Sources []string
+	// Sources are those that feed the sink, if there are several.
+	Sources judge.Sources
 
 	// InPlace says that no view can be rebuilt beside its table: several sources fill a part of it each.
 	InPlace bool
@@ -59,7 +59,7 @@ type Sink struct {
 	samples  func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 	db       *sql.DB
 	sumBytes int64
-	sources  []string
+	sources  judge.Sources
 	inPlace  bool   // no view is rebuilt beside its table
 	few      int    // cells of a key that are no crowd: see crowd.go
 	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
@@ -129,8 +129,11 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.db.QueryRowContext(ctx, "SELECT "+serverName).Scan(&name); err != nil {
 		return nil, classify(err, "asking the server for its name")
 	}
-	t := &Target{sink: s, source: source, others: judge.OthersOf(source, s.sources), views: slices.Clone(views), server: srv,
-		epoch: epoch}
+	others, err := s.sources.Others(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	t := &Target{sink: s, source: source, others: others, views: slices.Clone(views), server: srv, epoch: epoch}
 	from := s.origins(source)
 	var refused []error
 	var marked []replicator.Standing

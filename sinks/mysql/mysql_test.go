@@ -13,6 +13,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/judge"
 	"replicator/sinks/mysql"
 	"replicator/sinks/sinktest"
 )
@@ -129,7 +130,7 @@ func exec(t testing.TB, db *sql.DB, statement string, args ...any) {
 
 func newSink(t testing.TB, dsn string) *mysql.Sink {
 	t.Helper()
-	s, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: []string{"one", "other"}})
+	s, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: judge.Sources{Shards: []string{"one", "other", "one/0", "other/0"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

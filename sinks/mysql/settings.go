@@ -8,6 +8,7 @@ import (
 	"replicator"
 	"replicator/config"
 	"replicator/internal/nearest"
+	"replicator/sinks/judge"
 )
 
 // Settings are what the definition of a view in MySQL says besides what every view's does. The names and the order of
@@ -83,7 +84,7 @@ func readConnection(s *config.Section) any {
 // open makes a sink: one of several shards if there are several.
 func openSink(o config.Opening) (replicator.Sink, error) {
 	c := Config{Name: o.Sink.Name, Tables: o.Tables, Logger: o.Log, Timeout: o.Sink.Timeout, Samples: o.Samples,
-		Sources: o.Sources, InPlace: o.InPlace}
+		Sources: judge.Sources{Shards: o.Sources, Partitions: o.Partitions}, InPlace: o.InPlace}
 	c.Columns = func(ctx context.Context, source, table string) ([]SourceColumn, error) {
 		found, err := o.Columns(ctx, source, table)
 		columns := make([]SourceColumn, len(found))

@@ -13,6 +13,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/judge"
 	"replicator/sinks/mysql"
 	"replicator/sinks/sinktest"
 )
@@ -61,7 +62,7 @@ func (m *shards) sink(t testing.TB, views ...*replicator.View) *mysql.Sharded {
 	for i, dsn := range m.dsns {
 		all = append(all, mysql.Shard{Name: fmt.Sprint("s", i), DSN: dsn})
 	}
-	s, err := mysql.NewSharded(mysql.Config{Name: "main", Tables: tables, Sources: []string{"one", "other"}}, all, views)
+	s, err := mysql.NewSharded(mysql.Config{Name: "main", Tables: tables, Sources: judge.Sources{Shards: []string{"one", "other", "one/0", "other/0"}}}, all, views)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 type Target struct {
 	sink   *Sink
 	source string
-	others []string // sources that an entity may move to
+	others judge.Others // that an entity may move to
 	views  []*replicator.View
 	kept   []*keeper // the views, in their order
 	shared bool      // some view is fed by several cells of one key

@@ -13,6 +13,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/judge"
 	"replicator/sinks/sinktest"
 )
 
@@ -258,7 +259,7 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 	default:
 		bad = nil
 	}
-	c.Names, c.Sources = namesOfKinds{}, []string{"one", "other"}
+	c.Names, c.Sources = namesOfKinds{}, judge.Sources{Shards: []string{"one", "other", "one/0", "other/0"}}
 	return sinktest.Subject{
 		Bad:    bad,
 		Tables: testTables(), Views: views, Histories: 15, Entry: entry,

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"replicator/config"
+	"replicator/sinks/judge"
 )
 
 // Config is what a Sink is made of.
@@ -32,7 +33,7 @@ type Config struct {
 
 	Timeout time.Duration // after how long without an answer a connection is lost; 0: the constant Timeout
 
-	Sources []string // all that feed the sink, if there are several that an entity may move between
+	Sources judge.Sources // all that feed the sink, if there are several that an entity may move between
 
 	// Feeds reports whether a source of that name feeds the sink, or did so before; nil: Sources are those that do.
 	Feeds func(source string) bool

@@ -12,6 +12,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/judge"
 	"replicator/sinks/sinktest"
 )
 
@@ -133,7 +134,7 @@ func cutting(t *testing.T, views []*replicator.View, rdb redis.UniversalClient, 
 	run func(*testing.T, sinktest.Subject)) {
 	t.Helper()
 	hook := &cut{}
-	c.Sources = []string{"one", "other"}
+	c.Sources = judge.Sources{Shards: []string{"one", "other", "one/0", "other/0"}}
 	s := subject(t, views, rdb, c)
 	s.Histories = histories
 	s.New = func(t testing.TB) replicator.Sink {

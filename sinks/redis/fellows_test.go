@@ -13,6 +13,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/judge"
 )
 
 // moving has sources that feed views of one sink.
@@ -26,7 +27,7 @@ type moving struct {
 
 func newMoving(t *testing.T, rdb redis.UniversalClient, c Config, views []*replicator.View, sources ...string) *moving {
 	t.Helper()
-	c.Sources = sources
+	c.Sources = judge.Sources{Shards: sources}
 	m := &moving{t: t, rdb: rdb, sink: newSink(t, c), views: views, targets: map[string]replicator.Target{}}
 	t.Cleanup(func() {
 		if err := m.sink.Close(); err != nil {

@@ -78,10 +78,11 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 	return k, nil
 }
 
-// feedBy says which source feeds the view by the keeper, and which others do. Only a partition's name has a slash.
+// feedBy says which source feeds the view by the keeper, and to which others its entities may move. Those of a partition,
+// whose name alone has a slash, may move to other topics only.
 func (k *keeper) feedBy(source string, others []string) {
 	k.id, k.shows, k.dead = idOf(source, k.view.Name), idOf("", k.view.Name), deadKey(source, k.view.Name)
-	if strings.Contains(source, "/") {
+	if strings.Contains(source, "/") && len(others) == 0 {
 		k.shows = k.id
 	}
 	k.ids, k.fellows = []viewID{k.id}, others

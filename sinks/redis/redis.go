@@ -24,8 +24,8 @@ type Sink struct {
 	log     *slog.Logger
 	rdb     redis.UniversalClient
 	links   *links
-	names   config.Names // nil: strays are not looked for
-	sources []string     // that feed it, and that an entity may move between
+	names   config.Names  // nil: strays are not looked for
+	sources judge.Sources // that feed it, and that an entity may move between
 	feeds   func(source string) bool
 
 	apply, swapMarks, swapRecord, push script
@@ -47,7 +47,7 @@ func New(c Config) (*Sink, error) {
 		s.tags = markTags()
 	}
 	if s.feeds == nil {
-		s.feeds = func(source string) bool { return slices.Contains(s.sources, source) }
+		s.feeds = func(source string) bool { return slices.Contains(s.sources.Shards, source) }
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -58,7 +58,10 @@ func New(c Config) (*Sink, error) {
 // Open implements replicator.Sink.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t := &Target{sink: s, source: source, views: slices.Clone(views), memory: newMemory()}
-	others := judge.OthersOf(source, s.sources)
+	others, err := s.sources.Others(ctx, source)
+	if err != nil {
+		return nil, err
+	}
 	// What may not be done must show before a script has done half of it.
 	may := s.asksPermissions(ctx)
 	if err := may.own(ctx).refusal(); err != nil {
@@ -68,7 +71,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	for i, v := range views {
 		k, err := s.keep(ctx, v, i, may)
 		if err == nil {
-			k.feedBy(source, others)
+			k.feedBy(source, others.Names())
 		}
 		t.keepers = append(t.keepers, k)
 		refused = append(refused, replicator.OfView(err, v.Name))

@@ -12,6 +12,7 @@ import (
 	"replicator"
 	"replicator/config"
 	"replicator/internal/keytemplate"
+	"replicator/sinks/judge"
 )
 
 // Settings are what the definition of a view in Redis says besides what every view's does. The names and the order of
@@ -175,7 +176,7 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	at := o.Sink.Settings.(Connection)
 	c := Config{Name: o.Sink.Name, Cluster: at.Cluster, Sentinel: at.Sentinel,
 		Username: at.Login.Username, Password: at.Login.Password.Reveal(),
-		TLS: at.Login.TLS, Timeout: o.Sink.Timeout, Logger: o.Log, Sources: o.Sources,
+		TLS: at.Login.TLS, Timeout: o.Sink.Timeout, Logger: o.Log, Sources: judge.Sources{Shards: o.Sources, Partitions: o.Partitions},
 		Feeds: o.Feeds}
 	for _, u := range at.URLs {
 		c.URLs = append(c.URLs, u.Reveal())

@@ -55,13 +55,19 @@ func testClaims(f *fixture) {
 		f.t.Skip("the target tells of no cell of another source")
 	}
 	f.spread(3)
+	f.claimedBy("one", "other")
+	f.claimedBy("one/0", "other/0") // partitions of two topics
+}
+
+func (f *fixture) claimedBy(one, other string) {
+	f.t.Helper()
 	targets := map[string]replicator.Target{}
-	for _, name := range []string{"one", "other"} {
+	for _, name := range []string{one, other} {
 		targets[name] = open(f.t, f.s, name, f.s.Views)
 	}
 	for seed := range uint64(6) {
 		f.texts = map[string]bool{}
-		c := &claims{fixture: f, names: []string{"one", "other"}, sides: map[string]*claimant{},
+		c := &claims{fixture: f, names: []string{one, other}, sides: map[string]*claimant{},
 			owner: map[replicator.Cell]string{}, letters: map[letter]bool{}, now: 100 + 1000*int64(seed)}
 		f.rnd = rand.New(rand.NewPCG(seed, 0xc1a1))
 		for _, name := range c.names {
@@ -100,7 +106,7 @@ func (c *claims) play() {
 	c.drain()
 	c.check("while two sources have rows of one key")
 	for _, cell := range c.cells {
-		if one, other := c.sides["one"], c.sides["other"]; one.rows[cell] != nil && other.rows[cell] != nil {
+		if one, other := c.sides[c.names[0]], c.sides[c.names[1]]; one.rows[cell] != nil && other.rows[cell] != nil {
 			c.change(c.sides[c.names[c.rnd.IntN(2)]], cell, nil)
 		}
 	}

@@ -1,0 +1,82 @@
+package judge
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"replicator"
+	"replicator/internal/changelog"
+)
+
+// Sources are those that feed a sink, where there are several that an entity may move between.
+type Sources struct {
+	Shards []string // the names of a source's shards
+
+	// Partitions asks for the names (TOPIC/PARTITION) of all partitions of all topics that are read; nil: none is.
+	Partitions func(ctx context.Context) ([]string, error)
+}
+
+// Others are the other sources that may have a row of an entity: one of each group. A shard is a group of its own; so are
+// the partitions of another topic, in order, as each shard of the origin has a topic.
+type Others [][]string
+
+// Others returns those of a source.
+func (s Sources) Others(ctx context.Context, source string) (Others, error) {
+	all := s.Shards
+	if s.Partitions != nil {
+		var err error
+		if all, err = s.Partitions(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if source == "" || !slices.Contains(all, source) {
+		return nil, nil
+	}
+	own, _ := partition(source)
+	var others Others
+	last := own
+	for _, name := range slices.SortedFunc(slices.Values(all), byPartition) {
+		switch group, _ := partition(name); group {
+		case own:
+		case last:
+			others[len(others)-1] = append(others[len(others)-1], name)
+		default:
+			others, last = append(others, []string{name}), group
+		}
+	}
+	return others, nil
+}
+
+// partition splits the name of one into topic and number. A shard's, in which there is no slash, is its own group's.
+func partition(source string) (group string, n int) {
+	i := strings.LastIndexByte(source, '/')
+	if i < 0 {
+		return source, 0
+	}
+	n, _ = strconv.Atoi(source[i+1:]) // as kafka.Partition writes it
+	return source[:i+1], n
+}
+
+func byPartition(a, b string) int {
+	inA, numberA := partition(a)
+	inB, numberB := partition(b)
+	return cmp.Or(cmp.Compare(inA, inB), cmp.Compare(numberA, numberB))
+}
+
+// Of are those that may have a row of a key.
+func (o Others) Of(key replicator.Key) (names []string) {
+	for _, group := range o {
+		n := 0
+		if len(group) > 1 {
+			n = changelog.Partition(replicator.Cell{Key: key}, len(group))
+		}
+		names = append(names, group[n])
+	}
+	return names
+}
+
+// Names are those of all.
+func (o Others) Names() []string { return slices.Concat(o...) }
