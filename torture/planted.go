@@ -19,6 +19,7 @@ type planted struct {
 	name, file, right, wrong string
 	faults                   []string // nil: all
 	elastic                  bool
+	kafka                    bool            // it is planted where the rows go through Kafka, and only there
 	needs                    func(Plan) bool // nil: every plan will do
 }
 
@@ -50,6 +51,32 @@ func plants() []planted {
 			faults: []string{swapAnswer}, needs: has(swapAnswer),
 			right: "if err = s.rename(ctx, begun); err != nil {",
 			wrong: "if err = s.rename(ctx, begun); errors.As(err, new(*mysql.MySQLError)) {"},
+		{name: "a rebuilt view is swapped in before it has joined its siblings", file: "pipeline/swap.go",
+			faults: []string{"rebuild"}, needs: rebuildsPair,
+			right: "time.Now().Before(b.retryAt) || s.joins(b) {", wrong: "time.Now().Before(b.retryAt) {"},
+		{name: "a mark of another epoch is not noticed", file: "sinks/judge/marks.go",
+			faults: []string{onReplica}, needs: has(onReplica),
+			right: "if marked.Position.Epoch() != m.at.Position.Epoch() {", wrong: "if false {"},
+		{name: "an older state's epoch is not raised to that of the mark", file: "pipeline/overtaken.go",
+			faults: []string{failover, "old state"}, needs: oldAcrossFailover,
+			right: "if by.Epoch() <= c.Position.Epoch() {", wrong: "if true {"},
+		{name: "a repair writes in an epoch without a mark", file: "service/inspection.go",
+			faults: []string{fromReplica, "other table"}, needs: has(fromReplica),
+			right: "at.Epoch() != kept.Epoch() {", wrong: "false {"},
+		{name: "a key that another shard has is overwritten", file: "sinks/judge/claim.go",
+			faults: restarts, needs: Plan.movesKeys,
+			right: "for i, f := range fellows {", wrong: "for i, f := range fellows[:0] {"},
+		{name: "a letter is removed by what another shard applies", file: "checkpoint/index.go",
+			faults: []string{"main link slow", "cache link slow", "other table"}, needs: Plan.movesKeys,
+			right: "id = idOf(view, source, c)", wrong: `id = idOf(view, "", c)`},
+		{name: "a look's as-of is the place of the delete", file: "pipeline/writer.go",
+			faults: []string{goneRow}, needs: has(goneRow),
+			right: "AsOf: asOf, Rewrite: p.rewrite}\n\t\t\tif row",
+			wrong: "AsOf: min(asOf, max(p.deletedAt, 1)), Rewrite: p.rewrite}\n\t\t\tif row"},
+		{name: "a member goes on at its own checkpoint, whatever the mark says", file: "pipeline/beginning.go",
+			faults: []string{"main set back", "cache set back"}, kafka: true,
+			right: "if changelog && !m.Filling() && m.Epoch >= c.Epoch {",
+			wrong: "if changelog && !m.Filling() && m.Epoch >= c.Epoch {\n\t\treturn c.Standing, nil"},
 		{name: "Elasticsearch is written without if_seq_no", file: "sinks/elastic/bulk.go",
 			faults: []string{"second", "late second"}, elastic: true,
 			right: "if !d.exists {",
@@ -60,6 +87,25 @@ func plants() []planted {
 // has tells whether a plan has a fault.
 func has(fault string) func(Plan) bool {
 	return func(p Plan) bool { return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Name == fault }) }
+}
+
+// rebuildsPair tells whether a view is rebuilt that is compared with another one in each snapshot.
+func rebuildsPair(p Plan) bool {
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool {
+		v := p.Views[int(f.Arg)%len(p.Views)]
+		return p.Parts == 1 && f.Name == "rebuild" &&
+			slices.ContainsFunc(p.pairs(), func(of pair) bool { return of.row.Name == v.Name || of.index.Name == v.Name })
+	})
+}
+
+// oldAcrossFailover tells whether a state from before a failover comes back after it.
+func oldAcrossFailover(p Plan) bool {
+	for i, f := range p.Faults[1:] {
+		if p.Faults[i].Name == "old state" && f.Name == failover && f.With {
+			return true
+		}
+	}
+	return false
 }
 
 // moves tells whether rows that are polled move between shards.
@@ -93,7 +139,7 @@ func (o options) torturePlanted(ctx context.Context, root string, out io.Writer)
 	}
 	missed := 0
 	for _, p := range plants() {
-		if p.elastic && !o.Elastic || o.only != "" && !strings.Contains(p.name, o.only) {
+		if p.elastic && !o.Elastic || p.kafka != (o.Brokers > 0) || o.only != "" && !strings.Contains(p.name, o.only) {
 			continue
 		}
 		caught, err := o.catch(ctx, f, p, root, out)
