@@ -60,8 +60,9 @@ type Target interface {
 	// Mark saves for every view of the target how far it has come, all that it stands for having been applied. What is
 	// then marked is Standing.Raise of the mark that was there: a mark never falls. If that one is Standing.Below what
 	// this target saw or marked earlier, or is gone, the sink lost data: the error wraps ErrSinkLost. If the marks would
-	// not have the epoch of the position to be marked, the error is Overtaken. All that is looked at also where nothing new
-	// is marked; nothing need be written then.
+	// not have the epoch of the position to be marked, the error is Overtaken. If another target has registered that epoch
+	// since this one was opened, nothing is marked, and the error is temporary: the other one may read another log. All that
+	// is looked at also where nothing new is marked; nothing need be written then.
 	Mark(ctx context.Context, at Standing) error
 
 	// Outdated returns cells of which some view of the target still shows something, or knows a version, although no op at

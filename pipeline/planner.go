@@ -392,6 +392,29 @@ func (p *planner) fill(
 	return c, ofPosition(err)
 }
 
+// chooseAgain moves the beginning of a view, of which nothing was marked yet, to the epoch that the sink's marks ask for.
+// Another replicator, which reads another server, may have begun the view since the beginning was chosen.
+func (p *planner) chooseAgain(ctx context.Context, c *replicator.Checkpoint, m *replicator.Mark, known *remembered) error {
+	if !c.Unmarked || m == nil || m.Position.IsZero() || m.Position.Epoch() != c.Position.Epoch() || p.cfg.changelog() != nil {
+		return nil
+	}
+	at, err := p.cfg.Source.Latest(ctx, known.positions())
+	if err != nil || at.Epoch() <= c.Position.Epoch() {
+		return ofPosition(err)
+	}
+	switch {
+	case m.Filling() && m.Epoch == c.Epoch: // the view goes on with the other one's fill
+		c.Position = m.Position
+		return nil
+	case c.Filling():
+		c.FillFrom = at.Order
+	case p.cfg.StartAt == "earliest":
+		at, err = p.cfg.Source.Oldest(ctx, known.positions())
+	}
+	c.Position = at
+	return ofPosition(err)
+}
+
 // replay lets a fill that begins start at the log's beginning, where the log is what is filled from.
 func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err error) {
 	if p.cfg.changelog() != nil {

@@ -157,6 +157,9 @@ func (r *run) reposition(ctx context.Context) error {
 			lost, loss = append(lost, c.View), cmp.Or(loss, err)
 			continue
 		}
+		if err := r.planner.chooseAgain(ctx, &stands[i], m, known); err != nil {
+			return err
+		}
 		above.compare(c, m)
 		if r.planner.begunAnew(&c, m, stands[i].Standing) {
 			if err := r.planner.replay(ctx, &stands[i].Standing); err != nil {

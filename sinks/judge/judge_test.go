@@ -287,6 +287,30 @@ func TestMarksThatFell(t *testing.T) {
 	}
 }
 
+// Two targets that were opened before either marked anything would write the places of two logs in one epoch.
+func TestAnEpochIsRegisteredByOneTarget(t *testing.T) {
+	at := func(epoch, order int64, token string) replicator.Standing {
+		return replicator.Standing{Position: replicator.Position{Order: epoch<<replicator.EpochShift + order, Token: token}}
+	}
+	for _, test := range []struct {
+		name             string
+		last, stood, now replicator.Standing
+		want             error
+	}{
+		{"nobody registered the first one", replicator.Standing{}, replicator.Standing{}, at(0, 5, "b"), nil},
+		{"another target registered the first one", replicator.Standing{}, at(0, 3, "a"), at(0, 5, "b"), ErrRegistered},
+		{"another target registered a later one", at(0, 9, "a"), at(1, 3, "a"), at(1, 5, "b"), ErrRegistered},
+		{"it was there when the target was opened", at(1, 3, "a"), at(1, 4, "a"), at(1, 5, "b"), nil},
+		{"it is this target's, whose answer was lost", at(0, 9, "a"), at(1, 5, "b"), at(1, 5, "b"), nil},
+	} {
+		m := NewMarks([]*replicator.View{{Name: "v"}}, []replicator.Standing{test.last}, "")
+		err := m.Mark(test.now, func(mk *Marking) error { _, err := mk.Raise(0, test.stood); return err })
+		if !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, not %v", test.name, err, test.want)
+		}
+	}
+}
+
 func TestACursorLeadsBackToItsPlace(t *testing.T) {
 	type place struct {
 		Node int

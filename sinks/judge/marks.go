@@ -42,6 +42,10 @@ var ErrOtherServer = errors.New("the server was restarted, or another one has it
 // ErrFell is the error of a mark that is there, and less than what was marked: the sink fell back.
 var ErrFell = fmt.Errorf("fell: %w", replicator.ErrSinkLost)
 
+// ErrRegistered is the error of a mark in an epoch that another target has registered since this one was opened. That
+// one may be of another log, so the epoch that follows is for the next session to choose.
+var ErrRegistered = errors.New("another replicator has begun to write to it meanwhile")
+
 // Marking is one attempt to mark all views of a target.
 type Marking struct {
 	marks   *Marks
@@ -88,10 +92,16 @@ func (m *Marks) Mark(at replicator.Standing, write func(*Marking) error) error {
 	return nil
 }
 
-// Check fails with ErrSinkLost if what the sink says of a view is less than what this target saw or marked there.
+// Check fails with ErrSinkLost if what the sink says of a view is less than what this target saw or marked there, and
+// with ErrRegistered if another target has registered the epoch that is marked.
 func (m *Marking) Check(view int, stood replicator.Standing) error {
-	if stood.Below(m.marks.last[view]) {
+	last, is, at := m.marks.last[view], stood.Position, m.at.Position
+	if stood.Below(last) {
 		return fmt.Errorf("the mark of view %s %w", m.marks.views[view].Name, ErrFell)
+	}
+	registers := last.Position.IsZero() || last.Position.Epoch() < at.Epoch()
+	if registers && !is.IsZero() && is.Epoch() == at.Epoch() && is != at {
+		return fmt.Errorf("view %s: %w", m.marks.views[view].Name, ErrRegistered)
 	}
 	return nil
 }

@@ -75,6 +75,30 @@ func testOvertaken(f *fixture) {
 	mark(f.target, at(2, 10, 0), true) // the fill read nothing in that epoch
 }
 
+// testRegistered has two targets that were opened before either marked anything register one epoch, each with a log of its
+// own: the second one fails, and changes nothing.
+func testRegistered(f *fixture) {
+	f.source = "registered"
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	other := open(f.t, f.s, f.source, f.s.Views)
+	at := func(order int64, token string) replicator.Standing {
+		return replicator.Standing{Position: replicator.Position{Order: order, Token: token}}
+	}
+	if err := other.Mark(f.t.Context(), at(30, "other")); err != nil {
+		f.t.Fatalf("Mark: %v", err)
+	}
+	if err := f.target.Mark(f.t.Context(), at(80, "own")); err == nil || errors.Is(err, replicator.ErrSinkLost) {
+		f.t.Fatalf("Mark in an epoch that another target registered since this one was opened: %v", err)
+	}
+	if m, _ := f.mark(f.s.Views[0].Name); m.Position != at(30, "other").Position {
+		f.t.Fatalf("the mark is %+v", m)
+	}
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	if err := f.target.Mark(f.t.Context(), at(80, "own")); err != nil {
+		f.t.Fatalf("Mark by a target that was opened since: %v", err)
+	}
+}
+
 func testDamaged(f *fixture) {
 	if f.s.DamageMark == nil {
 		f.t.Skip("the subject can't damage marks")
