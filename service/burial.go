@@ -95,7 +95,7 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 	for i := range letters {
 		letters[i].Source = o.source.Name()
 	}
-	err := Client(v.Config).Look(ctx, o.view.Name, o.source.Name(), cells)
+	err := Client(v.Config).Look(ctx, letters[0].View, o.source.Name(), cells)
 	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) { // it may run for another view
 		err = buryAlone(ctx, v.Setup, letters)
 	}

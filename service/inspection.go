@@ -70,9 +70,10 @@ func (in *inspector) close() error {
 	return errors.Join(errs...)
 }
 
-// inspection is one view, open on both sides for looking at.
+// inspection is one view, open on both sides for looking at; with its siblings, if a repair writes these, too.
 type inspection struct {
 	view       *replicator.View
+	views      []*replicator.View // the view and its siblings
 	tables     []replicator.Table
 	source     *canal.Source
 	reader     replicator.Reader
@@ -97,8 +98,10 @@ func (o *inspection) own(letters []server.Letter) (own []server.Letter) {
 
 // inspect opens a view for looking at: nothing of its progress is touched. What the sink does not let be opened is an
 // errUnopened.
-func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *replicator.View) (*inspection, error) {
-	o, err := in.prepare(shard, view)
+func (in *inspector) inspect(
+	ctx context.Context, shard config.Shard, view *replicator.View, siblings ...*replicator.View,
+) (*inspection, error) {
+	o, err := in.prepare(shard, append([]*replicator.View{view}, siblings...))
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +109,7 @@ func (in *inspector) inspect(ctx context.Context, shard config.Shard, view *repl
 	if err != nil {
 		return nil, err
 	}
-	err = o.open(ctx, in, shard, sink, []*replicator.View{view})
+	err = o.open(ctx, in, shard, sink)
 	switch {
 	case err == nil:
 		return o, o.read(ctx, shard)
@@ -126,18 +129,17 @@ func (e errUnopened) Unwrap() error { return e.error }
 // inspectSource opens what feeds a view alone: its target is nil.
 func (in *inspector) inspectSource(ctx context.Context, shard config.Shard,
 	view *replicator.View) (*inspection, error) {
-	o, err := in.prepare(shard, view)
+	o, err := in.prepare(shard, []*replicator.View{view})
 	if err != nil {
 		return nil, err
 	}
 	return o, o.read(ctx, shard)
 }
 
-// prepare is a view, open on neither side.
-func (in *inspector) prepare(shard config.Shard, view *replicator.View) (*inspection, error) {
-	o := &inspection{view: view}
+// prepare is a view and its siblings, open on neither side.
+func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*inspection, error) {
+	o := &inspection{view: views[0], views: views}
 	var err error
-	views := []*replicator.View{view}
 	if o.tables, err = tablesOf(in.Config, shard, views); err != nil {
 		return nil, err
 	}
@@ -200,17 +202,16 @@ func unreached(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// open opens the view in its sink, and notes what was applied of the source's log: a repair must not stand before.
-func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
-	views []*replicator.View) error {
+// open opens the views in their sink, and notes what was applied of the source's log: a repair must not stand before.
+func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink) error {
 	if in.Config.Source.Kafka != nil {
-		return o.openTopic(ctx, in, shard, sink, views)
+		return o.openTopic(ctx, in, shard, sink, o.views)
 	}
 	marks, err := sink.Marks(ctx, shard.Name)
 	if err != nil {
 		return err
 	}
-	if o.view, o.target, err = look(ctx, o.source, sink, views, marks); err != nil {
+	if o.view, o.target, err = look(ctx, o.source, sink, o.views, marks); err != nil {
 		return err
 	}
 	o.know(marks, func(p replicator.Position) replicator.Position { return p })
@@ -226,15 +227,17 @@ func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Positi
 	}
 }
 
-// look opens the one view as it is fed by a source.
+// look opens views as they are fed by a source, and returns the first.
 func look(ctx context.Context, source replicator.Source, sink replicator.Sink, views []*replicator.View,
 	marks []replicator.Mark) (*replicator.View, replicator.Target, error) {
 	views, err := asMarked(ctx, source, views, marks)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := mayLookAt(views[0], marks); err != nil {
-		return nil, nil, err
+	for _, v := range views {
+		if err := mayLookAt(v, marks); err != nil {
+			return nil, nil, err
+		}
 	}
 	open := sink.Open
 	if l, ok := sink.(replicator.Looker); ok {

@@ -64,7 +64,10 @@ func (w watch) run(ctx context.Context, resume *verify.Place) (result verify.Res
 		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
 		Sample: w.settings.Sample, Rate: w.settings.Rate, Repair: w.settings.Repair, Shard: numberOf(w.Config, w.shard()),
 		Bury: func(ctx context.Context, letters []replicator.DeadLetter) error {
-			return w.line.lookAt(ctx, w.view.Name, cellsOfLetters(letters))
+			return w.line.lookAt(ctx, letters[0].View, cellsOfLetters(letters))
+		},
+		Together: func(ctx context.Context) (*verify.Together, error) {
+			return in.together(ctx, w.shard(), w.view, keptUp(w.line.Status(nil)))
 		},
 		Continue: w.mayGoOn, Resume: resume, Observer: w.metrics,
 		Fence: func(ctx context.Context) error {

@@ -92,6 +92,7 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
 		Sample: v.Sample, Rate: v.Rate, Repair: v.Repair, Fence: fence, Shard: numberOf(v.Config, shard),
 		Bury:     func(ctx context.Context, letters []replicator.DeadLetter) error { return v.bury(ctx, o, letters) },
+		Together: func(ctx context.Context) (*verify.Together, error) { return v.together(ctx, in, shard, view) },
 		Buried:   v.buried(o),
 		Progress: func(at verify.Progress) { v.Progress(view.Name, at) },
 	})
@@ -124,6 +125,22 @@ func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Co
 			return c.Wait(ctx, server.Fence{At: pos, Source: o.source.Name()}, views, fenceTime)
 		})
 	}, nil
+}
+
+// together opens a view for a repair with its siblings: those that the running process keeps up. If none keeps the view,
+// they are those that stopped where it did.
+func (v Verification) together(
+	ctx context.Context, in *inspector, shard config.Shard, view *replicator.View,
+) (*verify.Together, error) {
+	running, err := v.ofSource(shard.Name)(ctx)
+	beside := keptUp(running)
+	switch {
+	case err != nil && !errors.Is(err, server.ErrNotRunning):
+		return nil, err
+	case !slices.ContainsFunc(running, func(s replicator.ViewStatus) bool { return s.View == view.Name }):
+		beside = func(sibling, own replicator.Mark) bool { return sibling.Position.Order == own.Position.Order }
+	}
+	return in.together(ctx, shard, view, beside)
 }
 
 // ofSource is the status of the views in the running process, as one source feeds them: another one may be down.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"replicator"
 	"replicator/internal/servers/servertest"
 )
 
@@ -29,7 +30,7 @@ func TestAVerificationOfAViewThatCantCatchUpSaysWhatIsWrongWithIt(t *testing.T) 
 		"nobody@", "root@", `listen = ""`, fmt.Sprintf("listen = %q", running.Listener.Addr())).Replace(cellViews))
 	v := Verification{Setup: Setup{Config: cfg, Log: slog.New(slog.DiscardHandler)}}
 	in := v.inspector()
-	o, err := in.prepare(cfg.Source.Shards[0], cfg.View("emails"))
+	o, err := in.prepare(cfg.Source.Shards[0], []*replicator.View{cfg.View("emails")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	}
 	suspects := map[replicator.Cell]suspect{}
 	for len(cells) > 0 {
-		ops, _, err := v.expected(ctx, cells)
+		ops, _, err := v.alone().expected(ctx, cells)
 		if err != nil {
 			return nil, err
 		}
@@ -136,9 +136,15 @@ func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicato
 	return op
 }
 
+// alone is the view without siblings.
+func (v *verifier) alone() *Together {
+	return &Together{Views: []*replicator.View{v.View}, Reader: v.Reader, Target: v.Target, Evaluator: v.Evaluator,
+		Close: func() error { return nil }}
+}
+
 // expected makes resets of what the source holds now of the first cells: of whole entities, until they come to
 // pageBytes. It returns the rows, too, that they come from.
-func (v *verifier) expected(
+func (v *Together) expected(
 	ctx context.Context, cells []replicator.Cell,
 ) (ops []replicator.Op, from []*replicator.Row, err error) {
 	for size := int64(0); len(ops) < len(cells); {
@@ -165,7 +171,7 @@ func (v *verifier) expected(
 }
 
 // reset is the op of a look that found a row, or none.
-func (v *verifier) reset(cell replicator.Cell, row *replicator.Row, asOf int64) replicator.Op {
+func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) replicator.Op {
 	op := replicator.Op{Cell: cell, Version: replicator.NoVersion, AsOf: asOf, Rewrite: true}
 	if row != nil {
 		op.Version = row.Version

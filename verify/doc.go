@@ -14,5 +14,8 @@
 // Rounds do that again and again while the program runs, one view after the other, at a rate that holds nothing up.
 //
 // A repair is a reset of the cell with what the source holds, written whatever the state says: judged by State.Next
-// like everything else, so that it never steps back behind the pipeline.
+// like everything else, so that it never steps back behind the pipeline. What is wrong in one view is written to all
+// views of its sink that are kept up with it and that the cell feeds, in one Apply of one read of the source
+// (Options.Together): else an index and its row would disagree from the repair of the one to that of the other. Only
+// the view's own differences are counted.
 package verify

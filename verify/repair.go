@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -110,7 +111,10 @@ func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspec
 			return nil, nil, err
 		}
 		maps.Copy(dead, died)
-		maps.DeleteFunc(todo, func(c replicator.Cell, _ suspect) bool { return !older[c.Key] })
+		maps.DeleteFunc(todo, func(c replicator.Cell, _ suspect) bool {
+			_, is := older[c.Key]
+			return !is
+		})
 		if len(todo) == 0 {
 			return dead, left, nil
 		}
@@ -122,7 +126,7 @@ func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspec
 			s, differs := now[c]
 			todo[c] = s
 			switch {
-			case !differs:
+			case !differs, !older[c.Key] && !s.stands(was):
 				delete(todo, c)
 			case s.stands(was), time.Since(began) > rewriteTime:
 				left[c] = s.stands(was)
@@ -144,42 +148,63 @@ func (s suspect) stands(was suspect) bool {
 }
 
 // mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one
-// cell, whichever of an entity's it is that differs. It returns which of them are dead, and why; and the keys of those
-// of which the target has something newer.
+// cell, whichever of an entity's it is that differs. It writes to the view and its siblings in one act, so that no
+// reader finds one of them repaired and another one not. It returns which cells are dead in the view, and why; and the
+// keys of those of which the target has something newer, false where it may be that only the view has.
 func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	dead map[replicator.Cell]error, older map[replicator.Key]bool, err error) {
 	all, err := v.entities(ctx, cells)
 	if err != nil {
 		return nil, nil, err
 	}
+	var to *Together
+	if v.Together != nil {
+		if to, err = v.Together(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	if to == nil {
+		to = v.alone()
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
 	dead, older = map[replicator.Cell]error{}, map[replicator.Key]bool{}
 	for len(all) > 0 {
-		ops, rows, err := v.expected(ctx, all) // once more: a repair must not be older than what was compared
+		ops, rows, err := to.expected(ctx, all) // once more: a repair must not be older than what was compared
 		if err != nil {
 			return nil, nil, err
 		}
-		applied, err := v.Target.Apply(ctx, ops)
+		applied, err := to.Target.Apply(ctx, ops)
 		if err != nil {
 			return nil, nil, err
+		}
+		if len(to.Views) > 1 {
+			for _, op := range ops {
+				older[op.Cell.Key] = false
+			}
 		}
 		for _, i := range applied.Stale {
 			older[ops[i].Cell.Key] = true
 		}
-		why := map[int]error{}
+		why := make([]map[int]error, len(to.Views))
+		for view := range why {
+			why[view] = map[int]error{}
+		}
 		for i, op := range ops {
 			for _, value := range op.Values {
 				if value.Err != nil && !slices.Contains(applied.Stale, i) {
-					why[i] = value.Err
+					why[value.View][i] = value.Err
 				}
 			}
 		}
 		for _, r := range applied.Rejected {
-			why[r.Op] = r.Err
+			why[r.View][r.Op] = r.Err
 		}
-		if err := v.bury(ctx, ops, rows, why); err != nil {
-			return nil, nil, err
+		for view, why := range why {
+			if err := v.bury(ctx, to.Views[view].Name, ops, rows, why); err != nil {
+				return nil, nil, err
+			}
 		}
-		for i, err := range why {
+		for i, err := range why[0] {
 			dead[ops[i].Cell] = err
 		}
 		all = all[len(ops):]
@@ -189,17 +214,19 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 
 // bury saves letters of the ops that are dead. Stopping must not come between: that the sink calls a cell dead, and
 // nobody knows why, would be what is left of it.
-func (v *verifier) bury(ctx context.Context, ops []replicator.Op, rows []*replicator.Row, why map[int]error) error {
+func (v *verifier) bury(
+	ctx context.Context, view string, ops []replicator.Op, rows []*replicator.Row, why map[int]error,
+) error {
 	if v.Bury == nil || len(why) == 0 {
 		return nil
 	}
 	var letters []replicator.DeadLetter
 	for i, err := range why {
-		letters = append(letters, replicator.NewDeadLetter(v.View.Name, ops[i], rows[i], err, v.Reader.Locate))
+		letters = append(letters, replicator.NewDeadLetter(view, ops[i], rows[i], err, v.Reader.Locate))
 	}
 	if err := v.Bury(context.WithoutCancel(ctx), letters); err != nil {
 		return fmt.Errorf("%d cells became dead letters that could not be saved (the next `replicator verify %s --repair` "+
-			"tries these cells again): %w", len(letters), v.View.Name, err)
+			"tries these cells again): %w", len(letters), view, err)
 	}
 	return nil
 }

@@ -30,9 +30,13 @@ type Options struct {
 	// first, 0.
 	Shard int
 
-	// Bury saves letters, without their source, of what a repair finds to be dead, durably: the sink knows of it by then,
-	// and nobody else does. nil: there is no list of letters.
+	// Bury saves letters of one view, without their source, of what a repair finds to be dead, durably: the sink knows of
+	// it by then, and nobody else does. nil: there is no list of letters.
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
+
+	// Together opens the view with its siblings, those of its sink that are kept up with it now, for a repair to write to
+	// all of them. nil, or if it returns nil: the view alone.
+	Together func(ctx context.Context) (*Together, error)
 
 	// Buried reports whether there is a letter of a dead cell of the view. Without one a repair tries the cell again.
 	// nil: what is dead is left alone.
@@ -46,6 +50,15 @@ type Options struct {
 	Continue func() error // asked before each page: an error ends the run; nil: it always goes on
 	Resume   *Place       // where the run begins, and where it stands when it ends; nil: at the beginning
 	Observer Observer     // nil: nobody counts
+}
+
+// Together are views that are open together: Options.View comes first.
+type Together struct {
+	Views     []*replicator.View
+	Reader    replicator.Reader
+	Target    replicator.Target
+	Evaluator replicator.Evaluator
+	Close     func() error
 }
 
 // Progress is how far a run is with one of the things it does, one after the other.

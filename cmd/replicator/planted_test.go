@@ -211,7 +211,7 @@ func (p *planting) plantAndVerify(runs int) {
 		stop := p.startWriting(seed + uint64(run))
 		what := p.plantSome(r)
 		p.compare(run, what, p.verify(exitDiffer))
-		p.compare(run, what, p.verify(exitDone, "--repair"))
+		p.verify(exitDone, "--repair") // what it mends of a view's siblings, these count no more
 		p.compare(run, nil, p.verify(exitDone))
 		wrote += stop()
 		for _, w := range what {

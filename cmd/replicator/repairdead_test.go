@@ -165,14 +165,16 @@ func TestARepairTriesWhatNoLetterExplains(t *testing.T) {
 	if e := l.explains("things", "3"); e.Holds != "dead" || !strings.Contains(e.Why, "`replicator verify --repair`") {
 		t.Errorf("explain of what has no letter: %+v", e)
 	}
-	if r := l.repairs("things", 3); r.Dead != 1 || r.Repaired != 0 || len(l.letters()) != 1 {
+	if r := l.repairs("things", 3); r.Dead != 1 || r.Repaired != 0 || len(l.letters("--view", "things")) != 1 {
 		t.Errorf("while it is in the way: %+v, letters %v", r, l.letters())
 	}
 	l.must("deadletters", "drop", "--all")
 	l.free(rdb)
-	l.repairs("names", 0)
 	if r := l.repairs("things", 0); r.Missing != 1 || r.Repaired != 1 || r.Dead != 0 {
 		t.Errorf("once it is gone: %+v", r)
+	}
+	if r := l.repairs("names", 0); r.Checked != 3 || r.Repaired != 0 { // it was written with its sibling
+		t.Errorf("then the other view: %+v", r)
 	}
 	l.holds(rdb)
 }

@@ -49,9 +49,10 @@ func verifyCommand(o *options) *cobra.Command {
 		Short: "Compare views with the source; --repair fixes what differs",
 		Long: `Compares what the named views (all, if none is named) really hold with the newest cells of the
 source. It counts what is missing, stale, extra, or dead: absent because it can't be decoded,
-computed or stored. --repair fixes the first three. It may run while the program and the application
-work: a cell that differs is read again once the view had time to include it. Exit status 3 if
-differences remain, dead ones included.`,
+computed or stored. --repair fixes the first three, at once in all views of the sink that are kept
+up, so that they go on agreeing. It may run while the program and the application work: a cell that
+differs is read again once the view had time to include it. Exit status 3 if differences remain,
+dead ones included.`,
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
 			if v.Setup, err = o.setup(names...); err != nil {
 				return err
