@@ -72,12 +72,8 @@ func mainSink(l *boundLab) string {
 	return fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", l.sink.DSN(boundsDatabase))
 }
 
-func indexView(name, from string) string {
-	return fmt.Sprintf("\n[views.%s]\nfrom = %q\nsink = \"main\"\nkind = \"index\"\nfields = [\"email\"]\n", name, from)
-}
-
 func emailIndex(from string) func(l *boundLab, n int) string {
-	return func(l *boundLab, _ int) string { return mainSink(l) + indexView("index_email", from) }
+	return func(l *boundLab, _ int) string { return mainSink(l) + table("index_email").view(from, "main") }
 }
 
 // emailRows checks that there is a row for each cell.
@@ -211,9 +207,7 @@ func writeBacklog(ctx context.Context, l *boundLab, n int) error {
 }
 
 func checkBacklog(ctx context.Context, l *boundLab, n int) error {
-	t := oneView()[0]
-	t.name = "index_email"
-	_, err := t.verify(ctx, l.sinkDB, boundsDatabase, l.workload, n)
+	_, err := table("index_email").verify(ctx, l.sinkDB, boundsDatabase, l.workload, n)
 	return err
 }
 
@@ -235,7 +229,7 @@ func manyTables(n int) (ddl []string) {
 func manyViews(l *boundLab, n int) string {
 	text := mainSink(l)
 	for i := range n {
-		text += indexView(fmt.Sprintf("index_%d", i), "cell.users")
+		text += table(fmt.Sprintf("index_%d", i)).view("cell.users", "main")
 	}
 	return text
 }

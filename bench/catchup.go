@@ -1,39 +1,25 @@
 package main
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
-// catchUp runs the program from the oldest binlog until it has caught up, into one index table and into all seven
-// tables of the users cell.
+// catchUp runs the program from the oldest binlog until it has caught up, into one index table.
 func (l *lab) catchUp(ctx context.Context) error {
-	return l.untilCaughtUp(ctx, "catch-up", "earliest", "the whole binlog", rawReadStage)
+	return l.untilCaughtUp(ctx, "catch-up", "earliest", "the whole binlog")
 }
 
 // fill does the same from a snapshot.
 func (l *lab) fill(ctx context.Context) error {
-	return l.untilCaughtUp(ctx, "fill", "snapshot", "a scan of the table", rawScanStage)
+	return l.untilCaughtUp(ctx, "fill", "snapshot", "a scan of the table")
 }
 
-// untilCaughtUp runs the program into empty tables until it has caught up. raw is the stage that brings the same cells
-// raw.
-func (l *lab) untilCaughtUp(ctx context.Context, stage, start, how, raw string) error {
-	for _, tables := range [][]table{oneView(), allViews()} {
-		what := fmt.Sprintf("the program: %s into %d table%s", how, len(tables), plural(len(tables)))
-		took, rows, err := l.runProgram(ctx, start, what, tables)
-		if err != nil {
-			return err
-		}
-		n := len(tables)
-		r := result{Stage: fmt.Sprintf("%s-%d", stage, n), What: what, Unit: "cell", Units: l.cells, Checked: rows}
-		reading, writing := l.raw(raw, r.Units), l.raw(rawInsertStage, int(r.Checked)/n)
-		if reading > 0 && writing > 0 {
-			r.Raw = fmt.Sprintf("%s + %d × %s", raw, n, rawInsertStage)
-			r.OfRaw = (reading + float64(n)*writing) / took.wall.Seconds()
-		}
-		l.add(r, took)
+// untilCaughtUp runs the program into an empty table until it has caught up.
+func (l *lab) untilCaughtUp(ctx context.Context, stage, start, how string) error {
+	what := "the program: " + how + " into an index table"
+	took, rows, err := l.runProgram(ctx, start, what, []table{usersEmail})
+	if err != nil {
+		return err
 	}
+	l.add(result{Stage: stage, What: what, Cells: l.cells, Checked: rows}, took)
 	return nil
 }
 
@@ -51,11 +37,4 @@ func (l *lab) runProgram(ctx context.Context, start, what string, tables []table
 	}
 	rows, err = l.check(ctx, s, l.workload, l.cells)
 	return took, rows, err
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }

@@ -42,7 +42,7 @@ func (l *lab) distinct(ctx context.Context) (err error) {
 	if err := create(ctx, own.sourceDB, sourceDatabase, cellDDL); err != nil {
 		return err
 	}
-	table, err := own.setUp(ctx, sourceDatabase, "earliest", oneView())
+	table, err := own.setUp(ctx, sourceDatabase, "earliest", []table{usersEmail})
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (l *lab) measurePhase(ctx context.Context, phase distinctPhase, into distin
 	if err != nil {
 		return err
 	}
-	r := result{Stage: fmt.Sprintf("%v-%s", phase, into.name), What: what, Unit: "cell", Units: n}
+	r := result{Stage: fmt.Sprintf("%v-%s", phase, into.name), What: what, Cells: n}
 	if r.Checked, err = into.verify(ctx, (int(phase)+1)*n); err != nil {
 		return err
 	}

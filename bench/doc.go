@@ -3,7 +3,6 @@
 //
 //	make bench                              MySQL, a million cells
 //	make bench ARGS='-servers mysql,mariadb-10.11 -json bench.json'
-//	make bench ARGS='-only decode -profile cpu.out'
 //	make bench ARGS='-only distinct,growth,latency -cells 1000000 -json bench.json'
 //	go run ./bench draw bench.json bench.svg   a picture of what -json wrote
 //	go run ./bench peers                    other programs and this one in turns on the same cells: -help names the flags
@@ -18,19 +17,10 @@
 // # What is measured
 //
 // A source server holds the cells of one column, users: JSON bodies of many versions each, written beforehand. A sink
-// server of the same kind keeps views of them. Each figure of ours stands beside raw ones, which no program that does
-// the same work can pass:
+// server of the same kind keeps a view of them.
 //
-//	raw read       the binlog from its first byte to its last by go-mysql's syncer in raw mode: nothing is decoded (the
-//	               program reads packets itself, at less cost: docs/adr/0017)
-//	raw scan       a SELECT of all cells, nothing decoded
-//	raw insert     multi-row INSERTs of the final rows of an index table: one entry an entity
-//	raw move       the same rows deleted by row_key and inserted with other values, as a moved entry must be
-//	decode         the source reader in this process with the evaluator of one view, or of all seven, and no sink
-//	catch-up       the built program, run --until-caught-up from the oldest binlog into empty tables
+//	catch-up       the built program, run --until-caught-up from the oldest binlog into an empty index table
 //	fill           the same from a snapshot: a scan, then the tail
-//	scan           the same into one index table and into five in one scan, beside scan-select, a SELECT of every cell in
-//	               chunks, and scan-load, multi-row INSERTs of the same rows over one connection
 //	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a
 //	               reader of the sink sees it, as a whole and for each second's commits: an index table, a Redis hash,
 //	               both at once. Redis tells its reader which hashes change; the table's looks twice a millisecond, so a
@@ -46,10 +36,8 @@
 //	               (of a twentieth of the cells), and from 100 bytes a body to 64 KiB (of a tenth of them, 256 MiB at
 //	               most)
 //
-// "of raw" is ours divided by raw. For catch-up and fill raw is reading, then inserting the final rows of every view
-// over one connection, one after the other: what a program without versions, state and checkpoints would need. For scan
-// it is the slower of the two, for a program could read and write at the same time. For redis and elastic it is the raw
-// writes alone, by as many connections and in batches as large as the program's lanes have.
+// "of raw" is the program's speed divided by that of the raw writes beside it, which no program that does the same work
+// can pass. Raw writes use as many connections, and batches as large, as the program's lanes do.
 //
 // Redis and Elasticsearch have a source of their own with fewer cells: an entity for every four cells of the other
 // stages, or every ten, in two runs. The first ("new") brings a cell of each entity, the second ("update"), of a

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -62,13 +61,12 @@ func (l *lab) growth(ctx context.Context) (err error) {
 		if err := own.prepare(ctx); err != nil {
 			return err
 		}
-		what := fmt.Sprintf("the program: %s cells of %d bytes into %d table%s", thousands(int64(p.cells)), p.body, p.views,
-			plural(p.views))
+		what := fmt.Sprintf("the program: %s cells of %d bytes, index tables: %d", thousands(int64(p.cells)), p.body, p.views)
 		took, rows, err := own.runProgram(ctx, "earliest", what, emailTables(p.views))
 		if err != nil {
 			return err
 		}
-		l.add(result{Stage: fmt.Sprintf("growth-%s-%d", p.curve, p.at), What: what, Unit: "cell", Units: p.cells,
+		l.add(result{Stage: fmt.Sprintf("growth-%s-%d", p.curve, p.at), What: what, Cells: p.cells,
 			Checked: rows, Curve: p.curve, At: p.at}, took)
 	}
 	return nil
@@ -92,11 +90,7 @@ func (l *lab) emptySource(ctx context.Context) error {
 func emailTables(n int) []table {
 	tables := make([]table, n)
 	for i := range tables {
-		t := oneView()[0]
-		name := fmt.Sprintf("%s_%d", t.name, i+1)
-		t.ddl = strings.Replace(t.ddl, t.name, name, 1)
-		t.name = name
-		tables[i] = t
+		tables[i] = table(fmt.Sprintf("%s_%d", usersEmail, i+1))
 	}
 	return tables
 }

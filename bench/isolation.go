@@ -276,8 +276,7 @@ func (x *isolation) tableHas(ctx context.Context, w *workload) (bool, error) {
 	if err != nil || held < w.entities {
 		return false, err
 	}
-	t := oneView()[0]
-	_, err = t.verify(ctx, x.sinkDB, x.setup.database, w, w.entities)
+	_, err = usersEmail.verify(ctx, x.sinkDB, x.setup.database, w, w.entities)
 	return true, err
 }
 

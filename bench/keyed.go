@@ -107,7 +107,7 @@ func (l *lab) rawKeyed(ctx context.Context, k keyedStage, store keyed) error {
 			if err != nil {
 				return err
 			}
-			r := result{Stage: k.raw + "-" + phase, What: what, Unit: "cell", Units: len(users)}
+			r := result{Stage: k.raw + "-" + phase, What: what, Cells: len(users)}
 			if r.Checked, err = l.checkKeyed(ctx, store, i); err != nil {
 				return err
 			}
@@ -152,7 +152,7 @@ func (l *lab) catchUpKeyed(ctx context.Context, k keyedStage, store keyed) error
 		if err != nil {
 			return err
 		}
-		r := result{Stage: k.name + "-" + phase, What: what, Unit: "cell", Units: n, Raw: k.raw + "-" + phase}
+		r := result{Stage: k.name + "-" + phase, What: what, Cells: n, Raw: k.raw + "-" + phase}
 		if r.Checked, err = l.checkKeyed(ctx, store, i); err != nil {
 			return err
 		}

@@ -135,13 +135,8 @@ type stage struct {
 // stages are all of them, in order; each adds its results. Those that are compared with raw ones come after them.
 func stages() []stage {
 	return []stage{
-		{name: "raw-read", run: (*lab).rawRead},
-		{name: "raw-scan", run: (*lab).rawScan},
-		{name: "decode", run: (*lab).decode},
-		{name: "raw-write", run: (*lab).rawWrites},
 		{name: "catch-up", run: (*lab).catchUp},
 		{name: "fill", run: (*lab).fill},
-		{name: "scan", run: (*lab).scan},
 		{name: "latency", run: (*lab).latency, alone: true},
 		{name: "redis", run: (*lab).redis, alone: true},
 		{name: "elastic", run: (*lab).elastic, alone: true},

@@ -88,7 +88,7 @@ func (l *lab) latencyInto(
 		return err
 	}
 	for i, sight := range s.sights {
-		r := result{Stage: stage, What: "the program: " + what, Unit: "cell", Units: s.total(), Latency: s.latency(sight)}
+		r := result{Stage: stage, What: "the program: " + what, Cells: s.total(), Latency: s.latency(sight)}
 		if len(s.sights) > 1 {
 			r.Stage += "-" + sight.name
 		}
@@ -102,16 +102,15 @@ func (l *lab) latencyInto(
 
 // liveTable adds an index table.
 func (l *lab) liveTable(ctx context.Context, s *liveSetup) error {
-	t := oneView()
-	if err := create(ctx, l.sinkDB, s.database, t[0].ddl); err != nil {
+	if err := create(ctx, l.sinkDB, s.database, usersEmail.ddl()); err != nil {
 		return err
 	}
-	s.targets += fmt.Sprintf("[sinks.table]\ntype = \"mysql\"\ndsn = %q\n\n[views.%s]\nfrom = \"cell.users\"\n"+
-		"sink = \"table\"\n%s\n", l.sink.DSN(s.database), t[0].name, t[0].view)
+	s.targets += fmt.Sprintf("[sinks.table]\ntype = \"mysql\"\ndsn = %q\n", l.sink.DSN(s.database)) +
+		usersEmail.view("cell.users", "table")
 	s.verify = append(s.verify, func(ctx context.Context) (int64, error) {
-		return l.check(ctx, &setup{database: s.database, tables: t}, s.cells, s.total())
+		return l.check(ctx, &setup{database: s.database, tables: []table{usersEmail}}, s.cells, s.total())
 	})
-	s.look("mysql", l.tableSight(s.database+"."+t[0].name, s.live))
+	s.look("mysql", l.tableSight(s.database+"."+string(usersEmail), s.live))
 	return nil
 }
 

@@ -85,8 +85,6 @@ type options struct {
 	stages   []stage
 	curve    string // of growth; "": all
 	json     string
-	profile  string
-	allocs   string
 }
 
 // quick are the sizes of a smoke run, where they are not given.
@@ -114,9 +112,6 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.IntVar(&o.rate, "rate", 1000, "transactions a second while the latency is measured")
 	fs.IntVar(&o.seconds, "latency-seconds", 20, "how long the latency is measured")
 	fs.StringVar(&o.json, "json", "", "write everything to this `file` too")
-	fs.StringVar(&o.profile, "profile", "", "write a CPU profile of the decode stage to this `file`")
-	fs.StringVar(&o.allocs, "allocs", "",
-		"write a profile of the decode stage's allocations to this `file`; it slows the stage down")
 	var names []string
 	for _, s := range stages() {
 		names = append(names, s.name)

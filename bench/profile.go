@@ -43,7 +43,7 @@ func gatherProfile(ctx context.Context, args []string, out, progress io.Writer) 
 	if err := (&campaign{}).runAll(ctx, backlogs, dir, program, show); err != nil {
 		return err
 	}
-	stages, err := parse([]string{"-only", "distinct,scan,elastic,latency", "-cells", cells}, progress)
+	stages, err := parse([]string{"-only", "distinct,fill,elastic,latency", "-cells", cells}, progress)
 	if err != nil {
 		return err
 	}

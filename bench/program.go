@@ -54,8 +54,8 @@ func (l *lab) setUp(ctx context.Context, source, start string, tables []table) (
 	text := fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", l.sink.DSN(s.database))
 	var ddl []string
 	for _, t := range tables {
-		text += fmt.Sprintf("\n[views.%s]\nfrom = \"cell.users\"\nsink = \"main\"\n%s\n", t.name, t.view)
-		ddl = append(ddl, t.ddl)
+		text += t.view("cell.users", "main")
+		ddl = append(ddl, t.ddl())
 	}
 	if err := l.configure(s.dir, source, start, text); err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int
 func (l *lab) compare(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
 	bar := l.show.bar("checking every row", 0)
 	defer bar.done()
-	for i := range s.tables {
-		held, err := s.tables[i].verify(ctx, l.sinkDB, s.database, w, n)
+	for _, t := range s.tables {
+		held, err := t.verify(ctx, l.sinkDB, s.database, w, n)
 		if err != nil {
 			return 0, fmt.Errorf("the result is wrong: %w", err)
 		}

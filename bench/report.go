@@ -8,31 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// The stages that others are compared with.
-const (
-	rawReadStage    = "raw-read"
-	rawScanStage    = "raw-scan"
-	rawInsertStage  = "raw-insert"
-	rawInsert2Stage = "raw-insert-2"
-	rawMoveStage    = "raw-move"
-)
-
 // result is one measured line.
 type result struct {
 	Stage     string   `json:"stage"`
 	What      string   `json:"what"`
-	Unit      string   `json:"unit"` // what is counted: cell or row
-	Units     int      `json:"units"`
+	Cells     int      `json:"cells"`
 	Seconds   float64  `json:"seconds"`
 	PerSecond float64  `json:"per_second"`
-	ClientCPU float64  `json:"client_cpu_us"` // µs a unit
+	ClientCPU float64  `json:"client_cpu_us"` // µs a cell
 	SourceCPU float64  `json:"source_cpu_us"`
 	SinkCPU   float64  `json:"sink_cpu_us"`
 	PeakBytes int64    `json:"peak_bytes,omitempty"`
-	Allocs    float64  `json:"allocs,omitempty"`      // a unit
-	Allocated float64  `json:"alloc_bytes,omitempty"` // a unit
-	OfRaw     float64  `json:"of_raw,omitempty"`      // speed ÷ that of the raw stages
-	Raw       string   `json:"raw,omitempty"`         // which these are
+	OfRaw     float64  `json:"of_raw,omitempty"` // speed ÷ that of the raw stages
+	Raw       string   `json:"raw,omitempty"`    // which these are
 	Checked   int64    `json:"rows_checked,omitempty"`
 	Latency   *latency `json:"latency,omitempty"`
 	Curve     string   `json:"curve,omitempty"` // the growth curve that it is a point of
@@ -63,20 +51,20 @@ type quantiles struct {
 
 // add completes a result by what it took and keeps it.
 func (l *lab) add(r result, took usage) {
-	units := float64(max(r.Units, 1))
-	micros := func(d time.Duration) float64 { return d.Seconds() * 1e6 / units }
+	cells := float64(max(r.Cells, 1))
+	micros := func(d time.Duration) float64 { return d.Seconds() * 1e6 / cells }
 	r.Seconds = took.wall.Seconds()
-	r.PerSecond = units / r.Seconds
+	r.PerSecond = cells / r.Seconds
 	r.ClientCPU, r.SourceCPU, r.SinkCPU = micros(took.client), micros(took.source), micros(took.sink)
 	r.PeakBytes = took.peak
 	l.results = append(l.results, r)
 }
 
-// raw is how many seconds a raw stage takes for so many of its units; 0 if it was not run.
-func (l *lab) raw(stage string, units int) float64 {
+// raw is how many seconds a raw stage takes for so many cells; 0 if it was not run.
+func (l *lab) raw(stage string, cells int) float64 {
 	for _, r := range l.results {
 		if r.Stage == stage {
-			return r.Seconds * float64(units) / float64(max(r.Units, 1))
+			return r.Seconds * float64(cells) / float64(max(r.Cells, 1))
 		}
 	}
 	return 0
@@ -110,32 +98,27 @@ func (r *report) print(out io.Writer) {
 		m.print(out)
 	}
 	fmt.Fprint(out, `
-CPU is µs a cell (or row), which is CPU seconds per million. The client is the program; in raw stages, read and decode it is the bench.
-Of raw is speed ÷ the raw stages' speed: raw-read for read and decode, raw-read then raw-insert for every view for catch-up,
-raw-scan then raw-insert for every view for fill, the slower of scan-select and scan-load for scan, raw-hset and raw-bulk alone for
-redis and elastic. Every row, hash and document of every view was checked.
+CPU is µs a cell, which is CPU seconds per million. The client is the program; in raw-hset and raw-bulk it is the bench.
+Of raw is speed ÷ the speed of these two. Every row, hash and document of every view was checked.
 `)
 }
 
 func (m *measure) print(out io.Writer) {
-	lines := [][]string{{"", "a second", "", "client", "source", "sink", "all CPU", "peak MiB", "allocs", "of raw", ""}}
+	lines := [][]string{{"", "cells a second", "client", "source", "sink", "all CPU", "peak MiB", "of raw", ""}}
 	for _, r := range m.Results {
 		line := []string{
-			r.Stage, thousands(int64(r.PerSecond)), r.Unit + "s", micro(r.ClientCPU), micro(r.SourceCPU), micro(r.SinkCPU),
-			micro(r.ClientCPU + r.SourceCPU + r.SinkCPU), "", "", "", r.What,
+			r.Stage, thousands(int64(r.PerSecond)), micro(r.ClientCPU), micro(r.SourceCPU), micro(r.SinkCPU),
+			micro(r.ClientCPU + r.SourceCPU + r.SinkCPU), "", "", r.What,
 		}
 		if r.PeakBytes > 0 {
-			line[7] = fmt.Sprintf("%.0f", float64(r.PeakBytes)/(1<<20))
-		}
-		if r.Allocs > 0 {
-			line[8] = fmt.Sprintf("%.1f", r.Allocs)
+			line[6] = fmt.Sprintf("%.0f", float64(r.PeakBytes)/(1<<20))
 		}
 		if r.OfRaw > 0 {
-			line[9] = fmt.Sprintf("%.2f", r.OfRaw)
+			line[7] = fmt.Sprintf("%.2f", r.OfRaw)
 		}
 		lines = append(lines, line)
 	}
-	align(out, lines, "<><>>>>>>><")
+	align(out, lines, "<>>>>>>><")
 	for _, why := range m.LeftOut {
 		fmt.Fprintf(out, "\nleft out: %s\n", why)
 	}

@@ -169,3 +169,10 @@ func (m model) needs(rate, use float64, sink string) need {
 	n.Brokers = max(copies, int(math.Ceil(n.BrokerCores/coresOfBroker)))
 	return n
 }
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}

@@ -87,16 +87,15 @@ func (x *stream) mysqlSink(ctx context.Context) (*appliedSink, error) {
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
-	t := oneView()[0]
 	database := ""
 	return &appliedSink{server: server, end: db.Close,
 		prepare: func(ctx context.Context) (string, error) {
 			database = fmt.Sprintf("run%d", x.runs)
-			return fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n\n[views.%s]\nfrom = \"cell.users\"\nsink = \"main\"\n%s\n",
-				server.DSN(database), t.name, t.view), create(ctx, db, database, t.ddl)
+			return fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", server.DSN(database)) +
+				usersEmail.view("cell.users", "main"), create(ctx, db, database, usersEmail.ddl())
 		},
 		check: func(ctx context.Context) error {
-			_, err := t.verify(ctx, db, database, x.workload, x.cells)
+			_, err := usersEmail.verify(ctx, db, database, x.workload, x.cells)
 			return err
 		},
 		empty: func(ctx context.Context) error {

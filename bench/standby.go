@@ -174,19 +174,18 @@ func (x *pair) intoKafka(ctx context.Context, got *takeover) (err error) {
 
 // intoTable lets the pair keep an index table in the source's server. A reader looks at it all the while.
 func (x *pair) intoTable(ctx context.Context, got *takeover) error {
-	t := oneView()[0]
-	if err := create(ctx, x.sourceDB, "kept", t.ddl); err != nil {
+	if err := create(ctx, x.sourceDB, "kept", usersEmail.ddl()); err != nil {
 		return err
 	}
 	got.Into = "an index table in MySQL"
-	x.targets = fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n\n[views.%s]\nfrom = \"cell.users\"\nsink = \"main\"\n%s\n",
-		x.source.DSN("kept"), t.name, t.view)
+	x.targets = fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", x.source.DSN("kept")) +
+		usersEmail.view("cell.users", "main")
 	reading, end := context.WithCancel(ctx)
 	var wrong error
 	var reader sync.WaitGroup
-	reader.Go(func() { got.Looks, wrong = neverBack(reading, x.sourceDB, "kept."+t.name) })
+	reader.Go(func() { got.Looks, wrong = neverBack(reading, x.sourceDB, "kept."+string(usersEmail)) })
 	err := x.kills(ctx, got, func(ctx context.Context) error {
-		rows, err := t.verify(ctx, x.sourceDB, "kept", x.workload, x.written)
+		rows, err := usersEmail.verify(ctx, x.sourceDB, "kept", x.workload, x.written)
 		got.Checked = int(rows)
 		return err
 	})
