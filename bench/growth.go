@@ -66,8 +66,7 @@ func (l *lab) growth(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		l.add(result{Stage: fmt.Sprintf("growth-%s-%d", p.curve, p.at), What: what, Cells: p.cells,
-			Checked: rows, Curve: p.curve, At: p.at}, took)
+		l.add(result{Stage: fmt.Sprintf("growth-%s-%d", p.curve, p.at), What: what, Cells: p.cells, Checked: rows}, took)
 	}
 	return nil
 }

@@ -28,8 +28,6 @@ func execute(args []string) int {
 	var do func() error
 	var err error
 	switch {
-	case len(args) > 0 && args[0] == "draw":
-		do = func() error { return draw(args[1:]) }
 	case len(args) > 0 && args[0] == "peers":
 		var o peersOptions
 		o, err = parsePeers(args[1:], os.Stderr)

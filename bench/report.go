@@ -23,8 +23,6 @@ type result struct {
 	Raw       string   `json:"raw,omitempty"`    // which these are
 	Checked   int64    `json:"rows_checked,omitempty"`
 	Latency   *latency `json:"latency,omitempty"`
-	Curve     string   `json:"curve,omitempty"` // the growth curve that it is a point of
-	At        int      `json:"at,omitempty"`    // and the size that grew
 }
 
 // latency is the time from a commit's return to the moment that a reader of the sink saw it.
