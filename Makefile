@@ -129,11 +129,6 @@ module: ## give the module its path, once it has a home: MODULE=github.com/acme/
 	go run ./internal/module "$(MODULE)"
 	go build ./...
 
-.PHONY: goreleaser
-goreleaser: ## have goreleaser check .goreleaser.yaml, and make a snapshot of it in dist/ (builds it first: long)
-	go run github.com/goreleaser/goreleaser/v2@v2.16.0 check
-	go run github.com/goreleaser/goreleaser/v2@v2.16.0 release --snapshot --clean
-
 .PHONY: manifests
 manifests: ## hold the files of deploy/ against the schemas of Kubernetes and Compose (builds what knows them: long)
 	go test -count=1 -timeout $(TEST_TIMEOUT) ./internal/lint -run 'Manifests|Compose|Deployed' -kubernetes

@@ -27,8 +27,8 @@ type component struct {
 	PURL    string `json:"purl,omitempty"`
 }
 
-// WriteBill writes what a program was built from, as the program itself tells.
-func WriteBill(path, program string, r Release) error {
+// writeBill writes what a program was built from, as the program itself tells.
+func writeBill(path, program string, r Release) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func (r Release) Make(ctx context.Context, out string) ([]string, error) {
 			return nil, fmt.Errorf("dist: %s/%s: %w", target.OS, target.Arch, err)
 		}
 	}
-	names := r.Names()
+	names := r.names()
 	var sums strings.Builder
 	for _, name := range names[:len(names)-1] {
 		content, err := os.ReadFile(filepath.Join(out, name))
@@ -64,8 +64,8 @@ func (r Release) Make(ctx context.Context, out string) ([]string, error) {
 
 const sumsName = "SHA256SUMS"
 
-// Names are the files of the release in order, with the checksums of the others last.
-func (r Release) Names() (names []string) {
+// names are the files of the release in order, with the checksums of the others last.
+func (r Release) names() (names []string) {
 	for _, target := range r.Targets {
 		base := r.base(target)
 		names = append(names, base+".tar.gz", base+".cdx.json")
@@ -100,7 +100,7 @@ func (r Release) makeTarget(ctx context.Context, target Target, out string) (err
 	base := r.base(target)
 	err = errors.Join(
 		archive(filepath.Join(out, base+".tar.gz"), stage, base, append(beside(), "replicator")),
-		WriteBill(filepath.Join(out, base+".cdx.json"), filepath.Join(stage, "replicator"), r))
+		writeBill(filepath.Join(out, base+".cdx.json"), filepath.Join(stage, "replicator"), r))
 	if err != nil || target.OS != "linux" {
 		return err
 	}

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"replicator/internal/guide"
 )
 
 // release is the directory of a release. `make dist` makes one, and runs these tests on it.
@@ -71,7 +73,7 @@ func TestABillNamesEveryModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "bill.json")
-	if err := WriteBill(path, self, Release{Version: "1.2.3", Time: time.Unix(1700000000, 0)}); err != nil {
+	if err := writeBill(path, self, Release{Version: "1.2.3", Time: time.Unix(1700000000, 0)}); err != nil {
 		t.Fatal(err)
 	}
 	var b bill
@@ -222,4 +224,14 @@ func unitOf(t *testing.T, root string) map[string][]string {
 		}
 	}
 	return settings
+}
+
+// However the program is built, it is the one that was measured.
+func TestEveryBuildForUsersIsGuided(t *testing.T) {
+	for _, name := range []string{"Makefile", "Dockerfile"} {
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil || !strings.Contains(string(text), " -pgo="+guide.Path+" ") {
+			t.Errorf("%s does not build with -pgo=%s: %v", name, guide.Path, err)
+		}
+	}
 }

@@ -2,9 +2,9 @@
 // the loads of the benchmark. What is called most is inlined further there, and calls through an interface are made
 // directly where one type is behind it nearly always.
 //
-// `make build`, `make dist`, the Dockerfile and .goreleaser.yaml build with it, and the benchmark measures that build. It
-// is not cmd/replicator/default.pgo, which every go command would take: each package that the program needs is compiled
-// once more with it, the standard library included, and tests gain nothing by that.
+// `make build`, `make dist` and the Dockerfile build with it, and the benchmark measures that build. It is not
+// cmd/replicator/default.pgo, which every go command would take: each package that the program needs is compiled once
+// more with it, the standard library included, and tests gain nothing by that.
 //
 // The compiler finds functions by their names, module path included, and takes no notice of those that are gone. So a
 // profile grows old harmlessly and silently. `make profile` makes it anew.
