@@ -22,14 +22,11 @@ import (
 type contender struct {
 	name  string
 	keeps string // what it keeps in the sink
-	into  string // kafka; else Redis
 	ours  bool
 	// command writes its configuration and makes its command line.
 	command func(ctx context.Context, x *contest) (*exec.Cmd, error)
 	// count is how many of the cells are in the sink; nil for a program that ends when all are.
 	count func(ctx context.Context, x *contest) (int, error)
-	// progress is the same of a program that ends by itself: only to know when it has done half.
-	progress func(ctx context.Context, x *contest) (int, error)
 	// check says what the sink holds.
 	check func(ctx context.Context, x *contest) (string, error)
 }
@@ -53,12 +50,7 @@ func everyContender(o peersOptions) []contender {
 		{name: "transfer-copy", keeps: "a copy of each row",
 			command: transfer(o.transfer, "    redis_structure: string\n    redis_key_prefix: '"+copyPrefix+"'\n"),
 			count:   keys, check: holds("rows", keys)},
-		{name: "debezium", keeps: "a log of changes", command: debeziumRedis, count: entries,
-			check: holds("changes", entries)},
-		{name: "publisher", keeps: "the newest row of each cell, versions", into: intoKafka, ours: true, command: publisher,
-			progress: published, check: checkPublished},
-		{name: "debezium-kafka", keeps: "a log of changes", into: intoKafka, command: debeziumKafka, count: produced,
-			check: holds("changes", produced)},
+		{name: "debezium", keeps: "a log of changes", command: debezium, count: entries, check: holds("changes", entries)},
 	}
 }
 
@@ -72,9 +64,6 @@ func contenderNames() (names []string) {
 // contenders are those that were asked for; without being asked for, those that can run.
 func contenders(o peersOptions) []contender {
 	return slices.DeleteFunc(everyContender(o), func(c contender) bool {
-		if c.into != o.into {
-			return true
-		}
 		if o.only != nil {
 			return !slices.Contains(o.only, c.name)
 		}
@@ -216,18 +205,13 @@ ops.SADD("` + emailPrefix + `" .. body["email"], row["row_key"])
 ops.SET("` + lastKey + `", row["added_at"])
 `
 
-// debeziumRedis runs Debezium Server with its sink for Redis streams.
-func debeziumRedis(ctx context.Context, x *contest) (*exec.Cmd, error) {
-	return debezium(ctx, x, "debezium.sink.type=redis\ndebezium.sink.redis.address="+x.sink.Addr()+"\n")
-}
-
-// debezium runs Debezium Server.
-func debezium(ctx context.Context, x *contest, sink string) (*exec.Cmd, error) {
+// debezium runs Debezium Server with its sink for Redis streams.
+func debezium(ctx context.Context, x *contest) (*exec.Cmd, error) {
 	class, ssl := "io.debezium.connector.mysql.MySqlConnector", "disabled"
 	if x.source.Kind.IsMariaDB() {
 		class, ssl = "io.debezium.connector.mariadb.MariaDbConnector", "disable"
 	}
-	text := fmt.Sprintf(debeziumConfiguration, class, x.source.Port, ssl) + sink
+	text := fmt.Sprintf(debeziumConfiguration, class, x.source.Port, ssl, x.sink.Addr())
 	if err := os.MkdirAll(filepath.Join(x.dir, "config"), 0o755); err != nil {
 		return nil, err
 	}
@@ -254,6 +238,8 @@ debezium.source.offset.storage.file.filename=offsets.dat
 debezium.source.offset.flush.interval.ms=1000
 debezium.source.schema.history.internal=io.debezium.storage.file.history.FileSchemaHistory
 debezium.source.schema.history.internal.file.filename=history.dat
+debezium.sink.type=redis
+debezium.sink.redis.address=%s
 debezium.format.value=json
 debezium.format.key=json
 debezium.format.value.schemas.enable=false

@@ -5,7 +5,6 @@
 //	make bench ARGS='-servers mysql,mariadb-10.11 -json bench.json'
 //	make bench ARGS='-only distinct,growth,latency -cells 1000000 -json bench.json'
 //	go run ./bench peers                    other programs and this one in turns on the same cells: -help names the flags
-//	go run ./bench peers -into kafka        a publisher and Debezium Server in turns into a topic
 //	go run ./bench bounds                   what is large: transactions, bodies, backlogs, views, DDL; its memory
 //	go run ./bench isolation                the lag and the throughput of one sink while the other is in trouble
 //	go run ./bench scaleout                 what a cell costs on its way through Kafka, members, a model of more

@@ -28,7 +28,6 @@ type peersOptions struct {
 	cells    int
 	transfer string   // the program go-mysql-transfer
 	only     []string // the programs
-	into     string   // "" or intoKafka
 	json     string
 }
 
@@ -40,7 +39,6 @@ func parsePeers(args []string, out io.Writer) (o peersOptions, err error) {
 	fs.IntVar(&o.cells, "cells", 500_000, "how many cells w1 has; w2 has a fifth of that")
 	fs.StringVar(&o.transfer, "go-mysql-transfer", "", "the built `program`: without it it has no turn")
 	only := fs.String("only", "", "only these `programs`, with commas between: "+strings.Join(contenderNames(), ", "))
-	into := fs.String("into", "redis", "what they write to: redis, or kafka")
 	fs.StringVar(&o.json, "json", "", "write every turn to this `file` too")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -53,11 +51,6 @@ func parsePeers(args []string, out io.Writer) (o peersOptions, err error) {
 	}
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
-	}
-	if *into == intoKafka {
-		o.into = intoKafka
-	} else if *into != "redis" {
-		return o, fmt.Errorf("-into is redis or kafka, not %q", *into)
 	}
 	for _, name := range o.only {
 		if !slices.Contains(contenderNames(), name) {
@@ -75,16 +68,10 @@ type task struct {
 	name  string
 	cells int
 	tx    int // cells a transaction
-
-	distinct bool // each cell is of another entity
 }
 
-// tasks are many versions of each entity, ten a transaction, and few, each in a transaction of its own. Into Kafka the
-// first is one cell of each entity: so every program has as many records to write.
+// tasks are many versions of each entity, ten a transaction, and few, each in a transaction of its own.
 func (o peersOptions) tasks() []task {
-	if o.into == intoKafka {
-		return []task{{name: "d1", cells: o.cells, tx: 10, distinct: true}, {name: "w1", cells: o.cells, tx: 10}}
-	}
 	return []task{{name: "w1", cells: o.cells, tx: 10}, {name: "w2", cells: o.cells / 5, tx: 1}}
 }
 
@@ -106,7 +93,7 @@ type turn struct {
 }
 
 // peers runs this program and others in turns on the same server and the same cells: each from the binlog's first byte
-// into an empty Redis or Kafka.
+// into an empty Redis.
 func peers(ctx context.Context, o peersOptions, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
 	dir, program, remove, err := build(ctx, show)
@@ -114,7 +101,7 @@ func peers(ctx context.Context, o peersOptions, out, progress io.Writer) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	r := campaign{Machine: thisMachine(), Into: o.into}
+	r := campaign{Machine: thisMachine()}
 	if err := r.runAll(ctx, o, dir, program, show); err != nil {
 		return err
 	}
@@ -145,9 +132,6 @@ func (r *campaign) run(ctx context.Context, o peersOptions, t task, dir, program
 	l := &lab{options: options{cells: t.cells, tx: t.tx}, source: source, program: program, show: show,
 		dir:      filepath.Join(dir, t.name),
 		workload: &workload{entities: max(o.cells/5, 1), body: 250, begin: time.Now().UnixNano()}}
-	if t.distinct {
-		l.workload.entities, l.workload.order = t.cells, phased
-	}
 	if l.sourceDB, err = open(source); err != nil {
 		return err
 	}
@@ -192,23 +176,17 @@ func (l *lab) turn(ctx context.Context, c contender, t task, round int) (got tur
 	at := *l
 	at.dir = filepath.Join(l.dir, fmt.Sprintf("%s-%d", c.name, round))
 	x := &contest{lab: &at}
-	if c.into == intoKafka {
-		at.sink, err = servers.Start(ctx, servers.Options{Kind: servers.Kafka, Progress: func(string) {}})
-	} else {
-		at.sink, err = start(ctx, servers.Redis7, func(string) {})
-	}
+	at.sink, err = start(ctx, servers.Redis7, func(string) {})
 	if err != nil {
 		return got, err
 	}
 	defer func() { err = errors.Join(err, at.sink.Close()) }()
-	if c.into != intoKafka {
-		o, err := goredis.ParseURL(at.sink.DSN("0"))
-		if err != nil {
-			return got, err
-		}
-		x.rdb = goredis.NewClient(o)
-		defer func() { err = errors.Join(err, x.rdb.Close()) }()
+	address, err := goredis.ParseURL(at.sink.DSN("0"))
+	if err != nil {
+		return got, err
 	}
+	x.rdb = goredis.NewClient(address)
+	defer func() { err = errors.Join(err, x.rdb.Close()) }()
 	got = turn{Task: t.name, Program: c.name, Round: round, Cells: t.cells}
 	err = x.measure(ctx, c, &got)
 	if err == nil {
@@ -224,9 +202,7 @@ func (l *lab) turn(ctx context.Context, c contender, t task, round int) (got tur
 // contest is one program's turn: its directory, which is the lab's, and its sink.
 type contest struct {
 	*lab
-	rdb    *goredis.Client // nil: the sink is Kafka
-	listen string          // where this program's metrics are; "": nowhere
-	looked time.Time       // when they were asked for last
+	rdb *goredis.Client
 }
 
 // stuck is how long a program may write nothing before it is taken for stuck; a JVM on a busy machine starts slowly.
@@ -301,9 +277,6 @@ func (x *contest) follow(ctx context.Context, c contender, cmd *exec.Cmd, p *chi
 		case <-tick.C:
 		}
 		if c.count == nil {
-			if err := x.half(ctx, c, cmd, &h); err != nil {
-				return u, h, err
-			}
 			continue
 		}
 		n, err := c.count(ctx, x)
@@ -326,22 +299,4 @@ func (x *contest) follow(ctx context.Context, c contender, cmd *exec.Cmd, p *chi
 			h = halfway{n, u.client}
 		}
 	}
-}
-
-// half notes what a program that ends by itself had taken when half of the cells were in the sink.
-func (x *contest) half(ctx context.Context, c contender, cmd *exec.Cmd, h *halfway) error {
-	if c.progress == nil || h.cells > 0 || time.Since(x.looked) < sampleEvery {
-		return nil
-	}
-	x.looked = time.Now()
-	n, err := c.progress(ctx, x)
-	if err != nil || n < x.cells/2 {
-		return err
-	}
-	used, err := processCPU(cmd.Process.Pid)
-	if err != nil {
-		return nil // it has just ended
-	}
-	*h = halfway{n, used}
-	return nil
 }

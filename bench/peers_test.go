@@ -46,31 +46,6 @@ func TestProgramsTakeTurnsAtTheSameCells(t *testing.T) {
 	}
 }
 
-// What a publisher wrote is compared with the workload, record by record.
-func TestAPublisherTakesItsTurnIntoKafka(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the program and runs it twice")
-	}
-	o, err := parsePeers([]string{"-into", "kafka", "-only", "publisher", "-runs", "1", "-cells", "500"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	err = peers(t.Context(), o, &out, io.Discard)
-	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
-		servertest.Unavailable(t, err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"sink: Kafka 4, one broker", "| 500 cells, each as it should be |",
-		"| w1 | publisher: the newest row of each cell, versions | 1 of 1 | "} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("there is no %q in\n%s", want, out.String())
-		}
-	}
-}
-
 func TestTheMedianOfTurnsStandsBesideOurs(t *testing.T) {
 	var r campaign
 	for i, cpu := range []float64{5, 7, 6} {
@@ -98,8 +73,6 @@ func TestFlagsOfPeers(t *testing.T) {
 		"now":               "nothing else",
 		"-server mysql":     "",
 		"-cells 4":          "-cells at least 5",
-		"-into kafka":       "",
-		"-into elastic":     "redis or kafka",
 		"-only replicator,": `no program ""`,
 	} {
 		_, err := parsePeers(strings.Fields(args), io.Discard)

@@ -13,7 +13,6 @@ type campaign struct {
 	Machine machine `json:"machine"`
 	Kind    string  `json:"kind"`
 	Version string  `json:"version"`
-	Into    string  `json:"into,omitempty"` // kafka; else Redis
 	Turns   []turn  `json:"turns"`
 }
 
@@ -35,11 +34,7 @@ func (t turn) String() string {
 
 // print writes the medians as Markdown.
 func (r *campaign) print(out io.Writer) {
-	sink := "Redis 7"
-	if r.Into == intoKafka {
-		sink = "Kafka 4, one broker"
-	}
-	fmt.Fprintf(out, "\n%s\nsource: %s %s; sink: %s; medians\n", &r.Machine, r.Kind, r.Version, sink)
+	fmt.Fprintf(out, "\n%s\nsource: %s %s; sink: Redis 7; medians\n", &r.Machine, r.Kind, r.Version)
 	fmt.Fprint(out, "\n| task | program, and what it keeps | turns | cells a second | CPU s per million (warm) | × ours "+
 		"| sink's, too | peak MiB | the sink holds |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, line := range r.lines() {
@@ -49,7 +44,7 @@ func (r *campaign) print(out io.Writer) {
 
 // lines are one for each task and program.
 func (r *campaign) lines() (lines []string) {
-	for _, task := range []string{"d1", "w1", "w2"} {
+	for _, task := range []string{"w1", "w2"} {
 		ours := 0.0
 		for _, c := range everyContender(peersOptions{}) {
 			var done []turn

@@ -19,6 +19,15 @@ import (
 	"replicator/internal/servers"
 )
 
+// intoKafka is the sink of a pair that publishes.
+const intoKafka = "kafka"
+
+// The topic that a pair writes.
+const (
+	peersTopic      = "cells"
+	peersPartitions = 12
+)
+
 // standbyOptions are the flags of "standby".
 type standbyOptions struct {
 	kind     servers.Kind

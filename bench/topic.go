@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"replicator/internal/changelog"
-	"replicator/internal/pause"
 	"replicator/internal/servers"
 )
 
@@ -32,31 +30,6 @@ func topicEnds(ctx context.Context, broker *servers.Server, topic string) (map[i
 	}
 	return ends, nil
 }
-
-// makeTopic makes a topic for programs that make none by themselves, and waits until its partitions have leaders.
-func makeTopic(ctx context.Context, broker *servers.Server, topic string, partitions int) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Addr()))
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	made, err := kadm.NewClient(client).CreateTopic(ctx, int32(partitions), 1, nil, topic)
-	if err = errors.Join(err, made.Err); err != nil {
-		return err
-	}
-	for began := time.Now(); ; {
-		_, err := topicEnds(ctx, broker, topic)
-		if err == nil || time.Since(began) > timeout {
-			return err
-		}
-		if err := pause.For(ctx, pollTopic); err != nil {
-			return err
-		}
-	}
-}
-
-// pollTopic is how often a topic that is not ready is asked for.
-const pollTopic = 100 * time.Millisecond
 
 // checkTopic reads a changelog from its first record to its last: of each cell the last one must be the newest of the
 // first n of the workload, and none may be older than the one before it. It returns how many cells there are.
