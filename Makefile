@@ -27,7 +27,7 @@ RACED = $(if $(RACE),CGO_ENABLED=1,)
 # for their goroutines (goleak), and of most packages that second would be all the time they take.
 export GORACE ?= atexit_sleep_ms=0
 # What `make soak` runs longer than `make test` does.
-SOAKS := ^TestSoak|Conformance|Crashes|Cluster$$|CutBetween|^TestReference$$|HugeTransaction|^TestStandbyEnds
+SOAKS := ^TestSoak|Conformance|Crashes|Cluster$$|CutBetween|^TestReference$$|HugeTransaction|StandbyTakesOver$$
 ARGS ?=
 # What `make test` tests.
 PACKAGES ?= ./...

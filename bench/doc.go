@@ -9,7 +9,6 @@
 //	go run ./bench isolation                the lag and the throughput of one sink while the other is in trouble
 //	go run ./bench scaleout                 what a cell costs on its way through Kafka, members, a model of more
 //	go run ./bench profile FILE             the profile of these loads that guides the compiler: package guide
-//	go run ./bench standby                  two processes on one store: kill -9 of the one that runs, and takeovers
 //	make bench ARGS=-quick                  a smoke run: small, its figures mean nothing
 //
 // # What is measured

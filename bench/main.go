@@ -46,10 +46,6 @@ func execute(args []string) int {
 		var o scaleoutOptions
 		o, err = parseScaleout(args[1:], os.Stderr)
 		do = func() error { return scaleout(ctx, o, os.Stdout, os.Stderr) }
-	case len(args) > 0 && args[0] == "standby":
-		var o standbyOptions
-		o, err = parseStandby(args[1:], os.Stderr)
-		do = func() error { return measureStandby(ctx, o, os.Stdout, os.Stderr) }
 	case len(args) > 0 && args[0] == memberCommand:
 		do = func() error { return runMember(ctx, args[1:]) }
 	default:

@@ -175,6 +175,19 @@ func TestATopicGoesToAnotherViewOnceItsOwnIsForgotten(t *testing.T) {
 // lastRecords are the last committed record of every key.
 func lastRecords(t *testing.T, broker, topic string) map[string]*changelog.Record {
 	t.Helper()
+	last := map[string]*changelog.Record{}
+	eachRecord(t, broker, topic, func(key string, r *changelog.Record) { last[key] = r })
+	for key, r := range last {
+		if string(changelog.AppendKey(nil, r.Cell)) != key || r.State == (replicator.State{}) {
+			t.Errorf("%s is %+v", key, r)
+		}
+	}
+	return last
+}
+
+// eachRecord calls each for every committed record, those of a key in order.
+func eachRecord(t *testing.T, broker, topic string, each func(key string, r *changelog.Record)) {
+	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker))
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +201,6 @@ func lastRecords(t *testing.T, broker, topic string) map[string]*changelog.Recor
 	for p, o := range listed[topic] {
 		ends[p] = o.Offset
 	}
-	last := map[string]*changelog.Record{}
 	began := time.Now()
 	err = changelog.Read(t.Context(), []kgo.Opt{kgo.SeedBrokers(broker)}, topic, nil, ends,
 		func(records []*kgo.Record) error {
@@ -200,17 +212,11 @@ func lastRecords(t *testing.T, broker, topic string) map[string]*changelog.Recor
 				if err != nil {
 					return err
 				}
-				last[string(r.Key)] = record
+				each(string(r.Key), record)
 			}
 			return nil
 		})
 	if err != nil || time.Since(began) > patience {
 		t.Fatal(err)
 	}
-	for key, r := range last {
-		if string(changelog.AppendKey(nil, r.Cell)) != key || r.State == (replicator.State{}) {
-			t.Errorf("%s is %+v", key, r)
-		}
-	}
-	return last
 }

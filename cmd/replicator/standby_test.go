@@ -13,13 +13,19 @@ import (
 	"testing"
 	"time"
 
+	"replicator/internal/changelog"
 	"replicator/internal/pause"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
 // sharedStore is cellViews with checkpoints that several processes share.
-var sharedStore = strings.Replace(cellViews, `path = "state"`, "store = \"mysql\"\ndsn = \"${DSN}\"", 1)
+var sharedStore = sharing(cellViews)
+
+// sharing is a configuration with checkpoints that several processes share.
+func sharing(text string) string {
+	return strings.Replace(text, `path = "state"`, "store = \"mysql\"\ndsn = \"${DSN}\"", 1)
+}
 
 // beside is the same program with a directory and an address of its own.
 func (l *lab) beside() *lab {
@@ -59,12 +65,12 @@ func (l *lab) ready() time.Duration {
 // standsBy waits until the program stands by as another one runs, and checks all the ways in which it says so.
 func (l *lab) standsBy() {
 	l.t.Helper()
-	l.standsByAs("another replicator runs")
+	l.standsByAs("users", "another replicator runs")
 }
 
-func (l *lab) standsByAs(why string) {
+func (l *lab) standsByAs(view, why string) {
 	l.t.Helper()
-	l.reaches("users", "standby")
+	l.reaches(view, "standby")
 	for path, want := range map[string]struct {
 		code int
 		text string
@@ -133,6 +139,50 @@ func (l *lab) standsStill(p *process) {
 	l.t.Fatal("it is in a transaction whenever it is stopped")
 }
 
+// pair is two processes on one store, which keep a view.
+type pair struct {
+	view            string
+	active, waiting *lab
+	runs, waits     *process
+}
+
+func newPair(view string, active, waiting *lab) *pair {
+	p := &pair{view: view, active: active, waiting: waiting, runs: active.running()}
+	active.ready()
+	p.standby()
+	return p
+}
+
+// standby starts the process that waits, and returns once it stands by.
+func (p *pair) standby() {
+	p.waits = p.waiting.running()
+	p.waiting.standsByAs(p.view, "another replicator runs")
+}
+
+// killed kills the process that runs several times, each time once another one stands by. It returns how long each
+// takeover took, the fastest first.
+func (p *pair) killed(times int) (took []time.Duration) {
+	for range times {
+		p.runs.kill()
+		took = append(took, p.waiting.ready())
+		p.active, p.waiting, p.runs = p.waiting, p.active, p.waits
+		p.standby()
+	}
+	slices.Sort(took)
+	p.active.t.Logf("%d kills: taken over after %s (p50), %s (max)", times, took[times/2], took[times-1])
+	return took
+}
+
+// inTime fails the test if a takeover took longer than is promised.
+func inTime(t *testing.T, took ...time.Duration) {
+	t.Helper()
+	for _, d := range took {
+		if d > 5*time.Second {
+			t.Errorf("taken over after %s", d)
+		}
+	}
+}
+
 // Two processes on one store: whenever the one that runs ends, however it ends, the other takes over.
 func TestAStandbyTakesOver(t *testing.T) {
 	for s, kills := range map[servers.Kind]int{servers.MySQL: 5, servers.MariaDB1011: 2} {
@@ -142,22 +192,10 @@ func TestAStandbyTakesOver(t *testing.T) {
 		t.Run(string(s), func(t *testing.T) {
 			l := newLab(t, servertest.Shared(t, s))
 			l.configure(sharedStore)
-			active, waiting := l, l.beside()
-			runs := active.running()
-			active.ready()
-			waits := waiting.running()
-			waiting.standsBy()
+			p := newPair("users", l, l.beside())
 			stopWrites, stopReads := l.writes(), l.neverBack()
-			var took []time.Duration
-			for range kills {
-				runs.kill()
-				took = append(took, waiting.ready())
-				active, waiting, runs = waiting, active, waits
-				waits = waiting.running()
-				waiting.standsBy()
-			}
-			slices.Sort(took)
-			t.Logf("%d kills: taken over after %s (p50), %s (max)", kills, took[kills/2], took[kills-1])
+			took := p.killed(kills)
+			active, waiting, runs, waits := p.active, p.waiting, p.runs, p.waits
 
 			// Its machine says nothing more. In the middle of a transaction at the sink it would keep that one's locks until the
 			// server ends the session (docs/operating.md), so nothing is written then.
@@ -177,17 +215,44 @@ func TestAStandbyTakesOver(t *testing.T) {
 			if code := runs.wait(); code != 0 {
 				t.Errorf("exit status %d after SIGTERM", code)
 			}
-			for _, d := range append(took, stood, left) {
-				if d > 5*time.Second {
-					t.Errorf("taken over after %s", d)
-				}
-			}
+			inTime(t, append(took, stood, left)...)
 			waiting.caughtUp()
 			stopReads()
 			waiting.must("verify")
 			waits.stop()
 		})
 	}
+}
+
+// A publisher's standby, too: the topic holds every cell in the end, and none of its records is older than the cell's
+// record before it.
+func TestAPublishersStandbyTakesOver(t *testing.T) {
+	kills := 3
+	if os.Getenv("REPLICATOR_SOAK") != "" {
+		kills = 20
+	}
+	l := newTopicLab(t)
+	l.configure(sharing(changelogViews))
+	other := l.member("")
+	other.configure(sharing(changelogViews))
+	p := newPair("cells", l.lab, other)
+	stopWrites := l.writes()
+	inTime(t, p.killed(kills)...)
+	stopWrites()
+	p.active.caughtUp()
+	p.active.must("verify", "cells")
+	versions, n := map[string]int64{}, 0
+	eachRecord(t, l.env["BROKER"], l.env["TOPIC"], func(key string, r *changelog.Record) {
+		if r.State.Version < versions[key] {
+			t.Errorf("%v steps back from version %d to %d", r.Cell, versions[key], r.State.Version)
+		}
+		versions[key], n = r.State.Version, n+1
+	})
+	if len(versions) != 4 || n < 4*kills {
+		t.Errorf("the topic has %d records of %d cells", n, len(versions))
+	}
+	p.waits.stop()
+	p.runs.stop()
 }
 
 // How far the views are, which a comparison has to wait for, nobody on a standby's machine can say.
@@ -258,7 +323,7 @@ func TestAProcessThatBeginsBeforeItsStoreDoes(t *testing.T) {
 		t.Errorf("a run that is to end by itself: %+v", r)
 	}
 	p := l.running()
-	l.standsByAs("the checkpoint store can't be reached")
+	l.standsByAs("users", "the checkpoint store can't be reached")
 	link.Lead(s.Addr())
 	l.ready()
 	l.configure(strings.Replace(text, "${STORE}", "nobody@tcp(127.0.0.1:1)/app", 1))
