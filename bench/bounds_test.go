@@ -46,36 +46,3 @@ func TestFlagsOfBounds(t *testing.T) {
 		}
 	}
 }
-
-func TestFlagsOfIsolation(t *testing.T) {
-	for args, wrong := range map[string]string{"": "", "-rate 0": "at least 1", "-server redis-7": "no binlog", "now": "nothing else"} {
-		_, err := parseIsolation(strings.Fields(args), io.Discard)
-		if wrong == "" && err != nil || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {
-			t.Errorf("%q: %v; it should say %q", args, err, wrong)
-		}
-	}
-}
-
-// Both sinks get all; that the other one is spoiled for good delays neither lag nor backlog, or the run would not end.
-func TestASinkThatFailsForGoodLeavesTheOtherAtWork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the program and starts three servers")
-	}
-	program := built(t)
-	o, err := parseIsolation([]string{"-rate", "50", "-seconds", "1", "-cells", "200"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range troubles("mysql") {
-		if c.name != "the other fails for good" {
-			continue
-		}
-		got, err := o.run(t.Context(), "mysql", c, program, newScreen(io.Discard))
-		if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
-			servertest.Unavailable(t, err)
-		}
-		if err != nil || got.Lag.Samples != 50 || got.Backlog <= 0 {
-			t.Errorf("%+v, %v", got, err)
-		}
-	}
-}

@@ -114,22 +114,16 @@ const emailView = "\n[views.user_by_email]\nfrom = \"cell.users\"\nsink = \"main
 
 // distinctRedis is a hash and an index in a Redis of its own, which closing ends.
 func (l *lab) distinctRedis(ctx context.Context) (into distinctSink, closing func() error, err error) {
-	server, err := l.start(ctx, servers.Redis7)
+	store, err := l.startHashes(ctx)
 	if err != nil {
 		return into, nil, err
 	}
-	o, err := redis.ParseURL(server.DSN("0"))
-	if err != nil {
-		return into, nil, errors.Join(err, server.Close())
-	}
-	store := &hashes{rdb: redis.NewClient(o), want: keptUser}
-	closing = func() error { return errors.Join(store.close(), server.Close()) }
 	beside := *l
-	beside.sink = server
+	beside.sink = store.server
 	dir := filepath.Join(l.dir, "redis")
-	err = l.configure(dir, sourceDatabase, "earliest", hashSink(server)+hashView+emailView)
+	err = l.configure(dir, sourceDatabase, "earliest", hashSink(store.server)+hashView+emailView)
 	if err != nil {
-		return into, nil, errors.Join(err, closing())
+		return into, nil, errors.Join(err, store.close())
 	}
 	verify := func(ctx context.Context, cells int) (int64, error) {
 		held, err := store.verify(ctx, l.workload, cells)
@@ -143,7 +137,7 @@ func (l *lab) distinctRedis(ctx context.Context) (into distinctSink, closing fun
 		return held + entries, nil
 	}
 	return distinctSink{lab: &beside, name: "redis", what: "a Redis hash and index", dir: dir,
-		verify: verify}, closing, nil
+		verify: verify}, store.close, nil
 }
 
 // verifyIndex compares every entry of the index with what the first n cells of the workload say, and returns how many

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -21,13 +22,7 @@ func (l *lab) redis(ctx context.Context) error {
 		name: "redis", kind: servers.Redis7, share: 4,
 		raw: "raw-hset", how: "pipelined HSET of the same hashes",
 		views: hashView, sink: hashSink,
-		open: func(s *servers.Server) (keyed, error) {
-			o, err := redis.ParseURL(s.DSN("0"))
-			if err != nil {
-				return nil, err
-			}
-			return &hashes{rdb: redis.NewClient(o), want: keptUser}, nil
-		},
+		open: func(s *servers.Server) (keyed, error) { return openHashes(s) },
 	})
 }
 
@@ -44,8 +39,30 @@ const userFields = "fields = [\"username\", \"email\", \"phone\", \"password\", 
 
 // hashes are the users in Redis.
 type hashes struct {
-	rdb  *redis.Client
-	want func(w *workload, c cell) map[string]string // the hash of an entity whose newest cell it is
+	server *servers.Server
+	rdb    *redis.Client
+	want   func(w *workload, c cell) map[string]string // the hash of an entity whose newest cell it is
+}
+
+// startHashes starts a Redis for hashes, which close ends.
+func (l *lab) startHashes(ctx context.Context) (*hashes, error) {
+	server, err := l.start(ctx, servers.Redis7)
+	if err != nil {
+		return nil, err
+	}
+	h, err := openHashes(server)
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	return h, nil
+}
+
+func openHashes(server *servers.Server) (*hashes, error) {
+	o, err := redis.ParseURL(server.DSN("0"))
+	if err != nil {
+		return nil, err
+	}
+	return &hashes{server: server, rdb: redis.NewClient(o), want: keptUser}, nil
 }
 
 // keptUser is the hash of the properties that views keep.
@@ -53,7 +70,7 @@ func keptUser(w *workload, c cell) map[string]string { return w.user(c).hash() }
 
 func (h *hashes) create(context.Context) error   { return nil }
 func (h *hashes) drop(ctx context.Context) error { return h.rdb.FlushAll(ctx).Err() }
-func (h *hashes) close() error                   { return h.rdb.Close() }
+func (h *hashes) close() error                   { return errors.Join(h.rdb.Close(), h.server.Close()) }
 
 func (h *hashes) write(ctx context.Context, users []user) error {
 	_, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {

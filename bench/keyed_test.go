@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -49,11 +47,10 @@ func TestAServerThatThisMachineCannotHaveIsLeftOut(t *testing.T) {
 // A wrong value must never pass for a figure.
 func TestHashesAreComparedWithTheWorkload(t *testing.T) {
 	s := servertest.Own(t, servers.Redis7, serverArgs(servers.Redis7)...)
-	o, err := redis.ParseURL(s.DSN("0"))
+	h, err := openHashes(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &hashes{rdb: redis.NewClient(o), want: keptUser}
 	defer h.close()
 	w := &workload{entities: 10, body: 250, begin: 1, order: round}
 	users := make([]user, w.entities)

@@ -142,6 +142,7 @@ func stages() []stage {
 		{name: "elastic", run: (*lab).elastic, alone: true},
 		{name: "distinct", run: (*lab).distinct, alone: true, asked: true},
 		{name: "growth", run: (*lab).growth, alone: true, asked: true},
+		{name: "isolation", run: (*lab).isolation, alone: true, asked: true},
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
-
 	"replicator/internal/servers"
 )
 
@@ -19,33 +17,23 @@ const liveDatabase = "live"
 // latency runs the program beside a writer of single-row transactions at a steady rate: into an index table, into a
 // hash in Redis, and into both at once.
 func (l *lab) latency(ctx context.Context) (err error) {
-	cache, err := l.start(ctx, servers.Redis7)
+	if err := l.latencyInto(ctx, "latency", "an index table", l.sink, l.liveTable()); err != nil {
+		return err
+	}
+	store, err := l.startHashes(ctx)
 	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
 		l.leftOut = append(l.leftOut, fmt.Sprintf("latency into Redis: %v", err))
-		return l.latencyInto(ctx, "latency", "an index table", l.liveTable)
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, cache.Close()) }()
-	o, err := redis.ParseURL(cache.DSN("0"))
-	if err != nil {
-		return err
-	}
-	store := &hashes{rdb: redis.NewClient(o), want: keptUser}
 	defer func() { err = errors.Join(err, store.close()) }()
-	hash := func(ctx context.Context, s *liveSetup) error { return l.liveHash(ctx, s, cache, store) }
-	if err := l.latencyInto(ctx, "latency", "an index table", l.liveTable); err != nil {
+	hash := l.liveHash(store)
+	if err := l.latencyInto(ctx, "latency-redis", "a Redis hash", store.server, hash); err != nil {
 		return err
 	}
-	beside := *l // counts the CPU time of Redis as the sink's
-	beside.sink = cache
-	err = beside.latencyInto(ctx, "latency-redis", "a Redis hash", hash)
-	l.results, l.runs = beside.results, beside.runs
-	if err != nil {
-		return err
-	}
-	return l.latencyInto(ctx, "latency-both", "an index table and a Redis hash", l.liveTable, hash)
+	return l.latencyInto(ctx, "latency-both", "an index table and a Redis hash", l.sink, l.liveTable(), hash)
 }
 
 // liveSetup is one run of the latency stage: its configuration as it grows, and what looks at its sinks.
@@ -54,19 +42,21 @@ type liveSetup struct {
 	database string // in the sink
 	targets  string // sinks and views of the configuration
 	verify   []func(ctx context.Context) (int64, error)
+	over     func(ctx context.Context) error // called once all cells were seen; may be nil
 }
 
-// latencyInto measures one run into the sinks that are added to it.
-func (l *lab) latencyInto(
-	ctx context.Context, stage, into string, sinks ...func(ctx context.Context, s *liveSetup) error,
-) error {
+// adding is a part of such a run: mostly a sink.
+type adding func(ctx context.Context, s *liveSetup) error
+
+// latencyInto measures one run with what is added to it. sink is the server whose CPU time counts.
+func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers.Server, parts ...adding) error {
 	source := fmt.Sprintf("%s%d", liveDatabase, l.runs)
 	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {
 		return err
 	}
 	l.runs++
 	s := &liveSetup{live: newLive(l.options, source), database: fmt.Sprintf("run%d", l.runs)}
-	for _, add := range sinks {
+	for _, add := range parts {
 		if err := add(ctx, s); err != nil {
 			return err
 		}
@@ -77,9 +67,16 @@ func (l *lab) latencyInto(
 	}
 	what := fmt.Sprintf("commit to visible in %s, %d transactions a second", into, l.rate)
 	bar := l.show.bar(what, s.total())
-	took, err := l.measureProgram(ctx, dir, []string{"run"}, func(p *program) error {
+	measured := *l
+	measured.sink = sink
+	took, err := measured.measureProgram(ctx, dir, []string{"run"}, func(p *program) error {
 		if err := s.run(ctx, l.sourceDB, p, bar); err != nil {
 			return err
+		}
+		if s.over != nil {
+			if err := s.over(ctx); err != nil {
+				return err
+			}
 		}
 		return p.Stop()
 	})
@@ -101,34 +98,38 @@ func (l *lab) latencyInto(
 }
 
 // liveTable adds an index table.
-func (l *lab) liveTable(ctx context.Context, s *liveSetup) error {
-	if err := create(ctx, l.sinkDB, s.database, usersEmail.ddl()); err != nil {
-		return err
+func (l *lab) liveTable() adding {
+	return func(ctx context.Context, s *liveSetup) error {
+		if err := create(ctx, l.sinkDB, s.database, usersEmail.ddl()); err != nil {
+			return err
+		}
+		s.targets += fmt.Sprintf("[sinks.table]\ntype = \"mysql\"\ndsn = %q\n", l.sink.DSN(s.database)) +
+			usersEmail.view("cell.users", "table")
+		s.verify = append(s.verify, func(ctx context.Context) (int64, error) {
+			return l.check(ctx, &setup{database: s.database, tables: []table{usersEmail}}, s.cells, s.total())
+		})
+		s.look("mysql", l.tableSight(s.database+"."+string(usersEmail), s.live))
+		return nil
 	}
-	s.targets += fmt.Sprintf("[sinks.table]\ntype = \"mysql\"\ndsn = %q\n", l.sink.DSN(s.database)) +
-		usersEmail.view("cell.users", "table")
-	s.verify = append(s.verify, func(ctx context.Context) (int64, error) {
-		return l.check(ctx, &setup{database: s.database, tables: []table{usersEmail}}, s.cells, s.total())
-	})
-	s.look("mysql", l.tableSight(s.database+"."+string(usersEmail), s.live))
-	return nil
 }
 
 // liveHash adds a hash for each entity.
-func (l *lab) liveHash(ctx context.Context, s *liveSetup, cache *servers.Server, store *hashes) error {
-	if err := store.drop(ctx); err != nil {
-		return err
-	}
-	s.targets += strings.ReplaceAll(hashSink(cache)+hashView, "main", "cache")
-	s.verify = append(s.verify, func(ctx context.Context) (int64, error) {
-		held, err := store.verify(ctx, s.cells, s.total())
-		if err != nil {
-			err = fmt.Errorf("the result is wrong: %w", err)
+func (l *lab) liveHash(store *hashes) adding {
+	return func(ctx context.Context, s *liveSetup) error {
+		if err := store.drop(ctx); err != nil {
+			return err
 		}
-		return held, err
-	})
-	s.look("redis", store.sight(s.live))
-	return nil
+		s.targets += strings.ReplaceAll(hashSink(store.server)+hashView, "main", "cache")
+		s.verify = append(s.verify, func(ctx context.Context) (int64, error) {
+			held, err := store.verify(ctx, s.cells, s.total())
+			if err != nil {
+				err = fmt.Errorf("the result is wrong: %w", err)
+			}
+			return held, err
+		})
+		s.look("redis", store.sight(s.live))
+		return nil
+	}
 }
 
 // tableSight looks at an index table.

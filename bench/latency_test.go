@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"replicator/internal/servers"
 )
 
 // A stall of one second must be seen, and in the second that it was in.
@@ -29,4 +31,20 @@ func TestLatencyOverTimeShowsAStall(t *testing.T) {
 			t.Errorf("second %d: %+v", i, second)
 		}
 	}
+}
+
+// Every row of the sink that is measured is compared: nothing that happens to the other sink keeps one from it.
+func TestASinkInTroubleLeavesTheOtherAtWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and runs it eight times")
+	}
+	l := quickLab(t, servers.MySQL, built(t), "-only", "isolation", "-rate", "50")
+	if err := l.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{}
+	for _, trouble := range []string{"well", "down", "hanging", "spoiled"} {
+		want["isolation-mysql-"+trouble], want["isolation-redis-"+trouble] = 100, 100
+	}
+	checkRows(t, l, want)
 }

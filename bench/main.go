@@ -38,10 +38,6 @@ func execute(args []string) int {
 		var o boundsOptions
 		o, err = parseBounds(args[1:], os.Stderr)
 		do = func() error { return bounds(ctx, o, os.Stdout, os.Stderr) }
-	case len(args) > 0 && args[0] == "isolation":
-		var o isolationOptions
-		o, err = parseIsolation(args[1:], os.Stderr)
-		do = func() error { return measureIsolation(ctx, o, os.Stdout, os.Stderr) }
 	case len(args) > 0 && args[0] == "scaleout":
 		var o scaleoutOptions
 		o, err = parseScaleout(args[1:], os.Stderr)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"replicator/internal/pause"
 	"replicator/internal/servers"
 )
@@ -64,11 +62,10 @@ func (x *stream) redisSink(ctx context.Context) (*appliedSink, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := goredis.ParseURL(server.DSN("0"))
+	h, err := openHashes(server)
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
 	}
-	h := &hashes{rdb: goredis.NewClient(o), want: keptUser}
 	return &appliedSink{server: server, end: h.close, empty: h.drop,
 		prepare: func(ctx context.Context) (string, error) { return hashSink(server) + hashView, nil },
 		check: func(ctx context.Context) error {
