@@ -164,19 +164,17 @@ func TestCheckFindsAStateDirectoryThatCanNotBeMade(t *testing.T) {
 
 // What the server says of a statement that the program makes of the configuration is shown: no value is in it.
 func TestCheckShowsWhatTheServerSaysOfTypesAndParameters(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newBareLab(t, s)
-		l.exec("CREATE TABLE o (id BIGINT PRIMARY KEY, city VARCHAR(20))")
-		view := "[tables.o]\nkey = \"id\"\n[views.a]\nfrom = \"o\"\nsink = \"main\"\nkind = \"row\"\ncreate = true\n" +
-			"fields = [\"city\"]\ntypes = { city = \"VARCHAAR(20)\" }\n"
-		for _, c := range []struct{ sink, says string }{
-			{mainSink, "creating table a from its types: error"}, {mainSink, "'VARCHAAR"},
-			{strings.Replace(mainSink, "${DSN}", "${DSN}?nonsense=3", 1), "Unknown system variable 'nonsense'"},
-		} {
-			l.configure(source, program, c.sink, view)
-			if r := l.run("check"); r.code != exitFailed || !strings.Contains(r.out, c.says) {
-				t.Errorf("exit status %d:\n%s%s", r.code, r.out, r.errors)
-			}
+	l := newBareLab(t, servertest.MySQL(t))
+	l.exec("CREATE TABLE o (id BIGINT PRIMARY KEY, city VARCHAR(20))")
+	view := "[tables.o]\nkey = \"id\"\n[views.a]\nfrom = \"o\"\nsink = \"main\"\nkind = \"row\"\ncreate = true\n" +
+		"fields = [\"city\"]\ntypes = { city = \"VARCHAAR(20)\" }\n"
+	for _, c := range []struct{ sink, says string }{
+		{mainSink, "creating table a from its types: error"}, {mainSink, "'VARCHAAR"},
+		{strings.Replace(mainSink, "${DSN}", "${DSN}?nonsense=3", 1), "Unknown system variable 'nonsense'"},
+	} {
+		l.configure(source, program, c.sink, view)
+		if r := l.run("check"); r.code != exitFailed || !strings.Contains(r.out, c.says) {
+			t.Errorf("exit status %d:\n%s%s", r.code, r.out, r.errors)
 		}
-	})
+	}
 }

@@ -57,21 +57,19 @@ func (l *lab) expectLinks() {
 }
 
 func TestCreatedTargetsTellApartWhatTheSourceDoes(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newBareLab(t, s)
-		l.exec(linksTable, "INSERT INTO links VALUES ('filled', 'x'), ('FILLED', 'y')")
-		l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, linkViews)
-		p := l.running()
-		l.caughtUp()
-		l.exec(differsByCase...)
-		l.caughtUp()
-		l.expectLinks()
-		l.must("verify")
-		l.must("rebuild", "link", "link_by_url", "link_count")
-		l.expectLinks()
-		l.must("verify")
-		p.stop()
-	})
+	l := newBareLab(t, servertest.MySQL(t))
+	l.exec(linksTable, "INSERT INTO links VALUES ('filled', 'x'), ('FILLED', 'y')")
+	l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, linkViews)
+	p := l.running()
+	l.caughtUp()
+	l.exec(differsByCase...)
+	l.caughtUp()
+	l.expectLinks()
+	l.must("verify")
+	l.must("rebuild", "link", "link_by_url", "link_count")
+	l.expectLinks()
+	l.must("verify")
+	p.stop()
 }
 
 // Which spaces at the end of a text count is for the source's collation to say.
@@ -104,43 +102,41 @@ func TestCreatedTargetsKeepSpacesThatTheSourceTellsApart(t *testing.T) {
 }
 
 func TestTargetsThatCannotTellKeysApartAreRefusedWithTheirALTER(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newBareLab(t, s)
-		const ci = " VARCHAR(11) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
-		l.exec(linksTable,
-			"CREATE TABLE link (id"+ci+" PRIMARY KEY, url VARCHAR(100))",
-			"CREATE TABLE link_by_url (url VARCHAR(100), id"+ci+", PRIMARY KEY (url, id), KEY (id))",
-			"CREATE TABLE link_count (id"+ci+" PRIMARY KEY, cnt BIGINT)")
-		healthy := "[tables.other]\nkey = \"id\"\n[views.healthy]\nfrom = \"other\"\nsink = \"main\"\nkind = \"row\"\nkey = { id = \"$id\" }\nfields = [\"v\"]\n"
-		l.exec("CREATE TABLE other (id"+ci+" PRIMARY KEY, v INT)", "CREATE TABLE healthy (id"+ci+" PRIMARY KEY, v INT)",
-			"INSERT INTO other VALUES ('a', 1)")
-		l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, linkViews, healthy)
+	l := newBareLab(t, servertest.MySQL(t))
+	const ci = " VARCHAR(11) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
+	l.exec(linksTable,
+		"CREATE TABLE link (id"+ci+" PRIMARY KEY, url VARCHAR(100))",
+		"CREATE TABLE link_by_url (url VARCHAR(100), id"+ci+", PRIMARY KEY (url, id), KEY (id))",
+		"CREATE TABLE link_count (id"+ci+" PRIMARY KEY, cnt BIGINT)")
+	healthy := "[tables.other]\nkey = \"id\"\n[views.healthy]\nfrom = \"other\"\nsink = \"main\"\nkind = \"row\"\nkey = { id = \"$id\" }\nfields = [\"v\"]\n"
+	l.exec("CREATE TABLE other (id"+ci+" PRIMARY KEY, v INT)", "CREATE TABLE healthy (id"+ci+" PRIMARY KEY, v INT)",
+		"INSERT INTO other VALUES ('a', 1)")
+	l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, linkViews, healthy)
 
-		r := l.run("check")
-		if r.code != exitFailed {
-			t.Fatalf("check: exit status %d\n%s", r.code, r.out)
+	r := l.run("check")
+	if r.code != exitFailed {
+		t.Fatalf("check: exit status %d\n%s", r.code, r.out)
+	}
+	p := l.running()
+	l.caughtUp("healthy")
+	for _, view := range []string{"link", "link_by_url", "link_count"} {
+		alter := "ALTER TABLE `" + l.database + "`.`" + view +
+			"` MODIFY `id` varchar(11) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
+		if !strings.Contains(r.out, alter) {
+			t.Errorf("check doesn't say %q:\n%s", alter, r.out)
 		}
-		p := l.running()
-		l.caughtUp("healthy")
-		for _, view := range []string{"link", "link_by_url", "link_count"} {
-			alter := "ALTER TABLE `" + l.database + "`.`" + view +
-				"` MODIFY `id` varchar(11) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
-			if !strings.Contains(r.out, alter) {
-				t.Errorf("check doesn't say %q:\n%s", alter, r.out)
-			}
-			l.failsWith(view, alter)
-			l.exec(alter)
-		}
-		p.stop()
-		l.exec(differsByCase...)
-		l.must("check")
-		p = l.running()
-		l.caughtUp()
-		l.expectLinks()
-		l.expect("SELECT id, v FROM healthy", "a 1")
-		l.must("verify")
-		p.stop()
-	})
+		l.failsWith(view, alter)
+		l.exec(alter)
+	}
+	p.stop()
+	l.exec(differsByCase...)
+	l.must("check")
+	p = l.running()
+	l.caughtUp()
+	l.expectLinks()
+	l.expect("SELECT id, v FROM healthy", "a 1")
+	l.must("verify")
+	p.stop()
 }
 
 // A counter's groups are what the bodies tell apart. A table that can't is kept as long as no two groups meet there.
@@ -150,7 +146,7 @@ func TestGroupsThatMeetInOneRowFailTheirView(t *testing.T) {
 		{"utf8mb4_bin", "Rome "}, // it pads
 	} {
 		t.Run(meeting.collation, func(t *testing.T) {
-			servertest.Each(t, func(t *testing.T, s *servers.Server) { groupsMeet(t, s, meeting.collation, meeting.other) })
+			groupsMeet(t, servertest.MySQL(t), meeting.collation, meeting.other)
 		})
 	}
 }

@@ -14,40 +14,36 @@ import (
 )
 
 func TestRunFillsThenFollowsUntilItIsTold(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		l.put("a", 1, `{"username": "ann", "email": "ann@x.org", "phone": 1}`)
-		l.put("b", 1, `{"username": "bob", "email": "bob@x.org"}`)
-		p := l.running()
-		l.caughtUp()
-		l.expect(emails, "ann@x.org a", "bob@x.org b")
-		l.put("a", 2, `{"username": "ann", "email": "ann@y.org", "phone": 2}`)
-		l.caughtUp()
-		l.expect(emails, "ann@y.org a", "bob@x.org b")
-		l.expect("SELECT username, email, phone FROM users ORDER BY 1", "ann ann@y.org 2", "bob bob@x.org NULL")
-		l.expect("SELECT phone FROM index_users_phone", "2")
-		l.exec("DELETE FROM cell WHERE ref_key = 2")
-		l.caughtUp()
-		l.expect(emails, "ann@x.org a", "bob@x.org b")
-		l.put("c", 1, `{"email": "c@x.org"}`)
-		p.stop() // drains: what was read is applied, the rest comes at the next run
-		p = l.running()
-		l.caughtUp()
-		l.expect(emails, "ann@x.org a", "bob@x.org b", "c@x.org c")
-		p.stop()
-	})
+	l := newLab(t, servertest.MySQL(t))
+	l.put("a", 1, `{"username": "ann", "email": "ann@x.org", "phone": 1}`)
+	l.put("b", 1, `{"username": "bob", "email": "bob@x.org"}`)
+	p := l.running()
+	l.caughtUp()
+	l.expect(emails, "ann@x.org a", "bob@x.org b")
+	l.put("a", 2, `{"username": "ann", "email": "ann@y.org", "phone": 2}`)
+	l.caughtUp()
+	l.expect(emails, "ann@y.org a", "bob@x.org b")
+	l.expect("SELECT username, email, phone FROM users ORDER BY 1", "ann ann@y.org 2", "bob bob@x.org NULL")
+	l.expect("SELECT phone FROM index_users_phone", "2")
+	l.exec("DELETE FROM cell WHERE ref_key = 2")
+	l.caughtUp()
+	l.expect(emails, "ann@x.org a", "bob@x.org b")
+	l.put("c", 1, `{"email": "c@x.org"}`)
+	p.stop() // drains: what was read is applied, the rest comes at the next run
+	p = l.running()
+	l.caughtUp()
+	l.expect(emails, "ann@x.org a", "bob@x.org b", "c@x.org c")
+	p.stop()
 }
 
 func TestRunUntilCaughtUpIncludesWhatWasCommitted(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		l.put("a", 1, `{"email": "a@x.org"}`)
-		l.must("run", "--until-caught-up")
-		l.expect(emails, "a@x.org a")
-		l.put("a", 2, `{"email": "b@x.org"}`)
-		l.must("run", "--until-caught-up")
-		l.expect(emails, "b@x.org a")
-	})
+	l := newLab(t, servertest.MySQL(t))
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	l.must("run", "--until-caught-up")
+	l.expect(emails, "a@x.org a")
+	l.put("a", 2, `{"email": "b@x.org"}`)
+	l.must("run", "--until-caught-up")
+	l.expect(emails, "b@x.org a")
 }
 
 func TestWaitIsAFence(t *testing.T) {
@@ -119,124 +115,118 @@ func TestStatusHasAllFieldsWhetherOrNotItRuns(t *testing.T) {
 }
 
 func TestCheckSaysWhatIsThereAndWhatIsNot(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		text := l.must("check")
-		for _, want := range []string{"configuration", "grants", "binlog_format", "retention", "table cell",
-			"sink main", "view users"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("check doesn't mention %s:\n%s", want, text)
-			}
+	l := newLab(t, servertest.MySQL(t))
+	text := l.must("check")
+	for _, want := range []string{"configuration", "grants", "binlog_format", "retention", "table cell",
+		"sink main", "view users"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("check doesn't mention %s:\n%s", want, text)
 		}
-		l.exec("DROP TABLE users", "ALTER TABLE cell DROP COLUMN body")
-		r := l.run("check")
-		if r.code != 1 || !strings.Contains(r.out, "fail  view users") || !strings.Contains(r.out, "fail  table cell") ||
-			!strings.Contains(r.errors, "2 checks failed") {
-			t.Errorf("with a table and a column missing: exit status %d\n%s%s", r.code, r.out, r.errors)
-		}
-		levels := map[string]string{}
-		for _, line := range jsonLines[map[string]string](t, l.run("check", "--json").out) {
-			levels[line["what"]] = line["level"]
-		}
-		if levels["view users"] != "fail" || levels["view index_users_email"] != "ok" {
-			t.Errorf("check --json: %v", levels)
-		}
-	})
+	}
+	l.exec("DROP TABLE users", "ALTER TABLE cell DROP COLUMN body")
+	r := l.run("check")
+	if r.code != 1 || !strings.Contains(r.out, "fail  view users") || !strings.Contains(r.out, "fail  table cell") ||
+		!strings.Contains(r.errors, "2 checks failed") {
+		t.Errorf("with a table and a column missing: exit status %d\n%s%s", r.code, r.out, r.errors)
+	}
+	levels := map[string]string{}
+	for _, line := range jsonLines[map[string]string](t, l.run("check", "--json").out) {
+		levels[line["what"]] = line["level"]
+	}
+	if levels["view users"] != "fail" || levels["view index_users_email"] != "ok" {
+		t.Errorf("check --json: %v", levels)
+	}
 }
 
 func TestSchemaPrintsWhatIsMissingAndWhatItPrintsWorks(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		if text := l.must("schema"); text != "" {
-			t.Errorf("nothing is missing, and schema prints\n%s", text)
+	l := newLab(t, servertest.MySQL(t))
+	if text := l.must("schema"); text != "" {
+		t.Errorf("nothing is missing, and schema prints\n%s", text)
+	}
+	l.exec("DROP TABLE users, index_users_email")
+	type missing struct{ Sink, DDL string }
+	if all := jsonLines[missing](t, l.must("schema", "--json")); len(all) != 2 || all[0].Sink != "main" ||
+		!strings.Contains(all[0].DDL, "CREATE TABLE `") {
+		t.Errorf("%+v", all)
+	}
+	text := l.must("schema")
+	if strings.Count(text, "binary(16) NOT NULL") != 2 || strings.Count(text, "nothing is known") != 4 {
+		t.Errorf("the keys' types are known from the source, the fields' are not, without a body:\n%s", text)
+	}
+	if !strings.Contains(text, "CREATE TABLE `users`") || !strings.Contains(text, "CREATE TABLE `index_users_email`") ||
+		strings.Contains(text, "phone`\n") {
+		t.Errorf("schema prints\n%s", text)
+	}
+	for statement := range strings.SplitSeq(strings.TrimSpace(text), ";\n") {
+		if statement = strings.TrimSpace(statement); statement != "" {
+			l.exec(strings.TrimSuffix(statement, ";"))
 		}
-		l.exec("DROP TABLE users, index_users_email")
-		type missing struct{ Sink, DDL string }
-		if all := jsonLines[missing](t, l.must("schema", "--json")); len(all) != 2 || all[0].Sink != "main" ||
-			!strings.Contains(all[0].DDL, "CREATE TABLE `") {
-			t.Errorf("%+v", all)
-		}
-		text := l.must("schema")
-		if strings.Count(text, "binary(16) NOT NULL") != 2 || strings.Count(text, "nothing is known") != 4 {
-			t.Errorf("the keys' types are known from the source, the fields' are not, without a body:\n%s", text)
-		}
-		if !strings.Contains(text, "CREATE TABLE `users`") || !strings.Contains(text, "CREATE TABLE `index_users_email`") ||
-			strings.Contains(text, "phone`\n") {
-			t.Errorf("schema prints\n%s", text)
-		}
-		for statement := range strings.SplitSeq(strings.TrimSpace(text), ";\n") {
-			if statement = strings.TrimSpace(statement); statement != "" {
-				l.exec(strings.TrimSuffix(statement, ";"))
-			}
-		}
-		l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 5}`)
-		l.must("run", "--until-caught-up")
-		l.expect("SELECT HEX(id), username, email FROM users", strings.ToUpper(keyText("a"))+" ann a@x.org")
-	})
+	}
+	l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 5}`)
+	l.must("run", "--until-caught-up")
+	l.expect("SELECT HEX(id), username, email FROM users", strings.ToUpper(keyText("a"))+" ann a@x.org")
 }
 
 func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		l.exec("DROP TABLE users, index_users_email, index_users_phone") // it needs no sink
-		tail := func(extra ...string) *process {
-			t.Helper()
-			p := l.start(append([]string{"tail", "--limit", "4", "-c", l.file()}, extra...)...)
-			connected := "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND user = '" +
-				l.user + "'"
-			eventually(t, func() error { return as(l.rows(connected)[0] != "0", "a reader is connected") })
-			return p
+	l := newLab(t, servertest.MySQL(t))
+	l.exec("DROP TABLE users, index_users_email, index_users_phone") // it needs no sink
+	tail := func(extra ...string) *process {
+		t.Helper()
+		p := l.start(append([]string{"tail", "--limit", "4", "-c", l.file()}, extra...)...)
+		connected := "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND user = '" +
+			l.user + "'"
+		eventually(t, func() error { return as(l.rows(connected)[0] != "0", "a reader is connected") })
+		return p
+	}
+	p := tail()
+	l.put("a", 9007199254740993, `{"email": "a@x.org", "n": 18446744073709551615, "deep": {"x": [1, 2.50]}}`)
+	l.put("b", 1, `{broken`)
+	l.exec("UPDATE cell SET body = '{}' WHERE ref_key = 1", "DELETE FROM cell WHERE ref_key = 1")
+	if code := p.wait(); code != 0 {
+		t.Fatalf("exit status %d: %s", code, p.Log())
+	}
+	lines := strings.Split(strings.TrimSpace(p.Output()), "\n")
+	if len(lines) != 4 {
+		t.Fatalf("%d lines, want 4:\n%s", len(lines), p.Output())
+	}
+	for _, want := range []string{`"version":9007199254740993`, `"n":18446744073709551615`, `"x":[1,2.50]`,
+		`"op":"insert"`, `"key":"` + keyText("a") + `"`, `"column":"users"`, `"table":"cell"`} {
+		if !strings.Contains(lines[0], want) {
+			t.Errorf("%s lacks %s", lines[0], want)
 		}
-		p := tail()
-		l.put("a", 9007199254740993, `{"email": "a@x.org", "n": 18446744073709551615, "deep": {"x": [1, 2.50]}}`)
-		l.put("b", 1, `{broken`)
-		l.exec("UPDATE cell SET body = '{}' WHERE ref_key = 1", "DELETE FROM cell WHERE ref_key = 1")
-		if code := p.wait(); code != 0 {
-			t.Fatalf("exit status %d: %s", code, p.Log())
+	}
+	if !strings.Contains(lines[1], `"error"`) || !strings.Contains(lines[2], `"op":"update"`) ||
+		!strings.Contains(lines[3], `"op":"delete"`) {
+		t.Errorf("lines are\n%s", p.Output())
+	}
+	for _, i := range []int{0, 3} { // a delete has the same ones
+		var line map[string]any
+		if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
+			t.Fatal(err)
 		}
-		lines := strings.Split(strings.TrimSpace(p.Output()), "\n")
-		if len(lines) != 4 {
-			t.Fatalf("%d lines, want 4:\n%s", len(lines), p.Output())
+		names := slices.Sorted(maps.Keys(line))
+		if want := []string{"body", "column", "key", "op", "position", "table", "time",
+			"version"}; !slices.Equal(names, want) {
+			t.Errorf("fields %v, want %v", names, want)
 		}
-		for _, want := range []string{`"version":9007199254740993`, `"n":18446744073709551615`, `"x":[1,2.50]`,
-			`"op":"insert"`, `"key":"` + keyText("a") + `"`, `"column":"users"`, `"table":"cell"`} {
-			if !strings.Contains(lines[0], want) {
-				t.Errorf("%s lacks %s", lines[0], want)
-			}
-		}
-		if !strings.Contains(lines[1], `"error"`) || !strings.Contains(lines[2], `"op":"update"`) ||
-			!strings.Contains(lines[3], `"op":"delete"`) {
-			t.Errorf("lines are\n%s", p.Output())
-		}
-		for _, i := range []int{0, 3} { // a delete has the same ones
-			var line map[string]any
-			if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
-				t.Fatal(err)
-			}
-			names := slices.Sorted(maps.Keys(line))
-			if want := []string{"body", "column", "key", "op", "position", "table", "time",
-				"version"}; !slices.Equal(names, want) {
-				t.Errorf("fields %v, want %v", names, want)
-			}
-		}
-		// What the binlog doesn't tell is said, and reading goes on behind it.
-		l.exec("TRUNCATE TABLE cell")
-		l.put("c", 1, `{}`)
-		after := l.run("tail", "--from", "earliest", "--limit", "5")
-		if after.code != 0 || strings.Count(after.out, "\n") != 5 ||
-			!strings.Contains(after.errors, "table cell was truncated") {
-			t.Errorf("over a TRUNCATE: %+v", after)
-		}
-		r := l.run("tail", "--view", "index_users_email", "--from", "earliest", "--limit", "1")
-		if r.code != 0 || !strings.Contains(r.out, `"entries":[{"email":"a@x.org"}]`) {
-			t.Errorf("what a view is given: %+v", r)
-		}
-		l.put("d", -1, `{}`)
-		r = l.run("tail", "--from", "earliest", "--limit", "6")
-		if r.code != 0 || !strings.Contains(r.out, `"error":"version column ref_key is negative"`) {
-			t.Errorf("a version that is none: %+v", r)
-		}
-	})
+	}
+	// What the binlog doesn't tell is said, and reading goes on behind it.
+	l.exec("TRUNCATE TABLE cell")
+	l.put("c", 1, `{}`)
+	after := l.run("tail", "--from", "earliest", "--limit", "5")
+	if after.code != 0 || strings.Count(after.out, "\n") != 5 ||
+		!strings.Contains(after.errors, "table cell was truncated") {
+		t.Errorf("over a TRUNCATE: %+v", after)
+	}
+	r := l.run("tail", "--view", "index_users_email", "--from", "earliest", "--limit", "1")
+	if r.code != 0 || !strings.Contains(r.out, `"entries":[{"email":"a@x.org"}]`) {
+		t.Errorf("what a view is given: %+v", r)
+	}
+	l.put("d", -1, `{}`)
+	r = l.run("tail", "--from", "earliest", "--limit", "6")
+	if r.code != 0 || !strings.Contains(r.out, `"error":"version column ref_key is negative"`) {
+		t.Errorf("a version that is none: %+v", r)
+	}
 }
 
 // as is nil if something is so.

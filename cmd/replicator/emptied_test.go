@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
@@ -16,77 +15,75 @@ import (
 // that is dropped and made again. The views must not run on without the rows of all that does not change.
 func TestATableThatStandsEmptyIsFilledAnew(t *testing.T) {
 	t.Parallel()
-	servertest.EachKindOf(t, []servers.Kind{servers.MySQL, servers.MariaDB1011}, func(t *testing.T, kind servers.Kind) {
-		sink := servertest.Shared(t, kind)
-		const counter = "[views.by_email]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\n" +
-			"group = [\"email\"]\ntable = \"by_email\"\ncreate = true\n"
-		both := []string{"DROP TABLE users, by_email"}
-		for name, c := range map[string]struct {
-			onLost  string
-			running bool
-			does    []string
-			more    []string // once it was noticed
-			writes  bool     // some cells change all the time until it is noticed
-		}{
-			"dropped, and created by the program": {onLost: "rebuild", running: true, does: both},
-			"the same while it does not run":      {onLost: "stop", does: both},
-			"dropped, and created by hand": {onLost: "stop", running: true, does: both,
-				more: []string{usersTable}},
-			"emptied": {onLost: "rebuild", running: true, does: []string{"TRUNCATE users"}},
-			"emptied under writes": {onLost: "stop", running: true, writes: true,
-				does: []string{"TRUNCATE users", "DELETE FROM by_email"}},
-			"emptied while it does not run": {onLost: "stop", does: []string{"DELETE FROM users", "TRUNCATE by_email"}},
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t, servertest.MySQL(t))
-				l.sinkOn2(sink, "")
-				users := usersView
-				if c.more == nil {
-					users = strings.TrimRight(usersView, "\n") + "\ncreate = true\n"
-				}
-				l.configure(source, "on_lost = \""+c.onLost+"\"\n", program,
-					strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), emailView, users, counter)
-				const cells = 150
-				for n := range cells {
-					l.put(string([]byte{byte(n)}), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, n))
-				}
-				p := l.running()
-				l.caughtUp()
-				if !c.running {
-					p.stop()
-				}
-				db := l.connect(sink, l.database+"_s")
-				written := l.writing(c.writes, cells/5)
-				execAll(t, db, c.does...)
-				if c.running {
-					l.put("\x00", 2, `{"email": "new@x.org"}`)
-				} else {
-					p = l.running() // and nothing is ever written any more
-				}
-				if c.onLost == "stop" {
-					l.failsWith("users", "sink main", "checkpoint reset")
-					l.failsWith("by_email", "sink main", "checkpoint reset")
-					written()
-					l.reaches("index_users_email", "running")
-					p.stop()
-					execAll(t, db, c.more...)
-					l.must("checkpoint", "reset", "--yes", "users", "by_email")
-					p = l.running()
-				}
-				eventually(t, func() error { return holdsEach(t.Context(), db, cells) })
-				l.reaches("users", "running")
-				l.caughtUp()
+	sink := servertest.MySQL(t)
+	const counter = "[views.by_email]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\n" +
+		"group = [\"email\"]\ntable = \"by_email\"\ncreate = true\n"
+	both := []string{"DROP TABLE users, by_email"}
+	for name, c := range map[string]struct {
+		onLost  string
+		running bool
+		does    []string
+		more    []string // once it was noticed
+		writes  bool     // some cells change all the time until it is noticed
+	}{
+		"dropped, and created by the program": {onLost: "rebuild", running: true, does: both},
+		"the same while it does not run":      {onLost: "stop", does: both},
+		"dropped, and created by hand": {onLost: "stop", running: true, does: both,
+			more: []string{usersTable}},
+		"emptied": {onLost: "rebuild", running: true, does: []string{"TRUNCATE users"}},
+		"emptied under writes": {onLost: "stop", running: true, writes: true,
+			does: []string{"TRUNCATE users", "DELETE FROM by_email"}},
+		"emptied while it does not run": {onLost: "stop", does: []string{"DELETE FROM users", "TRUNCATE by_email"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, servertest.MySQL(t))
+			l.sinkOn2(sink, "")
+			users := usersView
+			if c.more == nil {
+				users = strings.TrimRight(usersView, "\n") + "\ncreate = true\n"
+			}
+			l.configure(source, "on_lost = \""+c.onLost+"\"\n", program,
+				strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), emailView, users, counter)
+			const cells = 150
+			for n := range cells {
+				l.put(string([]byte{byte(n)}), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, n))
+			}
+			p := l.running()
+			l.caughtUp()
+			if !c.running {
 				p.stop()
-				p = l.running() // what was filled anew is lost no more
-				l.caughtUp()
-				if err := holdsEach(t.Context(), db, cells); err != nil {
-					t.Error(err)
-				}
+			}
+			db := l.connect(sink, l.database+"_s")
+			written := l.writing(c.writes, cells/5)
+			execAll(t, db, c.does...)
+			if c.running {
+				l.put("\x00", 2, `{"email": "new@x.org"}`)
+			} else {
+				p = l.running() // and nothing is ever written any more
+			}
+			if c.onLost == "stop" {
+				l.failsWith("users", "sink main", "checkpoint reset")
+				l.failsWith("by_email", "sink main", "checkpoint reset")
+				written()
+				l.reaches("index_users_email", "running")
 				p.stop()
-			})
-		}
-	})
+				execAll(t, db, c.more...)
+				l.must("checkpoint", "reset", "--yes", "users", "by_email")
+				p = l.running()
+			}
+			eventually(t, func() error { return holdsEach(t.Context(), db, cells) })
+			l.reaches("users", "running")
+			l.caughtUp()
+			p.stop()
+			p = l.running() // what was filled anew is lost no more
+			l.caughtUp()
+			if err := holdsEach(t.Context(), db, cells); err != nil {
+				t.Error(err)
+			}
+			p.stop()
+		})
+	}
 }
 
 // writing changes some cells again and again, if it is to, until the returned function is called.

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"replicator"
-	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
@@ -46,68 +45,66 @@ func metricNames() []string {
 }
 
 func TestHTTPTellsTheState(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		l.put("a", 1, `{"email": "a@x.org", "phone": 4155550100}`)
-		p := l.running()
-		l.caughtUp()
-		if n := strings.Count(p.Log(), "a change became a dead letter"); n != 2 ||
-			!strings.Contains(p.Log(), `"level":"WARN"`) {
-			t.Errorf("the log tells %d times of the dead letters of two views:\n%s", n, p.Log())
-		}
-		eventually(t, func() error {
-			code, text := l.get("/readyz")
-			return as(code == 200, text)
-		})
-		if code, text := l.get("/healthz"); code != 200 {
-			t.Errorf("/healthz: %d %s", code, text)
-		}
-		if code, text := l.get("/"); code != 200 || !strings.Contains(text, "index_users_email") ||
-			!strings.Contains(text, "running") {
-			t.Errorf("/: %d %s", code, text)
-		}
-		var status struct{ Views []viewStatus }
-		code, text := l.get("/api/v1/status")
-		if err := json.Unmarshal([]byte(text), &status); err != nil || code != 200 || len(status.Views) != 3 {
-			t.Errorf("/api/v1/status: %d, %v: %s", code, err, text)
-		}
-		for path, want := range map[string]string{
-			"/deadletters":        "index_users_phone",
-			"/api/v1/deadletters": `"letters":1`,
-			"/api/v1/sources":     `"gtid":"`,
-			"/api/v1/history":     `"step_seconds":15`,
-		} {
-			if code, text := l.get(path); code != 200 || !strings.Contains(text, want) {
-				t.Errorf("%s: %d %s", path, code, text)
-			}
-		}
-		l.put("a", 2, `{"email": "b@x.org"}`) // a newer version: the letter is gone
-		if code, text := l.get("/api/v1/wait?view=index_users_email&timeout=20s&gtid=" +
-			url.QueryEscape(l.gtids())); code != 200 {
-			t.Errorf("/api/v1/wait: %d %s", code, text)
-		}
-		l.expect(emails, "b@x.org a")
-		for path, want := range map[string]int{
-			"/api/v1/wait":                                  400,
-			"/api/v1/wait?pos=nonsense&timeout=1s":          400,
-			"/api/v1/wait?pos=" + l.position() + "&view=no": 404,
-			"/api/v1/wait?timeout=100ms&pos=" + strings.Split(l.position(), ":")[0] + ":4000000000": 504,
-			"/nothing": 404,
-		} {
-			if code, text := l.get(path); code != want {
-				t.Errorf("%s: %d, want %d: %s", path, code, want, text)
-			}
-		}
-		_, metrics := l.get("/metrics")
-		for _, name := range metricNames() {
-			if !strings.Contains(metrics, "\nreplicator_"+name) {
-				t.Errorf("/metrics lacks replicator_%s", name)
-			}
-		}
-		if !strings.Contains(metrics, `replicator_dead_letters_total{reason="rejected",view="index_users_phone"} 1`) {
-			t.Error("the dead letter was not counted")
-		}
+	l := newLab(t, servertest.MySQL(t))
+	l.put("a", 1, `{"email": "a@x.org", "phone": 4155550100}`)
+	p := l.running()
+	l.caughtUp()
+	if n := strings.Count(p.Log(), "a change became a dead letter"); n != 2 ||
+		!strings.Contains(p.Log(), `"level":"WARN"`) {
+		t.Errorf("the log tells %d times of the dead letters of two views:\n%s", n, p.Log())
+	}
+	eventually(t, func() error {
+		code, text := l.get("/readyz")
+		return as(code == 200, text)
 	})
+	if code, text := l.get("/healthz"); code != 200 {
+		t.Errorf("/healthz: %d %s", code, text)
+	}
+	if code, text := l.get("/"); code != 200 || !strings.Contains(text, "index_users_email") ||
+		!strings.Contains(text, "running") {
+		t.Errorf("/: %d %s", code, text)
+	}
+	var status struct{ Views []viewStatus }
+	code, text := l.get("/api/v1/status")
+	if err := json.Unmarshal([]byte(text), &status); err != nil || code != 200 || len(status.Views) != 3 {
+		t.Errorf("/api/v1/status: %d, %v: %s", code, err, text)
+	}
+	for path, want := range map[string]string{
+		"/deadletters":        "index_users_phone",
+		"/api/v1/deadletters": `"letters":1`,
+		"/api/v1/sources":     `"gtid":"`,
+		"/api/v1/history":     `"step_seconds":15`,
+	} {
+		if code, text := l.get(path); code != 200 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
+	}
+	l.put("a", 2, `{"email": "b@x.org"}`) // a newer version: the letter is gone
+	if code, text := l.get("/api/v1/wait?view=index_users_email&timeout=20s&gtid=" +
+		url.QueryEscape(l.gtids())); code != 200 {
+		t.Errorf("/api/v1/wait: %d %s", code, text)
+	}
+	l.expect(emails, "b@x.org a")
+	for path, want := range map[string]int{
+		"/api/v1/wait":                                  400,
+		"/api/v1/wait?pos=nonsense&timeout=1s":          400,
+		"/api/v1/wait?pos=" + l.position() + "&view=no": 404,
+		"/api/v1/wait?timeout=100ms&pos=" + strings.Split(l.position(), ":")[0] + ":4000000000": 504,
+		"/nothing": 404,
+	} {
+		if code, text := l.get(path); code != want {
+			t.Errorf("%s: %d, want %d: %s", path, code, want, text)
+		}
+	}
+	_, metrics := l.get("/metrics")
+	for _, name := range metricNames() {
+		if !strings.Contains(metrics, "\nreplicator_"+name) {
+			t.Errorf("/metrics lacks replicator_%s", name)
+		}
+	}
+	if !strings.Contains(metrics, `replicator_dead_letters_total{reason="rejected",view="index_users_phone"} 1`) {
+		t.Error("the dead letter was not counted")
+	}
 }
 
 func TestReadinessTellsTheTruth(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"replicator/examples/jogchat"
 	"replicator/examples/v2pro"
 	examples "replicator/internal/lab"
-	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
@@ -102,31 +101,30 @@ func (l *lab) starter() string {
 
 func TestTheStarterConfigurationOfEveryDesignWorksAsItStands(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		for _, d := range designs() {
-			t.Run(d.name, func(t *testing.T) {
-				l := newBareLab(t, s)
-				l.exec(d.schema...)
-				d.write(l)
-				text := l.starter()
-				for _, line := range append(d.says, "[views."+d.view+"]") {
-					if !strings.Contains("\n"+text, "\n"+line) {
-						t.Errorf("it lacks the line %s", line)
-					}
+	s := servertest.MySQL(t)
+	for _, d := range designs() {
+		t.Run(d.name, func(t *testing.T) {
+			l := newBareLab(t, s)
+			l.exec(d.schema...)
+			d.write(l)
+			text := l.starter()
+			for _, line := range append(d.says, "[views."+d.view+"]") {
+				if !strings.Contains("\n"+text, "\n"+line) {
+					t.Errorf("it lacks the line %s", line)
 				}
-				l.must("check")
-				l.must("schema")
-				l.converges(d.view)
-				if again := l.starter(); again != l.starter() {
-					t.Error("two looks say different things")
-				}
-				l.converges(d.view) // by what is written when the program's own tables are there: the same definition
-				if t.Failed() {
-					t.Log(text)
-				}
-			})
-		}
-	})
+			}
+			l.must("check")
+			l.must("schema")
+			l.converges(d.view)
+			if again := l.starter(); again != l.starter() {
+				t.Error("two looks say different things")
+			}
+			l.converges(d.view) // by what is written when the program's own tables are there: the same definition
+			if t.Failed() {
+				t.Log(text)
+			}
+		})
+	}
 }
 
 // converges runs the program, and checks that its views are right and that nothing was left out; one of them is named.
@@ -169,24 +167,23 @@ func TestEverySuggestionWorksOnceItsSignIsRemoved(t *testing.T) {
 }
 
 func TestTheStarterConfigurationLacksNothingButTheRightThatCheckNames(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newBareLab(t, s)
-		l.exec(cellTable)
-		l.put("a", 1, `{"email": "a@x.org"}`)
-		l.user += "r"
-		l.account(s, l.user, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
-		l.starter()
-		r := l.run("check")
-		if fix := "GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.* TO '" + l.user +
-			"'@'%'\n"; r.code != 1 ||
-			strings.Count(r.out, "\nfail ") != 2 || !strings.Contains(r.out, fix) ||
-			!strings.Contains(r.out, "the user lacks CREATE") {
-			t.Errorf("exit status %d, it does not name just %s:\n%s%s", r.code, fix, r.out, r.errors)
-		}
-		l.exec("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.* TO " + l.user + "@'%'")
-		l.must("check")
-		l.converges("index_users_email")
-	})
+	s := servertest.MySQL(t)
+	l := newBareLab(t, s)
+	l.exec(cellTable)
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	l.user += "r"
+	l.account(s, l.user, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
+	l.starter()
+	r := l.run("check")
+	if fix := "GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.* TO '" + l.user +
+		"'@'%'\n"; r.code != 1 ||
+		strings.Count(r.out, "\nfail ") != 2 || !strings.Contains(r.out, fix) ||
+		!strings.Contains(r.out, "the user lacks CREATE") {
+		t.Errorf("exit status %d, it does not name just %s:\n%s%s", r.code, fix, r.out, r.errors)
+	}
+	l.exec("GRANT CREATE, SELECT, INSERT, UPDATE, DELETE ON `" + l.database + "`.* TO " + l.user + "@'%'")
+	l.must("check")
+	l.converges("index_users_email")
 }
 
 // TestAFirstConfigurationIsMadeAsTheManualSays runs the commands of the manual as they stand there, but for who and

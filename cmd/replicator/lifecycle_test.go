@@ -46,26 +46,24 @@ func TestASecondProcessOnTheSameStateIsRefused(t *testing.T) {
 }
 
 func TestASecondProcessWithAStateOfItsOwnDoesNoHarm(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		l.put("a", 1, `{"email": "a@x.org"}`)
-		l.running()
-		second := *l
-		second.dir, second.listen = t.TempDir(), servertest.FreeAddress(t)
-		second.env = map[string]string{"DSN": l.env["DSN"], "LISTEN": second.listen}
-		second.configure(cellViews)
-		second.running()
-		for i := range 50 {
-			l.put("b", int64(i), fmt.Sprintf(`{"email": "b%d@x.org"}`, i))
-			if i%5 == 4 {
-				l.exec("DELETE FROM cell WHERE column_name = 'users' AND ref_key = " + strconv.Itoa(i) +
-					" AND row_key = 0x" + keyText("b"))
-			}
+	l := newLab(t, servertest.MySQL(t))
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	l.running()
+	second := *l
+	second.dir, second.listen = t.TempDir(), servertest.FreeAddress(t)
+	second.env = map[string]string{"DSN": l.env["DSN"], "LISTEN": second.listen}
+	second.configure(cellViews)
+	second.running()
+	for i := range 50 {
+		l.put("b", int64(i), fmt.Sprintf(`{"email": "b%d@x.org"}`, i))
+		if i%5 == 4 {
+			l.exec("DELETE FROM cell WHERE column_name = 'users' AND ref_key = " + strconv.Itoa(i) +
+				" AND row_key = 0x" + keyText("b"))
 		}
-		l.caughtUp()
-		second.caughtUp()
-		l.expect(emails, "a@x.org a", "b48@x.org b")
-	})
+	}
+	l.caughtUp()
+	second.caughtUp()
+	l.expect(emails, "a@x.org a", "b48@x.org b")
 }
 
 func TestTheSecondSignalStopsAtOnce(t *testing.T) {
@@ -107,18 +105,16 @@ func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 }
 
 func TestAKilledProgramGoesOnFromItsCheckpoint(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		for round := range 3 {
-			p := l.running()
-			for i := range 40 {
-				l.put(string(rune('a'+i%5)), int64(100*round+i), fmt.Sprintf(`{"email": "%d.%d@x.org"}`, round, i))
-			}
-			p.kill()
+	l := newLab(t, servertest.MySQL(t))
+	for round := range 3 {
+		p := l.running()
+		for i := range 40 {
+			l.put(string(rune('a'+i%5)), int64(100*round+i), fmt.Sprintf(`{"email": "%d.%d@x.org"}`, round, i))
 		}
-		l.must("run", "--until-caught-up")
-		l.expect(emails, "2.35@x.org a", "2.36@x.org b", "2.37@x.org c", "2.38@x.org d", "2.39@x.org e")
-	})
+		p.kill()
+	}
+	l.must("run", "--until-caught-up")
+	l.expect(emails, "2.35@x.org a", "2.36@x.org b", "2.37@x.org c", "2.38@x.org d", "2.39@x.org e")
 }
 
 // sinkOn moves the sink to a server of its own, with the same tables and account there.

@@ -165,28 +165,26 @@ func TestARebuildOutlivesTheServersItNeeds(t *testing.T) {
 // view stays as it is.
 func TestDDLDuringARebuild(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		l.configure(cellViews, slowly)
-		p := l.fillLab(800)
-		l.exec("DELETE FROM users LIMIT 100")
-		r := l.rebuilding()
-		l.exec("ALTER TABLE cell ADD COLUMN note VARCHAR(20) NULL FIRST")
-		l.put("a", 2, `{"username": "a", "email": "a@x.org"}`)
-		if code := r.wait(); code != 0 {
-			t.Errorf("with a column added: exit status %d\n%s", code, r.Log())
-		}
-		l.rebuilt(800)
+	l := newLab(t, servertest.MySQL(t))
+	l.configure(cellViews, slowly)
+	p := l.fillLab(800)
+	l.exec("DELETE FROM users LIMIT 100")
+	r := l.rebuilding()
+	l.exec("ALTER TABLE cell ADD COLUMN note VARCHAR(20) NULL FIRST")
+	l.put("a", 2, `{"username": "a", "email": "a@x.org"}`)
+	if code := r.wait(); code != 0 {
+		t.Errorf("with a column added: exit status %d\n%s", code, r.Log())
+	}
+	l.rebuilt(800)
 
-		r = l.rebuilding()
-		l.exec("ALTER TABLE cell CHANGE body content LONGBLOB")
-		if code := r.wait(); code != exitFailed || !strings.Contains(r.Log(), "body") || !strings.Contains(r.Log(), "cell") {
-			t.Errorf("without the body: exit status %d\n%s", code, r.Log())
-		}
-		l.expect("SELECT COUNT(*) FROM users", "800")
-		l.exec("ALTER TABLE cell CHANGE content body LONGBLOB")
-		p.kill()
-	})
+	r = l.rebuilding()
+	l.exec("ALTER TABLE cell CHANGE body content LONGBLOB")
+	if code := r.wait(); code != exitFailed || !strings.Contains(r.Log(), "body") || !strings.Contains(r.Log(), "cell") {
+		t.Errorf("without the body: exit status %d\n%s", code, r.Log())
+	}
+	l.expect("SELECT COUNT(*) FROM users", "800")
+	l.exec("ALTER TABLE cell CHANGE content body LONGBLOB")
+	p.kill()
 }
 
 // The disk is full while the shadow is filled: the rebuild waits for room, and then goes on.
@@ -224,38 +222,36 @@ func TestARebuildOnAFullDiskWaitsForRoom(t *testing.T) {
 // renamed. The next start completes it.
 func TestASwapThatWasCutShortIsCompleted(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		for _, renamed := range []bool{false, true} {
-			t.Run(fmt.Sprintf("renamed=%t", renamed), func(t *testing.T) {
-				l := newLab(t, s)
-				p := l.fillLab(40)
-				l.exec("UPDATE users SET email = 'spoilt'")
-				reader := l.holding("SELECT COUNT(*) FROM users") // RENAME waits for it
-				l.start("rebuild", "users", "-c", l.file())
-				eventually(t, func() error {
-					begun := l.rows("SELECT COUNT(*) FROM replicator_views WHERE phase = 'swapping'")
-					return as(begun[0] == "1", "the swap has begun")
-				})
-				if renamed {
-					names := l.holding("SELECT * FROM replicator_views FOR UPDATE") // what ends the swap waits for it
-					reader()
-					eventually(t, func() error {
-						return as(len(l.rows("SHOW TABLES LIKE 'users\\_\\_replaced'")) == 1, "the tables are renamed")
-					})
-					p.kill()
-					names()
-				} else {
-					p.kill()
-					reader()
-				}
-				p = l.running()
-				l.put("a", 2, `{"email": "a@x.org"}`)
-				l.rebuilt(41)
-				l.expect("SELECT COUNT(*) FROM users WHERE email = 'spoilt'", "0")
-				p.stop()
+	for _, renamed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("renamed=%t", renamed), func(t *testing.T) {
+			l := newLab(t, servertest.MySQL(t))
+			p := l.fillLab(40)
+			l.exec("UPDATE users SET email = 'spoilt'")
+			reader := l.holding("SELECT COUNT(*) FROM users") // RENAME waits for it
+			l.start("rebuild", "users", "-c", l.file())
+			eventually(t, func() error {
+				begun := l.rows("SELECT COUNT(*) FROM replicator_views WHERE phase = 'swapping'")
+				return as(begun[0] == "1", "the swap has begun")
 			})
-		}
-	})
+			if renamed {
+				names := l.holding("SELECT * FROM replicator_views FOR UPDATE") // what ends the swap waits for it
+				reader()
+				eventually(t, func() error {
+					return as(len(l.rows("SHOW TABLES LIKE 'users\\_\\_replaced'")) == 1, "the tables are renamed")
+				})
+				p.kill()
+				names()
+			} else {
+				p.kill()
+				reader()
+			}
+			p = l.running()
+			l.put("a", 2, `{"email": "a@x.org"}`)
+			l.rebuilt(41)
+			l.expect("SELECT COUNT(*) FROM users WHERE email = 'spoilt'", "0")
+			p.stop()
+		})
+	}
 }
 
 // holding holds what a statement of a transaction locks, until the returned function is called.

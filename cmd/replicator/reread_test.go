@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/server"
 )
@@ -63,34 +62,32 @@ func taken(t *testing.T) string {
 }
 
 func TestSIGHUPFillsNewViewsAndStopsRemovedOnes(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		l.configure(source, program, mainSink, emailView, usersView)
-		l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 1}`)
-		p := l.running()
-		l.caughtUp()
-		l.configure(source, program, mainSink, emailView, phoneView)
-		p.signal(syscall.SIGHUP)
-		l.caughtUp("index_users_phone") // which the program may not know yet
-		l.expect("SELECT phone FROM index_users_phone", "1")
-		l.put("b", 1, `{"username": "bob", "email": "b@x.org", "phone": 2}`)
-		l.caughtUp()
-		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "2")
-		l.expect(emails, "a@x.org a", "b@x.org b")
-		l.expect("SELECT username FROM users", "ann")
-		l.configure(source, program, mainSink, emailView, phoneView, "where = \"phone > 1\"\non_change = \"rebuild\"\n")
-		p.signal(syscall.SIGHUP)
-		l.caughtUp("index_users_phone") // as the file now defines it
-		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "2")
-		_, metrics := l.get("/metrics")
-		if !strings.Contains(metrics, `replicator_changes_applied_total{op="put",view="index_users_email"} 2`) {
-			t.Error("what was counted of a view that stays did not go on")
-		}
-		if strings.Contains(metrics, `view="users"`) {
-			t.Error("a view that was removed shows in /metrics")
-		}
-		p.stop()
-	})
+	l := newLab(t, servertest.MySQL(t))
+	l.configure(source, program, mainSink, emailView, usersView)
+	l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 1}`)
+	p := l.running()
+	l.caughtUp()
+	l.configure(source, program, mainSink, emailView, phoneView)
+	p.signal(syscall.SIGHUP)
+	l.caughtUp("index_users_phone") // which the program may not know yet
+	l.expect("SELECT phone FROM index_users_phone", "1")
+	l.put("b", 1, `{"username": "bob", "email": "b@x.org", "phone": 2}`)
+	l.caughtUp()
+	l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "2")
+	l.expect(emails, "a@x.org a", "b@x.org b")
+	l.expect("SELECT username FROM users", "ann")
+	l.configure(source, program, mainSink, emailView, phoneView, "where = \"phone > 1\"\non_change = \"rebuild\"\n")
+	p.signal(syscall.SIGHUP)
+	l.caughtUp("index_users_phone") // as the file now defines it
+	l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "2")
+	_, metrics := l.get("/metrics")
+	if !strings.Contains(metrics, `replicator_changes_applied_total{op="put",view="index_users_email"} 2`) {
+		t.Error("what was counted of a view that stays did not go on")
+	}
+	if strings.Contains(metrics, `view="users"`) {
+		t.Error("a view that was removed shows in /metrics")
+	}
+	p.stop()
 }
 
 func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {

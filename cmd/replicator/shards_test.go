@@ -129,241 +129,233 @@ func (l *shardedLab) right(n int, version int64) {
 
 func TestAShardedSinkFromSchemaToVerify(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newShardedLab(t, s)
-		r := l.run("check")
-		if r.code != 1 || !strings.Contains(r.out, "fail  view users, shard s2: ") ||
-			!strings.Contains(r.out, "fail  view index_users_phone, shard s0: ") ||
-			strings.Contains(r.out, "index_users_phone, shard s1") {
-			t.Errorf("check of shards without tables: exit status %d\n%s", r.code, r.out)
+	l := newShardedLab(t, servertest.MySQL(t))
+	r := l.run("check")
+	if r.code != 1 || !strings.Contains(r.out, "fail  view users, shard s2: ") ||
+		!strings.Contains(r.out, "fail  view index_users_phone, shard s0: ") ||
+		strings.Contains(r.out, "index_users_phone, shard s1") {
+		t.Errorf("check of shards without tables: exit status %d\n%s", r.code, r.out)
+	}
+	statements := l.must("schema")
+	for i, db := range l.dbs {
+		comment := fmt.Sprintf("-- shard s%d, database %s\n", i, l.shard(i))
+		if n := strings.Count(statements, comment); n != 3 && !(i == 0 && n == 4) {
+			t.Fatalf("schema has %d statements for shard %d:\n%s", n, i, statements)
 		}
-		statements := l.must("schema")
-		for i, db := range l.dbs {
-			comment := fmt.Sprintf("-- shard s%d, database %s\n", i, l.shard(i))
-			if n := strings.Count(statements, comment); n != 3 && !(i == 0 && n == 4) {
-				t.Fatalf("schema has %d statements for shard %d:\n%s", n, i, statements)
-			}
-			for statement := range strings.SplitSeq(statements, ";\n") {
-				if strings.Contains(statement, comment) {
-					execAll(t, db, statement)
-				}
+		for statement := range strings.SplitSeq(statements, ";\n") {
+			if strings.Contains(statement, comment) {
+				execAll(t, db, statement)
 			}
 		}
-		l.must("check")
-		l.users(1)
-		l.must("run", "--until-caught-up")
-		l.right(3, 1)
-		p := l.running()
-		l.users(2)
-		l.users(3)
-		l.caughtUp()
-		l.right(3, 3)
-		l.must("verify")
+	}
+	l.must("check")
+	l.users(1)
+	l.must("run", "--until-caught-up")
+	l.right(3, 1)
+	p := l.running()
+	l.users(2)
+	l.users(3)
+	l.caughtUp()
+	l.right(3, 3)
+	l.must("verify")
 
-		// What was changed by hand is found in any shard, and put right.
-		stray := "INSERT INTO index_users_email (email, row_key) VALUES ('x@x.org', 0x" + keyText("a") +
-			"), ('y@x.org', 0x" + keyText("z") + ")"
-		execAll(t, l.dbs[2], stray,
-			"INSERT IGNORE INTO users (id, email) VALUES (0x"+keyText("a")+", 'a3@x.org'), (0x"+keyText("b")+", 'b3@x.org'), (0x"+keyText("c")+", 'c3@x.org')")
-		for _, db := range l.dbs {
-			execAll(t, db, "DELETE FROM index_users_email WHERE email = 'd3@x.org'")
+	// What was changed by hand is found in any shard, and put right.
+	stray := "INSERT INTO index_users_email (email, row_key) VALUES ('x@x.org', 0x" + keyText("a") +
+		"), ('y@x.org', 0x" + keyText("z") + ")"
+	execAll(t, l.dbs[2], stray,
+		"INSERT IGNORE INTO users (id, email) VALUES (0x"+keyText("a")+", 'a3@x.org'), (0x"+keyText("b")+", 'b3@x.org'), (0x"+keyText("c")+", 'c3@x.org')")
+	for _, db := range l.dbs {
+		execAll(t, db, "DELETE FROM index_users_email WHERE email = 'd3@x.org'")
+	}
+	// a, b and c belong to shards 1, 2 and 0
+	for view, want := range map[string][3]int64{"index_users_email": {1, 1, 1}, "users": {0, 2, 0}} {
+		r := l.run("verify", "--json", view)
+		found := jsonLines[struct{ Missing, Stale, Extra int64 }](t, r.out)
+		if r.code != 3 || len(found) != 1 || [3]int64{found[0].Missing, found[0].Stale, found[0].Extra} != want {
+			t.Errorf("verify %s: exit status %d, %+v, and not %v\n%s", view, r.code, found, want, r.errors)
 		}
-		// a, b and c belong to shards 1, 2 and 0
-		for view, want := range map[string][3]int64{"index_users_email": {1, 1, 1}, "users": {0, 2, 0}} {
-			r := l.run("verify", "--json", view)
-			found := jsonLines[struct{ Missing, Stale, Extra int64 }](t, r.out)
-			if r.code != 3 || len(found) != 1 || [3]int64{found[0].Missing, found[0].Stale, found[0].Extra} != want {
-				t.Errorf("verify %s: exit status %d, %+v, and not %v\n%s", view, r.code, found, want, r.errors)
-			}
-		}
-		if text := l.must("explain", "index_users_email", keyText("a")); !strings.Contains(text, "stale in shard s2;") {
-			t.Errorf("explain says\n%s", text)
-		}
-		l.must("verify", "--repair")
-		l.must("verify")
-		l.right(3, 3)
+	}
+	if text := l.must("explain", "index_users_email", keyText("a")); !strings.Contains(text, "stale in shard s2;") {
+		t.Errorf("explain says\n%s", text)
+	}
+	l.must("verify", "--repair")
+	l.must("verify")
+	l.right(3, 3)
 
-		// A writer that moves entries all the time raises no alarm.
-		verified := make(chan result, 1)
-		go func() { verified <- l.run("verify", "index_users_email") }()
-		version := int64(3)
-		for r := (result{code: -1}); r.code < 0; {
-			version++
-			l.users(version)
-			select {
-			case r = <-verified:
-				if r.code != 0 {
-					t.Errorf("verify beside a writer: exit status %d\n%s%s", r.code, r.out, r.errors)
-				}
-			default:
-			}
-		}
+	// A writer that moves entries all the time raises no alarm.
+	verified := make(chan result, 1)
+	go func() { verified <- l.run("verify", "index_users_email") }()
+	version := int64(3)
+	for r := (result{code: -1}); r.code < 0; {
 		version++
 		l.users(version)
-		l.caughtUp()
-		l.right(3, version)
-		p.stop()
-	})
+		select {
+		case r = <-verified:
+			if r.code != 0 {
+				t.Errorf("verify beside a writer: exit status %d\n%s%s", r.code, r.out, r.errors)
+			}
+		default:
+		}
+	}
+	version++
+	l.users(version)
+	l.caughtUp()
+	l.right(3, version)
+	p.stop()
 }
 
 func TestAShardedSinkIsRebuiltInPlaceAlsoForAnotherNumberOfShards(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newShardedLab(t, s, usersTable, emailTable, phoneTable, domainTable)
-		l.users(1)
-		l.must("run", "--until-caught-up")
-		for _, db := range l.dbs {
-			execAll(t, db, "DELETE FROM index_users_email WHERE email < 'e'", "UPDATE users SET email = 'planted'",
-				"UPDATE domain_count SET cnt = cnt + 1", "INSERT INTO domain_count VALUES ('planted', 3)")
-		}
-		execAll(t, l.dbs[1], "INSERT INTO index_users_email (email, row_key) VALUES ('y@x.org', 0x"+keyText("z")+")")
-		l.must("rebuild", "index_users_email", "users", "domain_count")
-		l.right(3, 1)
+	l := newShardedLab(t, servertest.MySQL(t), usersTable, emailTable, phoneTable, domainTable)
+	l.users(1)
+	l.must("run", "--until-caught-up")
+	for _, db := range l.dbs {
+		execAll(t, db, "DELETE FROM index_users_email WHERE email < 'e'", "UPDATE users SET email = 'planted'",
+			"UPDATE domain_count SET cnt = cnt + 1", "INSERT INTO domain_count VALUES ('planted', 3)")
+	}
+	execAll(t, l.dbs[1], "INSERT INTO index_users_email (email, row_key) VALUES ('y@x.org', 0x"+keyText("z")+")")
+	l.must("rebuild", "index_users_email", "users", "domain_count")
+	l.right(3, 1)
 
-		// With fewer shards, and with more again, entries are elsewhere.
-		l.configureShards(2, shardedViews)
-		if r := l.run("run", "--until-caught-up"); r.code != exitFailed ||
-			!strings.Contains(r.errors, "index_users_email: its definition changed") ||
-			strings.Contains(r.errors, "view index_users_phone") {
-			t.Errorf("with another number of shards: exit status %d, %s", r.code, r.errors)
-		}
-		l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("l"))
-		l.must("rebuild", "index_users_email", "users", "domain_count")
-		l.put("l", 1, `{"username": "l", "email": "l1@x.org", "phone": 1, "domain": "d1"}`)
-		l.must("run", "--until-caught-up")
-		l.right(2, 1)
-		anew := strings.ReplaceAll(shardedViews, "shard_on", "on_change = \"rebuild\"\nshard_on")
-		l.configureShards(3, anew)
-		p := l.running()
-		l.users(2)
-		l.reaches("index_users_email", "running")
-		l.caughtUp()
-		l.must("verify")
-		l.right(3, 2)
-		p.stop()
-	})
+	// With fewer shards, and with more again, entries are elsewhere.
+	l.configureShards(2, shardedViews)
+	if r := l.run("run", "--until-caught-up"); r.code != exitFailed ||
+		!strings.Contains(r.errors, "index_users_email: its definition changed") ||
+		strings.Contains(r.errors, "view index_users_phone") {
+		t.Errorf("with another number of shards: exit status %d, %s", r.code, r.errors)
+	}
+	l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("l"))
+	l.must("rebuild", "index_users_email", "users", "domain_count")
+	l.put("l", 1, `{"username": "l", "email": "l1@x.org", "phone": 1, "domain": "d1"}`)
+	l.must("run", "--until-caught-up")
+	l.right(2, 1)
+	anew := strings.ReplaceAll(shardedViews, "shard_on", "on_change = \"rebuild\"\nshard_on")
+	l.configureShards(3, anew)
+	p := l.running()
+	l.users(2)
+	l.reaches("index_users_email", "running")
+	l.caughtUp()
+	l.must("verify")
+	l.right(3, 2)
+	p.stop()
 }
 
 func TestAShardThatIsDownOrWasEmptied(t *testing.T) {
 	t.Parallel()
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		s := servertest.Own(t, kind)
-		l := newShardedLab(t, s, usersTable, emailTable, phoneTable, domainTable)
-		l.users(1)
-		p := l.running()
-		l.caughtUp()
-		if err := s.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		l.users(2)
-		if st := l.reaches("users", "retrying"); !strings.Contains(st.Error, "shard s") {
-			t.Errorf("the error doesn't name the shard: %s", st.Error)
-		}
-		l.users(3)
-		if err := s.Restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		l.caughtUp()
-		l.right(3, 3)
+	s := servertest.Own(t, servers.MySQL)
+	l := newShardedLab(t, s, usersTable, emailTable, phoneTable, domainTable)
+	l.users(1)
+	p := l.running()
+	l.caughtUp()
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	l.users(2)
+	if st := l.reaches("users", "retrying"); !strings.Contains(st.Error, "shard s") {
+		t.Errorf("the error doesn't name the shard: %s", st.Error)
+	}
+	l.users(3)
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.caughtUp()
+	l.right(3, 3)
 
-		empty := func() {
-			t.Helper()
-			execAll(t, l.connect(s, ""), "DROP DATABASE "+l.shard(1), "CREATE DATABASE "+l.shard(1))
-			execAll(t, l.dbs[1], "USE "+l.shard(1), usersTable, emailTable, phoneTable, domainTable)
-		}
-		empty()
-		l.users(4)
-		l.failsWith("users", "sink main", "checkpoint reset")
-		if st := l.status("index_users_phone"); st.State == "failed" && !strings.Contains(st.Error, "shard") {
-			t.Errorf("the view of the first shard alone: %+v", st)
-		}
-		p.stop()
-		l.must("checkpoint", "reset", "--yes")
-		p = l.running()
-		l.reaches("users", "running")
-		l.caughtUp()
-		l.right(3, 4)
-		p.stop()
+	empty := func() {
+		t.Helper()
+		execAll(t, l.connect(s, ""), "DROP DATABASE "+l.shard(1), "CREATE DATABASE "+l.shard(1))
+		execAll(t, l.dbs[1], "USE "+l.shard(1), usersTable, emailTable, phoneTable, domainTable)
+	}
+	empty()
+	l.users(4)
+	l.failsWith("users", "sink main", "checkpoint reset")
+	if st := l.status("index_users_phone"); st.State == "failed" && !strings.Contains(st.Error, "shard") {
+		t.Errorf("the view of the first shard alone: %+v", st)
+	}
+	p.stop()
+	l.must("checkpoint", "reset", "--yes")
+	p = l.running()
+	l.reaches("users", "running")
+	l.caughtUp()
+	l.right(3, 4)
+	p.stop()
 
-		l.configureShards(3, shardedViews, `on_lost = "rebuild"`)
-		empty()
-		l.users(5)
-		p = l.running()
-		eventually(t, func() error {
-			st := l.status("users")
-			return as(st.State == "running", "the views run again: "+st.State+" "+st.Error)
-		})
-		l.caughtUp()
-		l.right(3, 5)
-		p.stop()
+	l.configureShards(3, shardedViews, `on_lost = "rebuild"`)
+	empty()
+	l.users(5)
+	p = l.running()
+	eventually(t, func() error {
+		st := l.status("users")
+		return as(st.State == "running", "the views run again: "+st.State+" "+st.Error)
 	})
+	l.caughtUp()
+	l.right(3, 5)
+	p.stop()
 }
 
 // What other shards hold of a counter is no less true because one was emptied: a reset removes none of it.
 func TestAResetAfterAShardWasEmptiedKeepsTheCountsOfTheOthers(t *testing.T) {
 	t.Parallel()
-	servertest.EachKindOf(t, []servers.Kind{servers.MySQL, servers.MariaDB118}, func(t *testing.T, kind servers.Kind) {
-		s := servertest.Shared(t, kind)
-		l := newShardedLab(t, s, usersTable, emailTable, phoneTable, domainTable)
-		domains := func(version int64) {
-			for _, key := range userKeys {
-				l.put(key, version, fmt.Sprintf(`{"email": "%s@x.org", "phone": 1, "domain": "%[1]s.org"}`, key))
-			}
+	s := servertest.MySQL(t)
+	l := newShardedLab(t, s, usersTable, emailTable, phoneTable, domainTable)
+	domains := func(version int64) {
+		for _, key := range userKeys {
+			l.put(key, version, fmt.Sprintf(`{"email": "%s@x.org", "phone": 1, "domain": "%[1]s.org"}`, key))
 		}
-		const counts = "SELECT domain, cnt FROM domain_count ORDER BY domain"
-		domains(1)
-		p := l.running()
-		l.caughtUp()
-		before := make([][]string, len(l.dbs))
-		for i, db := range l.dbs {
-			if before[i] = rowsOf(t, db, counts); len(before[i]) == 0 {
-				t.Fatalf("shard %d has no counts", i)
-			}
+	}
+	const counts = "SELECT domain, cnt FROM domain_count ORDER BY domain"
+	domains(1)
+	p := l.running()
+	l.caughtUp()
+	before := make([][]string, len(l.dbs))
+	for i, db := range l.dbs {
+		if before[i] = rowsOf(t, db, counts); len(before[i]) == 0 {
+			t.Fatalf("shard %d has no counts", i)
 		}
-		execAll(t, l.connect(s, ""), "DROP DATABASE "+l.shard(1), "CREATE DATABASE "+l.shard(1))
-		execAll(t, l.dbs[1], "USE "+l.shard(1), usersTable, emailTable, phoneTable, domainTable)
-		domains(2)
-		l.failsWith("domain_count", "sink main: shard s1: ", "its mark is gone", "checkpoint reset")
-		p.stop()
-		p = l.running()
-		l.failsWith("domain_count", "holds nothing of the view any more in shard s1, ", "checkpoint reset")
-		p.stop()
+	}
+	execAll(t, l.connect(s, ""), "DROP DATABASE "+l.shard(1), "CREATE DATABASE "+l.shard(1))
+	execAll(t, l.dbs[1], "USE "+l.shard(1), usersTable, emailTable, phoneTable, domainTable)
+	domains(2)
+	l.failsWith("domain_count", "sink main: shard s1: ", "its mark is gone", "checkpoint reset")
+	p.stop()
+	p = l.running()
+	l.failsWith("domain_count", "holds nothing of the view any more in shard s1, ", "checkpoint reset")
+	p.stop()
 
-		over := make(chan struct{})
-		watched := make(chan string)
-		go func() {
-			for {
-				for _, i := range []int{0, 2} {
-					got, err := tryRows(t.Context(), l.dbs[i], counts)
-					if err != nil || !slices.Equal(got, before[i]) {
-						watched <- fmt.Sprintf("a reader of shard %d saw %v, not %v (%v)", i, got, before[i], err)
-						return
-					}
-				}
-				select {
-				case <-over:
-					close(watched)
+	over := make(chan struct{})
+	watched := make(chan string)
+	go func() {
+		for {
+			for _, i := range []int{0, 2} {
+				got, err := tryRows(t.Context(), l.dbs[i], counts)
+				if err != nil || !slices.Equal(got, before[i]) {
+					watched <- fmt.Sprintf("a reader of shard %d saw %v, not %v (%v)", i, got, before[i], err)
 					return
-				default:
 				}
 			}
-		}()
-		for range 2 { // a reset that was cut short is made again
-			l.must("checkpoint", "reset", "--yes")
-		}
-		l.must("run", "--until-caught-up")
-		close(over)
-		if saw := <-watched; saw != "" {
-			t.Error(saw)
-		}
-		for i, db := range l.dbs {
-			if got := rowsOf(t, db, counts); !slices.Equal(got, before[i]) {
-				t.Errorf("shard %d has the counts %v, not %v", i, got, before[i])
+			select {
+			case <-over:
+				close(watched)
+				return
+			default:
 			}
 		}
-		l.must("verify")
-		l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("a"))
-		l.must("run", "--until-caught-up")
-		l.must("verify")
-	})
+	}()
+	for range 2 { // a reset that was cut short is made again
+		l.must("checkpoint", "reset", "--yes")
+	}
+	l.must("run", "--until-caught-up")
+	close(over)
+	if saw := <-watched; saw != "" {
+		t.Error(saw)
+	}
+	for i, db := range l.dbs {
+		if got := rowsOf(t, db, counts); !slices.Equal(got, before[i]) {
+			t.Errorf("shard %d has the counts %v, not %v", i, got, before[i])
+		}
+	}
+	l.must("verify")
+	l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("a"))
+	l.must("run", "--until-caught-up")
+	l.must("verify")
 }

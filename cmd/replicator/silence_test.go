@@ -28,42 +28,40 @@ const sinkTimeout = "timeout = \"6s\"\n"
 // TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction: the transaction lives on at the server, and holds its locks,
 // until the program, over a new connection, ends it.
 func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		s := servertest.Shared(t, kind)
-		l := newLab(t, s)
-		link := servertest.NewLink(t, s.Addr())
-		l.env["SINK"] = l.dsn(link.Address(), l.database)
-		l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), sinkTimeout,
-			emailView, usersView, phoneView)
-		l.put("a", 1, `{"email": "a@x.org"}`)
-		p := l.running()
-		l.caughtUp()
+	s := servertest.MySQL(t)
+	l := newLab(t, s)
+	link := servertest.NewLink(t, s.Addr())
+	l.env["SINK"] = l.dsn(link.Address(), l.database)
+	l.configure(source, program, strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), sinkTimeout,
+		emailView, usersView, phoneView)
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	p := l.running()
+	l.caughtUp()
 
-		held, err := l.db.BeginTx(t.Context(), nil) // somebody holds the row that the program is about to write
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := held.ExecContext(t.Context(), "SELECT * FROM users FOR UPDATE"); err != nil {
-			t.Fatal(err)
-		}
-		l.put("a", 2, `{"email": "b@x.org"}`)
-		l.executes("`users`")
-		link.Cut()
-		if err := held.Rollback(); err != nil {
-			t.Fatal(err)
-		}
-		l.put("b", 1, `{"email": "c@x.org"}`)
-		if st := l.reaches("users", "retrying"); st.Error == "" || st.LagSeconds == nil {
-			t.Errorf("while the link is silent: error %q, lag %v", st.Error, st.LagSeconds)
-		}
-		l.caughtUp()
-		p.staysUp()
-		l.expect(emails, "b@x.org a", "c@x.org b")
-		if st := l.status("users"); st.State != "running" || st.Error != "" {
-			t.Errorf("after it: %+v", st)
-		}
-		p.stop()
-	})
+	held, err := l.db.BeginTx(t.Context(), nil) // somebody holds the row that the program is about to write
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.ExecContext(t.Context(), "SELECT * FROM users FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	l.put("a", 2, `{"email": "b@x.org"}`)
+	l.executes("`users`")
+	link.Cut()
+	if err := held.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	l.put("b", 1, `{"email": "c@x.org"}`)
+	if st := l.reaches("users", "retrying"); st.Error == "" || st.LagSeconds == nil {
+		t.Errorf("while the link is silent: error %q, lag %v", st.Error, st.LagSeconds)
+	}
+	l.caughtUp()
+	p.staysUp()
+	l.expect(emails, "b@x.org a", "c@x.org b")
+	if st := l.status("users"); st.State != "running" || st.Error != "" {
+		t.Errorf("after it: %+v", st)
+	}
+	p.stop()
 }
 
 // TestALockThatLastsShows: whoever holds it is named as the reason, and the lag grows; it is no reason to fail.

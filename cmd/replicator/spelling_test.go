@@ -140,29 +140,27 @@ func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 // A view that merges cells has one key for them. Where their newest rows spell it in several ways there is none, and
 // nobody is shown two halves.
 func TestViewsThatWouldMergeCellsOfTwoSpellingsAreRefused(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newBareLab(t, s)
-		l.exec(notesTable, note("abc", 1), note("other", 1),
-			"INSERT INTO notes(k, c, v, body) VALUES ('abc', 'more', 1, '{\"size\": 1}')")
-		merged := strings.NewReplacer("[views.note]", "[views.merged]", `"notes.base"`, `["notes.base", "notes.more"]`,
-			`["tag"]`, `["tag", "size"]`, "types = {", `types = { size = "INT",`)
-		view, _, _ := strings.Cut(noteViews[strings.Index(noteViews, "[views.note]"):], "[views.note_by_tag]")
-		l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, noteViews, merged.Replace(view))
-		p := l.running()
-		l.caughtUp()
-		l.exec(note("ABC", 2))
-		l.failsWith("merged", "notes.base ABC", "notes.more abc", "Spell the key")
-		l.caughtUp("note", "note_by_tag", "note_tags")
-		l.expectNotes()
-		p.stop()
+	l := newBareLab(t, servertest.MySQL(t))
+	l.exec(notesTable, note("abc", 1), note("other", 1),
+		"INSERT INTO notes(k, c, v, body) VALUES ('abc', 'more', 1, '{\"size\": 1}')")
+	merged := strings.NewReplacer("[views.note]", "[views.merged]", `"notes.base"`, `["notes.base", "notes.more"]`,
+		`["tag"]`, `["tag", "size"]`, "types = {", `types = { size = "INT",`)
+	view, _, _ := strings.Cut(noteViews[strings.Index(noteViews, "[views.note]"):], "[views.note_by_tag]")
+	l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, noteViews, merged.Replace(view))
+	p := l.running()
+	l.caughtUp()
+	l.exec(note("ABC", 2))
+	l.failsWith("merged", "notes.base ABC", "notes.more abc", "Spell the key")
+	l.caughtUp("note", "note_by_tag", "note_tags")
+	l.expectNotes()
+	p.stop()
 
-		l.exec("INSERT INTO notes(k, c, v, body) VALUES ('ABC', 'more', 2, '{\"size\": 2}')")
-		p = l.running()
-		l.caughtUp()
-		l.expect("SELECT k, tag, size FROM merged ORDER BY k", "ABC t2 2", "other t1 NULL")
-		l.must("verify")
-		p.stop()
-	})
+	l.exec("INSERT INTO notes(k, c, v, body) VALUES ('ABC', 'more', 2, '{\"size\": 2}')")
+	p = l.running()
+	l.caughtUp()
+	l.expect("SELECT k, tag, size FROM merged ORDER BY k", "ABC t2 2", "other t1 NULL")
+	l.must("verify")
+	p.stop()
 }
 
 // respell writes and deletes versions of keys in all their spellings. Each writer has versions of its own.

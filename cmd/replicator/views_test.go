@@ -15,65 +15,63 @@ import (
 )
 
 func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		l := newLab(t, s)
-		l.configure(source, program, mainSink, emailView)
-		l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 1}`)
-		l.must("run", "--until-caught-up")
-		l.expect("SELECT COUNT(*) FROM users", "0")
-		l.configure(cellViews)
-		p := l.running()
-		l.caughtUp()
-		l.expect("SELECT username, phone FROM users", "ann 1")
-		eventually(t, func() error { // one session for all: they are at one place
-			a, b := l.status("users"), l.status("index_users_email")
-			return as(a.State == "running" && b.State == "running" && a.Position == b.Position && len(joined(p)) == 3,
-				"the views have joined")
-		})
-		l.put("b", 1, `{"email": "b@x.org"}`)
-		l.caughtUp()
-		p.stop()
-
-		// Removed from the file: it is kept as it is.
-		l.configure(source, program, mainSink, emailView, phoneView)
-		l.put("c", 1, `{"email": "c@x.org", "phone": 3}`)
-		l.must("run", "--until-caught-up")
-		l.expect("SELECT COUNT(*) FROM users", "2")
-		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "3")
-
-		// Changed: refused by itself, unless it says rebuild.
-		changed := strings.Replace(phoneView, `fields = ["phone"]`, "where = \"phone > 2\"\nfields = [\"phone\"]", 1)
-		l.configure(source, program, mainSink, changed, emailView)
-		l.put("d", 1, `{"email": "d@x.org", "phone": 4}`)
-		if r := l.run("check"); r.code != 1 || !strings.Contains(r.out,
-			"fail  view index_users_phone: its definition changed") {
-			t.Errorf("check of a changed view: exit status %d\n%s%s", r.code, r.out, r.errors)
-		}
-		if r := l.run("run", "--until-caught-up"); r.code != 1 || !strings.Contains(r.errors, "index_users_phone") ||
-			!strings.Contains(r.errors, "on_change") {
-			t.Errorf("a changed view: exit status %d, %s", r.code, r.errors)
-		}
-		l.expect("SELECT COUNT(*) FROM index_users_email WHERE email = 'd@x.org'", "1")
-		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "3")
-		p = l.running()
-		l.caughtUp("index_users_email")
-		if st := l.status("index_users_phone"); st.State != "failed" ||
-			!strings.Contains(st.Error, "restore the definition") {
-			t.Errorf("status says %+v", st)
-		}
-		p.stop()
-
-		// Nor does another program that keeps a view of that name there take it for its own.
-		other := strings.Replace(program, `path = "state"`, `path = "another"`, 1)
-		l.configure(source, other, mainSink, changed, emailView)
-		if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "if another program keeps it") {
-			t.Errorf("check by another program: exit status %d\n%s%s", r.code, r.out, r.errors)
-		}
-		l.configure(source, program, mainSink, emailView, changed, `on_change = "rebuild"`)
-		l.must("check")
-		l.must("run", "--until-caught-up")
-		l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "3", "4")
+	l := newLab(t, servertest.MySQL(t))
+	l.configure(source, program, mainSink, emailView)
+	l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 1}`)
+	l.must("run", "--until-caught-up")
+	l.expect("SELECT COUNT(*) FROM users", "0")
+	l.configure(cellViews)
+	p := l.running()
+	l.caughtUp()
+	l.expect("SELECT username, phone FROM users", "ann 1")
+	eventually(t, func() error { // one session for all: they are at one place
+		a, b := l.status("users"), l.status("index_users_email")
+		return as(a.State == "running" && b.State == "running" && a.Position == b.Position && len(joined(p)) == 3,
+			"the views have joined")
 	})
+	l.put("b", 1, `{"email": "b@x.org"}`)
+	l.caughtUp()
+	p.stop()
+
+	// Removed from the file: it is kept as it is.
+	l.configure(source, program, mainSink, emailView, phoneView)
+	l.put("c", 1, `{"email": "c@x.org", "phone": 3}`)
+	l.must("run", "--until-caught-up")
+	l.expect("SELECT COUNT(*) FROM users", "2")
+	l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "3")
+
+	// Changed: refused by itself, unless it says rebuild.
+	changed := strings.Replace(phoneView, `fields = ["phone"]`, "where = \"phone > 2\"\nfields = [\"phone\"]", 1)
+	l.configure(source, program, mainSink, changed, emailView)
+	l.put("d", 1, `{"email": "d@x.org", "phone": 4}`)
+	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out,
+		"fail  view index_users_phone: its definition changed") {
+		t.Errorf("check of a changed view: exit status %d\n%s%s", r.code, r.out, r.errors)
+	}
+	if r := l.run("run", "--until-caught-up"); r.code != 1 || !strings.Contains(r.errors, "index_users_phone") ||
+		!strings.Contains(r.errors, "on_change") {
+		t.Errorf("a changed view: exit status %d, %s", r.code, r.errors)
+	}
+	l.expect("SELECT COUNT(*) FROM index_users_email WHERE email = 'd@x.org'", "1")
+	l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "1", "3")
+	p = l.running()
+	l.caughtUp("index_users_email")
+	if st := l.status("index_users_phone"); st.State != "failed" ||
+		!strings.Contains(st.Error, "restore the definition") {
+		t.Errorf("status says %+v", st)
+	}
+	p.stop()
+
+	// Nor does another program that keeps a view of that name there take it for its own.
+	other := strings.Replace(program, `path = "state"`, `path = "another"`, 1)
+	l.configure(source, other, mainSink, changed, emailView)
+	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "if another program keeps it") {
+		t.Errorf("check by another program: exit status %d\n%s%s", r.code, r.out, r.errors)
+	}
+	l.configure(source, program, mainSink, emailView, changed, `on_change = "rebuild"`)
+	l.must("check")
+	l.must("run", "--until-caught-up")
+	l.expect("SELECT phone FROM index_users_phone ORDER BY 1", "3", "4")
 }
 
 // Each of the tables that a view merges has fields of its own.
@@ -155,26 +153,24 @@ func joined(p *process) []string {
 }
 
 func TestWhereAViewStarts(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		s := servertest.Own(t, kind)
-		for start, want := range map[string][]string{
-			"snapshot": {"b@x.org b", "c@x.org c"}, "earliest": {"b@x.org b", "c@x.org c"}, "latest": {"c@x.org c"},
-		} {
-			t.Run(start, func(t *testing.T) {
-				l := newLab(t, s)
-				l.configure(source, "start = \""+start+"\"\n", program, mainSink, emailView, usersView, phoneView)
-				l.put("a", 1, `{"email": "a@x.org"}`)
-				l.put("b", 1, `{"email": "b@x.org"}`)
-				l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("a"))
-				p := l.running()
-				l.caughtUp()
-				l.put("c", 1, `{"email": "c@x.org"}`)
-				l.caughtUp()
-				l.expect(emails, want...)
-				p.stop()
-			})
-		}
-	})
+	s := servertest.Own(t, servers.MySQL)
+	for start, want := range map[string][]string{
+		"snapshot": {"b@x.org b", "c@x.org c"}, "earliest": {"b@x.org b", "c@x.org c"}, "latest": {"c@x.org c"},
+	} {
+		t.Run(start, func(t *testing.T) {
+			l := newLab(t, s)
+			l.configure(source, "start = \""+start+"\"\n", program, mainSink, emailView, usersView, phoneView)
+			l.put("a", 1, `{"email": "a@x.org"}`)
+			l.put("b", 1, `{"email": "b@x.org"}`)
+			l.exec("DELETE FROM cell WHERE row_key = 0x" + keyText("a"))
+			p := l.running()
+			l.caughtUp()
+			l.put("c", 1, `{"email": "c@x.org"}`)
+			l.caughtUp()
+			l.expect(emails, want...)
+			p.stop()
+		})
+	}
 }
 
 func TestASourceOfSeveralServers(t *testing.T) {
