@@ -47,6 +47,10 @@ func (e *Overtaken) Error() string {
 	return fmt.Sprintf("view %s: another replicator, which reads another server, has taken it over", e.View)
 }
 
+// ErrTakenOver: another process has begun to keep the view, for a moment (a repair) or until an operator ends one of
+// the two. To take the view back at once would end what the other one does.
+var ErrTakenOver = errors.New("another process has taken it over")
+
 // tableError concerns one table of the source, and so only the views that read it.
 type tableError struct {
 	table string
@@ -156,7 +160,8 @@ func (e fatalError) Error() string { return e.err.Error() }
 func (e fatalError) Unwrap() error { return e.err }
 
 // Fatal marks err as one that a person must mend (a table is gone, access is denied, rows were lost to a TRUNCATE). The
-// pipeline is then failed, and tried again every 30 s; every other error is temporary and tried again soon.
+// pipeline is then failed, and tried again after 1 s and ever longer pauses of up to 30 s. Every other error is temporary
+// and tried again soon.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

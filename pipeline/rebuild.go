@@ -18,6 +18,7 @@ type rebuild struct {
 	run     *run
 	err     error     // why the swap failed, until it is made; nil: it did not
 	retryAt time.Time // after a swap that failed
+	mending mending
 
 	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow
 	// runs then.
@@ -42,7 +43,7 @@ func (b *rebuild) within(some viewSet) *rebuild {
 
 // of returns the part of a rebuild that makes some of its views.
 func (b *rebuild) of(some []*replicator.View) *rebuild {
-	part := &rebuild{err: b.err, retryAt: b.retryAt}
+	part := &rebuild{err: b.err, retryAt: b.retryAt, mending: b.mending}
 	for i, v := range b.views {
 		if !slices.Contains(some, v) {
 			continue
@@ -63,7 +64,7 @@ func (b *rebuild) failed(reason error) {
 	b.err = reason
 	switch {
 	case replicator.IsFatal(reason):
-		b.retryAt = time.Now().Add(fatalPause)
+		b.retryAt = time.Now().Add(b.mending.next(ended{}))
 	case reason != nil:
 		b.retryAt = time.Now().Add(retryPause)
 	}

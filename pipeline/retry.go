@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -9,8 +10,9 @@ import (
 
 // retries decide what follows on the end of a session. A run's goroutine alone uses them.
 type retries struct {
-	wait  backoff
-	named int // sessions in a row that an error of some of the views ended
+	wait    backoff
+	mending mending
+	named   int // sessions in a row that an error of some of the views ended
 }
 
 // retry is what follows.
@@ -32,11 +34,8 @@ type ended struct {
 
 // after is what follows on an error that ended a session of views.
 func (t *retries) after(views []*replicator.View, err error, session ended) retry {
-	next := retry{delay: t.wait.next(session), state: replicator.StateRetrying}
+	next := retry{delay: t.pause(err, session), state: replicator.StateRetrying}
 	fatal := replicator.IsFatal(err)
-	if fatal {
-		next.delay = fatalPause
-	}
 	groups, others := replicator.Troubled(views, err)
 	switch {
 	case groups == nil:
@@ -58,6 +57,20 @@ func (t *retries) after(views []*replicator.View, err error, session ended) retr
 	return next
 }
 
+// pause is how long it takes until what ended with an error is tried again.
+func (t *retries) pause(err error, session ended) time.Duration {
+	switch {
+	case errors.Is(err, replicator.ErrTakenOver):
+		return longestPause
+	case replicator.IsFatal(err):
+		return t.mending.next(session)
+	}
+	return t.wait.next(session)
+}
+
+// longestPause is the longest time until what ended with an error is tried again.
+const longestPause = 30 * time.Second
+
 // backoff grows from 100 ms to 30 s, with jitter so that pipelines don't knock together. After a session that went well
 // it begins anew, at 1 s if that was a short one: what fails now may be something else, and may be over soon, or come
 // again and again.
@@ -70,6 +83,19 @@ func (b *backoff) next(session ended) time.Duration {
 	case session.well:
 		b.last = min(b.last, time.Second/2)
 	}
-	b.last = min(max(2*b.last, 100*time.Millisecond), 30*time.Second)
+	b.last = min(max(2*b.last, 100*time.Millisecond), longestPause)
 	return b.last/2 + rand.N(b.last/2)
+}
+
+// mending says how long it takes until that is tried again which a person has to mend: from 1 s, for a person who is at
+// it, to 30 s. It begins again after a session of a minute, however well a shorter one went: an error that stays is
+// logged with every try.
+type mending struct{ last time.Duration }
+
+func (m *mending) next(session ended) time.Duration {
+	if session.lasted > time.Minute {
+		m.last = 0
+	}
+	m.last = min(max(2*m.last, time.Second), longestPause)
+	return m.last
 }

@@ -45,10 +45,30 @@ func TestViewsPartForErrorsOfTheirOwnAlone(t *testing.T) {
 			if next.state != c.state || len(next.groups) != c.parts {
 				t.Errorf("it is %s, in %d parts, want %s, %d", next.state, len(next.groups), c.state, c.parts)
 			}
-			if fatal := replicator.IsFatal(c.sessions[len(c.sessions)-1].err); fatal != (next.delay == fatalPause) {
+			if fatal := replicator.IsFatal(c.sessions[len(c.sessions)-1].err); fatal != (next.delay == time.Second) {
 				t.Errorf("it is tried again after %s", next.delay)
 			}
 		})
+	}
+}
+
+// Who mends a fatal error at once need not wait. One that stays is tried, and logged, twice a minute, also where each
+// session applies something before it meets the error.
+func TestFatalErrorsAreTriedAgainSoonThenEveryHalfMinute(t *testing.T) {
+	views := []*replicator.View{{Name: "a"}}
+	fatal := replicator.Fatal(errors.New("the table is missing"))
+	var retries retries
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30, 30} {
+		if got := retries.after(views, fatal, ended{lasted: time.Second, well: true}); got.delay != want*time.Second {
+			t.Errorf("try %d follows after %s, want %d s", i, got.delay, want)
+		}
+	}
+	taken := replicator.Fatal(replicator.ErrTakenOver)
+	if got := retries.after(views, taken, ended{lasted: time.Hour, well: true}); got.delay != 30*time.Second {
+		t.Errorf("after another process took the view over, the next session follows after %s", got.delay)
+	}
+	if got := retries.after(views, fatal, ended{lasted: time.Hour, well: true}); got.delay != time.Second {
+		t.Errorf("after a session of an hour the next one follows after %s", got.delay)
 	}
 }
 

@@ -66,7 +66,8 @@ func (s *supervisor) run(ctx, stop context.Context, asks <-chan ask) error {
 // start plans where each view goes on, trying until the sink and the source answer. It returns nil once stop is done.
 // What is asked between two tries does not wait for the end of the outage.
 func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, error) {
-	wait, began := backoff{}, time.Time{} // of trouble
+	var retries retries
+	var began time.Time // of trouble
 	recalled := false
 	for {
 		if !recalled { // before the sink is asked: it may be down
@@ -81,10 +82,7 @@ func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, e
 		if began.IsZero() {
 			began = time.Now()
 		}
-		delay := wait.next(ended{})
-		if replicator.IsFatal(err) {
-			delay = fatalPause
-		}
+		delay := retries.pause(err, ended{})
 		err = s.cfg.ofShard(err)
 		s.stopped.setStarting(err)
 		s.cfg.Log.Error("pipeline can't start yet", "sink", s.cfg.Name, "retry_in", delay.Round(time.Millisecond),
@@ -169,6 +167,3 @@ func (s *supervisor) retryUnread(ctx context.Context) error {
 
 // retryPause is how long it takes until something is tried again that a sink or the store refused between two sessions.
 const retryPause = 10 * time.Second
-
-// fatalPause is how long it takes until that is tried again which a person has to mend.
-const fatalPause = 30 * time.Second

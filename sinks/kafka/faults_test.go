@@ -137,7 +137,7 @@ func TestANewerPublisherFencesTheOlder(t *testing.T) {
 		t.Errorf("the newer one does not know what the older one wrote: %+v", applied)
 	}
 	_, err := older.Apply(t.Context(), []replicator.Op{put(t, 1, 6, 70)})
-	if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "another process publishes") {
+	if !replicator.IsFatal(err) || !errors.Is(err, replicator.ErrTakenOver) {
 		t.Errorf("the older one: %v", err)
 	}
 	if _, again := older.Apply(t.Context(), []replicator.Op{put(t, 2, 1, 80)}); again == nil {

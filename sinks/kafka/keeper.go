@@ -284,9 +284,8 @@ func isFenced(err error) bool {
 // explain says what an error of the producer means.
 func (k *keeper) explain(err error) error {
 	if isFenced(err) {
-		return replicator.Fatal(fmt.Errorf("view %s: another process publishes to topic %s: end one of the two; "+
-			"or the cluster gave up a transaction that took over %v (%w)", k.view.Name, k.topic.name,
-			transactionTimeout, err))
+		return replicator.Fatal(fmt.Errorf("view %s: topic %s: %w: end one of the two; or the cluster gave up a "+
+			"transaction that took over %v (%w)", k.view.Name, k.topic.name, replicator.ErrTakenOver, transactionTimeout, err))
 	}
 	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) || errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		errors.Is(err, kerr.ClusterAuthorizationFailed) {
