@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -175,58 +173,6 @@ func TestALostTableOfStatesLosesTheMarks(t *testing.T) {
 		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 6,
 			Token: "q"}}); !errors.Is(err, replicator.ErrSinkLost) {
 			t.Errorf("Mark says %v", err)
-		}
-	})
-}
-
-// Lanes apply at the same time; each row and each state of the target must be what the newest op made it.
-func TestLanesApplyAtTheSameTime(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		db, dsn := database(t, s,
-			"CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))",
-			"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))")
-		sink := newSink(t, dsn)
-		defer sink.Close()
-		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
-		const lanes, rounds, cells = 4, 15, 120
-		var wg sync.WaitGroup
-		for lane := range lanes {
-			wg.Go(func() {
-				for round := range rounds {
-					var ops []replicator.Op
-					for n := range cells {
-						if op := userOp(n, int64(round+1), 2, fmt.Sprintf("round%d.%d", round,
-							n%10)); op.Cell.Key.Partition()%lanes == lane {
-							ops = append(ops, op)
-						}
-					}
-					if _, err := target.Apply(t.Context(), ops); err != nil {
-						t.Errorf("lane %d: %v", lane, err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		for n := range cells {
-			want := fmt.Sprintf("round%d.%d", rounds-1, n%10)
-			for _, table := range []string{"r", "i"} {
-				var got []string
-				rows, err := db.Query("SELECT email FROM "+table+" WHERE id = ?", fmt.Appendf(nil, "user %-11d", n))
-				if err != nil {
-					t.Fatal(err)
-				}
-				for rows.Next() {
-					var e string
-					if err := rows.Scan(&e); err != nil {
-						t.Fatal(err)
-					}
-					got = append(got, e)
-				}
-				rows.Close()
-				if !slices.Equal(got, []string{want}) {
-					t.Fatalf("%s of user %d is %v, and not %s", table, n, got, want)
-				}
-			}
 		}
 	})
 }

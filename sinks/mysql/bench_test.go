@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"replicator"
-	"replicator/internal/servers"
-	"replicator/internal/servers/servertest"
 	"replicator/sinks/mysql"
 )
 
@@ -65,90 +63,4 @@ func cpu(b *testing.B, pid int) time.Duration {
 	user, _ := strconv.Atoi(f[11])
 	system, _ := strconv.Atoi(f[12])
 	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100
-}
-
-// Figures to compare with those of the design: a users cell of the seed, which feeds seven views, in batches of 500 by
-// one connection.
-func BenchmarkSeedUsers(b *testing.B) {
-	for kind, redo := range map[servers.Kind]string{servers.MySQL: "--innodb-redo-log-capacity=1G",
-		servers.MariaDB1011: "--innodb-log-file-size=1G"} {
-		b.Run(string(kind), func(b *testing.B) {
-			s := servertest.Own(b, kind, redo, "--innodb-buffer-pool-size=1G") // as a server is, and not as tests want it
-			_, dsn := database(b, s, seedDDL...)
-			sink := newSink(b, dsn)
-			defer sink.Close()
-			target, err := sink.Open(b.Context(), "", seedViews)
-			if err != nil {
-				b.Fatal(err)
-			}
-			version := int64(0)
-			pid := s.PID()
-			run := func(name string, first func(batch int) int, email func(n int, version int64) string) {
-				b.Run(name, func(b *testing.B) {
-					before := cpu(b, os.Getpid()) + cpu(b, pid)
-					for i := 0; b.Loop(); i++ {
-						version++
-						ops := make([]replicator.Op, 500)
-						for n := range ops {
-							at := first(i) + n
-							ops[n] = seedOp(at, version, email(at, version))
-						}
-						if _, err := target.Apply(b.Context(), ops); err != nil {
-							b.Fatal(err)
-						}
-					}
-					b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*500), "µs/cell")
-					b.ReportMetric(float64((cpu(b, os.Getpid())+cpu(b, pid)-before).Microseconds())/float64(b.N*500), "cpu-µs/cell")
-				})
-			}
-			next := 0
-			run("new", func(int) int { next += 500; return next },
-				func(n int, _ int64) string { return fmt.Sprintf("user%d@example.com", n) })
-			total := next
-			again := func(i int) int { return 500 + i*500%total }
-			run("moved", again, func(n int, version int64) string { return fmt.Sprintf("user%d.%d@example.com", n, version) })
-			run("gone and unchanged", again, func(n int, _ int64) string { return "same@example.com" })
-			run("unchanged", again, func(n int, _ int64) string { return "same@example.com" })
-		})
-	}
-}
-
-// What shards cost: one index whose entries move, in one database and over three of the same server.
-func BenchmarkShards(b *testing.B) {
-	s := servertest.Own(b, servers.MySQL, "--innodb-redo-log-capacity=1G", "--innodb-buffer-pool-size=1G")
-	pid := s.PID()
-	i := movingViews()[0]
-	_, dsn := database(b, s, movingDDL[0])
-	one := newSink(b, dsn)
-	defer one.Close()
-	three := makeShards(b, s, 3, movingDDL[0]).sink(b, i)
-	defer three.Close()
-	for name, sink := range map[string]replicator.Sink{"1": one, "3": three} {
-		target, err := sink.Open(b.Context(), "", []*replicator.View{i})
-		if err != nil {
-			b.Fatal(err)
-		}
-		version := int64(0)
-		for _, what := range []string{"new", "moved"} {
-			b.Run(name+"/"+what, func(b *testing.B) {
-				before := cpu(b, os.Getpid()) + cpu(b, pid)
-				for batch := 0; b.Loop(); batch++ {
-					version++
-					ops := make([]replicator.Op, 500)
-					for n := range ops {
-						at := batch*500 + n
-						if what == "moved" {
-							at %= 5000
-						}
-						ops[n] = userOp(at, version, 1, fmt.Sprintf("user%d.%d@example.com", at, version))
-					}
-					if _, err := target.Apply(b.Context(), ops); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*500), "µs/cell")
-				b.ReportMetric(float64((cpu(b, os.Getpid())+cpu(b, pid)-before).Microseconds())/float64(b.N*500), "cpu-µs/cell")
-			})
-		}
-	}
 }

@@ -391,57 +391,6 @@ func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 	})
 }
 
-// Connections are killed at any place of a batch; what was applied without an error counts, and counts once.
-func TestCounterIsExactWhenConnectionsAreKilled(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT UNSIGNED NOT NULL)")
-		sink := newSink(t, dsn)
-		defer sink.Close()
-		target := openTarget(t, sink, counter("c"))
-		attempted, killed := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(killed)
-			for range attempted {
-				killConnections(t, db, schemaOf(t, dsn))
-			}
-		}()
-		const cells, versions = 30, 40
-		total := map[string]int64{}
-		failed := 0
-		for version := range versions {
-			clear(total)
-			var ops []replicator.Op
-			for n := range cells {
-				city, amount := fmt.Sprint("city", rand.IntN(6)), int64(1+rand.IntN(4))
-				ops = append(ops, amountOp(n, int64(version+1), city, amount))
-				total[city] += amount
-			}
-			select {
-			case attempted <- struct{}{}:
-			default: // the killer is still at work
-			}
-			for {
-				_, err := target.Apply(t.Context(), ops)
-				if err == nil {
-					break
-				}
-				failed++
-				if replicator.IsFatal(err) {
-					t.Fatal(err)
-				}
-			}
-		}
-		close(attempted)
-		<-killed
-		t.Logf("%d batches failed", failed)
-		want := map[string]string{}
-		for city, n := range total {
-			want[city] = fmt.Sprint(n)
-		}
-		expectSums(t, db, "c", want)
-	})
-}
-
 // 0.1 is another number to the server than the FLOAT of it, and of 0.33333334 it shows 0.333333.
 func TestGroupsOfFloatsAreFoundAgain(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {

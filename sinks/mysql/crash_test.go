@@ -14,18 +14,35 @@ import (
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/sinks/judge"
+	"replicator/sinks/mysql"
 )
 
-// crashDDL are two tables whose every row tells the version that it was made from.
+// crashDDL are tables whose every row tells the version that it was made from.
 var crashDDL = []string{
+	"CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT UNSIGNED NOT NULL)",
 	"CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))",
 	"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))",
 }
 
-// agree checks that rows, index entries and states tell of the same version of each cell, and returns the lowest.
+// crashTarget opens views of the tables of crashDDL.
+func crashTarget(t testing.TB, sink *mysql.Sink) replicator.Target {
+	t.Helper()
+	return openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"), counter("c"))
+}
+
+// crashOp is a version of a cell. It adds n to the counter's sum of that version.
+func crashOp(n int, version int64) replicator.Op {
+	name := fmt.Sprint("version ", version)
+	op := userOp(n, version, 2, name)
+	op.Values = append(op.Values, replicator.Value{View: 2, Entries: []replicator.Entry{{Fields: []any{name, int64(n)}}}})
+	return op
+}
+
+// agree checks that rows, index entries, sums and states tell of the same version of each cell. It returns the lowest.
 func agree(t testing.TB, db *sql.DB, target replicator.Target, cells int) int64 {
 	t.Helper()
 	lowest := int64(1 << 62)
+	totals, sums := map[string]int{}, map[string]string{}
 	for n := range cells {
 		op := userOp(n, 1, 0)
 		versions, err := target.Versions(t.Context(), []replicator.Cell{op.Cell})
@@ -36,6 +53,9 @@ func agree(t testing.TB, db *sql.DB, target replicator.Target, cells int) int64 
 		want := ""
 		if versions[0].Lowest != replicator.NoVersion {
 			want = fmt.Sprint("version ", versions[0].Lowest)
+			if totals[want] += n; totals[want] != 0 {
+				sums[want] = fmt.Sprint(totals[want])
+			}
 		}
 		for _, table := range []string{"r", "i"} {
 			var got sql.NullString
@@ -49,6 +69,7 @@ func agree(t testing.TB, db *sql.DB, target replicator.Target, cells int) int64 
 			}
 		}
 	}
+	expectSums(t, db, "c", sums)
 	return lowest
 }
 
@@ -67,7 +88,7 @@ func applyRounds(t *testing.T, target replicator.Target, cells int, attempted ch
 			for version := int64(1); ; version++ {
 				var ops []replicator.Op
 				for n := range cells {
-					if op := userOp(n, version, 2, fmt.Sprint("version ", version)); op.Cell.Key.Partition()%lanes == lane {
+					if op := crashOp(n, version); op.Cell.Key.Partition()%lanes == lane {
 						ops = append(ops, op)
 					}
 				}
@@ -94,12 +115,33 @@ func applyRounds(t *testing.T, target replicator.Target, cells int, attempted ch
 	return min(done[0], done[1]), failed
 }
 
+func TestLanesApplyAtTheSameTime(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, crashDDL...)
+		sink := newSink(t, dsn)
+		defer sink.Close()
+		target := crashTarget(t, sink)
+		attempted, stop := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stop)
+			for range 40 {
+				<-attempted
+			}
+		}()
+		const cells = 120
+		durable, failed := applyRounds(t, target, cells, attempted, stop)
+		if lowest := agree(t, db, target, cells); failed > 0 || lowest < durable {
+			t.Errorf("version %d was applied, and %d is there, after %d errors", durable, lowest, failed)
+		}
+	})
+}
+
 func TestConnectionsKilledBetweenStatementsLeaveRowsAndStatesInAgreement(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, crashDDL...)
 		sink := newSink(t, dsn)
 		defer sink.Close()
-		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
+		target := crashTarget(t, sink)
 		attempted, stop := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(stop)
@@ -145,7 +187,7 @@ func TestServerKilledDuringApplyLeavesRowsAndStatesInAgreement(t *testing.T) {
 		db, dsn := database(t, s, crashDDL...)
 		sink := newSink(t, dsn)
 		defer sink.Close()
-		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
+		target := crashTarget(t, sink)
 		const cells = 60
 		for round := range 4 {
 			attempted, stop, killed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -178,13 +220,13 @@ func TestCancelledApply(t *testing.T) {
 		db, dsn := database(t, s, crashDDL...)
 		sink := newSink(t, dsn)
 		defer sink.Close()
-		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
+		target := crashTarget(t, sink)
 		const cells = 40
 		for version := range int64(40) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(4000))*time.Microsecond)
 			var ops []replicator.Op
 			for n := range cells {
-				ops = append(ops, userOp(n, version, 2, fmt.Sprint("version ", version)))
+				ops = append(ops, crashOp(n, version))
 			}
 			_, err := target.Apply(ctx, ops)
 			cancel()

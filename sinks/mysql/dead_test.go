@@ -2,7 +2,6 @@ package mysql_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"replicator"
@@ -60,15 +59,11 @@ func TestOpeningAKnownViewWritesNothing(t *testing.T) {
 		before.Fingerprint = "before"
 		openTarget(t, own, before)
 		openTarget(t, own, view("row", "names", "email")) // the one before is no more
-		user := "u" + strings.ReplaceAll(schemaOf(t, dsn), "t", "_")
-		exec(t, db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'")
-		t.Cleanup(func() { exec(t, db, "DROP USER "+user+"@'%'") })
-		for table, rights := range map[string]string{"names": "SELECT, INSERT, UPDATE, DELETE", // which are asked for
+		_, limited := limitedUser(t, db, dsn, map[string]string{
+			"names":            "SELECT, INSERT, UPDATE, DELETE", // which are asked for
 			"replicator_views": "SELECT", "replicator_locks": "SELECT", "replicator_dead": "SELECT",
-			"replicator_state": "SELECT"} {
-			exec(t, db, "GRANT "+rights+" ON "+schemaOf(t, dsn)+"."+table+" TO "+user+"@'%'")
-		}
-		sink := newSink(t, user+":geheim@tcp("+s.Addr()+")/"+schemaOf(t, dsn))
+			"replicator_state": "SELECT"})
+		sink := newSink(t, limited)
 		defer sink.Close()
 		openTarget(t, sink, view("row", "names", "email"))
 	})

@@ -128,6 +128,24 @@ func exec(t testing.TB, db *sql.DB, statement string, args ...any) {
 	}
 }
 
+// limitedUser makes a user who has the given rights on tables of a DSN's database ("*": on all of it). It returns the
+// user's name and DSN.
+func limitedUser(t testing.TB, db *sql.DB, dsn string, rights map[string]string) (user, own string) {
+	t.Helper()
+	c, err := driver.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	user = "u" + strings.ReplaceAll(c.DBName, "t", "_")
+	exec(t, db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'")
+	t.Cleanup(func() { exec(t, db, "DROP USER "+user+"@'%'") })
+	for table, r := range rights {
+		exec(t, db, "GRANT "+r+" ON "+c.DBName+"."+table+" TO "+user+"@'%'")
+	}
+	c.User, c.Passwd = user, "geheim"
+	return user, c.FormatDSN()
+}
+
 func newSink(t testing.TB, dsn string) *mysql.Sink {
 	t.Helper()
 	s, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: judge.Sources{Shards: []string{"one", "other", "one/0", "other/0"}}})

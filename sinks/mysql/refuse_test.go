@@ -131,11 +131,7 @@ func TestOpenRefusesTablesThatCannotHoldAView(t *testing.T) {
 func TestOpenRefusesMissingGrants(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, suiteDDL[0])
-		user := "u" + strings.ReplaceAll(schemaOf(t, dsn), "t", "_")
-		exec(t, db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'")
-		t.Cleanup(func() { exec(t, db, "DROP USER "+user+"@'%'") })
-		exec(t, db, "GRANT SELECT, INSERT, CREATE ON "+schemaOf(t, dsn)+".* TO "+user+"@'%'")
-		limited := user + ":geheim@tcp(" + s.Addr() + ")/" + schemaOf(t, dsn)
+		user, limited := limitedUser(t, db, dsn, map[string]string{"*": "SELECT, INSERT, CREATE"})
 		sink := newSink(t, limited)
 		defer sink.Close()
 		_, err := sink.Open(t.Context(), "", suiteViews[:1])
@@ -166,11 +162,8 @@ func TestOpenRefusesMissingGrants(t *testing.T) {
 func TestAGrantMendsTheNextOpen(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, namesTable)
-		user := "u" + strings.ReplaceAll(schemaOf(t, dsn), "t", "_")
-		exec(t, db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'")
-		t.Cleanup(func() { exec(t, db, "DROP USER "+user+"@'%'") })
-		exec(t, db, "GRANT SELECT, UPDATE, DELETE, CREATE ON "+schemaOf(t, dsn)+".* TO "+user+"@'%'")
-		sink := newSink(t, user+":geheim@tcp("+s.Addr()+")/"+schemaOf(t, dsn))
+		user, limited := limitedUser(t, db, dsn, map[string]string{"*": "SELECT, UPDATE, DELETE, CREATE"})
+		sink := newSink(t, limited)
 		defer sink.Close()
 		names := view("row", "names", "email")
 		if _, err := sink.Open(t.Context(), "", []*replicator.View{names}); !replicator.IsFatal(err) {
@@ -188,17 +181,12 @@ func TestAGrantMendsTheNextOpen(t *testing.T) {
 func TestApplyNamesTheGrantThatIsMissing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, namesTable)
-		user := "u" + strings.ReplaceAll(schemaOf(t, dsn), "t", "_")
-		exec(t, db, "CREATE USER "+user+"@'%' IDENTIFIED BY 'geheim'")
-		t.Cleanup(func() { exec(t, db, "DROP USER "+user+"@'%'") })
 		own := newSink(t, dsn)
 		defer own.Close()
 		openTarget(t, own, view("row", "names", "email")) // makes the sink's own tables
-		for table, rights := range map[string]string{"names": "ALL", "replicator_views": "ALL",
-			"replicator_locks": "ALL", "replicator_dead": "ALL", "replicator_state": "SELECT, UPDATE, DELETE"} {
-			exec(t, db, "GRANT "+rights+" ON "+schemaOf(t, dsn)+"."+table+" TO "+user+"@'%'")
-		}
-		sink := newSink(t, user+":geheim@tcp("+s.Addr()+")/"+schemaOf(t, dsn))
+		user, limited := limitedUser(t, db, dsn, map[string]string{"names": "ALL", "replicator_views": "ALL",
+			"replicator_locks": "ALL", "replicator_dead": "ALL", "replicator_state": "SELECT, UPDATE, DELETE"})
+		sink := newSink(t, limited)
 		defer sink.Close()
 		_, err := openTarget(t, sink, view("row", "names", "email")).Apply(t.Context(),
 			[]replicator.Op{userOp(1, 1, 1, "x")})

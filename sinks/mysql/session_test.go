@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	driver "github.com/go-sql-driver/mysql"
-
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
@@ -55,15 +53,9 @@ func TestAServerThatTakesNoWritesIsCalledThat(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
 			db, dsn := database(t, servertest.Own(t, kind), namesTable)
-			c, err := driver.ParseDSN(dsn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			exec(t, db, "CREATE USER plain IDENTIFIED BY 'x'")
-			exec(t, db, "GRANT ALL ON "+c.DBName+".* TO plain")
+			_, limited := limitedUser(t, db, dsn, map[string]string{"*": "ALL"})
 			exec(t, db, "SET GLOBAL read_only = ON")
-			c.User, c.Passwd = "plain", "x"
-			sink := newSink(t, c.FormatDSN())
+			sink := newSink(t, limited)
 			defer sink.Close()
 			views := []*replicator.View{view("row", "names", "email")}
 			if _, err := sink.Open(t.Context(), "", views); err == nil || replicator.IsFatal(err) ||
@@ -86,15 +78,9 @@ func TestAServerThatTakesNoWritesIsCalledThat(t *testing.T) {
 
 func TestCheckSaysThatTheServerIsFull(t *testing.T) {
 	db, dsn := database(t, servertest.Own(t, servers.MySQL))
-	c, err := driver.ParseDSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exec(t, db, "CREATE USER plain IDENTIFIED BY 'x'")
-	exec(t, db, "GRANT ALL ON "+c.DBName+".* TO plain")
+	_, limited := limitedUser(t, db, dsn, map[string]string{"*": "ALL"})
 	exec(t, db, "SET GLOBAL max_connections = 1") // the administrator has it
-	c.User, c.Passwd = "plain", "x"
-	sink := newSink(t, c.FormatDSN())
+	sink := newSink(t, limited)
 	defer sink.Close()
 	found := sink.Check(t.Context(), nil)
 	exec(t, db, "SET GLOBAL max_connections = 100")
