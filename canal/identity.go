@@ -13,50 +13,26 @@ import (
 
 // Identities implements replicator.Source.
 func (s *Source) Identities(ctx context.Context, names []string) (map[string]string, error) {
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return nil, classify(err)
-	}
-	defer conn.Close()
 	found := map[string]string{}
-	for _, name := range names {
-		for i := range s.cfg.Tables {
-			t := &s.cfg.Tables[i]
-			if t.Name != name || found[name] != "" {
-				continue
-			}
-			shape, err := readSchema(ctx, conn, t)
-			if replicator.IsFatal(err) { // it is not there: opening it says so
-				continue
-			}
-			if err != nil {
-				return nil, classify(err)
-			}
-			if found[name] = shape.identity(t); found[name] == "" {
-				continue
-			}
-			given, err := newColumnNames(t, shape, s.db.Conn).given(ctx)
-			if err != nil {
-				return nil, err
-			}
-			found[name] += given
+	err := s.eachSchema(ctx, names, func(t *replicator.Table, shape *schema) error {
+		own := shape.identity(t)
+		if found[t.Name] != "" || own == "" {
+			return nil
 		}
-	}
-	return found, nil
+		given, err := newColumnNames(t, shape, s.db.Conn).given(ctx)
+		found[t.Name] = own + given
+		return err
+	})
+	return found, err
 }
 
-// SameKeys implements replicator.Source.
-func (s *Source) SameKeys(ctx context.Context, names []string) error {
+// eachSchema calls f with each of the named tables that is there, and its schema.
+func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replicator.Table, *schema) error) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return classify(err)
 	}
 	defer conn.Close()
-	type keys struct {
-		table   *replicator.Table
-		columns []*declaredColumn
-	}
-	var first *keys
 	for i := range s.cfg.Tables {
 		t := &s.cfg.Tables[i]
 		if !slices.Contains(names, t.Name) {
@@ -69,26 +45,36 @@ func (s *Source) SameKeys(ctx context.Context, names []string) error {
 		if err != nil {
 			return classify(err)
 		}
-		own := &keys{table: t}
-		for _, name := range t.Key {
-			own.columns = append(own.columns, shape.column(name))
-		}
-		if first == nil {
-			first = own
-			continue
-		}
-		for i, a := range first.columns {
-			if i >= len(own.columns) || a == nil || own.columns[i] == nil {
-				continue // who compiles the views, or opens the table, says so
-			}
-			if b := own.columns[i]; !a.sameKeys(b) {
-				return fmt.Errorf("%w: column %s.%s is %s, and column %s.%s is %s", replicator.ErrOtherKeys,
-					first.table.Name, a.Name, a.shown(),
-					t.Name, b.Name, b.shown())
-			}
+		if err := f(t, shape); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// SameKeys implements replicator.Source.
+func (s *Source) SameKeys(ctx context.Context, names []string) error {
+	var first *replicator.Table
+	var keys []*declaredColumn // of the first
+	return s.eachSchema(ctx, names, func(t *replicator.Table, shape *schema) error {
+		var own []*declaredColumn
+		for _, name := range t.Key {
+			own = append(own, shape.column(name))
+		}
+		if first == nil {
+			first, keys = t, own
+		}
+		for i, a := range keys {
+			if i >= len(own) || a == nil || own[i] == nil {
+				continue // who compiles the views, or opens the table, says so
+			}
+			if b := own[i]; !a.sameKeys(b) {
+				return fmt.Errorf("%w: column %s.%s is %s, and column %s.%s is %s", replicator.ErrOtherKeys,
+					first.Name, a.Name, a.shown(), t.Name, b.Name, b.shown())
+			}
+		}
+		return nil
+	})
 }
 
 // shown is the type for a person.

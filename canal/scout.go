@@ -70,7 +70,7 @@ func (s *scout) rotate(h binlog.Header, body []byte) error {
 }
 
 func (s *scout) statement(h binlog.Header, body []byte) error {
-	c, database, vars := queryHeader(body)
+	c, database, vars := queryHeader(body, 0)
 	text := c.Rest()
 	if c.Bad {
 		return fmt.Errorf("statement: %w", binlog.ErrShort)

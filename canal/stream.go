@@ -263,11 +263,11 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 	case replication.TABLE_MAP_EVENT:
 		return false, s.tableMap(ctx, body)
 	case replication.QUERY_EVENT:
-		return s.query(ctx, h, body)
+		return s.query(ctx, h, body, 0)
 	case replication.MARIADB_QUERY_COMPRESSED_EVENT:
 		return s.compressedQuery(ctx, h, body)
 	case replication.EXECUTE_LOAD_QUERY_EVENT:
-		return s.loadQuery(ctx, h, body)
+		return s.query(ctx, h, body, binlog.ExecuteLoadExtra)
 	case replication.XID_EVENT:
 		return true, nil
 	case replication.STOP_EVENT:

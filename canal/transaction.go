@@ -188,21 +188,24 @@ func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	return nil
 }
 
-// queryHeader reads what stands before the text of a statement: its database, and variables of its session.
-func queryHeader(body []byte) (c binlog.Cursor, database, vars []byte) {
+// queryHeader reads what stands before the text of a statement: its database, and variables of its session. Before
+// those, LOAD DATA has so many bytes more.
+func queryHeader(body []byte, more int) (c binlog.Cursor, database, vars []byte) {
 	c = binlog.Cursor{B: body}
 	c.Take(8)
 	nameLen := int(c.Uint8())
 	c.Take(2)
-	vars = c.Take(int(c.Uint(2)))
+	varsLen := int(c.Uint(2))
+	c.Take(more)
+	vars = c.Take(varsLen)
 	database = c.Take(nameLen)
 	c.Take(1)
 	return c, database, vars
 }
 
-// query handles a statement logged as text.
-func (s *stream) query(ctx context.Context, h binlog.Header, body []byte) (ended bool, err error) {
-	c, database, vars := queryHeader(body)
+// query handles a statement logged as text. LOAD DATA, in a session that logs statements, has a name of a file in it.
+func (s *stream) query(ctx context.Context, h binlog.Header, body []byte, more int) (ended bool, err error) {
+	c, database, vars := queryHeader(body, more)
 	text := c.Rest()
 	if err := c.Err("statement"); err != nil {
 		return false, err
@@ -211,28 +214,10 @@ func (s *stream) query(ctx context.Context, h binlog.Header, body []byte) (ended
 }
 
 func (s *stream) compressedQuery(ctx context.Context, h binlog.Header, body []byte) (ended bool, err error) {
-	c, database, vars := queryHeader(body)
+	c, database, vars := queryHeader(body, 0)
 	text, err := inflateMaria(c.Rest(), nil)
 	if c.Bad || err != nil {
 		return false, errors.New("a compressed statement is damaged")
-	}
-	return s.statement(ctx, h, database, text, vars)
-}
-
-// loadQuery is LOAD DATA in a session that logs statements: a query with where the file's name stands in it.
-func (s *stream) loadQuery(ctx context.Context, h binlog.Header, body []byte) (ended bool, err error) {
-	c := binlog.Cursor{B: body}
-	c.Take(8)
-	nameLen := int(c.Uint8())
-	c.Take(2)
-	varsLen := int(c.Uint(2))
-	c.Take(binlog.ExecuteLoadExtra)
-	vars := c.Take(varsLen)
-	database := c.Take(nameLen)
-	c.Take(1)
-	text := c.Rest()
-	if err := c.Err("statement"); err != nil {
-		return false, err
 	}
 	return s.statement(ctx, h, database, text, vars)
 }

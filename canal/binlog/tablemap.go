@@ -33,7 +33,6 @@ type TableMap struct {
 	hasMembers bool
 	signs      bool
 	charsets   bool
-	primaryKey []int
 }
 
 // SplitTableMap reads the id and names of a TABLE_MAP event: all that an unwatched table costs.
@@ -124,10 +123,6 @@ func (m *TableMap) optional(kind byte, data []byte, f gtid.Flavor) error {
 		return m.readMembers(&c, mysql.MYSQL_TYPE_SET)
 	case replication.TABLE_MAP_OPT_META_ENUM_STR_VALUE:
 		return m.readMembers(&c, mysql.MYSQL_TYPE_ENUM)
-	case replication.TABLE_MAP_OPT_META_SIMPLE_PRIMARY_KEY:
-		for c.Left() > 0 && !c.Bad {
-			m.primaryKey = append(m.primaryKey, int(c.Packed()))
-		}
 	}
 	return c.Err("table map")
 }
