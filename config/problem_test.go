@@ -130,6 +130,8 @@ func problems() []problemCase {
 			`"hax" is not a format of a template; did you mean "hex"?`},
 		{"two views in one table", index + strings.Replace(index, "[views.v]", "[views.w]\ntable = \"v\"", 1),
 			`the view v is kept in the same place`},
+		{"two tables whose names differ in case", index + strings.Replace(index, "[views.v]", "[views.w]\ntable = \"V\"", 1),
+			`the view v is kept in the same place`},
 		{"two sinks with one table", index + "[sinks.two]\ntype = \"mysql\"\ndsn = \"u:p@tcp(127.0.0.1)/views\"\n" +
 			strings.Replace(strings.Replace(index, "[views.v]", "[views.w]\ntable = \"views.v\"", 1), `"main"`, `"two"`, 1),
 			`the view v is kept in the same place`},

@@ -179,29 +179,18 @@ func unmanaged(k *keeper, sh *shape) []string {
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
 // keyOrder finds for each of the target's key columns the place of its value in a cell's key. It must be the same in
-// every table that the view is made from, or their cells would not meet; and no part of the key may be left out, or the
-// cells of two entities would.
-func (s *Sink) keyOrder(v *replicator.View) ([]int, error) {
-	var order []int
+// every table that the view is made from, or their cells would not meet.
+func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 	for n, f := range v.From {
-		t, ok := s.tables[f.Table]
-		if !ok {
-			return nil, fmt.Errorf("the view is made from a table %s that is not configured", f.Table)
-		}
+		t := s.tables[f.Table]
 		var here []int
+		parts := map[int]bool{}
 		for _, kf := range settingsOf(v).KeyFrom {
 			i := slices.Index(t.Key, config.ColumnOf(t, kf.Path))
-			if i < 0 {
-				return nil, fmt.Errorf("its key column %s is made of %s, which is no key column of table %s", kf.Name, kf.Path,
-					t.Name)
-			}
-			here = append(here, i)
+			here, parts[i] = append(here, i), true
 		}
-		for i, name := range t.Key {
-			if !slices.Contains(here, i) {
-				return nil, fmt.Errorf("its key leaves out %s, a key column of table %s: two entities would share a row", name,
-					t.Name)
-			}
+		if parts[-1] || len(parts) != len(t.Key) {
+			return nil, fmt.Errorf("its key is not made of exactly the key of table %s (%s)", f.Table, strings.Join(t.Key, ", "))
 		}
 		if n > 0 && !slices.Equal(here, order) {
 			return nil, fmt.Errorf("its key is made of differing parts of the keys of tables %s and %s", v.From[0].Table,

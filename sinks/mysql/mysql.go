@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -115,9 +114,6 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.createOwn(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.distinctTables(views); err != nil {
-		return nil, err
-	}
 	if err := s.completeSwaps(ctx); err != nil {
 		return nil, err
 	}
@@ -207,22 +203,6 @@ func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins
 		return nil, fmt.Errorf("view %s: %w", shadowed(v).Name, err)
 	}
 	return k, nil
-}
-
-// distinctTables refuses two views in one table: each would take the other's rows for its own.
-func (s *Sink) distinctTables(views []*replicator.View) error {
-	owner := map[string]string{}
-	for _, v := range views {
-		database, table := split(settingsOf(v).Table, s.database)
-		name := strings.ToLower(database + "." + table)
-		if other, ok := owner[name]; ok {
-			return replicator.OfView(replicator.Fatal(fmt.Errorf("views %s and %s are kept in one table, %s.%s: "+
-				"give each its own",
-				other, v.Name, database, table)), other, v.Name)
-		}
-		owner[name] = v.Name
-	}
-	return nil
 }
 
 // Close implements replicator.Sink. Targets are closed before.

@@ -214,7 +214,7 @@ func (r *viewReader) shardOn(columns []string) {
 		r.Problem("shard_on", "%q is not a column of the view%s", on, nearest.Meant(on, columns))
 	case r.View.Kind == "counter" && on == r.View.Fields[len(r.View.Fields)-1].Name:
 		r.Problem("shard_on", "%q is the sum, which changes all the time: name a column of the group", on)
-	case r.View.Kind == "row" && !inKey && r.mergesCells():
+	case r.View.Kind == "row" && !inKey && judge.Shares(r.View, func(table string) bool { return r.Config.Table(table).Column != "" }):
 		r.Problem("shard_on", "%q is not a column of the key: the row is made of several cells, which would not meet in one "+
 			"shard; name a column of the key", on)
 	}
@@ -223,12 +223,6 @@ func (r *viewReader) shardOn(columns []string) {
 			r.settings.Shards = append(r.settings.Shards, shard.Name)
 		}
 	}
-}
-
-// mergesCells reports whether several cells of one key can feed the view.
-func (r *viewReader) mergesCells() bool {
-	from := r.View.From
-	return len(from) > 1 || len(from) == 1 && from[0].Column == "" && r.Config.Table(from[0].Table).Column != ""
 }
 
 // create reads create and types.
@@ -287,11 +281,8 @@ func (r *viewReader) places() []string {
 		if i > 0 && r.settings.ShardOn == "" {
 			break
 		}
-		table := r.settings.Table
-		if !strings.Contains(table, ".") {
-			table = to.Database + "." + table
-		}
-		place := to.Address + "\x00" + table
+		database, table := split(r.settings.Table, to.Database)
+		place := to.Address + "\x00" + strings.ToLower(database+"."+table) // many servers ignore the case
 		if slices.Contains(places, place) {
 			r.Problem("table", "%q is one table for several shards of the sink; leave the database out, "+
 				"so that each has its own",

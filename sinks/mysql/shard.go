@@ -63,14 +63,6 @@ func (k *keeper) findShardColumn() (problems []string) {
 	} else {
 		return []string{fmt.Sprintf("its shard_on, %s, is no column of the view", settingsOf(k.view).ShardOn)}
 	}
-	switch _, isRow := k.kind.(rowKind); {
-	case k.ledger && on.place == len(k.fields)-1:
-		problems = append(problems, fmt.Sprintf("its shard_on, %s, is the sum: name a column of the group", on.name))
-	case isRow && k.shared && !on.inKey:
-		problems = append(problems,
-			fmt.Sprintf("its shard_on, %s, is no part of the key, and the row is made of several cells: "+
-				"they would not meet in one shard", on.name))
-	}
 	if !slices.Contains(shardable, on.typ) {
 		problems = append(problems, fmt.Sprintf("its shard_on, %s, is %s: integers, texts and bytes lead to a shard, "+
 			"nothing else does", on.name, on.declared))
