@@ -100,7 +100,7 @@ func (r *Reader) Siblings(ctx context.Context, table string,
 
 // keysOnly selects nothing but what makes a cell, in the cells' order.
 func (x *selection) keysOnly() *selection {
-	y := &selection{t: x.t, shape: x.shape, single: true, column: -1, version: -1, body: -1}
+	y := &selection{t: x.t, shape: x.shape, single: true, roles: noRoles()}
 	var list []string
 	add := func(i int) int {
 		y.columns = append(y.columns, x.columns[i])

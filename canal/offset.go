@@ -112,37 +112,21 @@ func anyTime(text string) (err error) {
 	return err
 }
 
-// fromCondition is (a, b) >= (x, y), in the form that both servers use an index for.
-func (x *selection) fromCondition(text string) (string, []any, error) {
+// namedBounds are what rows at or behind an offset that a person named are compared with.
+func (x *selection) namedBounds(text string) ([]bound, error) {
 	columns, values, err := x.named(text)
 	if err != nil {
-		return "", nil, x.t.fatal(err)
+		return nil, x.t.fatal(err)
 	}
-	compared := func(n int) (name, placeholder string, value any) {
-		c := columns[n]
+	bounds := make([]bound, len(columns))
+	for n, c := range columns {
+		b := bound{name: c.sorted()}
 		if c.kind == binlog.KindEnum || c.kind == binlog.KindSet {
-			placeholder, value = c.offsetArgument(values[n].(string))
+			b.placeholder, b.arg = c.offsetArgument(values[n].(string))
 		} else {
-			placeholder, value = c.argument(values[n])
+			b.placeholder, b.arg = c.argument(values[n])
 		}
-		return c.sorted(), placeholder, value
+		bounds[n] = b
 	}
-	var alternatives, equal []string
-	var args, before []any
-	for n := range columns {
-		name, placeholder, value := compared(n)
-		more := name + " > " + placeholder
-		if n == len(columns)-1 {
-			more = name + " >= " + placeholder
-		}
-		alternatives = append(alternatives, strings.Join(append(equal[:n:n], more), " AND "))
-		args = append(append(args, before...), value)
-		equal, before = append(equal, name+" = "+placeholder), append(before, value)
-	}
-	cond := "(" + strings.Join(alternatives, " OR ") + ")"
-	if len(columns) == 1 {
-		return cond, args, nil
-	}
-	name, placeholder, value := compared(0)
-	return name + " >= " + placeholder + " AND " + cond, append([]any{value}, args...), nil
+	return bounds, nil
 }

@@ -65,13 +65,13 @@ func (c *checker) leftOut(srv server, x *selection) {
 		return
 	}
 	t := x.t
-	read := slices.Concat(t.roles(), x.names)
+	read := slices.Concat(t.roleNames(), x.names)
 	for _, column := range x.shape.columns {
 		if !column.generated || !containsFold(read, column.Name) {
 			continue
 		}
 		who, fix := t.neededBy(column.Name), "say its expression in the view instead"
-		if containsFold(t.roles(), column.Name) {
+		if containsFold(t.roleNames(), column.Name) {
 			who, fix = "which has a role", "make it a column that is written"
 		}
 		c.warn("table "+t.Name, fmt.Sprintf("the generated column %s, %s: MariaDB (11.8 at the latest) leaves it "+

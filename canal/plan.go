@@ -23,14 +23,9 @@ type plan struct {
 
 	columns []binlog.Column
 	wanted  []bool
-	key     []int
-	column  int // -1: the table has none
-	version int // -1: the order is the version
-	body    int // -1: the table has none
+	roles
 	rowEnd  int // -1: the table has none
 	oldTime int // the first time in the older format; -1: there is none
-	extras  []int
-	names   []string
 
 	partial map[string]*plan // for images that lack columns, by the bits of those that they have
 
@@ -107,105 +102,24 @@ func (p *plan) assign(s *schema) error {
 	if p.rowEnd = rowEndOf(s, p.columns); p.rowEnd >= 0 {
 		p.wanted[p.rowEnd] = true
 	}
-	find := func(role, name string) (int, error) {
-		for i := range p.columns {
-			if strings.EqualFold(p.columns[i].Name, name) {
-				p.wanted[i] = true
-				if err := p.columns[i].Problem; err != nil {
-					return -1, fmt.Errorf("column %s (%s): %w", name, role, err)
-				}
-				return i, nil
-			}
-		}
-		return -1, unreadable{why: fmt.Sprintf("there is no column %s (%s); the table was altered, or the configuration "+
-			"is wrong. Restore the column or correct the configuration", name, role)}
-	}
-	optional := func(role, name string) (int, error) {
-		if name == "" {
-			return -1, nil
-		}
-		return find(role, name)
+	names := make([]string, len(p.columns))
+	for i := range p.columns {
+		names[i] = p.columns[i].Name
 	}
 	var err error
-	for _, name := range p.t.Key {
-		i, err := find("key", name)
-		if err != nil {
-			return err
+	p.roles, err = p.t.findRoles(names, func(role, name string) (int, error) {
+		i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
+		if i < 0 {
+			return -1, unreadable{why: fmt.Sprintf("there is no column %s (%s); the table was altered, or the configuration "+
+				"is wrong. Restore the column or correct the configuration", name, role)}
 		}
-		p.key = append(p.key, i)
-	}
-	if p.column, err = optional("column", p.t.Column); err != nil {
-		return err
-	}
-	if p.version, err = optional("version", p.t.Version); err != nil {
-		return err
-	}
-	if p.version >= 0 && !isVersion(p.columns[p.version].Kind) {
-		return fmt.Errorf("column %s (version) is neither an integer nor a DATETIME or TIMESTAMP", p.t.Version)
-	}
-	if p.body, err = optional("body", p.t.Body); err != nil {
-		return err
-	}
-	if p.body >= 0 && !isBody(p.columns[p.body].Kind) {
-		return fmt.Errorf("column %s (body) is neither text, binary nor JSON", p.t.Body)
-	}
-	for _, name := range p.t.Columns {
-		if name == "*" {
-			p.extras, p.names = nil, nil
-			for i, c := range p.columns {
-				if i == p.body {
-					continue // it is read as the body
-				}
-				p.wanted[i] = true
-				p.extras, p.names = append(p.extras, i), append(p.names, c.Name)
-			}
-			break
+		p.wanted[i] = true
+		if err := p.columns[i].Problem; err != nil && role != "" { // where nobody names it, rows lack its value
+			return -1, fmt.Errorf("column %s (%s): %w", name, role, err)
 		}
-		i, err := find(p.t.neededBy(name), name)
-		if err != nil {
-			return p.t.ofReaders(name, err)
-		}
-		p.extras, p.names = append(p.extras, i), append(p.names, name)
-	}
-	for _, name := range p.t.Optional {
-		if !p.has(name) {
-			continue
-		}
-		i, err := find("field", name)
-		if err != nil {
-			return err
-		}
-		p.extras, p.names = append(p.extras, i), append(p.names, name)
-	}
-	p.addDecimals()
-	return nil
-}
-
-// addDecimals adds the DECIMAL columns of the key to those that rows carry: the key has their digits as a text.
-func (p *plan) addDecimals() {
-	for n, i := range p.key {
-		if p.columns[i].Kind == binlog.KindDecimal && !slices.Contains(p.extras, i) {
-			p.extras, p.names = append(p.extras, i), append(p.names, p.t.Key[n])
-		}
-	}
-}
-
-// has reports whether the row has a column of that name.
-func (p *plan) has(name string) bool {
-	return slices.ContainsFunc(p.columns, func(c binlog.Column) bool { return strings.EqualFold(c.Name, name) })
-}
-
-func isVersion(k binlog.Kind) bool {
-	switch k {
-	case binlog.KindInt, binlog.KindBit, binlog.KindYear, binlog.KindDatetime, binlog.KindDatetimeOld,
-		binlog.KindTimestamp, binlog.KindTimestampOld:
-		return true
-	}
-	return false
-}
-
-func isBody(k binlog.Kind) bool {
-	return k == binlog.KindText || k == binlog.KindBytes || k == binlog.KindJSON
+		return i, nil
+	}, func(i int) binlog.Kind { return p.columns[i].Kind })
+	return err
 }
 
 // image is one row image: the wanted columns' bytes, which alias the event. A nil value is NULL.

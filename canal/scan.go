@@ -139,13 +139,14 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 	var where []string
 	var args []any
 	if text, named := strings.CutPrefix(after, namedPlace); named {
-		cond, values, err := x.fromCondition(text)
+		bounds, err := x.namedBounds(text)
 		if err != nil {
 			return "", nil, err
 		}
+		cond, values := keyset(bounds, true)
 		where, args = append(where, cond), append(args, values...)
 	} else if last, same := x.decodeOffset(after); same {
-		cond, values := x.afterCondition(last)
+		cond, values := keyset(x.lastBounds(last), false)
 		where, args = append(where, cond), append(args, values...)
 	}
 	if in, values := x.wanted(columns); in != "" {
@@ -157,7 +158,7 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 	}
 	var order []string
 	for _, i := range x.offset {
-		order = append(order, sqlname.Quote(x.columns[i].Name)) // as afterCondition compares
+		order = append(order, sqlname.Quote(x.columns[i].Name)) // as keyset compares
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
@@ -178,33 +179,46 @@ func (x *selection) wanted(columns []string) (in string, args []any) {
 	return in, args
 }
 
-// afterCondition is (a, b) > (x, y) in the form that both servers use an index for: a >= x AND (a > x OR (a = x AND b >
-// y)). NULLs come first, as they sort.
-func (x *selection) afterCondition(last []*string) (string, []any) {
-	var alternatives []string
-	var args []any
-	var equal []string
-	var equalArgs []any
+// bound is what a column is compared with.
+type bound struct {
+	name, placeholder string // no placeholder: NULL
+	arg               any
+}
+
+// lastBounds are those of the offset that a scan came to.
+func (x *selection) lastBounds(last []*string) []bound {
+	bounds := make([]bound, len(x.offset))
 	for n, i := range x.offset {
-		c := &x.columns[i]
-		name := c.sorted()
-		var more, same string
-		var arg []any
-		if last[n] == nil {
-			more, same = name+" IS NOT NULL", name+" IS NULL"
-		} else {
-			placeholder, v := c.offsetArgument(*last[n])
-			more, same, arg = name+" > "+placeholder, name+" = "+placeholder, []any{v}
+		b := bound{name: x.columns[i].sorted()}
+		if last[n] != nil {
+			b.placeholder, b.arg = x.columns[i].offsetArgument(*last[n])
 		}
-		alternatives = append(alternatives, "("+strings.Join(append(slices.Clone(equal), more), " AND ")+")")
-		args = append(append(args, equalArgs...), arg...)
-		equal, equalArgs = append(equal, same), append(equalArgs, arg...)
+		bounds[n] = b
 	}
-	cond := "(" + strings.Join(alternatives, " OR ") + ")"
-	if len(x.offset) > 1 && last[0] != nil {
-		c := &x.columns[x.offset[0]]
-		placeholder, v := c.offsetArgument(*last[0])
-		return c.sorted() + " >= " + placeholder + " AND " + cond, append([]any{v}, args...)
+	return bounds
+}
+
+// keyset is (a, b) > (x, y), or >= if inclusive, in the form that both servers use an index for: a >= x AND (a > x OR
+// a = x AND b > y). NULLs come first, as they sort.
+func keyset(bounds []bound, inclusive bool) (cond string, args []any) {
+	var alternatives, equal []string
+	var before []any
+	for n, b := range bounds {
+		more, same, arg := b.name+" > "+b.placeholder, b.name+" = "+b.placeholder, []any{b.arg}
+		switch {
+		case b.placeholder == "":
+			more, same, arg = b.name+" IS NOT NULL", b.name+" IS NULL", nil
+		case inclusive && n == len(bounds)-1:
+			more = b.name + " >= " + b.placeholder
+		}
+		alternatives = append(alternatives, strings.Join(append(slices.Clip(equal), more), " AND "))
+		args = append(append(args, before...), arg...)
+		equal, before = append(equal, same), append(before, arg...)
+	}
+	cond = "(" + strings.Join(alternatives, " OR ") + ")"
+	if len(bounds) > 1 && bounds[0].placeholder != "" {
+		first := bounds[0]
+		return first.name + " >= " + first.placeholder + " AND " + cond, append([]any{first.arg}, args...)
 	}
 	return cond, args
 }

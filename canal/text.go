@@ -3,7 +3,6 @@ package canal
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -125,82 +124,47 @@ type selection struct {
 	distinct bool   // no two rows of a cell have one version
 	list     string // the select list
 	columns  []selected
-	key      []int
-	column   int
-	version  int
-	body     int
-	extras   []int
-	names    []string
-	offset   []int
-	hint     string // how the server is to read the table; "" leaves it to the server
+	roles
+	offset []int
+	hint   string // how the server is to read the table; "" leaves it to the server
 }
 
 func newSelection(t *watched) (*selection, error) {
 	s := t.schema.Load()
-	x := &selection{t: t, shape: s, single: s.single(&t.Table), column: -1, version: -1, body: -1}
+	x := &selection{t: t, shape: s, single: s.single(&t.Table)}
 	x.distinct = t.Version != "" && s.tellsApart(append(append([]string{t.Version}, t.Key...), t.Column))
 	at := map[string]int{}
-	add := func(name, role string) (int, error) {
+	find := func(role, name string) (int, error) {
 		folded := strings.ToLower(name)
 		if i, ok := at[folded]; ok {
 			return i, nil
 		}
 		c := s.column(name)
 		if c == nil {
-			return -1, replicator.Fatal(fmt.Errorf("table %s: %s.%s has no column %s (%s); the table was altered, or the "+
-				"configuration is wrong", t.Name, t.Database, t.Table.Table, name, role))
+			return -1, fmt.Errorf("%s.%s has no column %s (%s); the table was altered, or the configuration is wrong",
+				t.Database, t.Table.Table, name, role)
 		}
 		at[folded] = len(x.columns)
 		x.columns = append(x.columns, newSelected(c))
 		return at[folded], nil
 	}
-	all := func(role string, names []string, into *[]int) error {
-		for _, name := range names {
-			i, err := add(name, role)
-			if err != nil {
-				return err
-			}
-			*into = append(*into, i)
-		}
-		return nil
+	names := make([]string, len(s.columns))
+	for i, c := range s.columns {
+		names[i] = c.Name
 	}
-	one := func(role, name string, into *int) (err error) {
-		if name != "" {
-			*into, err = add(name, role)
+	var err error
+	x.roles, err = t.findRoles(names, find, func(i int) binlog.Kind { return x.columns[i].kind })
+	for _, name := range offsetColumns(t, s) {
+		if err != nil {
+			break
 		}
-		return err
+		var i int
+		i, err = find("offset", name)
+		x.offset = append(x.offset, i)
 	}
-	x.names = t.Columns
-	if len(t.Columns) == 1 && t.Columns[0] == "*" {
-		x.names = nil
-		for _, c := range s.columns {
-			if c.Name != t.Body {
-				x.names = append(x.names, c.Name)
-			}
-		}
-	}
-	for _, name := range t.Optional {
-		if s.column(name) != nil {
-			x.names = append(slices.Clip(x.names), name)
-		}
-	}
-	fields := func() error {
-		for _, name := range x.names {
-			i, err := add(name, t.neededBy(name))
-			if err != nil {
-				return t.ofReaders(name, err)
-			}
-			x.extras = append(x.extras, i)
-		}
-		return nil
-	}
-	err := errors.Join(all("key", t.Key, &x.key), one("column", t.Column, &x.column),
-		one("version", t.Version, &x.version), one("body", t.Body, &x.body), fields(),
-		all("offset", offsetColumns(t, s), &x.offset))
 	if err != nil {
-		return nil, err
+		return nil, replicator.Fatal(fmt.Errorf("table %s: %w", t.Name, err))
 	}
-	x.addDecimals()
 	for n, i := range x.offset {
 		if p := x.columns[i].place(); p.raw {
 			x.columns, x.offset[n] = append(x.columns, p), len(x.columns)
@@ -268,15 +232,6 @@ func subset(a, b []string) bool {
 // from is the table's qualified name, and the hint.
 func (x *selection) from() string {
 	return sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + x.hint
-}
-
-// addDecimals adds the DECIMAL columns of the key to those that rows carry, as a plan does.
-func (x *selection) addDecimals() {
-	for n, i := range x.key {
-		if x.columns[i].kind == binlog.KindDecimal && !slices.Contains(x.extras, i) {
-			x.extras, x.names = append(x.extras, i), append(slices.Clip(x.names), x.t.Key[n])
-		}
-	}
 }
 
 // row makes the row of a result's values. order is the place that it is known to be at or after.

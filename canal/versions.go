@@ -56,7 +56,7 @@ func (x *selection) versions() *versionWalk {
 // walk is the walk along an index in the order of columns; nil if the server doesn't compare one of them as it sorts
 // it.
 func (x *selection) walk(index string, columns []string) *versionWalk {
-	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, column: -1, version: -1, body: -1,
+	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, roles: noRoles(),
 		hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
 	var list []string
 	add := func(c selected) int {

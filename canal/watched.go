@@ -46,15 +46,15 @@ func (t *watched) classify(err error) error {
 	return err
 }
 
-// roles are the columns that have one.
-func (t *watched) roles() []string {
-	roles := slices.Concat(t.Key, []string{t.Column, t.Version, t.Body})
-	return slices.DeleteFunc(roles, func(column string) bool { return column == "" })
+// roleNames are the columns that have a role.
+func (t *watched) roleNames() []string {
+	names := slices.Concat(t.Key, []string{t.Column, t.Version, t.Body})
+	return slices.DeleteFunc(names, func(column string) bool { return column == "" })
 }
 
 // readers are the views that need a column, in any case of its letters; none where all that read the table do.
 func (t *watched) readers(column string) (views []string) {
-	if containsFold(t.roles(), column) {
+	if containsFold(t.roleNames(), column) {
 		return nil
 	}
 	for name, some := range t.Readers {
@@ -76,7 +76,7 @@ func (t *watched) ofReaders(column string, err error) error {
 
 // reads is the first of some columns, given in lower case, that a role has or a view needs; "" if there is none.
 func (t *watched) reads(names []string) string {
-	for _, column := range slices.Concat(t.roles(), t.Columns) {
+	for _, column := range slices.Concat(t.roleNames(), t.Columns) {
 		if slices.Contains(names, strings.ToLower(column)) {
 			return column
 		}
@@ -103,13 +103,6 @@ func (t *watched) check(f gtid.Flavor) error {
 	x, err := newSelection(t)
 	if err != nil {
 		return err
-	}
-	if x.version >= 0 && !isVersion(x.columns[x.version].kind) {
-		return fmt.Errorf("table %s: column %s (version) is neither an integer nor a DATETIME or TIMESTAMP", t.Name,
-			t.Version)
-	}
-	if x.body >= 0 && !isBody(x.columns[x.body].kind) {
-		return fmt.Errorf("table %s: column %s (body) is neither text, binary nor JSON", t.Name, t.Body)
 	}
 	if err := t.schema.Load().countable(&t.Table); err != nil {
 		return err

@@ -1,0 +1,101 @@
+package canal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator/canal/binlog"
+)
+
+// roles says which of the columns that are read have which role: of a row image, or of a result.
+type roles struct {
+	key     []int
+	column  int // -1: the table has none
+	version int // -1: the order is the version
+	body    int // -1: the table has none
+	extras  []int
+	names   []string // of the extras
+}
+
+// noRoles are those of a table without columns.
+func noRoles() roles { return roles{column: -1, version: -1, body: -1} }
+
+// findRoles finds the columns that the configuration names. all are the table's; find gets the place of one, and kind
+// tells its kind. A column without a role in an error is one that nobody names: "*" stands for it.
+func (t *watched) findRoles(all []string, find func(role, name string) (int, error), kind func(int) binlog.Kind) (
+	r roles, err error,
+) {
+	r = noRoles()
+	for _, name := range t.Key {
+		i, err := find("key", name)
+		if err != nil {
+			return r, err
+		}
+		r.key = append(r.key, i)
+	}
+	for _, one := range []struct {
+		role, name string
+		into       *int
+	}{{"column", t.Column, &r.column}, {"version", t.Version, &r.version}, {"body", t.Body, &r.body}} {
+		if one.name == "" {
+			continue
+		}
+		if *one.into, err = find(one.role, one.name); err != nil {
+			return r, err
+		}
+	}
+	if r.version >= 0 && !isVersion(kind(r.version)) {
+		return r, fmt.Errorf("column %s (version) is neither an integer nor a DATETIME or TIMESTAMP", t.Version)
+	}
+	if r.body >= 0 && !isBody(kind(r.body)) {
+		return r, fmt.Errorf("column %s (body) is neither text, binary nor JSON", t.Body)
+	}
+	return r, t.findExtras(&r, all, find, kind)
+}
+
+// findExtras finds the other columns that rows carry.
+func (t *watched) findExtras(r *roles, all []string, find func(role, name string) (int, error),
+	kind func(int) binlog.Kind,
+) error {
+	names, everything := slices.Clone(t.Columns), slices.Contains(t.Columns, "*")
+	if everything { // the body is read as such
+		names = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return strings.EqualFold(name, t.Body) })
+	}
+	for _, name := range t.Optional {
+		if containsFold(all, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		role := ""
+		if !everything {
+			role = t.neededBy(name)
+		}
+		i, err := find(role, name)
+		if err != nil {
+			return t.ofReaders(name, err)
+		}
+		r.extras = append(r.extras, i)
+	}
+	for n, i := range r.key { // the key has the digits of a DECIMAL as a text
+		if kind(i) == binlog.KindDecimal && !slices.Contains(r.extras, i) {
+			r.extras, names = append(r.extras, i), append(names, t.Key[n])
+		}
+	}
+	r.names = names
+	return nil
+}
+
+func isVersion(k binlog.Kind) bool {
+	switch k {
+	case binlog.KindInt, binlog.KindBit, binlog.KindYear, binlog.KindDatetime, binlog.KindDatetimeOld,
+		binlog.KindTimestamp, binlog.KindTimestampOld:
+		return true
+	}
+	return false
+}
+
+func isBody(k binlog.Kind) bool {
+	return k == binlog.KindText || k == binlog.KindBytes || k == binlog.KindJSON
+}
