@@ -47,28 +47,6 @@ type statusAnswer struct {
 	Views   []replicator.ViewStatus `json:"views"`
 }
 
-// SourceStatus is what the API says of a source, as one pipeline reads it.
-type SourceStatus struct {
-	Sink        string   `json:"sink"` // whose pipeline it is
-	Source      string   `json:"source,omitempty"`
-	Position    string   `json:"position"`             // the lowest that a view of the pipeline has come to
-	GTID        string   `json:"gtid"`                 // the transactions before that
-	Events      int64    `json:"events"`               // read since the start
-	Bytes       int64    `json:"bytes"`                // read since the start
-	PositionAge *float64 `json:"position_age_seconds"` // since the commit of what was read last; null: not known
-	Retention   *float64 `json:"retention_seconds"`    // until the position is lost; null: not known, or never
-	Keeps       bool     `json:"keeps"`                // the server keeps its binlogs until somebody purges them
-}
-
-type sourcesAnswer struct {
-	Sources []SourceStatus `json:"sources"`
-}
-
-type historyAnswer struct {
-	Step  float64 `json:"step_seconds"` // between two values; the last one is of now
-	Views []Past  `json:"views"`
-}
-
 type retryAnswer struct {
 	Tried int `json:"tried"`
 	Left  int `json:"left"`
@@ -158,24 +136,6 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, http.StatusOK, statusAnswer{Started: s.started.UTC(), Views: views})
-}
-
-func (s *Server) sources(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, sourcesAnswer{Sources: s.watch.sources()})
-}
-
-func (s *Server) pasts(w http.ResponseWriter, r *http.Request) {
-	views, err := s.views(r.Context())
-	if err != nil {
-		s.failed(w, r, err)
-		return
-	}
-	now := time.Now()
-	a := historyAnswer{Step: historyStep.Seconds(), Views: []Past{}}
-	for _, v := range views {
-		a.Views = append(a.Views, s.watch.history.of(now, v.View, v.Source))
-	}
-	answer(w, http.StatusOK, a)
 }
 
 // errWaited is why a wait ends.

@@ -48,20 +48,6 @@ func (c Client) Ready(ctx context.Context) error {
 	return err
 }
 
-// Sources returns how the sources were a few seconds ago.
-func (c Client) Sources(ctx context.Context) ([]SourceStatus, error) {
-	var a sourcesAnswer
-	err := c.call(ctx, answerTime, http.MethodGet, "/api/v1/sources", nil, &a)
-	return a.Sources, err
-}
-
-// History returns how every view was over the last hour.
-func (c Client) History(ctx context.Context) ([]Past, error) {
-	var a historyAnswer
-	err := c.call(ctx, answerTime, http.MethodGet, "/api/v1/history", nil, &a)
-	return a.Views, err
-}
-
 // Wait returns once the views (all, if none is named) include what the fence names.
 func (c Client) Wait(ctx context.Context, f Fence, views []string, timeout time.Duration) error {
 	q := url.Values{"view": views, "timeout": {timeout.String()}, "gtid": {f.At}} // which of the two it is, its form says

@@ -130,20 +130,17 @@ func (p *past) lookFill(now time.Time, v *replicator.ViewStatus) {
 	}
 }
 
-// Past is how a view was over the last hour: a value for each step, oldest first; null where it is not known.
-type Past struct {
-	View   string     `json:"view"`
-	Source string     `json:"source,omitempty"`
-	Lag    []*float64 `json:"lag_seconds"` // the highest of each step
-	Rate   []*float64 `json:"rate"`
+// curves are the last hour of a view: a value for each step, oldest first; nil where it is not known.
+type curves struct {
+	lag  []*float64 // the highest of each step
+	rate []*float64
 }
 
 // of is what is remembered of a view, up to now.
-func (h *history) of(now time.Time, view, source string) Past {
+func (h *history) of(now time.Time, view, source string) curves {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	known := Past{View: view, Source: source,
-		Lag: make([]*float64, historyLength), Rate: make([]*float64, historyLength)}
+	known := curves{lag: make([]*float64, historyLength), rate: make([]*float64, historyLength)}
 	p := h.views[viewKey{view, source}]
 	if p == nil {
 		return known
@@ -155,7 +152,7 @@ func (h *history) of(now time.Time, view, source string) Past {
 			continue
 		}
 		at := step % int64(historyLength)
-		known.Lag[i], known.Rate[i] = value(p.lag[at]), value(p.rate[at])
+		known.lag[i], known.rate[i] = value(p.lag[at]), value(p.rate[at])
 	}
 	return known
 }

@@ -17,21 +17,21 @@ func TestHistoryIsThatOfTheLastHour(t *testing.T) {
 	}
 	now := began.Add(time.Duration(2*historyLength-1) * historyStep)
 	p := h.of(now, "v", "")
-	if len(p.Lag) != 240 || *p.Lag[0] != 240 || *p.Lag[239] != 479 || *p.Rate[239] != 958 {
-		t.Errorf("%d values, from %v to %v", len(p.Lag), p.Lag[0], p.Lag[239])
+	if len(p.lag) != 240 || *p.lag[0] != 240 || *p.lag[239] != 479 || *p.rate[239] != 958 {
+		t.Errorf("%d values, from %v to %v", len(p.lag), p.lag[0], p.lag[239])
 	}
 	// Nothing was seen for a while: that is a gap, and the rest has moved on.
 	p = h.of(now.Add(10*historyStep), "v", "")
-	if p.Lag[239] != nil || p.Lag[229] == nil || *p.Lag[229] != 479 {
-		t.Errorf("after a gap: %v, %v", p.Lag[239], p.Lag[229])
+	if p.lag[239] != nil || p.lag[229] == nil || *p.lag[229] != 479 {
+		t.Errorf("after a gap: %v, %v", p.lag[239], p.lag[229])
 	}
 	h.look(now.Add(3*time.Hour), []replicator.ViewStatus{viewOf("v", replicator.StateRunning, lag(1))})
 	p = h.of(now.Add(3*time.Hour), "v", "")
-	if p.Lag[238] != nil || p.Lag[0] != nil || *p.Lag[239] != 1 {
+	if p.lag[238] != nil || p.lag[0] != nil || *p.lag[239] != 1 {
 		t.Error("what is older than an hour is still there")
 	}
 	h.look(now.Add(3*time.Hour), []replicator.ViewStatus{viewOf("v", replicator.StateRunning, lag(0))})
-	if p = h.of(now.Add(3*time.Hour), "v", ""); *p.Lag[239] != 1 {
+	if p = h.of(now.Add(3*time.Hour), "v", ""); *p.lag[239] != 1 {
 		t.Error("a short lag is lost")
 	}
 	h.look(now, []replicator.ViewStatus{viewOf("w", replicator.StateRunning, nil)})

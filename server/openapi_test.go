@@ -148,8 +148,6 @@ func TestAnswersAreAsTheDocumentOfTheAPISays(t *testing.T) {
 	}{
 		{s, "GET", "/api/v1/status", "/api/v1/status", "", nil, 200},
 		{s, "GET", "/api/v1/status", "/api/v1/status", "", ErrStandby, 503},
-		{s, "GET", "/api/v1/sources", "/api/v1/sources", "", nil, 200},
-		{s, "GET", "/api/v1/history", "/api/v1/history", "", nil, 200},
 		{s, "GET", "/api/v1/wait", "/api/v1/wait?gtid=a&view=b&view=c", "", nil, 200},
 		{s, "GET", "/api/v1/wait", "/api/v1/wait", "", nil, 400},
 		{s, "GET", "/api/v1/wait", "/api/v1/wait?gtid=a&view=b", "", ErrUnknown, 404},

@@ -69,8 +69,9 @@ type pageView struct {
 }
 
 type pageSource struct {
-	SourceStatus
-	Soon bool // its place in the binlog may be lost within an hour
+	SourceStats
+	Keeps bool // the server keeps its binlogs until an operator purges them
+	Soon  bool // its place in the binlog may be lost within an hour
 }
 
 // lettersData is what the page of dead letters shows.
@@ -139,7 +140,7 @@ func (s *Server) overview(r *http.Request) pageData {
 	for i, v := range views {
 		past := s.watch.history.of(now, v.View, v.Source)
 		p := pageView{ViewStatus: v, ID: fmt.Sprintf("view-%d", i),
-			LagCurve: newCurve("lag", past.Lag, human.Seconds), RateCurve: newCurve("changes/s", past.Rate, rate),
+			LagCurve: newCurve("lag", past.lag, human.Seconds), RateCurve: newCurve("changes/s", past.rate, rate),
 			Filling: v.State == replicator.StateFilling || v.State == replicator.StateRebuilding,
 			Acts:    v.State != replicator.StateStandby}
 		d.Views = append(d.Views, p)
@@ -159,7 +160,11 @@ func (s *Server) overview(r *http.Request) pageData {
 		d.Letters += n
 	}
 	for _, source := range s.watch.sources() {
-		d.Sources = append(d.Sources, pageSource{source, source.Retention != nil && *source.Retention < 3600})
+		p := pageSource{SourceStats: source}
+		if left := source.Retention; left != nil {
+			p.Keeps, p.Soon = math.IsInf(*left, 1), *left < 3600
+		}
+		d.Sources = append(d.Sources, p)
 	}
 	if d.Troubled > 0 {
 		d.Title = fmt.Sprintf("replicator (%d not ready)", d.Troubled)

@@ -179,8 +179,6 @@ func (s *Server) routes() []route {
 		{"GET /deadletters", s.limited(answerTime, s.lettersPage)},
 		{"GET /live", s.limited(mostWait+answerTime, s.live)},
 		{"GET /api/v1/status", s.limited(answerTime, s.status)},
-		{"GET /api/v1/sources", s.limited(answerTime, s.sources)},
-		{"GET /api/v1/history", s.limited(answerTime, s.pasts)},
 		{"GET /api/v1/wait", s.limited(mostWait+answerTime, s.wait)},
 		{"POST /api/v1/views/{view}/rebuild", s.trusted(answerTime, s.rebuild)},
 		{"POST /api/v1/views/{view}/verify", s.trusted(answerTime, s.verify)},

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -17,11 +16,11 @@ type watch struct {
 	history    *history
 
 	mu   sync.Mutex // guards what follows
-	seen []SourceStatus
+	seen []SourceStats
 }
 
 func newWatch(c Controller, m *Metrics) *watch {
-	return &watch{controller: c, metrics: m, history: newHistory(), seen: []SourceStatus{}}
+	return &watch{controller: c, metrics: m, history: newHistory()}
 }
 
 // run looks until ctx is done. What can't be seen is a gap.
@@ -64,7 +63,7 @@ func (s *Server) views(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return s.watch.views(ctx)
 }
 
-// lookAtSources asks the sources how they are.
+// lookAtSources asks the sources for their positions.
 func (w *watch) lookAtSources(ctx context.Context) {
 	get := w.metrics.now.sources.Load()
 	if get == nil {
@@ -72,23 +71,14 @@ func (w *watch) lookAtSources(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	seen := []SourceStatus{}
-	for _, s := range (*get)(ctx) {
-		a := SourceStatus{Sink: s.Sink, Source: s.Source, Position: s.Position, GTID: s.GTID,
-			Events: s.Events, Bytes: s.Bytes,
-			PositionAge: s.PositionAge, Retention: s.Retention}
-		if s.Retention != nil && math.IsInf(*s.Retention, 1) {
-			a.Retention, a.Keeps = nil, true
-		}
-		seen = append(seen, a)
-	}
+	seen := (*get)(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen = seen
 }
 
 // sources are what the sources were when they were asked last, a few seconds ago.
-func (w *watch) sources() []SourceStatus {
+func (w *watch) sources() []SourceStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.seen)

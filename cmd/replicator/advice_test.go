@@ -36,7 +36,7 @@ func TestAdviceNamesCommandsAndFlagsThatExist(t *testing.T) {
 		}
 	}
 	for text, works := range map[string]bool{
-		"verify --repair users": true, "status --watch=10s": true, "deadletters list": true, "explain VIEW KEY": true,
+		"verify --repair users": true, "status --json": true, "deadletters list": true, "explain VIEW KEY": true,
 		"explain": true, "checkpoint set --pos FILE:POS --yes": true, "wait --gtid SET": true,
 		"verfy": false, "verify --repiar": false, "deadletters lsit": false, "explain VIEW": false,
 		"status extra": false, "rebuild --rate soon v": false, "-c": false,

@@ -102,7 +102,7 @@ func newRoot() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.logFormat, "log-format", "", "human or json (default: human on a terminal)")
 	root.PersistentFlags().StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
 	for _, add := range []func(*options) *cobra.Command{
-		initCommand, runCommand, checkCommand, planCommand, statusCommand, topCommand, healthCommand, waitCommand,
+		initCommand, runCommand, checkCommand, planCommand, statusCommand, healthCommand, waitCommand,
 		schemaCommand, tailCommand, deadLettersCommand, checkpointCommand,
 		rebuildCommand, pauseCommand, resumeCommand, verifyCommand, explainCommand, demoCommand, versionCommand,
 	} {

@@ -101,13 +101,37 @@ func newScreen(out io.Writer, quit context.CancelFunc) *screen {
 	file, ok := out.(*os.File)
 	s.terminal = ok && term.IsTerminal(int(file.Fd()))
 	if s.terminal {
-		s.restore = readKeys(func(k key) {
-			if k == keyQuit {
-				quit()
-			}
-		})
+		s.restore = untilQuit(quit)
 	}
 	return s
+}
+
+// untilQuit calls quit once q, Ctrl-C or Ctrl-D is pressed on the terminal. restore gives the terminal back.
+//
+// Its goroutine ends with that key, or with the program: a read from a terminal can't be interrupted.
+func untilQuit(quit context.CancelFunc) (restore func()) {
+	stdin := int(os.Stdin.Fd())
+	if !term.IsTerminal(stdin) {
+		return func() {}
+	}
+	old, err := term.MakeRaw(stdin)
+	if err != nil {
+		return func() {}
+	}
+	go func() {
+		for text := make([]byte, 16); ; {
+			n, err := os.Stdin.Read(text)
+			if err != nil {
+				return
+			}
+			switch string(text[:n]) {
+			case "q", "Q", "\x03", "\x04":
+				quit()
+				return
+			}
+		}
+	}()
+	return func() { _ = term.Restore(stdin, old) } // nothing can be done if that fails
 }
 
 func (s *screen) close() { s.once.Do(s.restore) }

@@ -12,38 +12,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"replicator"
-	"replicator/internal/pause"
 	"replicator/server"
 	"replicator/service"
 )
 
 func statusCommand(o *options) *cobra.Command {
-	asJSON, every := false, time.Duration(0)
+	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print a row per view: state, position, lag, rate, dead letters",
 		Long: `Asks the running process how far each view is. If none is running, it prints what is saved, with the
-state "stopped". --watch prints it again and again; ` + "`replicator top`" + ` shows more.`,
+state "stopped". ` + "`watch replicator status`" + ` prints it again every two seconds; the status page at
+[http] listen also shows the last hour.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			t := newTerminal(cmd.OutOrStdout())
-			switch {
-			case !cmd.Flags().Changed("watch"):
-				return status(cmd.Context(), o, t, asJSON)
-			case every < leastEvery:
-				return usageError{fmt.Errorf("--watch is at least %s", leastEvery)}
-			case asJSON:
-				return watchJSON(cmd.Context(), o, t, every)
-			}
-			return repeated(cmd.Context(), t, every, func(columns int) ([]string, error) {
-				views, err := askStatus(cmd.Context(), o)
-				return statusTable(views).lines(columns, t.colour), err
-			})
+			return status(cmd.Context(), o, newTerminal(cmd.OutOrStdout()), asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
-	cmd.Flags().DurationVar(&every, "watch", 0, "print it again after each `interval`, 2s if none is given: --watch=10s")
-	cmd.Flags().Lookup("watch").NoOptDefVal = "2s"
 	return cmd
 }
 
@@ -58,18 +44,6 @@ func status(ctx context.Context, o *options, t terminal, asJSON bool) error {
 	columns, _ := t.size()
 	_, err = fmt.Fprintln(t.out, strings.Join(statusTable(views).lines(columns, t.colour), "\n"))
 	return err
-}
-
-// watchJSON prints the status again and again until ctx is done.
-func watchJSON(ctx context.Context, o *options, t terminal, every time.Duration) error {
-	for {
-		if err := status(ctx, o, t, true); err != nil {
-			return err
-		}
-		if pause.For(ctx, every) != nil {
-			return nil
-		}
-	}
 }
 
 // askStatus asks the running process, or the store if there is none.
@@ -121,6 +95,27 @@ func statusTable(views []replicator.ViewStatus) *statusGrid {
 		g.add(row, painted{v.Error, red})
 	}
 	return g
+}
+
+func stateColour(state string) paint {
+	switch state {
+	case replicator.StateRunning:
+		return green
+	case replicator.StateFailed:
+		return red
+	case replicator.StateRetrying, replicator.StatePaused:
+		return yellow
+	case replicator.StateFilling, replicator.StateRebuilding, replicator.StateStarting:
+		return blue
+	}
+	return faint
+}
+
+func shownDead(v replicator.ViewStatus) painted {
+	if v.DeadLetters > 0 {
+		return painted{strconv.Itoa(v.DeadLetters), red}
+	}
+	return painted{"0", plain}
 }
 
 // statusGrid is a grid whose notes are its last column where there is room.

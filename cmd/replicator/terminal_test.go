@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestATableFitsTheTerminal(t *testing.T) {
@@ -56,5 +59,15 @@ func TestWhatATerminalWouldObeyIsShown(t *testing.T) {
 	}
 	if got := cut("人々人々", 5) + cut("ab", 2) + cut("abc", 2); got != "人々…aba…" {
 		t.Error(got)
+	}
+}
+
+// A duration is a text in every form of the log: in JSON it would be a number of nanoseconds.
+func TestDurationsAreTextsInTheLog(t *testing.T) {
+	var out bytes.Buffer
+	slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: readable})).
+		Info("pipeline recovered", "after", 62*time.Second+500*time.Millisecond)
+	if !strings.Contains(out.String(), `"after":"1m2.5s"`) {
+		t.Error(out.String())
 	}
 }

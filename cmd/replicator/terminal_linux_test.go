@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -15,9 +16,10 @@ import (
 
 	"replicator"
 	"replicator/server"
+	"replicator/verify"
 )
 
-// screenOf is a terminal of a test: what is written to it, as frames.
+// screenOf is a terminal of a test: what is written to it.
 type screenOf struct {
 	t      *testing.T
 	master *os.File
@@ -96,91 +98,6 @@ func (s *screenOf) wait(is func(text string) bool) string {
 	}
 }
 
-// until waits for a whole frame that is as told, and returns its lines without what colours them.
-func (s *screenOf) until(is func(frame []string) bool) []string {
-	s.t.Helper()
-	var frame []string
-	s.wait(func(text string) bool {
-		frames := strings.Split(text, "\x1b[H")
-		for i := len(frames) - 1; i > 0; i-- {
-			if whole, _, ok := strings.Cut(frames[i], "\x1b[J"); ok {
-				frame = strings.Split(sequences.ReplaceAllString(whole, ""), "\r\n")
-				return is(frame)
-			}
-		}
-		return false
-	})
-	return frame
-}
-
-// views is a program that tells of views.
-type views struct {
-	server.Controller
-	all []replicator.ViewStatus
-}
-
-func (v views) Status(context.Context) ([]replicator.ViewStatus, error) { return v.all, nil }
-
-func TestTopFitsTheTerminalWhateverItsSize(t *testing.T) {
-	lag, slow, left := 0.02, 754.0, 90.0
-	program := views{all: []replicator.ViewStatus{
-		{View: "orders_by_customer", State: replicator.StateRunning, LagSeconds: &lag, Rate: 412.3,
-			Position: "mysql-bin.000042:73829104"},
-		{View: "customers", State: replicator.StateRetrying, LagSeconds: &slow, DeadLetters: 12,
-			Error: "sink cache: dial tcp 10.0.3.17:6379: \x1b[2Jconnection refused", Position: "mysql-bin.000041:4"},
-		{View: "products", State: replicator.StateRebuilding, LagSeconds: &lag, Progress: 0.37, ETA: &left},
-	}}
-	m := server.NewMetrics()
-	m.Sources(func(context.Context) []server.SourceStats {
-		return []server.SourceStats{{Sink: "main", Position: "mysql-bin.000042:73829104", Retention: &slow}}
-	})
-	s, err := server.Listen("127.0.0.1:0", "", program, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	screen := newScreenOf(t, 20, 12)
-	ctx, end := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() {
-		tty := terminal{out: screen.tty, file: screen.tty, colour: true}
-		ended <- top(ctx, server.Client{Address: s.Addr()}, tty, leastEvery)
-	}()
-	fits := func(columns, lines int) func([]string) bool {
-		return func(frame []string) bool {
-			for _, line := range frame {
-				if cells(line) > columns {
-					return false
-				}
-			}
-			return len(frame) <= lines
-		}
-	}
-	narrow := screen.until(fits(20, 12))
-	if text := strings.Join(narrow, "\n"); !strings.Contains(text, "2 of 3") || !strings.Contains(text, "more lines") {
-		t.Errorf("on 20 columns:\n%s", text)
-	}
-	screen.resize(140, 40)
-	wide := screen.until(func(frame []string) bool {
-		return fits(140, 40)(frame) && strings.Contains(strings.Join(frame, "\n"), "VIEW")
-	})
-	text := strings.Join(wide, "\n")
-	for _, want := range []string{"412.3", "▁", "retrying", "12 min 34 s", "12 dead letters", "rebuilding 37%",
-		"connection refused (for", "source for main: mysql-bin.000042:73829104, binlog kept for 12 min 34 s more"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-	screen.until(func(frame []string) bool { return strings.HasPrefix(frame[0], "no answer since") })
-	end()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	screen.wait(func(text string) bool { return strings.HasSuffix(text, "\x1b[?25h\x1b[?1049l") })
-}
-
 func TestProgressFitsTheTerminalAsItIsNow(t *testing.T) {
 	screen := newScreenOf(t, 20, 10)
 	p := newProgress(screen.tty)
@@ -212,4 +129,73 @@ func TestProgressFitsTheTerminalAsItIsNow(t *testing.T) {
 		t.Errorf("without a bar: %q", line)
 	}
 	p.end()
+}
+
+// What verify shows of its second pass begins anew, and has a share only where one is known.
+func TestVerifySaysWhichPassItIsAt(t *testing.T) {
+	screen := newScreenOf(t, 120, 10)
+	b := &bars{out: screen.tty}
+	for _, c := range []struct {
+		at   verify.Progress
+		want string
+	}{
+		{verify.Progress{Doing: "table orders", Cells: 0, Estimate: 1000}, "verifying v: table orders  0 rows"},
+		{verify.Progress{Doing: "table orders", Cells: 500, Estimate: 1000}, "left  verifying v: table orders  500 rows"},
+		{verify.Progress{Doing: "what the sink holds", Cells: 10, Estimate: 1000}, "verifying v: what the sink holds  10 rows"},
+		{verify.Progress{Doing: "what the sink holds", Cells: 20}, "verifying v: what the sink holds  20 rows"},
+		{verify.Progress{Doing: "what the sink holds of no cell"}, "verifying v: what the sink holds of no cell  0 rows"},
+	} {
+		if b.progress != nil {
+			b.last = time.Time{} // it draws no oftener than is read
+		}
+		before := len(screen.wait(func(string) bool { return true }))
+		b.verifying("v", c.at)
+		text := screen.wait(func(text string) bool { return strings.HasSuffix(text[before:], c.want) })
+		line := sequences.ReplaceAllString(text[before:], "")
+		if shared := strings.Contains(line, "%"); shared != strings.HasPrefix(c.want, "left") {
+			t.Errorf("%+v: %q", c.at, line)
+		}
+	}
+	b.end()
+}
+
+// stoppedViews is a program that has one view, which failed.
+type stoppedViews struct{ server.Controller }
+
+func (stoppedViews) Status(context.Context) ([]replicator.ViewStatus, error) {
+	return []replicator.ViewStatus{{View: "orders", Sink: "main", Kind: "row", State: replicator.StateFailed,
+		Position: "binlog.000001:4", Error: "no such table"}}, nil
+}
+
+func TestStatusIsColouredOnATerminalUnlessThatIsUnwanted(t *testing.T) {
+	s, err := server.Listen("127.0.0.1:0", "", stoppedViews{}, server.NewMetrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	file := filepath.Join(t.TempDir(), "replicator.toml")
+	text := strings.NewReplacer("${DSN}", "u@tcp(127.0.0.1:1)/app", "${LISTEN}", s.Addr()).Replace(cellViews)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		noColour, kind string
+		coloured       bool
+	}{{"", "xterm", true}, {"1", "xterm", false}, {"", "dumb", false}} {
+		t.Run("NO_COLOR="+c.noColour+" TERM="+c.kind, func(t *testing.T) {
+			t.Setenv("NO_COLOR", c.noColour)
+			t.Setenv("TERM", c.kind)
+			screen := newScreenOf(t, 120, 20)
+			root := newRoot()
+			root.SetOut(screen.tty)
+			root.SetArgs([]string{"status", "-c", file})
+			if err := root.ExecuteContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			text := screen.wait(func(text string) bool { return strings.Contains(text, "no such table") })
+			if got := strings.Contains(text, "\x1b[31mfailed"); got != c.coloured {
+				t.Errorf("coloured is %v: %q", got, text)
+			}
+		})
+	}
 }
