@@ -19,8 +19,9 @@ import (
 //   - The mark is lower: the sink was set back. The view goes back with it, to the mark's position and to what it tells
 //     of the fill.
 //   - The mark is higher: another replicator keeps the view, too. c counts; what is repeated is stale.
-//   - The mark is that of a later fill that is under way: another replicator began it, or this one did, and its store
-//     is older. The view goes on with that fill: what made it necessary is not known here.
+//   - The mark is that of a later fill, under way or complete: another replicator began it, or this one did, and its
+//     store is older. The view goes on with that fill: what made it necessary is not known here. It has read all that
+//     c's fill is to read.
 //   - A partition of a Changelog goes from one process to another, each with a store of its own, which may be old: c
 //     says no more than that the view was kept, and the mark counts. Not during a fill, which reads the log from its
 //     beginning while the mark's position stays where it was.
@@ -47,7 +48,7 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (rep
 	at := c.Standing
 	at.Position = c.Position.Lower(m.Position)
 	switch {
-	case m.Filling() && (!c.Filling() || c.Epoch < m.Epoch):
+	case m.Filling() && !c.Filling(), (m.Filling() || c.Filling()) && c.Epoch < m.Epoch:
 		at.Fill, at.FillFrom, at.Repair, at.Epoch = m.Fill, m.FillFrom, m.Repair, m.Epoch
 	case c.Filling() && m.Epoch < c.Epoch:
 		at.Fill = map[string]replicator.Progress{}

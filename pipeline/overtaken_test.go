@@ -51,8 +51,11 @@ func (s fakeServer) Latest(_ context.Context, known []replicator.Position) (repl
 }
 
 func (s fakeServer) Open(ctx context.Context, known []replicator.Position, tables ...string) (replicator.Reader, error) {
-	epoch, again := s.epoch(known), int64(0)
+	epoch, again := 0, int64(0)
 	lowest := int64(math.MaxInt64)
+	for i := range known { // as a source does, which proves each of them
+		epoch = max(epoch, s.epoch(known[i:i+1]))
+	}
 	for _, p := range known {
 		_, text, _ := strings.Cut(p.Token, " ")
 		order, _ := strconv.ParseInt(text, 10, 64)
@@ -324,6 +327,41 @@ func TestAStartTakesAViewOverAtOnce(t *testing.T) {
 		holds(t, r.source, r.sink, "a")
 		if got := r.epoch(); got != 2 {
 			t.Errorf("on the server that it was on last it is epoch %d", got)
+		}
+		again.stopped(t)
+	})
+}
+
+// A view that was being filled when another replicator took it over, and filled it, is filled.
+func TestAFillThatAnotherReplicatorHasOvertakenIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRivals(t)
+		r.update()
+		first := r.start(0, "A")
+		first.caughtUp(t, r.source)
+		first.stopped(t)
+		for name, c := range r.stores[0].checkpoints { // as if it had ended in the middle
+			c.Fill = map[string]replicator.Progress{}
+			for _, table := range replicator.TablesOf([]*replicator.View{fakeView("a")}) {
+				c.Fill[table] = replicator.Progress{}
+			}
+			r.stores[0].checkpoints[name] = c
+		}
+		second := r.start(1, "B")
+		second.caughtUp(t, r.source)
+		if err := second.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		second.caughtUp(t, r.source)
+		second.stopped(t)
+		r.update()
+		again := r.start(0, "A")
+		r.isIn(again, replicator.StateRunning, 10*time.Second)
+		again.caughtUp(t, r.source)
+		holds(t, r.source, r.sink, "a")
+		if got := r.epoch(); got != 2 {
+			t.Errorf("it is epoch %d", got)
 		}
 		again.stopped(t)
 	})

@@ -403,7 +403,7 @@ func (p *planner) chooseAgain(ctx context.Context, c *replicator.Checkpoint, m *
 		return ofPosition(err)
 	}
 	switch {
-	case m.Filling() && m.Epoch == c.Epoch: // the view goes on with the other one's fill
+	case c.Epoch <= m.Epoch: // the view goes on with what the other one began
 		c.Position = m.Position
 		return nil
 	case c.Filling():
