@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"replicator"
 	"replicator/config"
+	"replicator/server"
 	"replicator/verify"
 )
 
@@ -29,9 +31,28 @@ func (s *Service) comparisons() *comparisons {
 	return &comparisons{
 		lines: s.lines.all(), log: s.Log, open: map[comparison]*comparing{}, next: map[compared]time.Time{},
 		verify: func(ctx context.Context, l line, view string, at *verify.Place) (verify.Result, error) {
-			return watch{Service: s, line: l, view: s.Config.View(view), settings: settings}.verify(ctx, at)
+			result, err := watch{Service: s, line: l, view: s.Config.View(view), settings: settings}.verify(ctx, at)
+			if err == nil {
+				err = s.lookAtLetters(ctx, l, view)
+			}
+			return result, err
 		},
 	}
+}
+
+// lookAtLetters has a pipeline look at the cells that a view has dead letters of: their rows may be among those that
+// changed, and a comparison tries no cell again that has a letter.
+func (s *Service) lookAtLetters(ctx context.Context, l line, view string) error {
+	var cells []replicator.Cell
+	err := selected(ctx, s.store, server.Selection{View: view}, func(letter replicator.DeadLetter) {
+		if letter.Source == l.source.Name() {
+			cells = append(cells, letter.Cell)
+		}
+	})
+	if err != nil || len(cells) == 0 {
+		return err
+	}
+	return l.lookAt(ctx, view, cells)
 }
 
 // compared is one view of one source.
