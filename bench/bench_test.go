@@ -18,12 +18,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-func TestMain(m *testing.M) {
-	if isMember() {
-		os.Exit(execute(os.Args[1:]))
-	}
-	servertest.Main(m)
-}
+func TestMain(m *testing.M) { servertest.Main(m) }
 
 // quickLab is a lab of the smallest sizes on servers of its own.
 func quickLab(t *testing.T, kind servers.Kind, program string, args ...string) *lab {

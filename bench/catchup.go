@@ -29,9 +29,7 @@ func (l *lab) runProgram(ctx context.Context, start, what string, tables []table
 	if err != nil {
 		return took, 0, err
 	}
-	bar := l.show.bar(what, 0)
-	took, err = l.measureProgram(ctx, s.dir, []string{"run", "--until-caught-up"}, wait)
-	bar.done()
+	took, err = l.caughtUp(ctx, s.dir, what)
 	if err != nil {
 		return took, 0, err
 	}

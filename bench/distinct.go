@@ -84,9 +84,7 @@ type distinctSink struct {
 func (l *lab) measurePhase(ctx context.Context, phase distinctPhase, into distinctSink) error {
 	n := into.workload.entities
 	what := fmt.Sprintf("the program: %s cells into %s, %v", thousands(int64(n)), into.what, phase)
-	bar := l.show.bar(what, 0)
-	took, err := into.measureProgram(ctx, into.dir, []string{"run", "--until-caught-up"}, wait)
-	bar.done()
+	took, err := into.caughtUp(ctx, into.dir, what)
 	if err != nil {
 		return err
 	}

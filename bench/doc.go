@@ -6,7 +6,6 @@
 //	make bench ARGS='-only distinct,growth,latency -cells 1000000 -json bench.json'
 //	go run ./bench peers                    other programs and this one in turns on the same cells: -help names the flags
 //	go run ./bench bounds                   what is large: transactions, bodies, backlogs, views, DDL; its memory
-//	go run ./bench scaleout                 what a cell costs on its way through Kafka, members, a model of more
 //	go run ./bench profile FILE             the profile of these loads that guides the compiler: package guide
 //	make bench ARGS=-quick                  a smoke run: small, its figures mean nothing
 //
@@ -31,6 +30,8 @@
 //	growth         only where -only names it: what a distinct cell costs from 10,000 cells to -cells, from 1 view to 50
 //	               (of a twentieth of the cells), and from 100 bytes a body to 64 KiB (of a tenth of them, 256 MiB at
 //	               most)
+//	kafka          only where -only names it: a publisher brings a cell of every entity, a fifth of -cells, into a topic
+//	               ("publish"), then a member keeps a Redis hash of each ("member", whose source is the broker)
 //	isolation      only where -only names it: the latency into an index table while Redis is well, down, hanging, or
 //	               spoiled by a FLUSHALL, and into a Redis hash while MySQL is, or lacks the table
 //

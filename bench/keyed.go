@@ -146,9 +146,7 @@ func (l *lab) catchUpKeyed(ctx context.Context, k keyedStage, store keyed) error
 			return err
 		}
 		what := fmt.Sprintf("the program: into %s %s, %s entities, %s", k.kind, l.sink.Version, thousands(int64(n)), phase)
-		bar := l.show.bar(what, 0)
-		took, err := l.measureProgram(ctx, l.dir, []string{"run", "--until-caught-up"}, wait)
-		bar.done()
+		took, err := l.caughtUp(ctx, l.dir, what)
 		if err != nil {
 			return err
 		}

@@ -38,12 +38,6 @@ func execute(args []string) int {
 		var o boundsOptions
 		o, err = parseBounds(args[1:], os.Stderr)
 		do = func() error { return bounds(ctx, o, os.Stdout, os.Stderr) }
-	case len(args) > 0 && args[0] == "scaleout":
-		var o scaleoutOptions
-		o, err = parseScaleout(args[1:], os.Stderr)
-		do = func() error { return scaleout(ctx, o, os.Stdout, os.Stderr) }
-	case len(args) > 0 && args[0] == memberCommand:
-		do = func() error { return runMember(ctx, args[1:]) }
 	default:
 		var o options
 		o, err = parse(args, os.Stderr)

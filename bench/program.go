@@ -18,22 +18,17 @@ type setup struct {
 	tables   []table
 }
 
-// configuration is the program's, but for sinks and views. The columns have the roles that the jogchat example gives
+// configuration is the program's, but for the source, sinks and views. The columns have the roles that the jogchat example gives
 // them.
 const configuration = `[source]
-dsn = %q
-start = %q
-
+%s
 [checkpoint]
 path = %q
 
 [http]
 listen = ""
 
-` + cellTable
-
-// cellTable gives the columns their roles.
-const cellTable = `[tables.cell]
+[tables.cell]
 key     = "row_key"
 column  = "column_name"
 version = "ref_key"
@@ -63,13 +58,17 @@ func (l *lab) setUp(ctx context.Context, source, start string, tables []table) (
 	return s, create(ctx, l.sinkDB, s.database, ddl...)
 }
 
+// configure makes the directory of a run that reads a source database.
+func (l *lab) configure(dir, database, start, targets string) error {
+	return configure(dir, fmt.Sprintf("dsn = %q\nstart = %q\n", l.source.DSN(database), start), targets)
+}
+
 // configure makes the directory of a run, with a configuration: targets are its sinks and views.
-func (l *lab) configure(dir, source, start, targets string) error {
+func configure(dir, source, targets string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	text := fmt.Sprintf(configuration, l.source.DSN(source), start, filepath.Join(dir, "state")) + targets
-	return launch.Program{Dir: dir}.Configure(text)
+	return launch.Program{Dir: dir}.Configure(fmt.Sprintf(configuration, source, filepath.Join(dir, "state")), targets)
 }
 
 // check compares all tables of a run with the first n cells of the workload, and drops them. It returns how many rows
@@ -100,6 +99,13 @@ func (l *lab) compare(ctx context.Context, s *setup, w *workload, n int) (rows i
 type program struct {
 	*launch.Process
 	peak int64 // bytes; known when it has ended
+}
+
+// caughtUp runs the program on the configuration in dir until it has caught up.
+func (l *lab) caughtUp(ctx context.Context, dir, what string) (usage, error) {
+	bar := l.show.bar(what, 0)
+	defer bar.done()
+	return l.measureProgram(ctx, dir, []string{"run", "--until-caught-up"}, func(p *program) error { return p.Wait() })
 }
 
 // measureProgram runs the program on the configuration in dir while f does; f returns when it has ended.
@@ -147,6 +153,3 @@ func (p *program) watch() {
 		}
 	}
 }
-
-// wait returns when the program has ended.
-func wait(p *program) error { return p.Wait() }
