@@ -171,7 +171,7 @@ func (o boundsOptions) run(ctx context.Context, b bound, program string, show *s
 	defer func() { err = errors.Join(err, l.close()) }()
 	n := max(int(float64(b.full)*o.share), 1)
 	got.Name, got.What = b.name, fmt.Sprintf(b.what, thousands(int64(n)))
-	bar := show.bar(b.name+": writing it", 0)
+	done := show.begin(b.name + ": writing it")
 	err = create(ctx, l.sourceDB, sourceDatabase, bigCellDDL)
 	if err == nil {
 		err = create(ctx, l.sinkDB, boundsDatabase, b.ddl(n)...)
@@ -179,7 +179,7 @@ func (o boundsOptions) run(ctx context.Context, b bound, program string, show *s
 	if err == nil {
 		err = b.write(ctx, l, n)
 	}
-	bar.done()
+	done()
 	if err != nil {
 		return got, err
 	}
@@ -211,12 +211,12 @@ func (l *boundLab) bound(ctx context.Context, b bound, n int, got *bounded) erro
 	if err := config.Configure(strings.Replace(string(text), `listen = ""`, fmt.Sprintf("listen = %q", address), 1)); err != nil {
 		return err
 	}
-	bar := l.show.bar(b.name+": the program", 0)
+	done := l.show.begin(b.name + ": the program")
 	took, err := l.measureProgram(ctx, dir, []string{"run", "--until-caught-up"}, func(p *program) error {
 		got.Standstill = p.standstill(ctx, address).Seconds()
 		return p.Wait()
 	})
-	bar.done()
+	done()
 	if err != nil {
 		return err
 	}

@@ -94,16 +94,15 @@ func (l *lab) rawKeyed(ctx context.Context, k keyedStage, store keyed) error {
 		for i, phase := range phases {
 			users := l.usersOf(i)
 			what := fmt.Sprintf("%s by %d, %d connections, %s", k.how, laneBatch, lanes, phase)
-			bar := l.show.bar(what, len(users))
+			done := l.show.begin(what)
 			took, err := l.measure(func() error {
 				return together(ctx, lanes, func(ctx context.Context, lane int) error {
 					return ranges(lane, lanes, len(users), laneBatch, func(from, to int) error {
-						bar.add(to - from)
 						return store.write(ctx, users[from:to])
 					})
 				})
 			})
-			bar.done()
+			done()
 			if err != nil {
 				return err
 			}
@@ -162,8 +161,7 @@ func (l *lab) catchUpKeyed(ctx context.Context, k keyedStage, store keyed) error
 
 // checkKeyed compares what the sink holds after a phase with the workload.
 func (l *lab) checkKeyed(ctx context.Context, store keyed, phase int) (int64, error) {
-	bar := l.show.bar("checking every value", 0)
-	defer bar.done()
+	defer l.show.begin("checking every value")()
 	held, err := store.verify(ctx, l.workload, (phase+1)*l.workload.entities)
 	if err != nil {
 		return 0, fmt.Errorf("the result is wrong: %w", err)

@@ -66,11 +66,11 @@ func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers
 		return err
 	}
 	what := fmt.Sprintf("commit to visible in %s, %d transactions a second", into, l.rate)
-	bar := l.show.bar(what, s.total())
+	done := l.show.begin(what)
 	measured := *l
 	measured.sink = sink
 	took, err := measured.measureProgram(ctx, dir, []string{"run"}, func(p *program) error {
-		if err := s.run(ctx, l.sourceDB, p, bar); err != nil {
+		if err := s.run(ctx, l.sourceDB, p); err != nil {
 			return err
 		}
 		if s.over != nil {
@@ -80,7 +80,7 @@ func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers
 		}
 		return p.Stop()
 	})
-	bar.done()
+	done()
 	if err != nil {
 		return err
 	}

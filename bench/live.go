@@ -83,7 +83,7 @@ func (v *live) total() int { return len(v.commits) }
 
 // run writes every cell and returns when all were seen in every sink. The first one shows that the program is ready; it
 // ends early if the program does.
-func (v *live) run(ctx context.Context, source *sql.DB, p *program, bar *bar) error {
+func (v *live) run(ctx context.Context, source *sql.DB, p *program) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	v.begin = time.Now()
 	var wg sync.WaitGroup
@@ -112,7 +112,7 @@ func (v *live) run(ctx context.Context, source *sql.DB, p *program, bar *bar) er
 		err = v.ready(ctx)
 	}
 	if err == nil {
-		err = v.writeAll(ctx, source, bar)
+		err = v.writeAll(ctx, source)
 	}
 	for _, s := range v.sights {
 		if err == nil {
@@ -140,7 +140,7 @@ func await(ctx context.Context, seen <-chan struct{}, what string) error {
 }
 
 // writeAll writes all cells but the first at a steady rate: each has its time, whatever became of those before.
-func (v *live) writeAll(ctx context.Context, db *sql.DB, bar *bar) error {
+func (v *live) writeAll(ctx context.Context, db *sql.DB) error {
 	errs := make([]error, writers)
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -158,7 +158,6 @@ func (v *live) writeAll(ctx context.Context, db *sql.DB, bar *bar) error {
 					if err := v.write(ctx, conn, n); err != nil {
 						return err
 					}
-					bar.add(1)
 				}
 			})
 		})

@@ -193,10 +193,10 @@ func buildBy(
 		return "", "", nil, err
 	}
 	remove = func() error { return os.RemoveAll(dir) }
-	building := show.bar("building the program", 0)
+	done := show.begin("building the program")
 	program = filepath.Join(dir, "replicator")
 	err = compile(ctx, program)
-	building.done()
+	done()
 	if err != nil {
 		return "", "", nil, errors.Join(err, remove())
 	}

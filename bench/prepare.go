@@ -21,10 +21,8 @@ func (l *lab) prepare(ctx context.Context) error {
 
 // writeCells writes a range of the cells.
 func (l *lab) writeCells(ctx context.Context, first, end int) error {
-	bar := l.show.bar("writing the cells", end-first)
-	defer bar.done()
+	defer l.show.begin("writing the cells")()
 	return batches(ctx, l.sourceDB, 2, end-first, l.tx, func(ctx context.Context, conn *sql.Conn, from, to int) error {
-		bar.add(to - from)
 		return l.workload.insert(ctx, conn, sourceDatabase, first+from, first+to)
 	})
 }

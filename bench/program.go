@@ -83,8 +83,7 @@ func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int
 
 // compare does the same and leaves the tables.
 func (l *lab) compare(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
-	bar := l.show.bar("checking every row", 0)
-	defer bar.done()
+	defer l.show.begin("checking every row")()
 	for _, t := range s.tables {
 		held, err := t.verify(ctx, l.sinkDB, s.database, w, n)
 		if err != nil {
@@ -103,8 +102,7 @@ type program struct {
 
 // caughtUp runs the program on the configuration in dir until it has caught up.
 func (l *lab) caughtUp(ctx context.Context, dir, what string) (usage, error) {
-	bar := l.show.bar(what, 0)
-	defer bar.done()
+	defer l.show.begin(what)()
 	return l.measureProgram(ctx, dir, []string{"run", "--until-caught-up"}, func(p *program) error { return p.Wait() })
 }
 

@@ -3,89 +3,30 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/term"
 )
 
-// screen shows what is being done: one line that changes on a terminal, else a line for everything that took its time.
+// screen says what is being done, a line for each thing.
 type screen struct {
-	out      io.Writer
-	terminal bool
-
-	mu sync.Mutex // held while a line is written
+	out io.Writer
+	mu  sync.Mutex // held while a line is written
 }
 
-func newScreen(out io.Writer) *screen {
-	f, ok := out.(*os.File)
-	return &screen{out: out, terminal: ok && term.IsTerminal(int(f.Fd()))}
-}
+func newScreen(out io.Writer) *screen { return &screen{out: out} }
 
-// say writes a line that stays.
+// say writes a line.
 func (s *screen) say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clear()
 	fmt.Fprintln(s.out, text)
 }
 
-// clear removes the line that changes. s.mu is held.
-func (s *screen) clear() {
-	if s.terminal {
-		fmt.Fprint(s.out, "\r\x1b[K")
-	}
-}
-
-// bar is one thing being done.
-type bar struct {
-	screen *screen
-	what   string
-	total  int // 0: not known
-	begin  time.Time
-	count  atomic.Int64
-	stop   chan struct{}
-	wg     sync.WaitGroup
-}
-
-// bar begins to show something; done must be called at its end.
-func (s *screen) bar(what string, total int) *bar {
-	b := &bar{screen: s, what: what, total: total, begin: time.Now(), stop: make(chan struct{})}
-	if s.terminal {
-		b.wg.Go(b.draw)
-	}
-	return b
-}
-
-func (b *bar) add(n int) { b.count.Add(int64(n)) }
-
-// draw renews the line a few times a second. That costs nothing that could be measured.
-func (b *bar) draw() {
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		text := fmt.Sprintf("%s: %.0f s", b.what, time.Since(b.begin).Seconds())
-		if b.total > 0 {
-			text = fmt.Sprintf("%s: %s of %s", b.what, thousands(b.count.Load()), thousands(int64(b.total)))
-		}
-		b.screen.mu.Lock()
-		b.screen.clear()
-		fmt.Fprint(b.screen.out, text)
-		b.screen.mu.Unlock()
-		select {
-		case <-b.stop:
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (b *bar) done() {
-	close(b.stop)
-	b.wg.Wait()
-	b.screen.say(fmt.Sprintf("%s: %.1f s", b.what, time.Since(b.begin).Seconds()))
+// begin says what begins. The function that it returns says how long it took.
+func (s *screen) begin(what string) (done func()) {
+	s.say(what)
+	began := time.Now()
+	return func() { s.say(fmt.Sprintf("  %.1f s", time.Since(began).Seconds())) }
 }
 
 // thousands is a number with a comma after every three digits.
