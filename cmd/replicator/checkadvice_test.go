@@ -30,6 +30,7 @@ func advised(detail, fix string) string {
 // A finding's fix is taken as it is printed, again and again, until check has nothing more to say that a statement
 // mends.
 func TestStatementsThatCheckAdvisesMendWhatItFound(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
 			settings := []string{"--binlog-format=MIXED", "--binlog-row-image=MINIMAL", "--binlog-row-metadata=MINIMAL",
@@ -164,6 +165,7 @@ func TestCheckFindsAStateDirectoryThatCanNotBeMade(t *testing.T) {
 
 // What the server says of a statement that the program makes of the configuration is shown: no value is in it.
 func TestCheckShowsWhatTheServerSaysOfTypesAndParameters(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	l.exec("CREATE TABLE o (id BIGINT PRIMARY KEY, city VARCHAR(20))")
 	view := "[tables.o]\nkey = \"id\"\n[views.a]\nfrom = \"o\"\nsink = \"main\"\nkind = \"row\"\ncreate = true\n" +

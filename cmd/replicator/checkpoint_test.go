@@ -16,6 +16,7 @@ func (l *lab) saved(views ...string) []saved {
 }
 
 func TestCheckpointsAreShownSetAndReset(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	if got := l.saved(); len(got) != 0 {
 		t.Errorf("before anything ran: %+v", got)
@@ -66,6 +67,7 @@ func TestCheckpointsAreShownSetAndReset(t *testing.T) {
 }
 
 func TestTheMySQLStoreKeepsCheckpointsAndDeadLetters(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.configure(strings.Replace(cellViews, `path = "state"`, "store = \"mysql\"\ndsn = \"${DSN}\"", 1))
 	if got := l.saved(); len(got) != 0 || l.status("users").State != "stopped" {

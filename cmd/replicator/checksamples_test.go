@@ -11,6 +11,7 @@ import (
 // check tries a few rows of the source: whether the codec decodes them, whether they have what the views' paths name,
 // and whether their values fit the targets. What it finds is no failure: a run would start.
 func TestCheckTriesRowsOfTheSource(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.configure(cellViews)
 	if out := l.must("check"); strings.Contains(out, "sampled") {
@@ -118,6 +119,7 @@ create = true
 // Plain columns are sampled as a scan reads them: expressions over them, over the key and over JSON in them have types,
 // and check finds nothing wrong with what a run keeps.
 func TestExpressionsOverColumnsAreSampled(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		l.exec("CREATE TABLE p (id INT, part INT, name VARCHAR(40) NOT NULL, price DECIMAL(10,2) NOT NULL, qty INT NOT NULL, "+

@@ -57,6 +57,7 @@ func (l *lab) expectLinks() {
 }
 
 func TestCreatedTargetsTellApartWhatTheSourceDoes(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	l.exec(linksTable, "INSERT INTO links VALUES ('filled', 'x'), ('FILLED', 'y')")
 	l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, linkViews)
@@ -74,6 +75,7 @@ func TestCreatedTargetsTellApartWhatTheSourceDoes(t *testing.T) {
 
 // Which spaces at the end of a text count is for the source's collation to say.
 func TestCreatedTargetsKeepSpacesThatTheSourceTellsApart(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		keeps, ignores := "utf8mb4_0900_bin", "utf8mb4_bin"
@@ -102,6 +104,7 @@ func TestCreatedTargetsKeepSpacesThatTheSourceTellsApart(t *testing.T) {
 }
 
 func TestTargetsThatCannotTellKeysApartAreRefusedWithTheirALTER(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	const ci = " VARCHAR(11) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
 	l.exec(linksTable,
@@ -141,6 +144,7 @@ func TestTargetsThatCannotTellKeysApartAreRefusedWithTheirALTER(t *testing.T) {
 
 // A counter's groups are what the bodies tell apart. A table that can't is kept as long as no two groups meet there.
 func TestGroupsThatMeetInOneRowFailTheirView(t *testing.T) {
+	t.Parallel()
 	for _, meeting := range []struct{ collation, other string }{
 		{"utf8mb4_general_ci", "ROME"},
 		{"utf8mb4_bin", "Rome "}, // it pads

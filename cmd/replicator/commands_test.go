@@ -14,6 +14,7 @@ import (
 )
 
 func TestRunFillsThenFollowsUntilItIsTold(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"username": "ann", "email": "ann@x.org", "phone": 1}`)
 	l.put("b", 1, `{"username": "bob", "email": "bob@x.org"}`)
@@ -37,6 +38,7 @@ func TestRunFillsThenFollowsUntilItIsTold(t *testing.T) {
 }
 
 func TestRunUntilCaughtUpIncludesWhatWasCommitted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"email": "a@x.org"}`)
 	l.must("run", "--until-caught-up")
@@ -47,6 +49,7 @@ func TestRunUntilCaughtUpIncludesWhatWasCommitted(t *testing.T) {
 }
 
 func TestWaitIsAFence(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
 		if r := l.run("wait", "--pos", l.position()); r.code != 1 || !strings.Contains(r.errors, "not running") {
@@ -80,6 +83,7 @@ func TestWaitIsAFence(t *testing.T) {
 
 func TestStatusHasAllFieldsWhetherOrNotItRuns(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
+	l.program = built // it is only asked
 	l.put("a", 1, `{"phone": 4155550100}`)
 	fields := []string{"view", "sink", "kind", "state", "position", "lag_seconds", "rate", "dead_letters", "error"}
 	look := func(state string, dead int, placed bool) {
@@ -115,6 +119,7 @@ func TestStatusHasAllFieldsWhetherOrNotItRuns(t *testing.T) {
 }
 
 func TestCheckSaysWhatIsThereAndWhatIsNot(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	text := l.must("check")
 	for _, want := range []string{"configuration", "grants", "binlog_format", "retention", "table cell",
@@ -139,6 +144,7 @@ func TestCheckSaysWhatIsThereAndWhatIsNot(t *testing.T) {
 }
 
 func TestSchemaPrintsWhatIsMissingAndWhatItPrintsWorks(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	if text := l.must("schema"); text != "" {
 		t.Errorf("nothing is missing, and schema prints\n%s", text)
@@ -168,6 +174,7 @@ func TestSchemaPrintsWhatIsMissingAndWhatItPrintsWorks(t *testing.T) {
 }
 
 func TestTailPrintsDecodedChangesAndWhatAViewIsGiven(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.exec("DROP TABLE users, index_users_email, index_users_phone") // it needs no sink
 	tail := func(extra ...string) *process {
@@ -276,6 +283,7 @@ func TestConfigurationIsFoundWhereverItIsNamed(t *testing.T) {
 
 // Of rows without a body, the fields' types are known, too; create = true uses them.
 func TestTargetsOfPlainRowsAreCreatedWithTheSourcesTypes(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		l.exec("CREATE TABLE favorite (user_id BIGINT UNSIGNED, object_id BIGINT, cnt INT, note VARCHAR(40), PRIMARY KEY (user_id, object_id))",

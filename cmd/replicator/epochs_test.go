@@ -186,44 +186,38 @@ func TestAnOlderStateDirectoryIsHarmlessAfterFailovers(t *testing.T) {
 	l.must("verify")
 }
 
-// A second replicator runs on a replica for a while, and ends. The first one says that it was overtaken, and nobody is
-// needed: it goes on by itself, and what was dropped is there. To rebuild its views takes them over at once.
+// A second replicator runs on a replica for a while, and ends. The first one says that it was overtaken. A rebuild of its
+// views takes them over at once, and what was dropped is there. That it goes on by itself, too, if nothing is rebuilt, is
+// tested in package pipeline.
 func TestASecondReplicatorOnAReplicaForAWhile(t *testing.T) {
 	t.Parallel()
-	for _, rebuilds := range []bool{false, true} {
-		t.Run(fmt.Sprint("rebuilt: ", rebuilds), func(t *testing.T) {
-			t.Parallel()
-			l := newPairLab(t)
-			p := l.running()
-			l.must("wait", "--pos", l.labels("one"))
-			other := l.beside(1)
-			second := other.running()
-			l.labels("two")
-			for _, view := range []string{"items", "cached"} {
-				l.failsWith(view, "another replicator", "Stop the one that is not meant to run")
-				other.reaches(view, "running")
-			}
-			l.replicated()
-			eventually(t, func() error {
-				return as(l.rdb.HGet(t.Context(), "item:4", "label").Val() == "two", "the second one follows")
-			})
-			second.stop()
-			fence := l.labels("three")
-			if rebuilds {
-				for _, view := range []string{"cached", "items"} {
-					l.must("rebuild", view)
-				}
-			}
-			l.reaches("items", "running")
-			l.reaches("cached", "running")
-			l.must("wait", "--pos", fence)
-			l.shows("three")
-			l.must("wait", "--pos", l.labels("four"))
-			l.shows("four")
-			p.stop()
-			l.must("verify")
-		})
+	l := newPairLab(t)
+	p := l.running()
+	l.must("wait", "--pos", l.labels("one"))
+	other := l.beside(1)
+	second := other.running()
+	l.labels("two")
+	for _, view := range []string{"items", "cached"} {
+		l.failsWith(view, "another replicator", "Stop the one that is not meant to run")
+		other.reaches(view, "running")
 	}
+	l.replicated()
+	eventually(t, func() error {
+		return as(l.rdb.HGet(t.Context(), "item:4", "label").Val() == "two", "the second one follows")
+	})
+	second.stop()
+	fence := l.labels("three")
+	for _, view := range []string{"cached", "items"} {
+		l.must("rebuild", view)
+	}
+	l.reaches("items", "running")
+	l.reaches("cached", "running")
+	l.must("wait", "--pos", fence)
+	l.shows("three")
+	l.must("wait", "--pos", l.labels("four"))
+	l.shows("four")
+	p.stop()
+	l.must("verify")
 }
 
 // What a repair reads from a replica would count for newer than all that comes later from the source.

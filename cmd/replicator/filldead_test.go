@@ -11,6 +11,7 @@ import (
 // A fill that would make dead letters of a great share of the rows stops, and that view alone, until somebody allows
 // them or mends what is wrong.
 func TestAFillStopsAtItsShareOfDeadLetters(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	for i := range 40 {
 		phone := fmt.Sprint(i)

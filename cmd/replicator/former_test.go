@@ -12,6 +12,7 @@ import (
 
 // What a view in Redis showed by another definition is gone after the rebuild, of which cells and of what kind it was.
 func TestARedefinedViewInRedisHoldsNothingOfBefore(t *testing.T) {
+	t.Parallel()
 	s := servertest.MySQL(t)
 	const columns, tables, kinds = `from = "cell.p"`, `from = ["a", "b"]`, `from = "a"`
 	hash := func(key string) string { return "kind = \"hash\"\nkey = \"" + key + "\"\nfields = [\"x\"]" }
@@ -74,6 +75,7 @@ func TestARedefinedViewInRedisHoldsNothingOfBefore(t *testing.T) {
 
 // A program that is stopped while a sink is down says that not all is done.
 func TestTheEndInAnOutageSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	redis, _ := ownRedis(t)
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"

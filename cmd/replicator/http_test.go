@@ -182,6 +182,7 @@ func TestTheManualsNamesExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLab(t, servertest.MySQL(t))
+	l.program = built // it is only asked
 	l.configure(cellViews, "[verify]\nevery = \"1s\"\n")
 	l.running()
 	l.caughtUp()

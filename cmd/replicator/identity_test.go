@@ -64,6 +64,7 @@ func (l *lab) becomes(query string, want ...string) {
 // What a cell and a version are is the source's to say, and a change of it is noticed while the program runs and at its
 // start: no view goes on under another rule than it was filled by.
 func TestAnAlteredSourceTableIsAChangedDefinition(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		const text = "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
@@ -122,6 +123,7 @@ func TestAnAlteredSourceTableIsAChangedDefinition(t *testing.T) {
 // A sink that is rebuilt in place holds nothing of the old keys afterwards, and all of the new ones, also where both
 // are shown as one.
 func TestWhatStoodUnderAnotherTypeOfKeyIsGone(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	redis, rdb := ownRedis(t)
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"

@@ -14,6 +14,7 @@ import (
 
 // Every sort of bad input has its outcome: a dead letter of the views that it concerns, and nothing else stops.
 func TestBadInputBecomesDeadLetters(t *testing.T) {
+	t.Parallel()
 	all := []string{"index_users_email", "index_users_phone", "users"}
 	cases := []struct {
 		name, body string // "NULL" is NULL
@@ -128,6 +129,7 @@ func (l *lab) explains(view, key string) service.Explanation {
 }
 
 func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	if text := l.must("deadletters", "list"); !strings.HasPrefix(text, "COUNT") {
 		t.Errorf("before anything ran: %q", text)
@@ -211,6 +213,7 @@ func TestDeadLettersAreListedShownRetriedAndDropped(t *testing.T) {
 
 // ALTER, then retry, with the program running: the sink is told of the target's new shape without a restart.
 func TestRetryAfterAlterNeedsNoRestart(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.running()
 	l.put("a", 1, `{"username": "much longer than ten", "phone": 4155550100}`)

@@ -99,6 +99,7 @@ func (l *topicLab) right(version int64) {
 
 // Where a source in Kafka has its origin's dsn beside it, views are compared with the tables themselves.
 func TestViewsOfATopicAreVerifiedAndExplainedByTheTables(t *testing.T) {
+	t.Parallel()
 	l := newTopicLab(t)
 	l.publish(1)
 	m := l.member(`dsn = "${DSN}"`)
@@ -146,6 +147,7 @@ func TestViewsOfATopicAreVerifiedAndExplainedByTheTables(t *testing.T) {
 
 // Marks are all that a member knows of the source: they follow what concerns no view, too, sooner than elsewhere.
 func TestAMemberIncludesAPlaceWhereNothingOfItsChanged(t *testing.T) {
+	t.Parallel()
 	l := newTopicLab(t)
 	l.publish(1)
 	m := l.member("")
@@ -161,6 +163,7 @@ func TestAMemberIncludesAPlaceWhereNothingOfItsChanged(t *testing.T) {
 // A member that stands still for longer than its session loses its partitions. What it writes when it wakes is judged
 // by the states in the sink, as everything is.
 func TestAMemberThatStoodStillTakesNothingBack(t *testing.T) {
+	t.Parallel()
 	l := newTopicLab(t)
 	fence := l.publish(1)
 	a, b := l.member(""), l.member("")
@@ -256,6 +259,7 @@ func (l *topicLab) memberOfShards(more string, views ...string) *lab {
 
 // A topic has one origin. A fence is a place of one of them, and the topics of the others don't hold it up.
 func TestShardsArePublishedIntoTopicsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	l := newTopicLab(t)
 	other := l.sharded()
 	for _, origin := range []string{"a", "b"} {
@@ -292,6 +296,7 @@ func TestShardsArePublishedIntoTopicsOfTheirOwn(t *testing.T) {
 
 // verify compares the cells of a topic with the server that they are of, and leaves alone what other topics put there.
 func TestARepairAtAMemberTakesNothingOfAnotherOriginAway(t *testing.T) {
+	t.Parallel()
 	l := newTopicLab(t)
 	l.sharded()
 	m := l.memberOfShards("")
@@ -335,6 +340,7 @@ func TestARepairAtAMemberTakesNothingOfAnotherOriginAway(t *testing.T) {
 
 // Two publishers with a dsn each: nothing tells whose the dsn beside the topics is.
 func TestARepairByOneOfTwoServersWithoutNamesIsRefused(t *testing.T) {
+	t.Parallel()
 	l := newTopicLab(t)
 	other := newBareLab(t, servertest.MySQL(t))
 	other.exec(cellTable)
@@ -358,6 +364,7 @@ func TestARepairByOneOfTwoServersWithoutNamesIsRefused(t *testing.T) {
 
 // What a repair at a member finds to be dead is cleared by the member that applies the cell's next version.
 func TestALetterOfARepairAtAMemberIsClearedByTheNextVersion(t *testing.T) {
+	t.Parallel()
 	l := newTopicLab(t)
 	fence := l.publish(1)
 	publisher := l.running()
@@ -396,6 +403,7 @@ func TestALetterOfARepairAtAMemberIsClearedByTheNextVersion(t *testing.T) {
 
 // The offsets that the group remembers are of the views that there were, and of what the sink held then.
 func TestAViewThatIsAddedOrForgottenHasCaughtUpOnceTheSinkHoldsIt(t *testing.T) {
+	t.Parallel()
 	l := newTopicLab(t)
 	fence := l.publish(1)
 	m := l.member("")
@@ -419,6 +427,7 @@ func TestAViewThatIsAddedOrForgottenHasCaughtUpOnceTheSinkHoldsIt(t *testing.T) 
 // Cells of a table, or of a column's value, that a publisher's view reads no more are gone from the topic, and so from
 // the members' views; and there again once it reads them.
 func TestWhatAPublisherReadsNoMoreIsGoneAtTheMembers(t *testing.T) {
+	t.Parallel()
 	for name, from := range map[string]string{"a table": `"fav"`, "a column": `["fav", "cell.others"]`} {
 		t.Run(name, func(t *testing.T) {
 			l := newTopicLab(t)
@@ -457,6 +466,7 @@ func TestWhatAPublisherReadsNoMoreIsGoneAtTheMembers(t *testing.T) {
 
 // A topic that was lost is filled with what the source has by then: members go back to that, too.
 func TestMembersGoBackWithATopicThatWasLost(t *testing.T) {
+	t.Parallel()
 	l := newTopicLab(t)
 	l.publish(1)
 	l.publish(2)

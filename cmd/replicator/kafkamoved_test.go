@@ -129,6 +129,7 @@ func (l *movedLab) forgets(m *lab) {
 // Each partition is a source of its own: what those of a topic that was replaced put into the views would stay beside
 // what the new one's put there.
 func TestMembersOfATopicThatWasReplacedCountNothingTwice(t *testing.T) {
+	t.Parallel()
 	l := newMovedLab(t)
 	first := l.env["TOPIC"]
 	l.publish(1)
@@ -154,6 +155,7 @@ func TestMembersOfATopicThatWasReplacedCountNothingTwice(t *testing.T) {
 
 // The server's own run is another source, too.
 func TestMembersThatTakeOverViewsOfARunCountNothingTwice(t *testing.T) {
+	t.Parallel()
 	l := newMovedLab(t)
 	l.publish(1)
 	m := l.member("")

@@ -384,6 +384,7 @@ func (l *keyTypesLab) explains() {
 
 // TestADecimalKeyIsANumberInViews: keys hold it as a text, by which the same cell is found in every sink.
 func TestADecimalKeyIsANumberInViews(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	redis, rdb := ownRedis(t)
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"

@@ -46,6 +46,7 @@ func TestASecondProcessOnTheSameStateIsRefused(t *testing.T) {
 }
 
 func TestASecondProcessWithAStateOfItsOwnDoesNoHarm(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"email": "a@x.org"}`)
 	l.running()
@@ -105,6 +106,7 @@ func TestTheSecondSignalStopsAtOnce(t *testing.T) {
 }
 
 func TestAKilledProgramGoesOnFromItsCheckpoint(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	for round := range 3 {
 		p := l.running()

@@ -34,6 +34,7 @@ const (
 // A view that names a column which its table does not have is wrong alone, and named: the others of that table are
 // filled.
 func TestAViewOfAColumnThatIsNotThereFailsAlone(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		l.exec("CREATE TABLE pair (id INT PRIMARY KEY, x INT)", "INSERT INTO pair VALUES (1, 10), (2, 20)",
@@ -65,6 +66,7 @@ func TestAViewOfAColumnThatIsNotThereFailsAlone(t *testing.T) {
 
 // A column that is dropped stops the views that need it, where they were, and no other.
 func TestAColumnThatIsDroppedStopsTheViewsThatNeedIt(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	l.exec("CREATE TABLE pair (id INT PRIMARY KEY, x INT, y INT)", "INSERT INTO pair VALUES (1, 10, 11)",
 		pairRowTable, pairXTable)

@@ -31,6 +31,7 @@ func promtool(t *testing.T, input string, args ...string) {
 }
 
 func TestAlertsFireWhenTheyShould(t *testing.T) {
+	t.Parallel()
 	promtool(t, "", "check", "rules", "alerts.yml")
 	promtool(t, "", "test", "rules", "alerts_test.yml")
 }
@@ -48,7 +49,9 @@ type dashboard struct {
 
 // A real Prometheus scrapes the program, and knows all that the dashboard and the alerts ask for.
 func TestDashboardAndAlertsFindData(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
+	l.program = built // it is only asked
 	prometheus := startPrometheus(t, l.listen)
 	l.running()
 	promtool(t, metricsText(l), "check", "metrics")
@@ -96,7 +99,9 @@ func TestDashboardAndAlertsFindData(t *testing.T) {
 
 // Somebody sets up the monitoring first: nothing alarms, and no query is an error.
 func TestDashboardAndAlertsOfAProgramWithoutViews(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
+	l.program = built // it is only asked
 	l.configure(source, program, mainSink)
 	l.must("run", "--until-caught-up")
 	prometheus := startPrometheus(t, l.listen)

@@ -12,6 +12,7 @@ import (
 // Rows of a table may have times in MariaDB's format of 5.3, and the binlog doesn't tell their digits. Whenever the table is
 // rebuilt in the other format, running or stopped, nobody is needed.
 func TestATableThatChangesTheFormatOfItsTimesIsFollowed(t *testing.T) {
+	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		if !kind.IsMariaDB() {
 			return

@@ -9,6 +9,7 @@ import (
 
 // TestViewsArePausedAndResumed by commands that need none of the file's secrets, as do status and wait.
 func TestViewsArePausedAndResumed(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	if r := l.run("pause", "users"); r.code != 1 || !strings.Contains(r.errors, "replicator run") {
 		t.Errorf("nothing runs: %+v", r)

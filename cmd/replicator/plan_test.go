@@ -14,6 +14,7 @@ import (
 // TestThePlanOfAChangedFile says what the program then does, and changes nothing.
 func TestThePlanOfAChangedFile(t *testing.T) {
 	l := newLab(t, servertest.MySQL(t))
+	l.program = built // it is only asked
 	for i := range 30 {
 		l.put(string(rune('A'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org", "phone": %d}`, i, i))
 	}

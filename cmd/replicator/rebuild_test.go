@@ -309,6 +309,7 @@ fields = ["username"]
 
 // Asked again while it runs, the command follows the one that runs: also where that one does it by itself.
 func TestARebuildThatIsAskedForAgainFollowsTheOneThatRuns(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	for i := range 60 {
 		l.put(string(rune('A'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, i))
@@ -375,6 +376,7 @@ func TestARebuildOfAViewThatTheFileLosesFails(t *testing.T) {
 // A process that refused a changed file would rebuild what the file no longer says, and the next start would refuse it
 // again.
 func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"username": "a", "email": "a@x.org"}`)
 	l.configure(cellViews)
@@ -393,6 +395,7 @@ func TestAViewIsRebuiltAsTheFileDefinesItOrNotAtAll(t *testing.T) {
 
 // A repair and a rebuild of a source in which nothing happens stand at one place in its log.
 func TestARebuildInPlaceMendsWhatWasChangedSinceARepair(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.Own(t, servers.MySQL))
 	redis, rdb := ownRedis(t)
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
@@ -422,37 +425,5 @@ fields = ["username"]
 			t.Fatalf("after %v it is %q (%v)", mend, got, err)
 		}
 	}
-	p.stop()
-}
-
-// Somebody drops the table beside one of two views that are rebuilt together: that one says so, and the other is
-// swapped in.
-func TestAViewThatLosesItsShadowHoldsUpNoOtherOfItsRebuild(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, servertest.MySQL(t))
-	l.configure(cellViews, slowly)
-	p := l.fillLab(400)
-	l.exec("UPDATE index_users_email SET email = CONCAT('spoilt ', email)")
-	r := l.start("rebuild", "users", "index_users_email", "-c", l.file())
-	eventually(t, func() error {
-		marked := l.rows("SELECT COUNT(*) FROM replicator_views WHERE name = 'users@rebuild' AND mark_order > 0")
-		return as(marked[0] == "1", "some of the rebuild is marked")
-	})
-	l.exec("DROP TABLE users__rebuild")
-	if code := r.wait(); code != exitFailed || !strings.Contains(r.Log(), "view users") {
-		t.Errorf("exit status %d\n%s", code, r.Log())
-	}
-	eventually(t, func() error {
-		return as(l.status("index_users_email").State == "running" && l.status("users").State == "failed",
-			"the one is done, the other failed")
-	})
-	l.expect("SELECT COUNT(*) FROM index_users_email WHERE email LIKE 'spoilt%'", "0")
-	l.expect("SELECT COUNT(*) FROM users", "400")
-	l.put("a", 2, `{"email": "lives@x.org"}`)
-	eventually(t, func() error { // what is live goes on; `wait` may tell of the rebuild that failed
-		return as(l.rows("SELECT COUNT(*) FROM users WHERE email = 'lives@x.org'")[0] == "1", "the newer version is there")
-	})
-	l.must("rebuild", "users")
-	l.rebuilt(400) // a is one of them
 	p.stop()
 }

@@ -10,6 +10,7 @@ import (
 // What the application keeps in a view's table is not the view's, and a rebuild loses none of it: where a swap would,
 // it is done in place, and the log says why.
 func TestARebuildKeepsWhatIsNotTheViews(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	for _, key := range []string{"a", "b", "c"} {
 		l.put(key, 1, `{"username": "`+key+`", "email": "`+key+`@x.org", "phone": 1}`)

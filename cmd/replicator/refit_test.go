@@ -9,6 +9,7 @@ import (
 
 // A table whose name leaves no room for another one beside it is filled in place.
 func TestAViewInATableOfALongNameIsRebuilt(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	long := strings.Repeat("l", 64)
 	l.exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, city VARCHAR(20))", "INSERT INTO orders VALUES (1, 'Oslo')")
@@ -31,6 +32,7 @@ func TestAViewInATableOfALongNameIsRebuilt(t *testing.T) {
 
 // A view whose table the program made gets fields, and loses some: the file alone is changed.
 func TestViewsInCreatedTablesGetFurtherFields(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	l.exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, city VARCHAR(20), status VARCHAR(10), total DECIMAL(9,2))",
 		"INSERT INTO orders VALUES (1, 'Oslo', 'new', 1.5), (2, 'Rome', 'paid', 2)")
@@ -74,6 +76,7 @@ func TestViewsInCreatedTablesGetFurtherFields(t *testing.T) {
 
 // A column of a created table follows what the file says of it: another property under its name, or another type.
 func TestColumnsOfCreatedTablesAreMadeAnewForWhatTheyHoldNow(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	views := func(row, counter string) string {
 		return "[views.people]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"row\"\ncreate = true\n" + row + "\n" +

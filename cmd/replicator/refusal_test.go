@@ -134,6 +134,7 @@ func newRefusals(t *testing.T) *lab {
 
 // What can't be kept is failed by itself, in every sink, and check said so before, in the same words.
 func TestCheckForetellsEveryViewThatARunRefuses(t *testing.T) {
+	t.Parallel()
 	l := newRefusals(t)
 	l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 1}`)
 	type finding struct{ What, Level, Detail string }

@@ -62,6 +62,7 @@ func taken(t *testing.T) string {
 }
 
 func TestSIGHUPFillsNewViewsAndStopsRemovedOnes(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.configure(source, program, mainSink, emailView, usersView)
 	l.put("a", 1, `{"username": "ann", "email": "a@x.org", "phone": 1}`)
@@ -139,6 +140,7 @@ func TestAConfigurationThatCanNotBeUsedChangesNothing(t *testing.T) {
 
 // A changed definition that is refused stops that view alone, and what its error says to do works as it stands.
 func TestAChangedViewIsRefusedAloneOnSIGHUP(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"email": "a@x.org", "phone": 1}`)
 	p := l.running()

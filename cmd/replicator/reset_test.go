@@ -258,6 +258,7 @@ func TestAResetShowsNoStepBack(t *testing.T) {
 
 // A letter whose cell is gone goes with the fill that follows a reset.
 func TestAFillAfterAResetClearsLetters(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"email": "a@x.org", "phone": 4155550100}`)
 	l.put("b", 1, `{"email": "b@x.org", "phone": 4155550100}`)
@@ -283,6 +284,7 @@ func TestAFillAfterAResetClearsLetters(t *testing.T) {
 
 // What was lost is filled, whatever start says, however often somebody resets the view before it runs.
 func TestResetsOfALostViewFillItWhateverStartSays(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"email": "a@x.org"}`)
 	l.configure(source, program, mainSink, emailView)

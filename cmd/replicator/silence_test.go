@@ -28,6 +28,7 @@ const sinkTimeout = "timeout = \"6s\"\n"
 // TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction: the transaction lives on at the server, and holds its locks,
 // until the program, over a new connection, ends it.
 func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
+	t.Parallel()
 	s := servertest.MySQL(t)
 	l := newLab(t, s)
 	link := servertest.NewLink(t, s.Addr())

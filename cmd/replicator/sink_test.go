@@ -142,6 +142,7 @@ func (l *lab) sinkOn2(s *servers.Server, more string) {
 }
 
 func TestRightsAndTablesThatTheSinkLacks(t *testing.T) {
+	t.Parallel()
 	s := servertest.MySQL(t)
 	l := newLab(t, servertest.MySQL(t))
 	l.sinkOn2(s, "")
@@ -177,6 +178,7 @@ func TestRightsAndTablesThatTheSinkLacks(t *testing.T) {
 
 // A link that is cut without a word (no FIN, no RST) is noticed by the silence, and reading goes on.
 func TestALinkThatIsCutWithoutAWord(t *testing.T) {
+	t.Parallel()
 	s := servertest.MySQL(t)
 	l := newLab(t, s)
 	link := servertest.NewLink(t, s.Addr())

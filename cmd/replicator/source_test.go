@@ -14,6 +14,7 @@ import (
 // What the binlog doesn't tell stops the views if on_unlogged says so, with an error that names table, place and way
 // out; and the way out works.
 func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
+	t.Parallel()
 	const insert = "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (REPEAT('z', 16), 'users', 1, '{\"email\": \"z@x.org\"}')"
 	cases := []struct {
 		name    string
@@ -75,6 +76,7 @@ func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 // A dump or a migration begins with DROP TABLE IF EXISTS: views that begin at the log's beginning hold nothing then,
 // and lose nothing. Behind their first row they are compared with the source.
 func TestALogThatBeginsWithADropIsReadFromItsBeginning(t *testing.T) {
+	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		l := newBareLab(t, servertest.Own(t, kind))
 		l.exec("DROP TABLE IF EXISTS cell", cellTable, "TRUNCATE TABLE cell", usersTable, emailTable, phoneTable)
@@ -93,6 +95,7 @@ func TestALogThatBeginsWithADropIsReadFromItsBeginning(t *testing.T) {
 // A rebuild in place passes what the binlog doesn't tell, too, in the running process and without one: what the table
 // has no more goes.
 func TestARebuildInPlacePassesWhatTheBinlogDoesNotTell(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
 		l.configure(source, "on_unlogged = \"stop\"\n", program, mainSink, emailView, usersView, phoneView)
@@ -122,6 +125,7 @@ func TestARebuildInPlacePassesWhatTheBinlogDoesNotTell(t *testing.T) {
 
 // What an ALTER changes of other columns doesn't matter.
 func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
 		p := l.running()
@@ -149,6 +153,7 @@ func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
 
 // What the binlog does not tell is read from the source: nobody is needed.
 func TestWhatTheBinlogDoesNotTellIsReadFromTheSource(t *testing.T) {
+	t.Parallel()
 	const insert = "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (CONCAT(REPEAT(CHAR(0), 15), 'z'), 'users', 1, '{\"email\": \"z@x.org\"}')"
 	cases := map[string]struct {
 		session []string
@@ -197,6 +202,7 @@ func TestWhatTheBinlogDoesNotTellIsReadFromTheSource(t *testing.T) {
 
 // By default no server names columns in its binlog.
 func TestAlteringWithoutColumnNamesIsFollowed(t *testing.T) {
+	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		metadata := "MINIMAL"
 		if kind.IsMariaDB() {
@@ -236,6 +242,7 @@ func TestAlteringWithoutColumnNamesIsFollowed(t *testing.T) {
 }
 
 func TestSettingsOfTheSourceThatAreNotAsNeeded(t *testing.T) {
+	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		l := newLab(t, servertest.Own(t, kind, "--binlog-format=STATEMENT", "--binlog-row-image=MINIMAL"))
 		r := l.run("check")
@@ -264,6 +271,7 @@ func TestSettingsOfTheSourceThatAreNotAsNeeded(t *testing.T) {
 }
 
 func TestAMissingTableIsNamedAndFoundOnceItIsThere(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.exec("DROP TABLE cell")
 	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "fail  table cell") {
@@ -283,6 +291,7 @@ func TestAMissingTableIsNamedAndFoundOnceItIsThere(t *testing.T) {
 
 // Each right that the source must give is missed by name, by check and by run, and nothing is done without it.
 func TestEachMissingRightIsNamed(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, c := range []struct{ name, right, check string }{
 			{"REPLICATION SLAVE", "SELECT, REPLICATION CLIENT ON *.*", "REPLICATION SLAVE"},
@@ -330,6 +339,7 @@ func (l *lab) purge() {
 }
 
 func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
+	t.Parallel()
 	for _, onLost := range []string{"stop", "rebuild"} {
 		t.Run(onLost, func(t *testing.T) {
 			t.Parallel()
@@ -370,6 +380,7 @@ func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
 
 // With gtid_mode = ON a server no longer sends what was written without GTIDs.
 func TestGTIDsThatWereTurnedOnStopOrRebuild(t *testing.T) {
+	t.Parallel()
 	for _, onLost := range []string{"stop", "rebuild"} {
 		t.Run(onLost, func(t *testing.T) {
 			t.Parallel()

@@ -140,6 +140,7 @@ func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 // A view that merges cells has one key for them. Where their newest rows spell it in several ways there is none, and
 // nobody is shown two halves.
 func TestViewsThatWouldMergeCellsOfTwoSpellingsAreRefused(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	l.exec(notesTable, note("abc", 1), note("other", 1),
 		"INSERT INTO notes(k, c, v, body) VALUES ('abc', 'more', 1, '{\"size\": 1}')")

@@ -257,6 +257,7 @@ func TestAPublishersStandbyTakesOver(t *testing.T) {
 
 // How far the views are, which a comparison has to wait for, nobody on a standby's machine can say.
 func TestAStandbyRefusesAVerification(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.configure(sharedStore)
 	l.put("a", 1, `{"email": "a@x.org"}`)
@@ -312,6 +313,7 @@ func TestAStandbyEndsAndRereadsItsFileAtOnce(t *testing.T) {
 // TestAProcessThatBeginsBeforeItsStoreDoes: after a power cut who comes up first is anybody's guess. A reload is not
 // such a start: a store that doesn't answer is refused, as is a run that is to end by itself.
 func TestAProcessThatBeginsBeforeItsStoreDoes(t *testing.T) {
+	t.Parallel()
 	s := servertest.MySQL(t)
 	l := newLab(t, s)
 	link := servertest.NewLink(t, s.Addr())

@@ -110,6 +110,7 @@ func comparisonAfterACrash(t *testing.T, crash func(t *testing.T, l *lab)) {
 }
 
 func TestOnUnloggedSaysWhatBecomesOfTheViews(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, c := range []struct {
 			onUnlogged, onLost string
@@ -144,6 +145,7 @@ func TestOnUnloggedSaysWhatBecomesOfTheViews(t *testing.T) {
 
 // A table that lacks a role column can't be followed.
 func TestATableThatLacksARoleStopsTheViews(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"email": "a@x.org"}`)
 	p := l.running()

@@ -109,6 +109,7 @@ func (l *lab) holdsAll() {
 }
 
 func TestATableThatIsCreatedHoldsWhatEverySourceColumnCan(t *testing.T) {
+	t.Parallel()
 	for _, kinds := range [][2]servers.Kind{
 		{servers.MySQL, servers.MySQL}, {servers.MySQL, servers.MariaDB1011},
 		{servers.MariaDB118, servers.MySQL}, {servers.MariaDB118, servers.MariaDB118},
@@ -135,6 +136,7 @@ func TestATableThatIsCreatedHoldsWhatEverySourceColumnCan(t *testing.T) {
 const search = "[sinks.search]\ntype = \"elastic\"\naddresses = [\"${ELASTIC}\"]\n"
 
 func TestAnIndexThatIsMadeTakesWhatEverySourceColumnHolds(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB118} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
@@ -282,6 +284,7 @@ func (l *lab) expectBodies() {
 }
 
 func TestTablesWithoutTypesHoldWhatTheSourceHas(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		t.Run("created", func(t *testing.T) {
 			l := bodiesLab(t, s)
@@ -312,6 +315,7 @@ func TestTablesWithoutTypesHoldWhatTheSourceHas(t *testing.T) {
 }
 
 func TestAnIndexThatIsMadeTakesWhatBodiesHold(t *testing.T) {
+	t.Parallel()
 	l := bodiesLab(t, servertest.MySQL(t))
 	l.env["ELASTIC"] = servertest.Elasticsearch(t)
 	cluster, index := clients.Elastic{URL: l.env["ELASTIC"]}, servertest.Name()

@@ -12,6 +12,7 @@ import (
 
 // A MariaDB that dies while it writes leaves a binlog file that ends within a transaction, and does not mend it.
 func TestWhatATornBinlogTookBackLeavesTheViews(t *testing.T) {
+	t.Parallel()
 	const commit = 31 // bytes of the transaction's last event
 	for name, missing := range map[string]int64{"within an event": 5, "between two events": commit} {
 		t.Run(name, func(t *testing.T) {

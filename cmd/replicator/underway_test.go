@@ -9,6 +9,7 @@ import (
 
 // TestARebuildThatIsUnderWayIsToldOfInOneWay: on_change says whether one begins, not whether it may end.
 func TestARebuildThatIsUnderWayIsToldOfInOneWay(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	slow, changed := strings.Replace(slowly, "200", "100", 1), usersView+"where = \"username != ''\"\n"
 	l.configure(cellViews, slow)

@@ -10,6 +10,7 @@ import (
 // A table that can't be scanned fails the fill of its own views alone: at the first start, where all views of the sink
 // are filled together, and wherever they are filled again together.
 func TestATableThatCanNotBeScannedFailsItsViewsAlone(t *testing.T) {
+	t.Parallel()
 	const why = "nothing tells the rows of"
 	l := newBareLab(t, servertest.MySQL(t))
 	l.exec("CREATE TABLE good (id INT PRIMARY KEY, name VARCHAR(20), amt INT)",

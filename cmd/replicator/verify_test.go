@@ -15,6 +15,7 @@ import (
 // An entity that several cells make is one thing in the sink, and one difference, whichever of its cells a pass comes
 // by. It is repaired as a whole.
 func TestVerifyCountsAnEntityOfSeveralCellsOnceAndRepairsAllOfIt(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	redis, rdb := ownRedis(t)
 	url, index := servertest.Elasticsearch(t), servertest.Name()
@@ -96,6 +97,7 @@ fields = ["username", "city"]
 }
 
 func TestVerifySaysWhatItFoundAlsoWhereAViewCanNotBeVerified(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.put("a", 1, `{"username": "a"}`)
 	l.configure(strings.Replace(cellViews, "\n[views.users]\n", `
@@ -119,7 +121,9 @@ types = { city = "VARCHAR(50) NOT NULL", cnt = "BIGINT NOT NULL" }
 
 // Which cells an entity has is for the source to say where a view takes all of them.
 func TestVerifyOfAViewOfEveryColumnOfATable(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
+	l.program = built // it is only asked
 	l.exec(cellTable)
 	for _, key := range []string{"a", "b", "c"} {
 		l.put(key, 1, `{"username": "u"}`)

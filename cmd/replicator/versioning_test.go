@@ -20,6 +20,7 @@ func viewsOfTables(tables ...string) string {
 
 // A view of a system-versioned table has what a SELECT shows: not the rows that counted once, which the binlog has, too.
 func TestViewsOfSystemVersionedTablesHaveNoHistory(t *testing.T) {
+	t.Parallel()
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		if !kind.IsMariaDB() {
 			return
@@ -81,6 +82,7 @@ func TestViewsOfSystemVersionedTablesHaveNoHistory(t *testing.T) {
 // MariaDB 11.8 leaves generated columns out of the images of rows that are updated or deleted. Who needs none of them
 // notices nothing; who does is told so beforehand, and stops alone.
 func TestGeneratedColumnsMayBeMissingFromTheBinlog(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		l.exec("CREATE TABLE item (id BIGINT PRIMARY KEY, twice INT AS (amt * 2) VIRTUAL, name VARCHAR(20), "+

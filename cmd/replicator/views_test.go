@@ -76,6 +76,7 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 
 // Each of the tables that a view merges has fields of its own.
 func TestRowsOfSeveralTablesAreMerged(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	l.exec("CREATE TABLE person (id BIGINT PRIMARY KEY, name VARCHAR(20), team INT)",
 		"CREATE TABLE address (id BIGINT PRIMARY KEY, city VARCHAR(20))",
@@ -107,18 +108,18 @@ fields = ["team"]
 	}
 	l.configure(source, program, mainSink, view(`{ name = "name", city = "city", loud = "=upper(city)" }`))
 	l.must("check")
-	l.running()
-	l.caughtUp()
+	l.must("run", "--until-caught-up")
 	const people = "SELECT id, IFNULL(name, '-'), IFNULL(city, '-'), IFNULL(loud, '-') FROM people ORDER BY 1"
 	l.expect(people, "1 Ann Oslo OSLO", "2 Bob - -", "3 - Rome ROME")
 	l.exec("DELETE FROM person WHERE id = 1", "INSERT INTO address VALUES (2, 'Bern')", "DELETE FROM address WHERE id = 3")
-	l.caughtUp()
+	l.must("run", "--until-caught-up")
 	l.expect(people, "1 - Oslo OSLO", "2 Bob Bern BERN")
 	l.must("verify")
 }
 
 // What a table with bodies has in them is not known beforehand: it may be what the other table lacks.
 func TestARowAndABodyAreMerged(t *testing.T) {
+	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	l.exec("CREATE TABLE item (id BIGINT PRIMARY KEY, num INT)", "CREATE TABLE note (id BIGINT PRIMARY KEY, body JSON)",
 		"INSERT INTO item VALUES (1, 7)", `INSERT INTO note VALUES (1, '{"name": "one"}')`)
@@ -153,6 +154,7 @@ func joined(p *process) []string {
 }
 
 func TestWhereAViewStarts(t *testing.T) {
+	t.Parallel()
 	s := servertest.Own(t, servers.MySQL)
 	for start, want := range map[string][]string{
 		"snapshot": {"b@x.org b", "c@x.org c"}, "earliest": {"b@x.org b", "c@x.org c"}, "latest": {"c@x.org c"},
@@ -174,6 +176,7 @@ func TestWhereAViewStarts(t *testing.T) {
 }
 
 func TestASourceOfSeveralServers(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	second := servertest.Own(t, servers.MySQL)
 	l.account(second, l.user, "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
