@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -169,65 +168,6 @@ func (l *looker) Change(ctx context.Context, c *replicator.Change) error {
 	}
 	l.turn <- struct{}{}
 	return nil
-}
-
-func TestScanReadsEveryRowOnceInOrder(t *testing.T) {
-	cases := []struct {
-		name, ddl, insert string
-		key, offset       []string
-	}{
-		{"int", "id BIGINT UNSIGNED PRIMARY KEY", "%d * 7 + 18446744073709540000", []string{"id"}, nil},
-		{"binary", "id BINARY(16) PRIMARY KEY", "UNHEX(LEFT(SHA2('%d', 256), 32))", []string{"id"}, nil},
-		{"string", "id VARCHAR(50) PRIMARY KEY", "CONCAT('k''\\\\', %d)", []string{"id"}, nil},
-		{"latin1", "id VARCHAR(50) CHARACTER SET latin1 PRIMARY KEY", "CONCAT('é', %d)", []string{"id"}, nil},
-		{"composite", "id INT, b CHAR(3), PRIMARY KEY(b, id), UNIQUE(id)", "%[1]d, MOD(%[1]d, 3)", []string{"id"}, []string{"b", "id"}},
-		{"not unique", "id INT PRIMARY KEY, b INT NOT NULL, KEY(b)", "%[1]d, MOD(%[1]d, 3)", []string{"id"}, []string{"b"}},
-		{"nullable", "id INT PRIMARY KEY, b INT, KEY(b)", "%[1]d, NULLIF(MOD(%[1]d, 3), 0)", []string{"id"}, []string{"b"}},
-		{"datetime", "id INT PRIMARY KEY, b DATETIME(3) NOT NULL, KEY(b)",
-			"%[1]d, '2024-01-01' + INTERVAL MOD(%[1]d, 5) SECOND", []string{"id"}, []string{"b"}},
-		{"timestamp", "id INT PRIMARY KEY, b TIMESTAMP NOT NULL, KEY(b)", "%[1]d, FROM_UNIXTIME(1700000000 + MOD(%[1]d, 5))",
-			[]string{"id"}, []string{"b"}},
-		{"decimal", "id DECIMAL(30,10) PRIMARY KEY", "%d.0000000001", []string{"id"}, nil},
-		{"unique without primary key", "id INT NOT NULL, UNIQUE(id)", "%d", []string{"id"}, nil},
-		{"bit", "id BIT(20) PRIMARY KEY", "%d", []string{"id"}, nil},
-	}
-	const rows = 137
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		b := newBench(t, s)
-		for _, c := range cases {
-			t.Run(c.name, func(t *testing.T) {
-				b := &bench{t: t, server: b.server, database: b.database, db: b.db}
-				b.exec("DROP TABLE IF EXISTS x", "CREATE TABLE x ("+c.ddl+")")
-				var values []string
-				for i := range rows {
-					values = append(values, "("+fmt.Sprintf(c.insert, i)+")")
-				}
-				b.exec("INSERT INTO x VALUES " + strings.Join(values, ","))
-				src := b.source(replicator.Table{Name: "x", Key: c.key, Offset: c.offset})
-				r := b.open(src, b.latest(src))
-				seen := map[replicator.Cell]bool{}
-				for after, done, chunks := "", false, 0; !done; chunks++ {
-					chunk, err := r.Scan(testContext(t), "x", nil, after, replicator.ScanLimit{Rows: 10})
-					if err != nil {
-						t.Fatal(err)
-					}
-					if chunk.Low > chunk.High || len(chunk.Rows) > 10 || chunks > rows {
-						t.Fatalf("chunk %d: low %d, high %d, %d rows", chunks, chunk.Low, chunk.High, len(chunk.Rows))
-					}
-					for _, row := range chunk.Rows {
-						if seen[row.Cell] {
-							t.Fatalf("%s twice", row.Cell)
-						}
-						seen[row.Cell] = true
-					}
-					after, done = chunk.Next, chunk.Done
-				}
-				if len(seen) != rows {
-					t.Errorf("%d rows, want %d", len(seen), rows)
-				}
-			})
-		}
-	})
 }
 
 func TestScanFiltersColumnsAndKeepsToBytes(t *testing.T) {

@@ -14,60 +14,71 @@ import (
 )
 
 // However the rows are sorted by the server, and wherever a chunk ends.
-func TestAScanComesPastEveryRow(t *testing.T) {
+func TestScanReadsEveryRowOnceInOrder(t *testing.T) {
+	numbered := func(row string) (rows []string) {
+		for i := range 37 {
+			rows = append(rows, "("+fmt.Sprintf(row, i)+")")
+		}
+		return rows
+	}
+	k, id, b, c := []string{"k"}, []string{"id"}, []string{"b"}, []string{"c"}
+	cases := []struct {
+		name, columns string
+		key, offset   []string
+		rows          []string
+	}{
+		{"an ENUM in the primary key", "k INT, c ENUM('z', 'm', 'a'), PRIMARY KEY (k, c)", []string{"k", "c"}, nil,
+			[]string{"(1, 'z')", "(1, 'm')", "(1, 'a')", "(2, 'a')", "(2, 'z')"}},
+		{"an ENUM first, and one that is empty", "c ENUM('z', 'm', 'a'), k INT, PRIMARY KEY (c, k)", []string{"k", "c"}, nil,
+			[]string{"(0, 1)", "('z', 1)", "('m', 1)", "('a', 1)", "('a', 2)"}},
+		{"a SET in the primary key", "k INT, c SET('z', 'm', 'a'), PRIMARY KEY (k, c)", []string{"k", "c"}, nil,
+			[]string{"(1, '')", "(1, 'z')", "(1, 'z,m')", "(1, 'a')", "(1, 'z,a')", "(1, 'm')"}},
+		{"NULLs in a unique offset", "k INT PRIMARY KEY, c INT UNIQUE", k, c,
+			[]string{"(1, NULL)", "(2, NULL)", "(3, NULL)", "(4, 7)", "(5, NULL)"}},
+		{"an offset that many rows share", "k INT PRIMARY KEY, c DATETIME(3), KEY(c)", k, c,
+			[]string{"(1, '2024-01-01 10:00:00.125')", "(2, '2024-01-01 10:00:00.125')", "(3, '2024-01-01 10:00:00.125')",
+				"(4, '2024-01-01 10:00:00')", "(5, NULL)"}},
+		{"integers above 2^63", "k BIGINT UNSIGNED PRIMARY KEY", k, nil,
+			[]string{"(0)", "(9223372036854775807)", "(9223372036854775808)", "(18446744073709551614)",
+				"(18446744073709551615)"}},
+		{"text that ends in spaces or differs by case", "id INT PRIMARY KEY, k VARCHAR(9), KEY(k)", []string{"id", "k"}, k,
+			[]string{"(1, 'a')", "(2, 'A')", "(3, 'a ')", "(4, 'b')", "(5, 'B  ')"}},
+		{"binary that ends in zeroes", "k VARBINARY(4) PRIMARY KEY", k, nil,
+			[]string{"('')", "(0x00)", "(0x0000)", "(0x61)", "(0x6100)", "(0xff)"}},
+		{"a DOUBLE of which not all digits are shown", "c DOUBLE(10,2) PRIMARY KEY, k INT UNIQUE NOT NULL", k, nil,
+			[]string{"(-0.10, 1)", "(-0.07, 2)", "(0, 3)", "(0.07, 4)", "(0.10, 5)", "(-99999999.99, 6)"}},
+		{"a TIMESTAMP with microseconds", "c TIMESTAMP(6) NOT NULL, k INT UNIQUE, PRIMARY KEY (c, k)", k, nil,
+			[]string{"('2024-03-31 02:30:00.000001', 1)", "('2024-03-31 02:30:00.000001', 2)",
+				"('2024-03-31 02:30:00.000002', 3)"}},
+		{"binary", "id BINARY(16) PRIMARY KEY", id, nil, numbered("UNHEX(LEFT(SHA2('%d', 256), 32))")},
+		{"string", "id VARCHAR(50) PRIMARY KEY", id, nil, numbered("CONCAT('k''\\\\', %d)")},
+		{"latin1", "id VARCHAR(50) CHARACTER SET latin1 PRIMARY KEY", id, nil, numbered("CONCAT('é', %d)")},
+		{"composite", "id INT, b CHAR(3), PRIMARY KEY(b, id), UNIQUE(id)", id, []string{"b", "id"},
+			numbered("%[1]d, MOD(%[1]d, 3)")},
+		{"not unique", "id INT PRIMARY KEY, b INT NOT NULL, KEY(b)", id, b, numbered("%[1]d, MOD(%[1]d, 3)")},
+		{"nullable", "id INT PRIMARY KEY, b INT, KEY(b)", id, b, numbered("%[1]d, NULLIF(MOD(%[1]d, 3), 0)")},
+		{"timestamp", "id INT PRIMARY KEY, b TIMESTAMP NOT NULL, KEY(b)", id, b,
+			numbered("%[1]d, FROM_UNIXTIME(1700000000 + MOD(%[1]d, 5))")},
+		{"decimal", "id DECIMAL(30,10) PRIMARY KEY", id, nil, numbered("%d.0000000001")},
+		{"unique without primary key", "id INT NOT NULL, UNIQUE(id)", id, nil, numbered("%d")},
+		{"bit", "id BIT(20) PRIMARY KEY", id, nil, numbered("%d")},
+	}
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
-		for _, c := range []struct {
-			name, ddl string
-			table     replicator.Table
-			rows      []string
-		}{
-			{"an ENUM in the primary key", "CREATE TABLE x (k INT, c ENUM('z', 'm', 'a'), PRIMARY KEY (k, c))",
-				replicator.Table{Key: []string{"k", "c"}},
-				[]string{"(1, 'z')", "(1, 'm')", "(1, 'a')", "(2, 'a')", "(2, 'z')"}},
-			{"an ENUM first, and one that is empty", "CREATE TABLE x (c ENUM('z', 'm', 'a'), k INT, PRIMARY KEY (c, k))",
-				replicator.Table{Key: []string{"k", "c"}},
-				[]string{"(0, 1)", "('z', 1)", "('m', 1)", "('a', 1)", "('a', 2)"}},
-			{"a SET in the primary key", "CREATE TABLE x (k INT, c SET('z', 'm', 'a'), PRIMARY KEY (k, c))",
-				replicator.Table{Key: []string{"k", "c"}},
-				[]string{"(1, '')", "(1, 'z')", "(1, 'z,m')", "(1, 'a')", "(1, 'z,a')", "(1, 'm')"}},
-			{"NULLs in a unique offset", "CREATE TABLE x (k INT PRIMARY KEY, c INT UNIQUE)",
-				replicator.Table{Key: []string{"k"}, Offset: []string{"c"}},
-				[]string{"(1, NULL)", "(2, NULL)", "(3, NULL)", "(4, 7)", "(5, NULL)"}},
-			{"an offset that many rows share", "CREATE TABLE x (k INT PRIMARY KEY, c DATETIME(3), KEY(c))",
-				replicator.Table{Key: []string{"k"}, Offset: []string{"c"}},
-				[]string{"(1, '2024-01-01 10:00:00.125')", "(2, '2024-01-01 10:00:00.125')", "(3, '2024-01-01 10:00:00.125')",
-					"(4, '2024-01-01 10:00:00')", "(5, NULL)"}},
-			{"integers above 2^63", "CREATE TABLE x (k BIGINT UNSIGNED PRIMARY KEY)", replicator.Table{Key: []string{"k"}},
-				[]string{"(0)", "(9223372036854775807)", "(9223372036854775808)", "(18446744073709551614)",
-					"(18446744073709551615)"}},
-			{"text that ends in spaces or differs by case", "CREATE TABLE x (id INT PRIMARY KEY, k VARCHAR(9), KEY(k))",
-				replicator.Table{Key: []string{"id", "k"}, Offset: []string{"k"}},
-				[]string{"(1, 'a')", "(2, 'A')", "(3, 'a ')", "(4, 'b')", "(5, 'B  ')"}},
-			{"binary that ends in zeroes", "CREATE TABLE x (k VARBINARY(4) PRIMARY KEY)", replicator.Table{Key: []string{"k"}},
-				[]string{"('')", "(0x00)", "(0x0000)", "(0x61)", "(0x6100)", "(0xff)"}},
-			{"a DOUBLE of which not all digits are shown",
-				"CREATE TABLE x (c DOUBLE(10,2) PRIMARY KEY, k INT UNIQUE NOT NULL)",
-				replicator.Table{Key: []string{"k"}},
-				[]string{"(-0.10, 1)", "(-0.07, 2)", "(0, 3)", "(0.07, 4)", "(0.10, 5)", "(-99999999.99, 6)"}},
-			{"a TIMESTAMP", "CREATE TABLE x (c TIMESTAMP(6) NOT NULL, k INT UNIQUE, PRIMARY KEY (c, k))",
-				replicator.Table{Key: []string{"k"}},
-				[]string{"('2024-03-31 02:30:00.000001', 1)", "('2024-03-31 02:30:00.000001', 2)",
-					"('2024-03-31 02:30:00.000002', 3)"}},
-		} {
-			for _, size := range []int{1, 2, 3} {
-				t.Run(fmt.Sprintf("%s, by %d", c.name, size), func(t *testing.T) {
-					b := &bench{t: t, server: b.server, database: b.database, db: b.db}
-					c.table.Name = "x"
-					b.exec("DROP TABLE IF EXISTS x", c.ddl, "SET sql_mode = ''",
-						"INSERT IGNORE INTO x VALUES "+strings.Join(c.rows, ", "))
-					src := b.source(c.table)
-					got := b.wholeScan(b.open(src, b.latest(src)), "x", nil, replicator.ScanLimit{Rows: size})
-					if got.count != len(c.rows) {
-						t.Errorf("%d rows of %d: %v", got.count, len(c.rows), got.rows)
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				b := &bench{t: t, server: b.server, database: b.database, db: b.db}
+				b.exec("DROP TABLE IF EXISTS x", "CREATE TABLE x ("+c.columns+")", "SET sql_mode = ''",
+					"INSERT IGNORE INTO x VALUES "+strings.Join(c.rows, ", "))
+				src := b.source(replicator.Table{Name: "x", Key: c.key, Offset: c.offset})
+				r := b.open(src, b.latest(src))
+				for _, size := range []int{1, 2, 3, 10} {
+					got := b.wholeScan(r, "x", nil, replicator.ScanLimit{Rows: size})
+					if got.count != len(c.rows) || len(got.rows) != len(c.rows) {
+						t.Errorf("by %d: %d rows of %d cells, want %d: %v", size, got.count, len(got.rows), len(c.rows), got.rows)
 					}
-				})
-			}
+				}
+			})
 		}
 	})
 }
@@ -128,46 +139,6 @@ func TestWhatIsWrongWithATableConcernsItsViewsAlone(t *testing.T) {
 			if !replicator.IsFatal(err) || len(groups) != 1 || len(others) != 1 || groups[0][0] != views[0] {
 				t.Errorf("%s: %v concerns %d groups of views, and not %d others", name, err, len(groups), len(others))
 			}
-		}
-	})
-}
-
-func TestAScanBeginsAtAnOffsetThatAPersonNames(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		b := newBench(t, s)
-		for _, c := range []struct {
-			ddl, from string
-			want      []int
-		}{
-			{"CREATE TABLE x (k INT PRIMARY KEY, o INT)", "20", []int{2, 3, 4}},
-			{"CREATE TABLE x (k INT PRIMARY KEY, o INT UNSIGNED)", "0", []int{1, 2, 3, 4}},
-			{"CREATE TABLE x (k INT PRIMARY KEY, o INT NOT NULL UNIQUE)", "20", []int{2, 3, 4}},
-			{"CREATE TABLE x (k INT PRIMARY KEY, o VARCHAR(9))", "30", []int{3, 4}},
-			{"CREATE TABLE x (k INT PRIMARY KEY, o DECIMAL(9, 2))", "20.00", []int{2, 3, 4}},
-		} {
-			b.exec("DROP TABLE IF EXISTS x", c.ddl, "INSERT INTO x VALUES (1, 10), (2, 20), (3, 30), (4, 40)")
-			src := b.source(replicator.Table{Name: "x", Key: []string{"k"}, Offset: []string{"o"}})
-			r := b.open(src, b.latest(src))
-			var keys []string
-			for after, done := Offset(c.from), false; !done; {
-				chunk, err := r.Scan(testContext(t), "x", nil, after, replicator.ScanLimit{Rows: 2})
-				if err != nil {
-					t.Fatalf("%s: %v", c.ddl, err)
-				}
-				for _, row := range chunk.Rows {
-					keys = append(keys, row.Cell.Key.String())
-				}
-				after, done = chunk.Next, chunk.Done
-			}
-			if fmt.Sprint(keys) != fmt.Sprint(c.want) {
-				t.Errorf("%s from %s: %v, want %v", c.ddl, c.from, keys, c.want)
-			}
-		}
-		src := b.source(replicator.Table{Name: "x", Key: []string{"k"}})
-		_, err := b.open(src, b.latest(src)).Scan(testContext(t), "x", nil, Offset("no number"),
-			replicator.ScanLimit{Rows: 2})
-		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "no number") {
-			t.Errorf("from what is no offset: %v", err)
 		}
 	})
 }

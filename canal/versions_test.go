@@ -34,8 +34,9 @@ func (b *bench) wholeScan(r *Reader, table string, columns []string, limit repli
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if chunk.Passed == 0 && !chunk.Done || chunk.Passed > limit.Rows || s.chunks > 10_000 {
-			b.t.Fatalf("chunk %d: passes %d rows of at most %d", s.chunks, chunk.Passed, limit.Rows)
+		if chunk.Passed == 0 && !chunk.Done || chunk.Passed > limit.Rows || s.chunks > 10_000 || chunk.Low > chunk.High {
+			b.t.Fatalf("chunk %d: passes %d rows of at most %d, from %d to %d", s.chunks, chunk.Passed, limit.Rows, chunk.Low,
+				chunk.High)
 		}
 		for _, row := range chunk.Rows {
 			v := row.Version
