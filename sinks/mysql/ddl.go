@@ -53,16 +53,12 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origi
 
 // ddl is the CREATE TABLE of a view's table. All its texts are compared by their bytes, as bodies tell their values
 // apart; who wants it otherwise says so in `types`.
-func (s *Sink) ddl(ctx context.Context, v *replicator.View, from *origins) (string, error) {
+func (s *Sink) ddl(ctx context.Context, v *replicator.View, columns []*declared) (string, error) {
 	settings := settingsOf(v)
 	database, table := split(settings.Table, s.database)
 	name := sqlname.Quote(table)
 	if database != s.database {
 		name = sqlname.Quote(database) + "." + name
-	}
-	columns, err := s.declare(ctx, v, from, nil)
-	if err != nil {
-		return "", err
 	}
 	var lines, keys, group []string
 	for _, c := range columns {

@@ -15,19 +15,19 @@ import (
 
 // design is the CREATE TABLE of a view's table, or why no table of these columns could hold the view.
 func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (string, error) {
-	statement, err := s.ddl(ctx, v, from)
+	columns, err := s.declare(ctx, v, from, nil)
 	if err != nil {
 		return "", err
 	}
 	var problems []string
-	for _, m := range declaredColumn.FindAllStringSubmatch(statement, -1) {
-		typ := strings.ToLower(m[2])
+	for _, c := range columns {
+		typ := strings.ToLower(firstWord.FindString(c.typ))
 		if slices.Contains(unconvertible, typ) {
-			problems = append(problems, fmt.Sprintf("nothing can be converted to the type of its column %s, %s", m[1], typ))
+			problems = append(problems, fmt.Sprintf("nothing can be converted to the type of its column %s, %s", c.name, typ))
 		}
-		if on := settingsOf(v).ShardOn; on != "" && strings.EqualFold(m[1], on) && !slices.Contains(shardable, typ) {
+		if strings.EqualFold(c.name, settingsOf(v).ShardOn) && !slices.Contains(shardable, typ) {
 			problems = append(problems, fmt.Sprintf("its shard_on, %s, would be %s: integers, texts and bytes lead to "+
-				"a shard, nothing else does", m[1], typ))
+				"a shard, nothing else does", c.name, typ))
 		}
 	}
 	if len(problems) > 0 {
@@ -35,11 +35,10 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (s
 			"or give them another type with `types`",
 			settingsOf(v).Table, strings.Join(problems, "; ")))
 	}
-	return statement, nil
+	return s.ddl(ctx, v, columns)
 }
 
-// declaredColumn is a column's line in a CREATE TABLE of ours.
-var declaredColumn = regexp.MustCompile("(?m)^  `((?:[^`]|``)+)` ([a-zA-Z0-9]+)")
+var firstWord = regexp.MustCompile("[a-zA-Z0-9]+")
 
 // unconvertible are types that a source's column may have and that no converter is for.
 var unconvertible = []string{"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",

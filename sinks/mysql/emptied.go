@@ -37,10 +37,10 @@ func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err e
 	var marked int
 	err = s.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+viewsTable+" WHERE name = ? AND mark_token <> ''",
 		v.Name).Scan(&marked)
-	if is(err, noTable, noDatabase) || err == nil && marked == 0 {
-		return "", nil
+	if marked == 0 {
+		name = ""
 	}
-	return name, classify(err, "table "+viewsTable)
+	return name, ofViews(err)
 }
 
 // isThere reports whether there is a table of a quoted name, or one that the user may not see. An ALTER or a swap that

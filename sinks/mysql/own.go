@@ -184,10 +184,16 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 		return nil
 	}, "SELECT name, fingerprint, mark_order, mark_token, phase FROM "+viewsTable+
 		" WHERE source = ? AND name IS NOT NULL AND phase <> ? ORDER BY id", source, phaseSucceeded)
+	return found, ofViews(err)
+}
+
+// ofViews classifies the error of a statement about the table of views. It is none where that table is missing: nothing
+// was ever kept here, or all of it is gone.
+func ofViews(err error) error {
 	if is(err, noTable, noDatabase) {
-		return nil, nil // nothing was ever kept here, or all of it is gone
+		return nil
 	}
-	return found, classify(err, "table "+viewsTable)
+	return classify(err, "table "+viewsTable)
 }
 
 // phaseSucceeded is that of a view whose table was emptied for a counter of another name: see registerLedger.
@@ -197,27 +203,18 @@ const phaseSucceeded = "succeeded"
 func (s *Sink) Succeeded(ctx context.Context, source string) ([]string, error) {
 	views, err := texts(ctx, s.db, "SELECT name FROM "+viewsTable+
 		" WHERE source = ? AND name IS NOT NULL AND phase = ?", source, phaseSucceeded)
-	if is(err, noTable, noDatabase) {
-		return nil, nil
-	}
-	return views, classify(err, "table "+viewsTable)
+	return views, ofViews(err)
 }
 
 // Sources implements replicator.Sourced.
 func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	sources, err := texts(ctx, s.db, "SELECT DISTINCT source FROM "+viewsTable+" WHERE name IS NOT NULL")
-	if is(err, noTable, noDatabase) {
-		return nil, nil
-	}
-	return sources, classify(err, "table "+viewsTable)
+	return sources, ofViews(err)
 }
 
 // Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets another id:
 // states that mention the old one say nothing of it any more.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	_, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", view)
-	if is(err, noTable, noDatabase) {
-		return nil // nothing was ever kept here
-	}
-	return classify(err, "table "+viewsTable)
+	return ofViews(err)
 }

@@ -337,11 +337,8 @@ func (s *Sink) unaltered(ctx context.Context, v *replicator.View) string {
 // redefined reports whether the view is registered, by another definition.
 func (s *Sink) redefined(ctx context.Context, v *replicator.View) (bool, error) {
 	known, err := texts(ctx, s.db, "SELECT fingerprint FROM "+viewsTable+" WHERE name = ?", v.Name)
-	if is(err, noTable, noDatabase) {
-		return false, nil // nothing was ever kept here
-	}
 	other := func(fingerprint string) bool { return !replicator.SameDefinition(fingerprint, v.Fingerprint) }
-	return slices.ContainsFunc(known, other), classify(err, "table "+viewsTable)
+	return slices.ContainsFunc(known, other), ofViews(err)
 }
 
 // missing is the ALTER TABLE that adds the columns that a table lacks, and drops those of the program's that no row can be

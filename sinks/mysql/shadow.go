@@ -332,10 +332,7 @@ func (s *Sink) swapsBegun(ctx context.Context) ([]swapping, error) {
 		return err
 	}, "SELECT id, source, name, target FROM "+viewsTable+" WHERE phase = ? AND name IS NOT NULL ORDER BY id",
 		phaseSwapping)
-	if is(err, noTable, noDatabase) {
-		return nil, nil // nothing was ever kept here
-	}
-	return begun, classify(err, "table "+viewsTable)
+	return begun, ofViews(err)
 }
 
 // renaming is a table that takes another name; both are quoted.
