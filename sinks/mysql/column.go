@@ -131,20 +131,8 @@ func (c *column) text(v any) (any, error) {
 	default:
 		return nil, c.wrong(v)
 	}
-	size, err := c.encoded(s)
-	if err != nil {
+	if err := c.holds(s); err != nil {
 		return nil, err
-	}
-	if c.typ == "char" || c.typ == "varchar" {
-		size = int64(utf8.RuneCountInString(s))
-		if size > c.chars {
-			return nil, c.misfit(fmt.Sprintf("a text of %d characters", size))
-		}
-		if c.typ == "char" && strings.HasSuffix(s, " ") {
-			return nil, c.misfit("a text that ends in a space, which CHAR does not keep,")
-		}
-	} else if size > c.bytes {
-		return nil, c.misfit(fmt.Sprintf("a text of %d bytes", size))
 	}
 	if _, same := v.(string); same {
 		return v, nil // as it is: another interface would be another allocation
@@ -152,51 +140,31 @@ func (c *column) text(v any) (any, error) {
 	return s, nil
 }
 
-// encoded is the size of a text in the column's character set, or an error if that can't hold it. Of sets that are rare
-// the server is the judge.
-func (c *column) encoded(s string) (int64, error) {
+// holds reports what of a text the column would change, or would refuse like any other column of its type. What another
+// character set lacks, the server refuses.
+func (c *column) holds(s string) error {
 	if !replicator.ValidText(s) {
-		return 0, c.misfit("a text that is not valid UTF-8")
+		return c.misfit("a text that is not valid UTF-8")
 	}
-	var size int64
-	for _, r := range s {
-		switch c.charset {
-		case "utf8mb3", "utf8":
-			if r > 0xffff {
-				return 0, c.misfit("a character beyond the " + c.charset + " set")
-			}
-		case "latin1":
-			if r > 0xff && !strings.ContainsRune(cp1252, r) {
-				return 0, c.misfit("a character beyond the latin1 set")
-			}
-			size++
-		case "ascii":
-			if r > 0x7f {
-				return 0, c.misfit("a character beyond the ascii set")
-			}
-		}
-	}
-	switch c.charset {
-	case "latin1":
-	case "ucs2", "utf16", "utf16le":
-		size = 0
+	if c.charset == "utf8mb3" || c.charset == "utf8" {
 		for _, r := range s {
-			size += 2
 			if r > 0xffff {
-				size += 2
+				return c.misfit("a character beyond the " + c.charset + " set")
 			}
 		}
-	case "utf32":
-		size = 4 * int64(len([]rune(s)))
-	default:
-		size = int64(len(s))
 	}
-	return size, nil
+	if c.typ == "char" || c.typ == "varchar" {
+		if n := int64(utf8.RuneCountInString(s)); n > c.chars {
+			return c.misfit(fmt.Sprintf("a text of %d characters", n))
+		}
+		if c.typ == "char" && strings.HasSuffix(s, " ") {
+			return c.misfit("a text that ends in a space, which CHAR does not keep,")
+		}
+	} else if n := int64(len(s)); n > c.bytes && strings.HasPrefix(c.charset, "utf8") {
+		return c.misfit(fmt.Sprintf("a text of %d bytes", n))
+	}
+	return nil
 }
-
-// cp1252 is what MySQL's latin1 holds at 0x80 to 0x9f. The C1 controls of Unicode at those places are no part of it,
-// but the five unused ones are.
-const cp1252 = "€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
 
 // binary converts to BINARY, VARBINARY and the BLOBs: bytes, texts as their bytes, and to BINARY(16) a UUID in text.
 func (c *column) binary(v any) (any, error) {

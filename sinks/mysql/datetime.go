@@ -3,6 +3,7 @@ package mysql
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,6 @@ type moment struct {
 	fraction             string // digits of a second, without trailing zeros
 	zoned                bool
 	offset               time.Duration // east of UTC
-	timed                bool
 }
 
 // asText returns the text of a string or bytes.
@@ -33,30 +33,31 @@ func asText(v any) (string, bool) {
 	return "", false
 }
 
+// momentForm is a date, or a date and a time, which may have a zone.
+var momentForm = regexp.MustCompile(`^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)` +
+	`(?:[ Tt](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?` +
+	`(?P<zone>Z|[+-](?P<hours>\d\d):?(?P<minutes>\d\d))?)?$`)
+
 // parseMoment reads a date, or a date and a time.
 func parseMoment(s string) (m moment, ok bool) {
-	if len(s) < 10 || s[4] != '-' || s[7] != '-' {
+	p := momentForm.FindStringSubmatch(s)
+	if p == nil {
 		return m, false
 	}
-	var good [3]bool
-	m.year, good[0] = number(s[:4])
-	m.month, good[1] = number(s[5:7])
-	m.day, good[2] = number(s[8:10])
-	if good != [3]bool{true, true, true} || !m.validDate() {
-		return m, false
+	m = moment{year: number(p[1]), month: number(p[2]), day: number(p[3]), hour: number(p[4]), minute: number(p[5]),
+		second: number(p[6]), fraction: strings.TrimRight(p[7], "0"), zoned: p[8] != ""}
+	hours, minutes := number(p[9]), number(p[10])
+	m.offset = time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
+	if strings.HasPrefix(p[8], "-") {
+		m.offset = -m.offset
 	}
-	if s = s[10:]; s == "" {
-		return m, true
-	}
-	if s[0] != ' ' && s[0] != 'T' && s[0] != 't' {
-		return m, false
-	}
-	m.timed = true
-	s = s[1:]
-	if s, ok = m.zone(s); !ok {
-		return m, false
-	}
-	return m, m.clock(s)
+	return m, m.validDate() && m.hour < 24 && m.minute < 60 && m.second < 60 && hours <= 14 && minutes < 60
+}
+
+// number is what digits say: 0 if there are none.
+func number(digits string) int {
+	n, _ := strconv.Atoi(digits)
+	return n
 }
 
 // validDate reports whether the server takes the date without NO_ZERO_DATE and NO_ZERO_IN_DATE: a real day, or one with
@@ -70,66 +71,6 @@ func (m *moment) validDate() bool {
 
 // partial reports whether the day or the month is not known: 2009-05-00. Such a date is no place in time.
 func (m *moment) partial() bool { return m.month == 0 || m.day == 0 }
-
-// zone takes a zone off the end of a time.
-func (m *moment) zone(s string) (rest string, ok bool) {
-	if rest, ok := strings.CutSuffix(s, "Z"); ok {
-		m.zoned = true
-		return rest, true
-	}
-	i := strings.LastIndexAny(s, "+-")
-	if i < 0 {
-		return s, true
-	}
-	hours, minutes, colon := strings.Cut(s[i+1:], ":")
-	if !colon {
-		if len(hours) != 4 {
-			return s, false
-		}
-		hours, minutes = hours[:2], hours[2:]
-	}
-	h, ok1 := number(hours)
-	n, ok2 := number(minutes)
-	if !ok1 || !ok2 || h > 14 || n > 59 {
-		return s, false
-	}
-	m.zoned = true
-	m.offset = time.Duration(h)*time.Hour + time.Duration(n)*time.Minute
-	if s[i] == '-' {
-		m.offset = -m.offset
-	}
-	return s[:i], true
-}
-
-// clock reads HH:MM, HH:MM:SS or HH:MM:SS.fraction.
-func (m *moment) clock(s string) bool {
-	s, fraction, dot := strings.Cut(s, ".")
-	if dot && (fraction == "" || strings.Trim(fraction, "0123456789") != "") {
-		return false
-	}
-	m.fraction = strings.TrimRight(fraction, "0")
-	parts := strings.Split(s, ":")
-	if len(parts) == 2 && !dot {
-		parts = append(parts, "00")
-	}
-	if len(parts) != 3 {
-		return false
-	}
-	var good [3]bool
-	m.hour, good[0] = number(parts[0])
-	m.minute, good[1] = number(parts[1])
-	m.second, good[2] = number(parts[2])
-	return good == [3]bool{true, true, true} && m.hour < 24 && m.minute < 60 && m.second < 60
-}
-
-// number reads two or more digits.
-func number(s string) (int, bool) {
-	if len(s) < 2 || len(s) > 4 || strings.Trim(s, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.Atoi(s)
-	return n, err == nil
-}
 
 // dateTime converts to DATETIME and TIMESTAMP.
 func (c *column) dateTime(v any) (any, error) {
@@ -192,31 +133,30 @@ func (c *column) date(v any) (any, error) {
 	return fmt.Sprintf("%04d-%02d-%02d", m.year, m.month, m.day), nil
 }
 
+// timeForm is a time of the day, or a span of time.
+var timeForm = regexp.MustCompile(
+	`^(?P<sign>-?)(?P<hours>\d{2,3}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?$`)
+
 // timeOfDay converts to TIME: [-]HH:MM:SS[.fraction], up to 838 hours.
 func (c *column) timeOfDay(v any) (any, error) {
 	s, ok := asText(v)
 	if !ok {
 		return nil, c.wrong(v)
 	}
-	sign := ""
-	if strings.HasPrefix(s, "-") {
-		sign, s = "-", s[1:]
-	}
-	hours, rest, ok := strings.Cut(s, ":")
-	h, good := number(hours)
-	var m moment
-	if !ok || !good || h > 838 || !m.clock("00:"+rest) {
+	p := timeForm.FindStringSubmatch(s)
+	if p == nil || number(p[2]) > 838 || number(p[3]) > 59 || number(p[4]) > 59 {
 		return nil, c.misfit("a text that is no time")
 	}
-	if len(m.fraction) > c.fraction {
+	fraction := strings.TrimRight(p[5], "0")
+	if len(fraction) > c.fraction {
 		return nil, c.misfit("the digits of its seconds")
 	}
-	out := fmt.Sprintf("%s%02d:%02d:%02d", sign, h, m.minute, m.second)
-	if m.fraction != "" {
-		if h == 838 && m.minute == 59 && m.second == 59 {
+	out := fmt.Sprintf("%s%02d:%02d:%02d", p[1], number(p[2]), number(p[3]), number(p[4]))
+	if fraction != "" {
+		if strings.HasSuffix(out, "838:59:59") {
 			return nil, c.misfit("the number of hours")
 		}
-		out += "." + m.fraction
+		out += "." + fraction
 	}
 	return out, nil
 }
