@@ -67,22 +67,17 @@ func (c *column) convert(v any) (any, error) {
 	return converters[c.typ](c, v)
 }
 
-// appendCompared appends a value that is compared with the column. A DECIMAL and a bare text would be compared as
+// appendCompared appends a value, as it is bound, that is compared with the column. A DECIMAL and a bare text would be compared as
 // DOUBLEs. MySQL 9.7 compares a TIME(3) that is 09:30:00.000 and '09:30:00' as texts, which differ, where the column is
 // one of several and there is one tuple to compare with: (at, room) IN (('09:30:00', 2)).
-func (c *column) appendCompared(b []byte, value func(b []byte) []byte) []byte {
+func (c *column) appendCompared(b []byte, bound any) []byte {
 	switch {
 	case c.typ == "decimal":
-		return fmt.Appendf(value(append(b, "CAST("...)), " AS DECIMAL(%d,%d))", c.precision, c.scale)
+		return fmt.Appendf(appendLiteral(append(b, "CAST("...), bound), " AS DECIMAL(%d,%d))", c.precision, c.scale)
 	case c.typ == "time" && c.fraction > 0:
-		return fmt.Appendf(value(append(b, "CAST("...)), " AS TIME(%d))", c.fraction)
+		return fmt.Appendf(appendLiteral(append(b, "CAST("...), bound), " AS TIME(%d))", c.fraction)
 	}
-	return value(b)
-}
-
-// mark is the placeholder for a value that is compared with the column.
-func (c *column) mark() string {
-	return string(c.appendCompared(nil, func(b []byte) []byte { return append(b, '?') }))
+	return appendLiteral(b, bound)
 }
 
 // wrong is the error of a value whose kind the column's type can't take.

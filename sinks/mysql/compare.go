@@ -252,33 +252,13 @@ func (t *Target) readHeld(
 	if k.version != nil {
 		columns = append(columns, k.version)
 	}
-	texts := make([]sql.NullString, len(columns))
-	into := make([]any, len(columns))
-	for i := range texts {
-		into[i] = &texts[i]
-	}
 	held := map[string][]row{}
-	scan := func(rows *sql.Rows) error {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		values := make(row, len(columns))
-		for i, c := range columns {
-			if texts[i].Valid {
-				values[i] = c.asBound(texts[i].String)
-			}
-		}
-		id := string(appendRows(nil, []row{values[:len(k.keys)]}))
-		held[id] = append(held[id], values[len(k.keys):])
-		return nil
-	}
 	for some := range slices.Chunk(expected, maxList) {
-		var args []any
-		for _, e := range some {
-			args = append(args, e.key...)
-		}
-		err := eachRow(ctx, tx, scan, "SELECT "+selectList(columns)+" FROM "+k.table+" WHERE "+oneOf(k.keys, len(some)),
-			args...)
+		err := eachBound(ctx, tx, columns, func(r row) {
+			id := string(appendRows(nil, []row{r[:len(k.keys)]}))
+			held[id] = append(held[id], r[len(k.keys):])
+		}, "SELECT "+selectList(columns)+" FROM "+k.table+" WHERE "+
+			oneOf(k.keys, len(some), func(n int) []any { return some[n].key }))
 		if err != nil {
 			return nil, err
 		}
@@ -373,11 +353,12 @@ func (k *keeper) sameVersion(a, b row) bool {
 
 // holdsAlike reports whether the table has, for each of a key's rows, one that its collation takes for that.
 func (k *keeper) holdsAlike(ctx context.Context, tx *sql.Tx, key []any, rows []row) (bool, error) {
-	condition := " WHERE " + oneOf(append(slices.Clone(k.fields), k.keys...), 1)
+	columns := append(slices.Clone(k.fields), k.keys...)
 	for _, r := range rows {
 		var held bool
-		args := append(slices.Clone(r[:len(k.fields)]), key...)
-		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT * FROM "+k.table+condition+")", args...).Scan(&held)
+		all := append(slices.Clone(r[:len(k.fields)]), key...)
+		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT * FROM "+k.table+" WHERE "+
+			oneOf(columns, 1, func(int) []any { return all })+")").Scan(&held)
 		if err != nil || !held {
 			return false, err
 		}

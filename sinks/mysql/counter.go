@@ -30,6 +30,14 @@ type counterKind struct{}
 func (k *keeper) group() []*column { return k.fields[:len(k.fields)-1] }
 func (k *keeper) amount() *column  { return k.fields[len(k.fields)-1] }
 
+// isOneOf is the condition that a counter's row is of one of some groups. They may have sums behind them.
+func (k *keeper) isOneOf(groups []row) string {
+	return oneOf(k.group(), len(groups), func(n int) []any { return groups[n] })
+}
+
+// selectSums reads a counter's rows.
+func (k *keeper) selectSums() string { return "SELECT " + selectList(k.fields) + " FROM " + k.table }
+
 func (counterKind) check(k *keeper, sh *shape) []string {
 	if len(k.fields) < 2 {
 		return []string{"a counter needs a group"}
@@ -165,11 +173,7 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 	group := len(k.group())
 	id := func(r row) string { return string(appendRows(nil, []row{r[:group]})) }
 	for some := range slices.Chunk(rows, maxList) {
-		var args []any
-		for _, r := range some {
-			args = append(args, r[:group]...)
-		}
-		found, err := w.sums(k, " WHERE "+oneOf(k.group(), len(some)), args)
+		found, err := w.sums(k, " WHERE "+k.isOneOf(some))
 		if err != nil {
 			return err
 		}
@@ -191,8 +195,7 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 // onGroups executes a statement that ends in a condition for each of the groups.
 func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	for some := range slices.Chunk(groups, maxList) {
-		w.write(statement)
-		w.oneOf(k.group(), len(some), func(n int) []any { return some[n] })
+		w.write(statement, k.isOneOf(some))
 		if err := w.run(k.place); err != nil {
 			return err
 		}
@@ -206,20 +209,14 @@ func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	var zeroes []row
 	for some := range slices.Chunk(groups, maxList) {
-		var args []any
-		for _, g := range some {
-			args = append(args, g...)
-		}
-		found, err := w.sums(k, " WHERE "+k.amount().quoted+" = 0 AND "+oneOf(k.group(), len(some)), args)
+		found, err := w.sums(k, " WHERE "+k.amount().quoted+" = 0 AND "+k.isOneOf(some))
 		if err != nil {
 			return err
 		}
 		zeroes = append(zeroes, found...)
 	}
 	for _, r := range zeroes {
-		w.write("DELETE FROM ", k.table, " WHERE ")
-		w.oneOf(k.group(), 1, func(int) []any { return r[:len(r)-1] })
-		w.write(" AND ", k.amount().quoted, " = 0")
+		w.write("DELETE FROM ", k.table, " WHERE ", k.isOneOf([]row{r}), " AND ", k.amount().quoted, " = 0")
 		if err := w.run(k.place); err != nil {
 			return err
 		}
@@ -228,11 +225,11 @@ func (w *writer) removeZeroes(k *keeper, groups []row) error {
 }
 
 // sums reads rows of a counter's table, after all that was written.
-func (w *writer) sums(k *keeper, where string, args []any) ([]row, error) {
+func (w *writer) sums(k *keeper, where string) ([]row, error) {
 	if err := w.send(); err != nil {
 		return nil, err
 	}
-	found, err := readSums(w.ctx, w.conn, k, where, args)
+	found, err := readSums(w.ctx, w.conn, k, where)
 	if err != nil {
 		return nil, &viewError{view: k.place, err: err}
 	}
@@ -240,8 +237,7 @@ func (w *writer) sums(k *keeper, where string, args []any) ([]row, error) {
 }
 
 // readSums reads rows of a counter's table.
-func readSums(ctx context.Context, q querier, k *keeper, where string, args []any) (sums []row, err error) {
-	query := "SELECT 0, " + selectList(k.fields) + " FROM " + k.table + where
-	err = eachSum(ctx, q, k, query, args, func(_ int, r row) { sums = append(sums, r) })
+func readSums(ctx context.Context, q querier, k *keeper, where string) (sums []row, err error) {
+	err = eachBound(ctx, q, k.fields, func(r row) { sums = append(sums, r) }, k.selectSums()+where)
 	return sums, err
 }

@@ -417,39 +417,26 @@ func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	key := string(appendRows(nil, []row{c.key}))
 	w.write("SELECT ", selectList(k.managed()), " FROM ", k.table, " WHERE ")
 	w.oneOf(k.keys, 1, func(int) []any { return c.key })
-	texts := make([]sql.NullString, len(k.managed()))
-	into := make([]any, len(texts))
-	for i := range texts {
-		into[i] = &texts[i]
+	query := w.taken(&w.text)
+	if err := w.send(); err != nil {
+		return nil, err
 	}
-	err = w.query(func(rows *sql.Rows) error {
-		for rows.Next() {
-			if err := rows.Scan(into...); err != nil {
-				return err
-			}
-			r := make(row, len(texts))
-			for i, c := range k.managed() {
-				if texts[i].Valid {
-					r[i] = c.asBound(texts[i].String)
-				}
-			}
-			h := k.valueHash(r)
-			claim, ok := all[h]
-			own := string(appendRows(nil, []row{r[len(k.fields):len(columns)]})) == key
-			switch {
-			case !own && len(all) == 0:
-			case own && ok && !claim.held && !claim.wrong && (k.version == nil || r[len(columns)] == claim.version):
-				claim.held = true
-			default:
-				claim.held, claim.wrong = false, true
-				wrong = append(wrong, r[:len(columns)])
-			}
-			if ok {
-				all[h] = claim
-			}
+	err = eachBound(w.ctx, w.conn, k.managed(), func(r row) {
+		h := k.valueHash(r)
+		claim, ok := all[h]
+		own := string(appendRows(nil, []row{r[len(k.fields):len(columns)]})) == key
+		switch {
+		case !own && len(all) == 0:
+		case own && ok && !claim.held && !claim.wrong && (k.version == nil || r[len(columns)] == claim.version):
+			claim.held = true
+		default:
+			claim.held, claim.wrong = false, true
+			wrong = append(wrong, r[:len(columns)])
 		}
-		return rows.Err()
-	})
+		if ok {
+			all[h] = claim
+		}
+	}, query)
 	return wrong, err
 }
 

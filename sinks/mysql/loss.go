@@ -123,7 +123,7 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 		lost, err = t.lostRows(ctx, tx, k, since)
 	}
 	if err == nil && !lost && k.ledger {
-		now.sums, err = readSums(ctx, tx, k, " LIMIT "+strconv.Itoa(witnessed), nil)
+		now.sums, err = readSums(ctx, tx, k, " LIMIT "+strconv.Itoa(witnessed))
 	} else if err == nil && !lost {
 		now.rows, err = t.noteRows(ctx, tx, k)
 	}
@@ -279,23 +279,16 @@ func (k *keeper) holds(ctx context.Context, tx *sql.Tx, keys [][]any, enough int
 // known may be another there; it then has no state.
 func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys []replicator.Key, err error) {
 	kinds := make([]any, len(k.keys))
-	values := make([]sql.NullString, len(k.keys))
-	into := make([]any, len(k.keys))
 	for i := range k.keys {
-		into[i] = &values[i]
 		if i < len(k.origin) && k.origin[i] != nil && k.keyOf[i] < len(kinds) {
 			kinds[k.keyOf[i]] = k.origin[i].keyKind()
 		}
 	}
 	columns := quotedList(k.keys)
-	err = eachRow(ctx, tx, func(r *sql.Rows) error {
-		if err := r.Scan(into...); err != nil {
-			return err
-		}
-		if key, err := k.sourceKey(values, kinds); err == nil {
+	err = eachTexts(ctx, tx, len(k.keys), func(texts []sql.NullString) {
+		if key, err := k.sourceKey(texts, kinds); err == nil {
 			keys = append(keys, key)
 		}
-		return nil
 	}, fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT %s FROM %s LIMIT %d) some LIMIT %d", columns, columns, k.table, rows, most))
 	return keys, err
 }
@@ -305,13 +298,8 @@ func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys
 func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	last := len(k.fields) - 1
 	stored := sums{}
-	var args []any
-	for _, r := range since.sums {
-		args = append(args, r[:last]...)
-	}
-	for n := 0; n < len(since.sums); n += maxList {
-		some := min(maxList, len(since.sums)-n)
-		found, err := readSums(ctx, tx, k, " WHERE "+oneOf(k.group(), some), args[n*last:(n+some)*last])
+	for some := range slices.Chunk(since.sums, maxList) {
+		found, err := readSums(ctx, tx, k, " WHERE "+k.isOneOf(some))
 		if err != nil {
 			return false, err
 		}
@@ -323,7 +311,7 @@ func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 		}
 	}
 	if len(since.sums) == 0 { // it is a first look
-		if rows, err := readSums(ctx, tx, k, " LIMIT 1", nil); err != nil || len(rows) > 0 {
+		if rows, err := readSums(ctx, tx, k, " LIMIT 1"); err != nil || len(rows) > 0 {
 			return false, err
 		}
 	}

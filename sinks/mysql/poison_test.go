@@ -48,6 +48,9 @@ var poisons = []poison{
 	{"a list in a list of a multi-valued index", "email JSON",
 		"CREATE INDEX x ON poisoned ((CAST(email->'$.z' AS UNSIGNED ARRAY)))",
 		replicator.RawJSON(`{"z": [1]}`), replicator.RawJSON(`{"z": [[1]]}`), "3908 HY000", "none"},
+	{"a character that latin1 lacks", "email VARCHAR(50) CHARACTER SET latin1", "", "é", "日", "1366 HY000", "1366 22007"},
+	{"a text too long for its character set", "email TINYTEXT CHARACTER SET utf16", "", "é", strings.Repeat("é", 128),
+		"1406 22001", "1406 22001"},
 	{"a date that overflows", "email DATETIME, g DATETIME AS (DATE_ADD(email, INTERVAL 1 YEAR)) STORED", "",
 		"2020-01-01 00:00:00", "9999-12-31 00:00:00", "1441 22008", "1441 22008"},
 	{"a trigger's own error", textColumn, "CREATE TRIGGER x BEFORE INSERT ON poisoned FOR EACH ROW IF NEW.email = 'no' " +

@@ -38,6 +38,34 @@ func texts(ctx context.Context, q querier, query string, args ...any) (all []str
 	return all, err
 }
 
+// eachTexts gives f the rows of a query of n columns, as texts.
+func eachTexts(ctx context.Context, q querier, n int, f func(texts []sql.NullString), query string, args ...any) error {
+	texts, into := make([]sql.NullString, n), make([]any, n)
+	for i := range texts {
+		into[i] = &texts[i]
+	}
+	return eachRow(ctx, q, func(rows *sql.Rows) error {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		f(texts)
+		return nil
+	}, query, args...)
+}
+
+// eachBound gives f the rows of a query of columns, in the form that values are bound in.
+func eachBound(ctx context.Context, q querier, columns []*column, f func(r row), query string) error {
+	return eachTexts(ctx, q, len(columns), func(texts []sql.NullString) {
+		r := make(row, len(columns))
+		for i, c := range columns {
+			if texts[i].Valid {
+				r[i] = c.asBound(texts[i].String)
+			}
+		}
+		f(r)
+	}, query)
+}
+
 // execer is a pool or a transaction.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)

@@ -77,12 +77,12 @@ func wrongSumsIn(
 		c.ids[o.id] = true
 	}
 	last := len(k.fields) - 1
-	err = eachSum(ctx, tx, k, "SELECT 0, "+selectList(k.fields)+" FROM "+k.table, nil, func(_ int, r row) {
+	err = eachBound(ctx, tx, k.fields, func(r row) {
 		if g := c.of(r[:last]); g != nil {
 			g.stored = rational(r[last])
 			c.narrow()
 		}
-	})
+	}, k.selectSums())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -186,11 +186,7 @@ func (c *comparison) add(state cellState) (unmatched []row, err error) {
 // are shown as they are, in another span.
 func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	for some := range slices.Chunk(unmatched, maxList) {
-		var args []any
-		for _, r := range some {
-			args = append(args, r[:len(r)-1]...)
-		}
-		shown, err := readSums(ctx, c.q, c.k, " WHERE "+oneOf(c.k.group(), len(some)), args)
+		shown, err := readSums(ctx, c.q, c.k, " WHERE "+c.k.isOneOf(some))
 		if err != nil {
 			return err
 		}
@@ -229,15 +225,15 @@ const groupsAsked = 100
 // matchByCollation adds contributions to the groups that the table's collation takes for theirs.
 func (c *comparison) matchByCollation(ctx context.Context, contributions []row) error {
 	var selects []string
-	var args []any
 	var groups []row
-	one := selectList(c.k.fields) + " FROM " + c.k.table + " WHERE " + oneOf(c.k.group(), 1)
+	one := selectList(c.k.fields) + " FROM " + c.k.table + " WHERE "
 	for n, r := range contributions {
-		selects = append(selects, "(SELECT "+strconv.Itoa(n)+", "+one+")")
-		args, groups = append(args, r[:len(r)-1]...), append(groups, r[:len(r)-1])
+		selects = append(selects, "(SELECT "+strconv.Itoa(n)+", "+one+c.k.isOneOf([]row{r})+")")
+		groups = append(groups, r[:len(r)-1])
 	}
-	query := strings.Join(selects, " UNION ALL ")
-	err := eachSum(ctx, c.q, c.k, query, args, func(n int, r row) { groups[n] = r[:len(r)-1] })
+	columns := append([]*column{{typ: "bigint"}}, c.k.fields...)
+	err := eachBound(ctx, c.q, columns, func(r row) { groups[r[0].(int64)] = r[1 : len(r)-1] },
+		strings.Join(selects, " UNION ALL "))
 	if err != nil {
 		return err
 	}
@@ -265,28 +261,4 @@ func (c *comparison) wrong() (wrong []wrongSum) {
 		wrong = append(wrong, w)
 	}
 	return wrong
-}
-
-// eachSum gives f the rows of a counter's table that a query selects behind a number, in the form that they are bound
-// in.
-func eachSum(ctx context.Context, q querier, k *keeper, query string, args []any, f func(n int, r row)) error {
-	var n int
-	texts := make([]sql.NullString, len(k.fields))
-	into := []any{&n}
-	for i := range texts {
-		into = append(into, &texts[i])
-	}
-	return eachRow(ctx, q, func(rows *sql.Rows) error {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
-		values := make(row, len(k.fields))
-		for i, c := range k.fields {
-			if texts[i].Valid {
-				values[i] = c.asBound(texts[i].String)
-			}
-		}
-		f(n, values)
-		return nil
-	}, query, args...)
 }

@@ -16,14 +16,7 @@ import (
 func (t *Target) pageKeys(
 	ctx context.Context, k *keeper, after string, limit int,
 ) (keys []replicator.Key, next string, err error) {
-	names := make([]string, len(k.keys))
-	values := make([]sql.NullString, len(k.keys))
-	into := make([]any, len(k.keys))
-	for i, c := range k.keys {
-		names[i], into[i] = c.quoted, &values[i]
-	}
-	list := strings.Join(names, ", ")
-	where, args := "", []any(nil)
+	list, where := quotedList(k.keys), ""
 	if after != "" {
 		var stored []byte
 		if err := judge.At(after, &stored); err != nil {
@@ -33,14 +26,11 @@ func (t *Target) pageKeys(
 		if err != nil || len(last) != 1 || len(last[0]) != len(k.keys) {
 			return nil, "", errState
 		}
-		where, args = beyond(k.keys, last[0])
+		where = beyond(k.keys, last[0])
 	}
 	var found [][]sql.NullString
-	err = eachRow(ctx, t.sink.db, func(rows *sql.Rows) error {
-		err := rows.Scan(into...)
-		found = append(found, slices.Clone(values))
-		return err
-	}, "SELECT DISTINCT "+list+" FROM "+k.table+where+" ORDER BY "+list+" LIMIT "+strconv.Itoa(limit), args...)
+	err = eachTexts(ctx, t.sink.db, len(k.keys), func(texts []sql.NullString) { found = append(found, slices.Clone(texts)) },
+		"SELECT DISTINCT "+list+" FROM "+k.table+where+" ORDER BY "+list+" LIMIT "+strconv.Itoa(limit))
 	if err != nil {
 		return nil, "", err
 	}
@@ -84,19 +74,14 @@ func (c *column) place(text string) any {
 }
 
 // beyond is the condition for keys after last: a row comparison would use no index.
-func beyond(keys []*column, last row) (where string, args []any) {
-	var ors []string
-	for i := range keys {
-		var ands []string
-		for j := range i {
-			ands = append(ands, keys[j].quoted+" = "+keys[j].mark())
-			args = append(args, last[j])
-		}
-		ands = append(ands, keys[i].quoted+" > "+keys[i].mark())
-		args = append(args, last[i])
-		ors = append(ors, "("+strings.Join(ands, " AND ")+")")
+func beyond(keys []*column, last row) string {
+	var ors, equal []string
+	for i, c := range keys {
+		value := string(c.appendCompared(nil, last[i]))
+		ors = append(ors, "("+strings.Join(append(slices.Clip(equal), c.quoted+" > "+value), " AND ")+")")
+		equal = append(equal, c.quoted+" = "+value)
 	}
-	return " WHERE " + strings.Join(ors, " OR "), args
+	return " WHERE " + strings.Join(ors, " OR ")
 }
 
 // cellPlace is a cell's place in the tables of states and of the dead.

@@ -136,9 +136,7 @@ func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) er
 
 // oneOf appends a condition that columns hold one of n tuples of values.
 func (w *writer) oneOf(columns []*column, n int, tuple func(n int) []any) {
-	w.text = appendOneOf(w.text, columns, n, func(b []byte, n, column int) []byte {
-		return appendLiteral(b, tuple(n)[column])
-	})
+	w.text = appendOneOf(w.text, columns, n, tuple)
 }
 
 // exactly are columns, those of text as bytes: so no two values are equal but those that are the same.
@@ -152,19 +150,19 @@ func exactly(columns []*column) []*column {
 	return exact
 }
 
-// oneOf is a condition that columns hold one of n tuples of values, with placeholders for them.
-func oneOf(columns []*column, n int) string {
-	return string(appendOneOf(nil, columns, n, func(b []byte, _, _ int) []byte { return append(b, '?') }))
+// oneOf is a condition that columns hold one of n tuples of values.
+func oneOf(columns []*column, n int, tuple func(n int) []any) string {
+	return string(appendOneOf(nil, columns, n, tuple))
 }
 
-// appendOneOf appends a condition that columns hold one of n tuples of values; value appends one. Of text in another
+// appendOneOf appends a condition that columns hold one of n tuples of values, which may go on behind these. Of text in another
 // character set than the connection's MariaDB finds nothing by (a, b) IN ((x, y), (z, w)). MySQL 5.7 refuses that of a
 // DECIMAL which is no BIGINT.
-func appendOneOf(b []byte, columns []*column, n int, value func(b []byte, n, column int) []byte) []byte {
+func appendOneOf(b []byte, columns []*column, n int, values func(n int) []any) []byte {
 	if len(columns) == 1 {
 		b = append(append(b, columns[0].quoted...), " IN ("...)
 		for i := range n {
-			b = columns[0].appendCompared(appendAfter(b, i, ","), func(b []byte) []byte { return value(b, i, 0) })
+			b = columns[0].appendCompared(appendAfter(b, i, ","), values(i)[0])
 		}
 		return append(b, ')')
 	}
@@ -178,7 +176,7 @@ func appendOneOf(b []byte, columns []*column, n int, value func(b []byte, n, col
 			if single {
 				b = append(append(b, c.quoted...), " = "...)
 			}
-			b = c.appendCompared(b, func(b []byte) []byte { return value(b, i, at) })
+			b = c.appendCompared(b, values(i)[at])
 		}
 		return append(b, ')')
 	}
