@@ -1,7 +1,6 @@
 package replicator
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -43,8 +42,7 @@ type ViewStatus struct {
 	Frozen     bool       `json:"frozen,omitempty"`      // it is rebuilding, and what it shows is not kept up until then
 	ETA        *float64   `json:"eta_seconds,omitempty"` // until a fill is done, by how fast it was lately; nil: not known
 
-	Verified  *Verification `json:"verified,omitempty"`  // nil: not since the start, or not at all
-	Verifying bool          `json:"verifying,omitempty"` // it is being compared with its source
+	Verifying bool `json:"verifying,omitempty"` // it is being compared with its source
 
 	Member string `json:"member,omitempty"`         // of a partition: who has it, by host and process
 	Behind *int64 `json:"behind_records,omitempty"` // of a partition: records that are not applied; nil: not known
@@ -60,43 +58,4 @@ type PastError struct {
 	Error string    `json:"error"`
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
-}
-
-// Verification is what comparing a view with its source found, while the program ran.
-type Verification struct {
-	Time     time.Time `json:"time,omitzero"` // when it was completed; zero: none was
-	Checked  int64     `json:"checked"`
-	Missing  int64     `json:"missing"`
-	Stale    int64     `json:"stale"`
-	Extra    int64     `json:"extra"`
-	Dead     int64     `json:"dead"` // cells that the view does not show because they are dead letters
-	Repaired int64     `json:"repaired"`
-	Error    string    `json:"error,omitempty"` // why the latest failed; what else is said is then of one before
-}
-
-// Differ is how many of the cells that were found differ still, without those that are dead.
-func (v *Verification) Differ() int64 { return v.Missing + v.Stale + v.Extra - v.Repaired }
-
-// Wrong reports whether somebody should look: cells differ still or are dead letters, or the latest verification
-// failed.
-func (v *Verification) Wrong() bool { return v.Error != "" || v.Differ() > 0 || v.Dead > 0 }
-
-// Summary says what was found in a few words, not when; "-" if nothing is known.
-func (v *Verification) Summary() string {
-	if v == nil {
-		return "-"
-	}
-	switch {
-	case v.Error != "":
-		return "failed"
-	case v.Differ() > 0 && v.Dead > 0:
-		return fmt.Sprintf("%d differ, %d dead", v.Differ(), v.Dead)
-	case v.Differ() > 0:
-		return fmt.Sprintf("%d differ", v.Differ())
-	case v.Dead > 0:
-		return fmt.Sprintf("%d dead", v.Dead)
-	case v.Repaired > 0:
-		return fmt.Sprintf("%d repaired", v.Repaired)
-	}
-	return "right"
 }

@@ -363,7 +363,7 @@ func (c *checker) cascades(ctx context.Context, db querier, table replicator.Tab
 		c.warn("table "+table.Name,
 			"a foreign key's ON DELETE or ON UPDATE changes its rows, and this server does not log that: the "+
 				"views keep what was there",
-			"change the rows by statements of the application, or have run verify and repair the views ([verify] every)")
+			"change the rows by statements of the application, or run `replicator verify --repair` regularly")
 	}
 }
 

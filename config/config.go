@@ -15,7 +15,6 @@ type Config struct {
 	HTTP       HTTP
 	Limits     Limits
 	Rebuild    Rebuild
-	Verify     Verify
 	Tables     []replicator.Table // in the order of the file; Columns is left to who compiles the views
 	Sinks      []Sink             // in the order of the file
 	Views      []*replicator.View // in the order of the file; Fingerprint is left to who compiles them
@@ -80,14 +79,6 @@ type Limits struct {
 // Rebuild bounds what a rebuild asks of the source.
 type Rebuild struct {
 	Rate int // rows a second; 0: as fast as source and sink allow
-}
-
-// Verify says how often views are verified while the program runs.
-type Verify struct {
-	Every  time.Duration // the period in which each view comes once; 0: only when asked
-	Rate   int           // cells a second; 0: as fast as source and sink allow
-	Sample float64       // share of the entities that is looked at, above 0, at most 1
-	Repair bool          // put right what differs
 }
 
 // Table returns the table of that name; nil if there is none.

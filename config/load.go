@@ -24,9 +24,7 @@ const (
 	leastMemory     = 1 << 20
 	defaultInterval = time.Second
 	// Every view of 40 million cells within a day, for a few hundredths of a core.
-	defaultVerifyRate = 1000
-	leastVerifyEvery  = time.Second
-	exampleDSN        = `"replicator:${DB_PASSWORD}@tcp(127.0.0.1:3306)/app"`
+	exampleDSN = `"replicator:${DB_PASSWORD}@tcp(127.0.0.1:3306)/app"`
 )
 
 // Load reads the file at path. env looks variables up, as os.LookupEnv does; types are the types of sink that there
@@ -112,7 +110,6 @@ func (l *loader) load(data []byte) (*Config, error) {
 	rebuild := root.sub("rebuild")
 	l.config.Rebuild.Rate = int(rebuild.integer("rate", 0, 0, 1e9))
 	rebuild.done()
-	l.verify(root.sub("verify"))
 	l.tables(root)
 	l.sinks(root)
 	l.views(root)
@@ -122,22 +119,6 @@ func (l *loader) load(data []byte) (*Config, error) {
 	}
 	l.config.Partial = l.leftOut
 	return l.config, nil
-}
-
-func (l *loader) verify(s *Section) {
-	v := &l.config.Verify
-	v.Every = s.duration("every", 0, 0, 366*24*time.Hour)
-	if v.Every > 0 && l.config.Source.Kafka != nil {
-		s.Problem("every", "verify reads the tables themselves, and [source] is a changelog in Kafka: say it where that is "+
-			"published")
-	}
-	if v.Every > 0 && v.Every < leastVerifyEvery {
-		s.Problem("every", "expected at least %s, or \"0s\" for never", shown(leastVerifyEvery))
-	}
-	v.Rate = int(s.integer("rate", defaultVerifyRate, 0, 1e9))
-	v.Repair = s.Bool("repair")
-	v.Sample = s.share("sample")
-	s.done()
 }
 
 func (l *loader) source(s *Section) {

@@ -205,14 +205,6 @@ func (s *Server) rebuild(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
-	if c, ok := s.controller.(Verifier); !ok {
-		unsupported(w)
-	} else {
-		s.accepted(w, r, c.Verify(r.Context(), r.PathValue("view")))
-	}
-}
-
 func (s *Server) pause(w http.ResponseWriter, r *http.Request) {
 	if c, ok := s.controller.(Pauser); !ok {
 		unsupported(w)

@@ -31,11 +31,6 @@ type Metrics struct {
 	batchSize   *prometheus.GaugeVec
 	retries     *prometheus.CounterVec
 
-	verified     *prometheus.CounterVec
-	differences  *prometheus.CounterVec
-	repaired     *prometheus.CounterVec
-	verifyErrors *prometheus.CounterVec
-
 	build    *prometheus.GaugeVec
 	reloaded prometheus.Gauge
 	standby  prometheus.Gauge
@@ -67,11 +62,6 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 			Help: "Changes in the latest batch."}, []string{"sink"}),
 		retries: counter("sink_retries_total", "Sessions that an error ended and that were opened again.", "sink"),
 
-		verified:     counter("verify_cells_total", "Cells of the source that [verify] compared with the view.", "view"),
-		differences:  counter("verify_differences_total", "Cells that [verify] found to differ, or to be dead letters; counted in each round until they are fixed.", "view", "kind"),
-		repaired:     counter("verify_repaired_total", "Cells that [verify] repaired.", "view"),
-		verifyErrors: counter("verify_errors_total", "Verifications that failed.", "view"),
-
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Name: "build_info",
 			Help: "1; the labels say which build this is."}, []string{"version", "revision", "goversion"}),
 		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: prefix, Name: "config_last_reload_successful",
@@ -80,7 +70,7 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 			Help: "1 while another process runs on the same checkpoint store and this one waits to take over."}),
 	}
 	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches,
-		m.batchSize, m.retries, m.verified, m.differences, m.repaired, m.verifyErrors, m.build, m.reloaded, m.standby)
+		m.batchSize, m.retries, m.build, m.reloaded, m.standby)
 	// By the names that they have in every Go program: dashboards look for those.
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Views(views...)
@@ -110,8 +100,7 @@ func (m *Metrics) Views(views ...*replicator.View) {
 // withdraw removes what was counted of a view.
 func (m *Metrics) withdraw(view string) {
 	of := prometheus.Labels{"view": view}
-	for _, c := range []*prometheus.CounterVec{m.applied, m.stale, m.deadLetters, m.scanned, m.verified, m.differences,
-		m.repaired, m.verifyErrors} {
+	for _, c := range []*prometheus.CounterVec{m.applied, m.stale, m.deadLetters, m.scanned} {
 		c.DeletePartialMatch(of)
 	}
 	m.visible.DeletePartialMatch(of)
@@ -131,13 +120,6 @@ func (m *Metrics) declare(v *replicator.View) {
 	m.batches.WithLabelValues(v.Sink)
 	m.batchSize.WithLabelValues(v.Sink)
 	m.retries.WithLabelValues(v.Sink)
-	m.verified.WithLabelValues(v.Name)
-	for _, kind := range []replicator.DifferenceKind{replicator.Missing, replicator.Stale, replicator.Extra,
-		replicator.Dead} {
-		m.differences.WithLabelValues(v.Name, string(kind))
-	}
-	m.repaired.WithLabelValues(v.Name)
-	m.verifyErrors.WithLabelValues(v.Name)
 }
 
 // Applied implements replicator.Observer.
@@ -169,24 +151,6 @@ func (m *Metrics) Batch(sink string, ops int, took time.Duration) {
 	m.batches.WithLabelValues(sink).Observe(took.Seconds())
 	m.batchSize.WithLabelValues(sink).Set(float64(ops))
 }
-
-// Checked counts cells that a verification compared.
-func (m *Metrics) Checked(view string, cells int) {
-	m.verified.WithLabelValues(view).Add(float64(cells))
-}
-
-// Differs counts a cell that a verification found.
-func (m *Metrics) Differs(view string, kind replicator.DifferenceKind) {
-	m.differences.WithLabelValues(view, string(kind)).Inc()
-}
-
-// Repaired counts cells that a verification put right.
-func (m *Metrics) Repaired(view string, cells int) {
-	m.repaired.WithLabelValues(view).Add(float64(cells))
-}
-
-// VerifyFailed counts a verification that ended by an error.
-func (m *Metrics) VerifyFailed(view string) { m.verifyErrors.WithLabelValues(view).Inc() }
 
 // Retry implements replicator.Observer.
 func (m *Metrics) Retry(sink string) { m.retries.WithLabelValues(sink).Inc() }

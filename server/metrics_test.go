@@ -23,9 +23,7 @@ var contract = []string{
 	`replicator_commit_to_visible_seconds_bucket{view="v",le="1"}`, `replicator_rebuild_rows_total{view="v"}`,
 	`replicator_rebuild_progress_ratio{view="v"}`, `replicator_checkpoint_age_seconds{view="v"}`,
 	"replicator_binlog_retention_seconds",
-	`replicator_view_running{view="v"}`, `replicator_verify_cells_total{view="v"}`,
-	`replicator_verify_differences_total{kind="extra",view="v"}`,
-	`replicator_verify_repaired_total{view="v"}`, `replicator_verify_errors_total{view="v"}`,
+	`replicator_view_running{view="v"}`,
 	`replicator_build_info{goversion="` + runtime.Version() + `",revision="abc",version="1.2.3"}`,
 	"replicator_config_last_reload_successful", "replicator_standby",
 	// By the names that every Go program has: dashboards look for those.
@@ -87,18 +85,12 @@ func TestMetricsCountWhatPipelinesDo(t *testing.T) {
 	observer.Scanned("v", 11)
 	observer.Batch("main", 42, 2*time.Millisecond)
 	observer.Retry("main")
-	m.Checked("v", 500)
-	m.Differs("v", replicator.Stale)
-	m.Repaired("v", 1)
-	m.VerifyFailed("v")
 	text := scrape(t, &program{}, m)
 	for _, want := range []string{
 		`replicator_changes_applied_total{op="put",view="v"} 7`, `replicator_changes_stale_total{view="v"} 3`, `replicator_dead_letters_total{reason="row",view="v"} 1`,
 		`replicator_commit_to_visible_seconds_bucket{view="v",le="0.001"} 1`,
 		`replicator_commit_to_visible_seconds_bucket{view="v",le="0.005"} 2`,
 		`replicator_commit_to_visible_seconds_sum{view="v"} 0.003`, `replicator_rebuild_rows_total{view="v"} 11`,
-		`replicator_verify_cells_total{view="v"} 500`, `replicator_verify_differences_total{kind="stale",view="v"} 1`,
-		`replicator_verify_repaired_total{view="v"} 1`, `replicator_verify_errors_total{view="v"} 1`,
 		`replicator_batch_changes{sink="main"} 42`, `replicator_batch_seconds_count{sink="main"} 1`,
 		`replicator_sink_retries_total{sink="main"} 1`,
 	} {
@@ -114,8 +106,6 @@ func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
 	a.Source, b.Source = "a", "b"
 	d, e := viewOf("kept", replicator.StateRebuilding, lag(0)), viewOf("frozen", replicator.StateRebuilding, lag(60))
 	e.Frozen = true
-	a.Verified = &replicator.Verification{Time: time.Unix(200, 5e8)}
-	b.Verified = &replicator.Verification{Time: time.Unix(100, 5e8)}
 	a.DeadLetters, b.DeadLetters, b.Progress, a.Checkpoint = 4, 4, .25, 3
 	m := NewMetrics()
 	m.Sources(func(context.Context) []SourceStats {
@@ -129,7 +119,7 @@ func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
 		`replicator_view_running{view="v"} 0`,
 		`replicator_view_running{view="kept"} 1`, `replicator_view_running{view="frozen"} 0`,
 		`replicator_view_running{view="w"} 1`, `replicator_source_events_total 3`, `replicator_source_bytes_total 30`,
-		`replicator_verify_last_completed_timestamp_seconds{view="v"} 100.5`, `replicator_source_position_age_seconds 5`,
+		`replicator_source_position_age_seconds 5`,
 		`replicator_binlog_retention_seconds 50`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -33,7 +33,7 @@ type nowCollector struct {
 	sources    atomic.Pointer[func(context.Context) []SourceStats]
 
 	lag, letters, progress, checkpoint, running  *prometheus.Desc
-	verified, behind                             *prometheus.Desc
+	behind                                       *prometheus.Desc
 	sourceAge, sourceEvents, sourceBytes, retain *prometheus.Desc
 }
 
@@ -48,7 +48,6 @@ func newNowCollector() *nowCollector {
 		checkpoint:   desc("checkpoint_age_seconds", "Time since all of the view's progress was saved, or since the start if it was not since then.", "view"),
 		running:      desc("view_running", "1 while the view is kept up, 0 while it is filling, paused, retrying or failed, or while what it shows waits for a rebuild.", "view"),
 		behind:       desc("view_behind_records", "Records of a Kafka partition that the view does not include yet; of those that the process has, and of those that no member has.", "view", "source"),
-		verified:     desc("verify_last_completed_timestamp_seconds", "When [verify] last compared the whole view, Unix time; absent before the first time.", "view"),
 		sourceAge:    desc("source_position_age_seconds", "Time since the commit of what was last read from the source."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
@@ -58,7 +57,7 @@ func newNowCollector() *nowCollector {
 
 // Describe implements prometheus.Collector.
 func (c *nowCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.verified, c.behind,
+	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.behind,
 		c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain} {
 		out <- d
 	}
@@ -98,9 +97,6 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 				running = 1
 			}
 			gauge(c.running, running, v.View)
-			if v.Verified != nil && !v.Verified.Time.IsZero() {
-				gauge(c.verified, float64(v.Verified.Time.UnixMilli())/1000, v.View)
-			}
 		}
 	}
 	c.collectSources(out, gauge, oldest)
@@ -169,18 +165,9 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 		m.DeadLetters = max(m.DeadLetters, v.DeadLetters) // each has the view's, whatever the source
 		m.Progress = min(m.Progress, v.Progress)
 		m.Checkpoint = max(m.Checkpoint, v.Checkpoint)
-		m.Verified = earlier(m.Verified, v.Verified)
 		if m.KeptUp() {
 			m.State, m.Frozen = v.State, v.Frozen
 		}
 	}
 	return views
-}
-
-// earlier is the verification that was completed before the other: a view is verified with all its sources.
-func earlier(a, b *replicator.Verification) *replicator.Verification {
-	if a == nil || b != nil && a.Time.Before(b.Time) {
-		return a
-	}
-	return b
 }

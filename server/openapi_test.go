@@ -157,7 +157,6 @@ func TestAnswersAreAsTheDocumentOfTheAPISays(t *testing.T) {
 			errors.Join(ErrBusy, replicator.ErrRebuilding), 409},
 		{s, "POST", "/api/v1/views/{view}/rebuild", "/api/v1/views/v/rebuild", `{}`,
 			errors.Join(ErrBusy, replicator.ErrPaused), 409},
-		{s, "POST", "/api/v1/views/{view}/verify", "/api/v1/views/v/verify", "", nil, 202},
 		{s, "POST", "/api/v1/views/{view}/look", "/api/v1/views/v/look",
 			`{"source": "east", "cells": [{"table": "t", "key": "AAE=", "column": "c"}]}`, nil, 200},
 		{s, "POST", "/api/v1/views/{view}/look", "/api/v1/views/v/look", `{"cells": []}`, ErrUnknown, 404},

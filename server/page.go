@@ -28,7 +28,6 @@ var pageScript string
 var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("").Funcs(template.FuncMap{
 		"duration": human.Seconds,
-		"verified": Verified,
 		"percent":  func(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*ratio) },
 		"rate":     func(rate float64) string { return fmt.Sprintf("%.1f", rate) },
 		"bytes":    human.Bytes,
@@ -79,14 +78,6 @@ type lettersData struct {
 	Title, View, Error string
 	Groups             []LetterGroup
 	Script             template.JS
-}
-
-// Verified says what a verification found, and how long ago.
-func Verified(v *replicator.Verification) string {
-	if v == nil || v.Error != "" {
-		return v.Summary()
-	}
-	return v.Summary() + ", " + human.Duration(time.Since(v.Time)) + " ago"
 }
 
 func shownClock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }

@@ -87,7 +87,6 @@ const view = (name, what) => call("POST", "/api/v1/views/" + encodeURIComponent(
 const acts = {
   async pause({ view: name }) { await view(name, "pause"); return name + " is paused."; },
   async resume({ view: name }) { await view(name, "resume"); return name + " goes on."; },
-  async verify({ view: name }) { await view(name, "verify"); return name + " is being compared with its source."; },
   async rebuild({ view: name }) {
     const sure = await ask("Rebuild " + name + " from the first row of its tables? Readers see the old view until the new one is complete, where the sink can do that.", { yes: "Rebuild" });
     if (!sure) return "";

@@ -48,12 +48,6 @@ type Pauser interface {
 	Resume(ctx context.Context, view string) error
 }
 
-// Verifier is a Controller that can compare a view with its source. Verify returns once that is to be done; status
-// tells what was found.
-type Verifier interface {
-	Verify(ctx context.Context, view string) error
-}
-
 // Looker is a Controller that looks at cells in a source anew, and puts what is there now in place of what a view
 // holds. Look returns once that, or a dead letter of it, is durable.
 type Looker interface {
@@ -181,7 +175,6 @@ func (s *Server) routes() []route {
 		{"GET /api/v1/status", s.limited(answerTime, s.status)},
 		{"GET /api/v1/wait", s.limited(mostWait+answerTime, s.wait)},
 		{"POST /api/v1/views/{view}/rebuild", s.trusted(answerTime, s.rebuild)},
-		{"POST /api/v1/views/{view}/verify", s.trusted(answerTime, s.verify)},
 		{"POST /api/v1/views/{view}/look", s.trusted(retryTime, s.look)},
 		{"POST /api/v1/views/{view}/pause", s.trusted(answerTime, s.pause)},
 		{"POST /api/v1/views/{view}/resume", s.trusted(answerTime, s.resume)},

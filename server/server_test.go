@@ -88,8 +88,6 @@ func (p *program) Drop(_ context.Context, which Selection) (int, error) {
 // full is a program that can do all that a Controller may.
 type full struct{ *program }
 
-func (f full) Verify(_ context.Context, view string) error { return f.note("verify %s", view) }
-
 // LetterGroups gives one group for each view that has dead letters.
 func (f full) LetterGroups(ctx context.Context, view string) (groups []LetterGroup, err error) {
 	views, err := f.Status(ctx)
@@ -398,16 +396,12 @@ func TestBodiesAndHeadersAreBounded(t *testing.T) {
 
 func TestPageShowsEveryViewAndNoMarkupOfOthers(t *testing.T) {
 	broken := viewOf("index_users", replicator.StateFailed, nil)
-	broken.Verified = &replicator.Verification{Error: "no <b>table</b>"}
 	users := viewOf("users", replicator.StateRunning, lag(0.25))
-	users.Verified = &replicator.Verification{Time: time.Now().Add(-time.Hour), Checked: 9,
-		Missing: 2, Extra: 2, Repaired: 1}
 	broken.Error, broken.DeadLetters = `no table <script>alert("x")</script>`, 3
 	s, _ := serve(t, "127.0.0.1:0", "", &program{views: []replicator.ViewStatus{users, broken}}, nil)
 	code, headers, text := ask(t, s, "GET", "/", "", nil)
 	for _, want := range []string{"index_users", "users", "running", "failed", "0.2 s", "binlog.000002:157",
-		"1 of 2 not ready", `http-equiv="refresh"`, "no table &lt;script&gt;",
-		"3 differ, 60 min 0 s ago", "verify: no &lt;b&gt;table&lt;/b&gt;"} {
+		"1 of 2 not ready", `http-equiv="refresh"`, "no table &lt;script&gt;"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %s", want)
 		}

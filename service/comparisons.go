@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"replicator"
-	"replicator/config"
 	"replicator/server"
 	"replicator/verify"
 )
@@ -25,13 +24,12 @@ type comparisons struct {
 	next   map[compared]time.Time // when a view may be compared again
 }
 
-// comparisons are those of the service's views. A person asked for none of them: they keep to the rate of a rebuild.
+// comparisons are those of the service's views. They keep to the rate of a rebuild.
 func (s *Service) comparisons() *comparisons {
-	settings := config.Verify{Sample: 1, Rate: s.Config.Rebuild.Rate, Repair: true}
 	return &comparisons{
 		lines: s.lines.all(), log: s.Log, open: map[comparison]*comparing{}, next: map[compared]time.Time{},
 		verify: func(ctx context.Context, l line, view string, at *verify.Place) (verify.Result, error) {
-			result, err := watch{Service: s, line: l, view: s.Config.View(view), settings: settings}.verify(ctx, at)
+			result, err := liveRepair{Service: s, line: l, view: s.Config.View(view)}.run(ctx, at)
 			if err == nil {
 				err = s.lookAtLetters(ctx, l, view)
 			}

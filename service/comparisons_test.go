@@ -87,7 +87,7 @@ func TestAViewIsVerifiedOnlyWhileItIsKeptUp(t *testing.T) {
 		replicator.StatePaused, replicator.StateRetrying, replicator.StateFailed, replicator.StateRunning} {
 		l, f := keeping("main", "", "phones", "emails")
 		f.views[1].State = state
-		err := watch{line: l, view: &replicator.View{Name: "emails"}}.mayGoOn()
+		err := liveRepair{line: l, view: &replicator.View{Name: "emails"}}.mayGoOn()
 		running := state == replicator.StateRunning
 		if running != (err == nil) || !running && !errors.Is(err, verify.ErrNotNow) {
 			t.Errorf("%s: %v", state, err)

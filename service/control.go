@@ -11,7 +11,6 @@ import (
 	"replicator/canal"
 	"replicator/pipeline"
 	"replicator/server"
-	"replicator/verify"
 )
 
 // What the HTTP side asks of a running configuration.
@@ -19,7 +18,6 @@ var (
 	_ server.Controller = (*Service)(nil)
 	_ server.Rebuilder  = (*Service)(nil)
 	_ server.Pauser     = (*Service)(nil)
-	_ server.Verifier   = (*Service)(nil)
 	_ server.Looker     = (*Service)(nil)
 	_ server.Letters    = (*Service)(nil)
 )
@@ -36,10 +34,6 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 		for i := range views {
 			v := &views[i]
 			_, v.Verifying = unlogged[v.View]
-			if s.rounds != nil {
-				v.Verified = s.rounds.Last(v.View, v.Source)
-				v.Verifying = v.Verifying || s.rounds.Due(v.View, v.Source)
-			}
 		}
 		all = append(all, views...)
 	}
@@ -271,27 +265,6 @@ func (s *Service) Resume(ctx context.Context, view string) error {
 		c.setPaused(view, false)
 	}
 	return s.each(view, func(e engine) error { return e.Resume(ctx, view) })
-}
-
-// Verify implements server.Verifier: the view has its turn before the others.
-func (s *Service) Verify(_ context.Context, view string) error {
-	if s.Config.View(view) == nil {
-		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)
-	}
-	if s.cluster != nil {
-		return fmt.Errorf("%w: a member has only a part of view %s, and verifies nothing by itself: `replicator verify %[2]s` "+
-			"compares all of the view", server.ErrInvalid, view)
-	}
-	for _, l := range s.lines.all() {
-		if err := (watch{Service: s, line: l, view: s.Config.View(view)}).mayGoOn(); err != nil {
-			return fmt.Errorf("%w: %w", server.ErrBusy, err)
-		}
-	}
-	err := s.rounds.Ask(view)
-	if errors.Is(err, verify.ErrUnderWay) {
-		err = fmt.Errorf("%w: %w", server.ErrBusy, err)
-	}
-	return err
 }
 
 // each does something with every pipeline that keeps a view.

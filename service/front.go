@@ -22,7 +22,6 @@ type answerer interface {
 	server.Controller
 	server.Rebuilder
 	server.Pauser
-	server.Verifier
 	server.Looker
 	server.Letters
 	SourceStats(ctx context.Context) []server.SourceStats
@@ -138,11 +137,6 @@ func (f *Front) Pause(ctx context.Context, view string) error {
 // Resume implements server.Pauser.
 func (f *Front) Resume(ctx context.Context, view string) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Resume(ctx, view) })
-}
-
-// Verify implements server.Verifier.
-func (f *Front) Verify(ctx context.Context, view string) error {
-	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Verify(ctx, view) })
 }
 
 // Look implements server.Looker.

@@ -282,7 +282,6 @@ func (c *consumer) unknown(err error, own []replicator.ViewStatus) (rows []repli
 			if st.View != v.Name {
 				continue
 			}
-			row.Verified = st.Verified // the view's own, whatever the group says
 			if st.LagSeconds != nil {
 				lags = append(lags, *st.LagSeconds)
 			}

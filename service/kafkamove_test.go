@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"replicator"
-	"replicator/server"
 )
 
 // paused are how many of a member's own rows are paused.
@@ -78,12 +77,4 @@ func TestAPartitionThatComesBackToAnOldStoreGoesOnAtTheSinksMark(t *testing.T) {
 	}
 	l.waits(l.memberBy(setup), l.publish(many("c ")))
 	l.equal("with the old store")
-}
-
-func TestAMemberRefusesToVerifyWhatItHasAPartOf(t *testing.T) {
-	l := newTopicLab(t)
-	l.publish(map[int64]string{1: "ada"})
-	if err := l.member().Verify(t.Context(), "users"); !errors.Is(err, server.ErrInvalid) {
-		t.Errorf("it says %v", err)
-	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"replicator"
 	"replicator/server"
-	"replicator/verify"
 )
 
 func TestDeadLettersAreGroupedByWhatIsWrongWithThem(t *testing.T) {
@@ -51,28 +50,5 @@ func TestDeadLettersAreGroupedByWhatIsWrongWithThem(t *testing.T) {
 	}
 	if groups, err = s.LetterGroups(t.Context(), "phones"); err != nil || len(groups) != 1 {
 		t.Errorf("of one view: %+v, %v", groups, err)
-	}
-}
-
-func TestAViewIsVerifiedWhenAPersonAsks(t *testing.T) {
-	l, f := keeping("main", "", "emails", "phones")
-	s := serving(t, configured(t, cellViews), l)
-	s.rounds = &verify.Rounds{Views: []verify.Turn{{View: "emails"}, {View: "phones"}}}
-	if err := s.Verify(t.Context(), "emails"); err != nil {
-		t.Error(err)
-	}
-	views, err := s.Status(t.Context())
-	if err != nil || !views[0].Verifying || views[1].Verifying {
-		t.Errorf("%+v, %v", views, err)
-	}
-	if err := s.Verify(t.Context(), "emails"); !errors.Is(err, server.ErrBusy) {
-		t.Errorf("asked again: %v", err)
-	}
-	f.views[1].State = replicator.StateFilling
-	if err := s.Verify(t.Context(), "phones"); !errors.Is(err, server.ErrBusy) {
-		t.Errorf("while it is filled: %v", err)
-	}
-	if err := s.Verify(t.Context(), "nobody"); !errors.Is(err, server.ErrUnknown) {
-		t.Errorf("of no view: %v", err)
 	}
 }

@@ -119,9 +119,6 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		case <-stop.Done():
 		}
 	})
-	if s.rounds != nil {
-		waiting.Go(func() { s.rounds.Run(stop) })
-	}
 	waiting.Go(func() { s.comparisons().run(stop) })
 	if r.UntilCaughtUp {
 		waiting.Go(func() {

@@ -17,7 +17,6 @@ import (
 	"replicator/kafka"
 	"replicator/pipeline"
 	"replicator/server"
-	"replicator/verify"
 )
 
 // Service is a configuration that runs: one pipeline for each sink and each shard of the source.
@@ -28,7 +27,6 @@ type Service struct {
 	sinks   []replicator.Sink
 	lines   lineup
 	gone    *gone
-	rounds  *verify.Rounds // nil: of tests
 
 	cluster   *kafka.Cluster // where the source is in Kafka; nil: it is not
 	consumers []*consumer    // of its topics: one for each sink
@@ -122,7 +120,6 @@ func newOn(store replicator.Store, setup Setup, metrics *server.Metrics) (*Servi
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	s.rounds = s.newRounds()
 	return s, nil
 }
 

@@ -11,8 +11,6 @@
 // the same difference, the same newest rows and the same states: of all cells of the entity, since a merged one differs
 // whichever of them moves. A cell that never stands still is in the hands of the pipeline.
 //
-// Rounds do that again and again while the program runs, one view after the other, at a rate that holds nothing up.
-//
 // A repair is a reset of the cell with what the source holds, written whatever the state says: judged by State.Next
 // like everything else, so that it never steps back behind the pipeline. What is wrong in one view is written to all
 // views of its sink that are kept up with it and that the cell feeds, in one Apply of one read of the source

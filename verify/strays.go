@@ -53,7 +53,6 @@ func (v *verifier) strays(ctx context.Context) error {
 
 // count counts a difference.
 func (v *verifier) count(kind replicator.DifferenceKind, d Difference) {
-	v.Observer.Differs(v.View.Name, kind)
 	switch kind {
 	case replicator.Missing:
 		v.result.Missing++
@@ -69,7 +68,4 @@ func (v *verifier) count(kind replicator.DifferenceKind, d Difference) {
 	}
 }
 
-func (v *verifier) repaired(n int) {
-	v.result.Repaired += int64(n)
-	v.Observer.Repaired(v.View.Name, n)
-}
+func (v *verifier) repaired(n int) { v.result.Repaired += int64(n) }

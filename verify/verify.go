@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -49,7 +50,6 @@ type Options struct {
 
 	Continue func() error // asked before each page: an error ends the run; nil: it always goes on
 	Resume   *Place       // where the run begins, and where it stands when it ends; nil: at the beginning
-	Observer Observer     // nil: nobody counts
 }
 
 // Together are views that are open together: Options.View comes first.
@@ -66,13 +66,6 @@ type Progress struct {
 	Doing    string // such as "what the sink holds"
 	Cells    int64  // that were read for it
 	Estimate int64  // of all there are to read; 0: not known
-}
-
-// Observer is told what a run does, for metrics. Its methods are quick.
-type Observer interface {
-	Checked(view string, cells int)                      // cells of the source, each once a run
-	Differs(view string, kind replicator.DifferenceKind) // a cell that was found
-	Repaired(view string, cells int)
 }
 
 // Place is how far a run came that ended by an error, and what it had found: another one goes on from there. It is kept
@@ -132,6 +125,9 @@ type verifier struct {
 	lost bool
 }
 
+// ErrNotNow: the view is not in a state to be verified, such as one that is being filled.
+var ErrNotNow = errors.New("not verified now")
+
 // ErrUnverifiable: the sink or the source can't be asked what verify has to know.
 var ErrUnverifiable = errors.New("can't be verified")
 
@@ -142,12 +138,10 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if v.Place == nil {
 		v.Place = &Place{}
 	}
-	if v.Observer == nil {
-		v.Observer = nobody{}
-	}
 	if !v.found.begun() {
 		v.found, v.places = newNoted[replicator.Cell](), newNoted[string]()
 		v.result = Result{View: o.View.Name, Differences: []Difference{}}
+		v.salt = rand.Uint64()
 	}
 	err := v.run(ctx)
 	result := v.result
@@ -210,10 +204,7 @@ func (v *verifier) source(ctx context.Context, table string) error {
 	return v.pages(ctx, Progress{Doing: "table " + table, Estimate: estimate},
 		func(after string, limit int) ([]replicator.Cell, string, error) {
 			return v.Reader.Cells(ctx, table, v.columns(table), after, limit)
-		}, func(checked int) {
-			v.result.Checked += int64(checked)
-			v.Observer.Checked(v.View.Name, checked)
-		})
+		}, func(checked int) { v.result.Checked += int64(checked) })
 }
 
 // estimate is how many cells a table has; 0: not known. The server knows how many rows there are: as many as there are
@@ -298,10 +289,3 @@ func (v *verifier) throttle(ctx context.Context, cells int, began time.Time) err
 	}
 	return pause.For(ctx, time.Duration(float64(cells)/float64(v.Rate)*float64(time.Second))-time.Since(began))
 }
-
-// nobody is the Observer of a run that has none.
-type nobody struct{}
-
-func (nobody) Checked(string, int)                       {}
-func (nobody) Differs(string, replicator.DifferenceKind) {}
-func (nobody) Repaired(string, int)                      {}

@@ -67,10 +67,6 @@ func askStatus(ctx context.Context, o *options) ([]replicator.ViewStatus, error)
 // statusTable is a row for each view. On a terminal that is too narrow, errors stand below.
 func statusTable(views []replicator.ViewStatus) *statusGrid {
 	g := &statusGrid{grid{header: []string{"view", "sink", "kind", "state", "position", "lag", "rate", "dead letters"}}}
-	verified := slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.Verified != nil })
-	if verified {
-		g.header = append(g.header, "verified")
-	}
 	shards := slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.Source != "" })
 	if shards {
 		g.header = slices.Insert(g.header, 1, "source")
@@ -85,12 +81,6 @@ func statusTable(views []replicator.ViewStatus) *statusGrid {
 			{v.Position, plain}, {lag, plain}, {rate, plain}, shownDead(v)}
 		if shards {
 			row = slices.Insert(row, 1, painted{v.Source, plain})
-		}
-		if verified {
-			row = append(row, painted{server.Verified(v.Verified), plain})
-		}
-		if v.Error == "" && v.Verified != nil && v.Verified.Error != "" {
-			v.Error = "verify: " + v.Verified.Error
 		}
 		g.add(row, painted{v.Error, red})
 	}

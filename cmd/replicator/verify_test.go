@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"replicator/internal/servers/servertest"
 	"replicator/verify"
@@ -162,4 +163,19 @@ types = { id = "BINARY(16) NOT NULL", username = "VARCHAR(50)", city = "VARCHAR(
 		t.Errorf("explain says\n%s", text)
 	}
 	p.stop()
+}
+
+func TestVerifyingIsHeldToItsRate(t *testing.T) {
+	l := newLab(t, servertest.MySQL(t))
+	for i := range 26 {
+		l.put(string(rune('a'+i)), 1, `{"username": "x", "email": "a@x.org", "phone": 1}`)
+	}
+	l.configure(source, program, mainSink, usersView)
+	l.must("run", "--until-caught-up")
+	began := time.Now()
+	l.must("verify", "--repair", "--rate", "20", "users")
+	// 26 cells, each looked at by both passes; the last page of each is followed by no pause
+	if took := time.Since(began); took < 2*time.Second {
+		t.Errorf("52 looks at 20 a second took %s", took)
+	}
 }

@@ -1,0 +1,90 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"replicator"
+	"replicator/config"
+	"replicator/verify"
+)
+
+// liveRepair compares a view of a pipeline that runs with its source, and repairs it. It opens its own connections, so
+// that the pipeline does not wait for it.
+type liveRepair struct {
+	*Service
+	line line
+	view *replicator.View
+}
+
+// run goes on from a place while the view's state allows it, at the rate of a rebuild.
+func (r liveRepair) run(ctx context.Context, from *verify.Place) (verify.Result, error) {
+	if err := r.mayGoOn(); err != nil {
+		return verify.Result{}, err
+	}
+	result, err := r.compare(ctx, from)
+	if err != nil {
+		if notNow := r.mayGoOn(); notNow != nil {
+			err = notNow // whatever failed, that is why
+		}
+	}
+	return result, err
+}
+
+func (r liveRepair) compare(ctx context.Context, from *verify.Place) (result verify.Result, err error) {
+	in := r.inspector()
+	defer func() { err = errors.Join(err, in.close()) }()
+	o, err := in.inspect(ctx, r.shard(), r.view)
+	if err != nil && !errors.As(err, new(errUnopened)) { // that names the view
+		err = fmt.Errorf("view %s: %w", r.view.Name, err)
+	}
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	if err := o.mayRepair(); err != nil {
+		return result, err
+	}
+	return verify.Run(ctx, verify.Options{
+		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
+		Rate: r.Config.Rebuild.Rate, Repair: true, Shard: numberOf(r.Config, r.shard()),
+		Bury: func(ctx context.Context, letters []replicator.DeadLetter) error {
+			return r.line.lookAt(ctx, letters[0].View, cellsOfLetters(letters))
+		},
+		Together: func(ctx context.Context) (*verify.Together, error) {
+			return in.together(ctx, r.shard(), r.view, keptUp(r.line.Status(nil)))
+		},
+		Continue: r.mayGoOn, Resume: from,
+		Fence: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, fenceTime)
+			defer cancel()
+			fence, err := latest(ctx, o.source)
+			if err == nil {
+				err = r.line.Wait(ctx, fence, []string{r.view.Name})
+			}
+			return err
+		},
+	})
+}
+
+// shard is the configured one that the pipeline reads.
+func (r liveRepair) shard() config.Shard {
+	for _, s := range r.Config.Source.Shards {
+		if s.Name == r.line.source.Name() {
+			return s
+		}
+	}
+	panic("a pipeline's source is one of the configuration's")
+}
+
+// mayGoOn is nil while the view is kept up: one that is being filled, rebuilt or mended holds what it must not hold for
+// good, and one that is paused is left alone.
+func (r liveRepair) mayGoOn() error {
+	for _, s := range r.line.Status(nil) {
+		if s.View == r.view.Name && s.State != replicator.StateRunning {
+			return fmt.Errorf("view %s: %w: it is %s", r.view.Name, verify.ErrNotNow, s.State)
+		}
+	}
+	return nil
+}
