@@ -24,10 +24,14 @@ func (b *bench) metadata(full bool) {
 	b.exec("SET GLOBAL binlog_row_metadata = " + value)
 }
 
-// pairBench is a server with a table of two columns that can change places, and a position to read it from.
-func pairBench(t *testing.T, kind servers.Kind, full bool) (*bench, *Source, replicator.Position) {
-	b := newBench(t, servertest.Own(t, kind))
-	b.metadata(full)
+// pairBench is a table of two columns that can change places, and a position to read it from. If table maps are full,
+// they are so in the whole server until the test ends.
+func pairBench(t *testing.T, s *servers.Server, full bool) (*bench, *Source, replicator.Position) {
+	b := newBench(t, s)
+	if full {
+		b.metadata(true)
+		t.Cleanup(func() { b.metadata(false) })
+	}
 	b.exec("CREATE TABLE x (id INT PRIMARY KEY, a INT, b INT)")
 	src := b.source(replicator.Table{Name: "x", Key: []string{"id"}, Columns: []string{"a", "b"}})
 	return b, src, b.latest(src)
@@ -53,8 +57,8 @@ func pairs(changes []replicator.Change) string {
 
 // Every place that a reader may begin at is tried, with and without what it remembers of another one.
 func TestRowsWithoutNamesAreReadThroughALTERs(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		b, src, from := pairBench(t, kind, false)
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b, src, from := pairBench(t, s, false)
 		live := b.readOn(b.open(src, from))
 		b.exec("INSERT INTO x VALUES (1, 10, 20)", "ALTER TABLE x MODIFY a INT AFTER b", "INSERT INTO x VALUES (2, 20, 10)",
 			"ALTER TABLE x ADD z VARCHAR(10) FIRST", "INSERT INTO x VALUES ('z', 3, 20, 10)", "ALTER TABLE x ADD INDEX (a)",
@@ -90,8 +94,8 @@ func TestRowsWithoutNamesAreReadThroughALTERs(t *testing.T) {
 // All that is wrong with tables is told at once: each session that one of them ended would hold up the views of the
 // others.
 func TestAllTablesThatMustStopAreToldAtOnce(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		b, _, _ := pairBench(t, kind, false)
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b, _, _ := pairBench(t, s, false)
 		b.exec("CREATE TABLE y LIKE x", "CREATE TABLE gone LIKE x", "CREATE TABLE lost LIKE x",
 			"CREATE TABLE well LIKE x",
 			"CREATE TABLE bad (id INT PRIMARY KEY, a TEXT)", "CREATE TABLE worse LIKE bad")
@@ -135,7 +139,7 @@ func (b *bench) there(src *Source, x *reading, n int) *Reader {
 // which the columns are known is passed over, and told. What lies behind it is read.
 func TestRowsWhoseColumnsAreNotKnownArePassedOverAndTold(t *testing.T) {
 	const row = "INSERT INTO x(id, a, b) VALUES (%d, 10, 20)"
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for name, c := range map[string]struct {
 			between []string
 			forget  bool
@@ -149,7 +153,7 @@ func TestRowsWhoseColumnsAreNotKnownArePassedOverAndTold(t *testing.T) {
 			"unlike the log, and of another length": {between: []string{"SET SESSION sql_log_bin = 0", "ALTER TABLE x ADD z VARCHAR(20)",
 				"ALTER TABLE x MODIFY a VARCHAR(20) AFTER id", "SET SESSION sql_log_bin = 1"}, read: 1},
 		} {
-			b, src, from := pairBench(t, kind, false)
+			b, src, from := pairBench(t, s, false)
 			if c.forget {
 				tok, err := parseToken(from.Token)
 				if err != nil {
@@ -184,8 +188,8 @@ func TestRowsWhoseColumnsAreNotKnownArePassedOverAndTold(t *testing.T) {
 
 // The first row after an ALTER that isn't in the log, while reading is at its end.
 func TestRowsThatNoLongerFitAreToldWhileTheyCome(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		b, src, from := pairBench(t, kind, false)
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b, src, from := pairBench(t, s, false)
 		x := b.readOn(b.open(src, from))
 		b.exec("INSERT INTO x(id, a, b) VALUES (1, 10, 20)")
 		x.upTo(b.latest(src))
@@ -201,8 +205,8 @@ func TestRowsThatNoLongerFitAreToldWhileTheyCome(t *testing.T) {
 
 // Columns of one type that changed their places unseen: nothing shows it until the table is looked at again.
 func TestRowsThatWereReadByWrongColumnsAreTold(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		b, src, from := pairBench(t, kind, false)
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b, src, from := pairBench(t, s, false)
 		x := b.readOn(b.open(src, from))
 		b.session("SET SESSION sql_log_bin = 0", "ALTER TABLE x MODIFY a INT AFTER b", "SET SESSION sql_log_bin = 1",
 			"INSERT INTO x(id, a, b) VALUES (1, 10, 20)")
@@ -224,7 +228,7 @@ func TestRowsThatWereReadByWrongColumnsAreTold(t *testing.T) {
 // No statement has changed the table's columns since: they are what they are now.
 func TestRowsAreReadFromAPlaceThatIsKnownToNobody(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		b, src, _ := pairBench(t, kind, false)
+		b, src, _ := pairBench(t, servertest.Own(t, kind), false)
 		b.exec("INSERT INTO x VALUES (1, 10, 20)", "FLUSH LOGS", "INSERT INTO x VALUES (2, 10, 20)", "ALTER TABLE x COMMENT 'x'",
 			"CREATE TABLE other (a INT)", "ALTER TABLE other MODIFY a BIGINT", "FLUSH LOGS", "INSERT INTO x VALUES (3, 10, 20)")
 		oldest, err := src.Oldest(testContext(t), nil)
@@ -246,8 +250,8 @@ func TestRowsAreReadFromAPlaceThatIsKnownToNobody(t *testing.T) {
 
 // Where the log names columns, no layout matters.
 func TestRowsWithNamesAreReadWhateverIsKnownOfTheTable(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		b, src, from := pairBench(t, kind, true)
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b, src, from := pairBench(t, s, true)
 		tok, err := parseToken(from.Token)
 		if err != nil {
 			t.Fatal(err)
@@ -268,8 +272,8 @@ func TestRowsWithNamesAreReadWhateverIsKnownOfTheTable(t *testing.T) {
 
 // Several positions are read from the earliest one. Of a table that only the readers of later ones read, it says nothing.
 func TestALayoutOfALaterPositionCountsFromThereOn(t *testing.T) {
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		b, _, _ := pairBench(t, kind, false)
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b, _, _ := pairBench(t, s, false)
 		b.exec("CREATE TABLE y LIKE x")
 		src := b.source(replicator.Table{Name: "x", Key: []string{"id"}, Columns: []string{"a", "b"}},
 			replicator.Table{Name: "y", Key: []string{"id"}, Columns: []string{"a", "b"}})
