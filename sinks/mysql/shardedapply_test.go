@@ -45,7 +45,7 @@ func (m *shards) everywhere(t testing.TB, table string) string {
 
 // Two replicators move entities from shard to shard with each version, while a third replays the past.
 func TestAMovingEntityIsNeverNowhereAndNeverStepsBack(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		m := makeShards(t, s, 3, movingDDL...)
 		const entities, versions = 8, 60
 		round := func(version int64) []replicator.Op {
@@ -252,7 +252,7 @@ func TestShardsAreWaitedForWhenOneFails(t *testing.T) {
 }
 
 func TestAValueThatOneShardRejectsContributesNothingAnywhere(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		enforcesChecks(t, s)
 		m := makeShards(t, s, 3,
 			"CREATE TABLE tags (tag VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag), CHECK (tag <> 'no'))",
@@ -310,7 +310,7 @@ func TestAValueThatOneShardRejectsContributesNothingAnywhere(t *testing.T) {
 }
 
 func TestARowWithoutAShardIsRejected(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		m := makeShards(t, s, 3, movingDDL[1])
 		v := view("row", "r", "email")
 		shardBy(v, "email")

@@ -10,7 +10,6 @@ import (
 
 	"replicator"
 	"replicator/internal/servers"
-	"replicator/internal/servers/servertest"
 	"replicator/sinks/mysql"
 )
 
@@ -32,7 +31,7 @@ func everyPage(t testing.TB, read func(after string) ([]replicator.Cell, string,
 }
 
 func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		m := makeShards(t, s, 3,
 			append([]string{"CREATE TABLE tags (tag VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag))"},
 				movingDDL...)...)
@@ -123,7 +122,7 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 // A sink with another number of shards has its entries elsewhere: a fill puts them there, and its sweep takes the old
 // ones away.
 func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		all := makeShards(t, s, 4,
 			append([]string{"CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)"}, movingDDL...)...)
 		const users = 30
@@ -190,7 +189,7 @@ func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 }
 
 func TestAViewStandsWhereItsLastShardStands(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		m := makeShards(t, s, 3,
 			append([]string{"CREATE TABLE home (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, email))"},
 				movingDDL...)...)
@@ -269,7 +268,7 @@ func TestOpenAndCheckRefuseWhatCannotBeSharded(t *testing.T) {
 			[]string{"view view", "shard s1", "missing"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			servertest.Each(t, func(t *testing.T, s *servers.Server) {
+			eachSharded(t, func(t *testing.T, s *servers.Server) {
 				m := makeShards(t, s, 2)
 				for i, ddl := range c.ddl {
 					if ddl != "" {
@@ -308,7 +307,7 @@ func TestOpenAndCheckRefuseWhatCannotBeSharded(t *testing.T) {
 }
 
 func TestShardedSchemaAndCreateNameEveryShard(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		m := makeShards(t, s, 2)
 		views := movingViews()
 		home := view("row", "home", "email")

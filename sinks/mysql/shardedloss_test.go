@@ -6,12 +6,11 @@ import (
 
 	"replicator"
 	"replicator/internal/servers"
-	"replicator/internal/servers/servertest"
 	"replicator/sinks/mysql"
 )
 
 func TestAViewIsForgottenOnlyInTheShardsThatLostIt(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		for name, c := range map[string]struct {
 			harm      string // what happens to the view in shard s1
 			forgotten string // by shard
@@ -57,7 +56,7 @@ func TestAViewIsForgottenOnlyInTheShardsThatLostIt(t *testing.T) {
 }
 
 func TestTheShardsThatLackAViewAreNamed(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		const ddl = " (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, email))"
 		for name, c := range map[string]struct {
 			emptied       []int
