@@ -32,16 +32,6 @@ type Kind struct {
 	Name string
 	Need []Key    // what it must be told
 	May  []string // what it may be told
-	Room Room     // what a view of it takes
-}
-
-// Room is about what a view takes in its sink, in bytes, as docs/sizing.md measures it: beside what its entries hold.
-type Room struct {
-	Name  int64 // of each key, in a sink of keys and values
-	Entry int64 // of each entry
-	State int64 // what is remembered of a cell, for its first view in the sink
-	More  int64 // the same for each further view
-	Keeps bool  // what the entries hold is remembered, too, as always where several sources are merged
 }
 
 // Key is a key of a section, with an example of its value as TOML.
@@ -138,16 +128,6 @@ type Names interface {
 
 	// Makes reports whether the view's key can make a name. It says no of a key that begins with a value.
 	Makes(v *replicator.View, name string) bool
-}
-
-// Room is what a view of a kind takes.
-func (s *Sink) Room(kind string) Room {
-	for _, k := range s.kind.Kinds {
-		if k.Name == kind {
-			return k.Room
-		}
-	}
-	return Room{}
 }
 
 // Open makes the sink, of what else it is made of.

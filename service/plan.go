@@ -24,10 +24,8 @@ type PlannedView struct {
 	Seconds float64 `json:"seconds"` // that takes
 	Reason  string  `json:"reason"`
 
-	Rate       int    `json:"rate,omitempty"`        // rows a second that Seconds is at
-	RateFrom   string `json:"rate_from,omitempty"`   // RateAsked, …
-	Bytes      int64  `json:"bytes,omitempty"`       // that the view takes: an estimate
-	StateBytes int64  `json:"state_bytes,omitempty"` // that the sink remembers of its cells beside
+	Rate     int    `json:"rate,omitempty"`      // rows a second that Seconds is at
+	RateFrom string `json:"rate_from,omitempty"` // RateAsked, …
 }
 
 // What may become of a view. Of one with several sources, what comes last here is said.
@@ -57,7 +55,7 @@ func Plan(ctx context.Context, setup Setup, rate int) ([]PlannedView, error) {
 	if err := readsTables(setup.Config, "plan"); err != nil {
 		return nil, err
 	}
-	p := &planner{Setup: setup, asked: rate, views: map[string]*PlannedView{}, known: map[knownCells]bool{}}
+	p := &planner{Setup: setup, asked: rate, views: map[string]*PlannedView{}}
 	return p.plan(ctx)
 }
 
@@ -68,7 +66,6 @@ type planner struct {
 	saved   []replicator.Checkpoint
 	running map[string]replicator.ViewStatus // nil: no process runs
 	views   map[string]*PlannedView
-	known   map[knownCells]bool
 }
 
 func (p *planner) plan(ctx context.Context) ([]PlannedView, error) {
@@ -132,26 +129,19 @@ func (p *planner) addSink(ctx context.Context, source *canal.Source, tables []re
 		OnLost: p.Config.Source.OnLost, Feeds: Feeds(p.Config),
 	})
 	planned, err := e.Plan(ctx, p.saved)
-	all := make([]PlannedView, len(views))
-	for i, v := range views {
-		one := &all[i]
-		*one = PlannedView{View: v.Name, Sink: v.Sink, Kind: v.Kind, Action: PlanUnknown}
+	for _, v := range views {
+		one := &PlannedView{View: v.Name, Sink: v.Sink, Kind: v.Kind, Action: PlanUnknown}
 		if err != nil {
 			one.Reason = err.Error()
+			p.add(*one)
 			continue
 		}
-		if p.describe(one, v, planned[v.Name]); !one.Scans() && one.Action != PlanRefused {
-			p.remember(v)
-		}
-	}
-	for i, v := range views {
-		if one := &all[i]; one.Scans() {
+		if p.describe(one, v, planned[v.Name]); one.Scans() {
 			if err := p.estimate(ctx, source, tables, v, one); err != nil {
 				one.Action, one.Reason = PlanUnknown, err.Error()
 			}
-			p.remember(v)
 		}
-		p.add(all[i])
+		p.add(*one)
 	}
 	return nil
 }
@@ -192,7 +182,7 @@ func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipelin
 	}
 }
 
-// estimate says what a fill of a view comes to.
+// estimate says how many rows a fill of a view scans, and how long that takes.
 func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []replicator.Table, v *replicator.View,
 	one *PlannedView) (err error) {
 	at, err := source.Latest(ctx, nil)
@@ -208,15 +198,16 @@ func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []r
 		return err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	probed, err := p.probe(ctx, reader, tables, v)
-	if err != nil {
-		return err
+	for _, table := range replicator.TablesOf([]*replicator.View{v}) {
+		rows, err := reader.Estimate(ctx, table)
+		if err != nil {
+			return err
+		}
+		one.Rows += rows
 	}
-	rate, from := p.rate(v.Sink, probed)
-	one.Rows, one.Rate, one.RateFrom = int64(probed.rows), max(1, int(rate)), from
-	one.Seconds = probed.rows / rate
-	first := one.Action == PlanFill && !p.remembers(v)
-	one.Bytes, one.StateBytes = probed.room(p.Config.Sink(v.Sink).Room(v.Kind), len(v.From) > 1, first)
+	rate, from := p.rate(v.Sink)
+	one.Rate, one.RateFrom = max(1, int(rate)), from
+	one.Seconds = float64(one.Rows) / rate
 	return nil
 }
 
@@ -228,7 +219,6 @@ func (p *planner) add(one PlannedView) {
 		return
 	}
 	known.Rows, known.Seconds = known.Rows+one.Rows, max(known.Seconds, one.Seconds)
-	known.Bytes, known.StateBytes = known.Bytes+one.Bytes, known.StateBytes+one.StateBytes
 	if known.Rate == 0 || one.Rate > 0 && one.Rate < known.Rate {
 		known.Rate, known.RateFrom = one.Rate, one.RateFrom
 	}

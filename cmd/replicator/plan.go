@@ -29,10 +29,9 @@ if none runs, once it is started:
   resume     it was in the file before: it goes on from where it stood
   end        it is not in the file any more: its writes stop, and what is stored stays
   unchanged  it goes on
-with the rows that are to be scanned (the source's estimate), how long that takes, and the space that
-the view and what its sink remembers of its cells take, by some rows of the source. The rate of rows
-is --rate, or that of a fill into the same sink that is under way, or 20,000 a second if rows can be
-read as fast; [rebuild] rate where that is lower. What is assumed is said.
+with the rows that are to be scanned (the source's estimate) and how long that takes. The rate of rows
+is --rate, or that of a fill into the same sink that is under way, or 20,000 a second; [rebuild] rate
+where that is lower. What is assumed is said.
 It starts nothing and writes nothing. What targets need, replicator check says.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,22 +76,20 @@ func printPlan(out io.Writer, views []service.PlannedView) error {
 	var rows [][]string
 	var rates []string
 	for _, v := range views {
-		scanned, took, space := "-", "-", "-"
+		scanned, took := "-", "-"
 		if v.Scans() {
 			scanned = strconv.FormatInt(v.Rows, 10)
 			took = human.Duration(time.Duration(v.Seconds * float64(time.Second)))
-			space = human.Bytes(v.Bytes + v.StateBytes)
 			if said := saidRate(v); !slices.Contains(rates, said) {
 				rates = append(rates, said)
 			}
 		}
-		rows = append(rows, []string{v.View, v.Sink, v.Kind, v.Action, scanned, took, space, v.Reason})
+		rows = append(rows, []string{v.View, v.Sink, v.Kind, v.Action, scanned, took, v.Reason})
 	}
-	err := printTable(out, []string{"view", "sink", "kind", "action", "rows", "time", "space", "reason"}, rows)
+	err := printTable(out, []string{"view", "sink", "kind", "action", "rows", "time", "reason"}, rows)
 	if err == nil && len(rates) > 0 {
-		_, err = fmt.Fprintf(out, "\nRows are the source's estimate.\nThe time is at %s.\n"+
-			"The space is by some rows of the source and what docs/sizing.md measured, what the sink remembers of\n"+
-			"cells included; a rebuild beside the live view needs it until the swap.\n", strings.Join(rates, ",\n  and at "))
+		_, err = fmt.Fprintf(out, "\nRows are the source's estimate.\nThe time is at %s.\n",
+			strings.Join(rates, ",\n  and at "))
 	}
 	return err
 }
@@ -103,7 +100,6 @@ func saidRate(v service.PlannedView) string {
 		service.RateAsked:   "as --rate says",
 		service.RateLimit:   "as [rebuild] rate says",
 		service.RateFill:    "which a fill into sink " + v.Sink + " does now",
-		service.RateReading: "as fast as rows were read just now",
 		service.RateAssumed: "which is assumed: --rate says another",
 	}
 	return fmt.Sprintf("%d rows a second (%s)", v.Rate, why[v.RateFrom])

@@ -37,9 +37,7 @@ func Type() config.SinkType {
 			"ca_cert", "cert", "cert_key", "server_name"},
 		Kinds: []config.Kind{
 			{Name: "document", Need: []config.Key{{Name: "fields", Example: config.FieldsExample}},
-				May: []string{"id", "routing", "index", "mapping_file", "settings_file"},
-				// each document holds its own states, compressed with it
-				Room: config.Room{Entry: 25, State: 30, More: 30}},
+				May: []string{"id", "routing", "index", "mapping_file", "settings_file"}},
 		},
 		Read:     readConnection,
 		ReadView: readView,

@@ -43,21 +43,16 @@ func Type() config.SinkType {
 		Keys: []string{"url", "url_file", "urls", "urls_file", "cluster", "sentinel", "username", "password", "password_file",
 			"ca_cert", "cert", "cert_key", "server_name"},
 		Kinds: []config.Kind{
-			{Name: "hash", Need: []config.Key{key, fields}, Room: room(65, 0)},
-			{Name: "json", Need: []config.Key{key, fields}, Room: room(65, 0)},
-			{Name: "index", Need: []config.Key{key}, May: []string{"member", "unique"}, Room: room(170, 28)},
-			{Name: "counter", Need: []config.Key{key}, May: []string{"sum"}, Room: room(80, 0)},
-			{Name: "ranking", Need: []config.Key{key}, May: []string{"member", "sum"}, Room: room(80, 138)},
+			{Name: "hash", Need: []config.Key{key, fields}},
+			{Name: "json", Need: []config.Key{key, fields}},
+			{Name: "index", Need: []config.Key{key}, May: []string{"member", "unique"}},
+			{Name: "counter", Need: []config.Key{key}, May: []string{"sum"}},
+			{Name: "ranking", Need: []config.Key{key}, May: []string{"member", "sum"}},
 		},
 		Read:     readConnection,
 		ReadView: readView,
 		Open:     openSink,
 	}
-}
-
-// room is what a view takes; a record names what its cells contribute.
-func room(name, entry int64) config.Room {
-	return config.Room{Name: name, Entry: entry, State: 220, More: 33, Keeps: true}
 }
 
 const urlExample = `"redis://127.0.0.1:6379/0"`
