@@ -46,26 +46,35 @@ func definition(ctx context.Context, q querier, table string) (text string, err 
 // lookAtTables reports a table that was altered since its view was opened, which has to be opened anew, or was emptied.
 // Marks calls it, one call at a time, but not while the views are being filled. All before an order has been applied.
 func (t *Target) lookAtTables(ctx context.Context, order int64) error {
-	if time.Since(t.looked) < tableInterval {
-		return nil
-	}
-	t.looked = time.Now()
-	if k, err := t.emptied(ctx, order); err != nil {
-		return err
-	} else if k != nil {
-		return fmt.Errorf("view %s: %w", k.view.Name, t.sink.refuseLost(ctx, k.view, k.table, "was emptied"))
-	}
 	for _, k := range t.kept {
-		if k.definition == "" {
+		if !t.sink.looks.isDue(k.id) { // another target may have looked, before the views were opened again
 			continue
 		}
-		now, err := definition(ctx, t.sink.db, k.table)
-		if err != nil {
+		if err := t.lookAtTable(ctx, k, order); err != nil {
 			return err
-		}
-		if now != k.definition {
-			return k.altered()
 		}
 	}
 	return nil
+}
+
+func (t *Target) lookAtTable(ctx context.Context, k *keeper, order int64) error {
+	lost, err := t.lookForLoss(ctx, k, order)
+	database, _ := split(settingsOf(k.view).Table, t.sink.database)
+	switch {
+	case is(err, noTable) || is(err, noDatabase) && database != t.sink.database:
+		return k.altered()
+	case is(err, errTableChanged): // by a TRUNCATE that came between: the next look tells
+		return nil
+	case err != nil:
+		return err
+	case lost:
+		return fmt.Errorf("view %s: %w", k.view.Name, t.sink.refuseLost(ctx, k.view, k.table, "was emptied"))
+	case k.definition == "":
+		return nil
+	}
+	now, err := definition(ctx, t.sink.db, k.table)
+	if err == nil && now != k.definition {
+		err = k.altered()
+	}
+	return err
 }

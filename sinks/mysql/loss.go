@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
-
 	"sync"
 	"time"
 
@@ -19,8 +19,8 @@ import (
 // empty. But all these rows are new. Each look at a table notes some of its rows, the witnesses, and the order of their
 // last change, which may be above the mark. By the next look a witness that has not changed must still be there. The
 // table was emptied if at least emptiedEvidence witnesses are gone, none is left, and no other row is as old. A person
-// who deletes some rows leaves other old ones. Rows and states are read in one snapshot, so that a concurrent write is
-// no evidence.
+// who deletes some rows leaves other old ones. A process's first look has the entities for witnesses that the states
+// show. Rows and states are read in one snapshot, so that a concurrent write is no evidence.
 const (
 	emptiedEvidence = 100
 	witnessed       = 1000   // rows that a look notes, at most
@@ -47,16 +47,12 @@ type looks struct {
 }
 
 // isDue reports whether a view's last look is so long ago that it is time for the next one.
-func (l *looks) isDue(view uint32) bool {
-	w, _ := l.get(view)
-	return time.Since(w.at) >= l.every
-}
+func (l *looks) isDue(view uint32) bool { return time.Since(l.get(view).at) >= l.every }
 
-func (l *looks) get(view uint32) (w witnesses, known bool) {
+func (l *looks) get(view uint32) witnesses {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w = l.last[view]
-	return w, len(w.rows)+len(w.sums) > 0
+	return l.last[view]
 }
 
 func (l *looks) put(view uint32, w witnesses) {
@@ -77,55 +73,28 @@ func (l *looks) forget(retired map[uint32]bool) {
 	}
 }
 
-// emptied is the first view whose table was emptied since the last look at it; nil if there is none. All before an
+// lookForLoss reports whether a table was emptied since the last look at it, and notes new witnesses. All before an
 // order has been applied.
-func (t *Target) emptied(ctx context.Context, order int64) (*keeper, error) {
-	for _, k := range t.kept {
-		if !t.sink.looks.isDue(k.id) { // the views were opened again a moment after it
-			continue
-		}
-		lost, err := t.lookForLoss(ctx, k, order)
-		database, _ := split(settingsOf(k.view).Table, t.sink.database)
-		switch {
-		case is(err, noTable) || is(err, noDatabase) && database != t.sink.database:
-			return nil, k.altered()
-		case is(err, errTableChanged): // by a TRUNCATE that came between: the next look tells
-			continue
-		case err != nil:
-			return nil, err
-		case lost:
-			return k, nil
-		}
-	}
-	return nil, nil
-}
-
-// lookForLoss compares a table with the last look at it, and notes new witnesses.
 func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost bool, err error) {
-	since, known := t.sink.looks.get(k.id)
-	var first []replicator.Key
-	if !known && !k.ledger {
-		if first, err = t.firstWitnesses(ctx, k); err != nil {
-			return false, err
-		}
-	}
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return false, err
 	}
-	now := witnesses{at: time.Now(), order: order}
-	switch {
-	case k.ledger:
-		lost, err = t.lostSums(ctx, tx, k, since)
-	case !known:
-		lost, err = t.lacksRows(ctx, tx, k, first)
-	default:
-		lost, err = t.lostRows(ctx, tx, k, since)
-	}
-	if err == nil && !lost && k.ledger {
-		now.sums, err = readSums(ctx, tx, k, " LIMIT "+strconv.Itoa(witnessed))
-	} else if err == nil && !lost {
-		now.rows, err = t.noteRows(ctx, tx, k)
+	since, now := t.sink.looks.get(k.id), witnesses{at: time.Now(), order: order}
+	if k.ledger {
+		if lost, err = t.lostSums(ctx, tx, k, since); err == nil && !lost {
+			now.sums, err = readSums(ctx, tx, k, " LIMIT "+strconv.Itoa(witnessed))
+		}
+	} else {
+		if len(since.rows) == 0 {
+			since, err = t.firstWitnesses(ctx, tx, k, order)
+		}
+		if err == nil {
+			lost, err = t.lostRows(ctx, tx, k, since)
+		}
+		if err == nil && !lost {
+			now.rows, err = t.noteRows(ctx, tx, k)
+		}
 	}
 	if err = rollback(tx, err); err == nil && !lost {
 		t.sink.looks.put(k.id, now)
@@ -133,8 +102,8 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 	return lost, err
 }
 
-// firstWitnesses are those of a process's first look: what the first states of the source show.
-func (t *Target) firstWitnesses(ctx context.Context, k *keeper) (keys []replicator.Key, err error) {
+// shown are keys whose cells show something in the view, by the first states of the source.
+func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, err error) {
 	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
 	seen := map[replicator.Key]bool{}
 	for _, c := range cells {
@@ -146,6 +115,19 @@ func (t *Target) firstWitnesses(ctx context.Context, k *keeper) (keys []replicat
 	return keys, err
 }
 
+// firstWitnesses are those of a process's first look: what the states show that did not change after the view's mark.
+// Without a mark it is all that they show at an order.
+func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, order int64) (w witnesses, err error) {
+	keys, err := t.shown(ctx, k)
+	if err != nil {
+		return w, err
+	}
+	w.order = cmp.Or(k.marked.Position.Order, order)
+	w.rows, err = t.lastChanges(ctx, tx, k, keys)
+	maps.DeleteFunc(w.rows, func(_ replicator.Key, last int64) bool { return last > w.order })
+	return w, err
+}
+
 // noteRows are some of a table's rows, and the last change of each.
 func (t *Target) noteRows(ctx context.Context, tx *sql.Tx, k *keeper) (map[replicator.Key]int64, error) {
 	keys, err := k.someKeys(ctx, tx, witnessRows, witnessed)
@@ -153,18 +135,6 @@ func (t *Target) noteRows(ctx context.Context, tx *sql.Tx, k *keeper) (map[repli
 		return nil, err
 	}
 	return t.lastChanges(ctx, tx, k, keys)
-}
-
-// lacksRows is lostRows where no look noted rows: the states of cells say which rows the table has to have, and it lacks
-// three quarters of them or more.
-func (t *Target) lacksRows(ctx context.Context, tx *sql.Tx, k *keeper, of []replicator.Key) (bool, error) {
-	shown, err := t.lastChanges(ctx, tx, k, of)
-	if err != nil || len(shown) < emptiedEvidence {
-		return false, err
-	}
-	quarter := (len(shown) + 3) / 4
-	held, err := k.holds(ctx, tx, k.converted(slices.Collect(maps.Keys(shown))), quarter)
-	return err == nil && held < quarter, err
 }
 
 // converted are keys as the table's columns have them.
@@ -200,7 +170,7 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	if len(unchanged) < emptiedEvidence {
 		return false, nil
 	}
-	if held, err := k.holds(ctx, tx, k.converted(unchanged), 1); err != nil || held > 0 {
+	if held, err := k.holds(ctx, tx, k.converted(unchanged)); err != nil || held {
 		return false, err
 	}
 	others, err := k.someKeys(ctx, tx, oldRows, oldRows)
@@ -260,19 +230,16 @@ func (t *Target) lastChanges(
 	return found, nil
 }
 
-// holds counts the keys that a table has a row of, until they are enough.
-func (k *keeper) holds(ctx context.Context, tx *sql.Tx, keys [][]any, enough int) (held int, err error) {
+// holds reports whether a table has a row of one of the keys.
+func (k *keeper) holds(ctx context.Context, tx *sql.Tx, keys [][]any) (held bool, err error) {
 	for some := range slices.Chunk(keys, maxList) {
-		w := writer{}
-		w.write("SELECT DISTINCT ", quotedList(k.keys), " FROM ", k.table, " WHERE ")
-		w.oneOf(k.keys, len(some), func(n int) []any { return some[n] })
-		w.write(" LIMIT ", strconv.Itoa(enough-held))
-		err := eachRow(ctx, tx, func(*sql.Rows) error { held++; return nil }, string(w.text))
-		if err != nil || held == enough {
+		err := eachRow(ctx, tx, func(*sql.Rows) error { held = true; return nil }, "SELECT 1 FROM "+k.table+" WHERE "+
+			oneOf(k.keys, len(some), func(n int) []any { return some[n] })+" LIMIT 1")
+		if err != nil || held {
 			return held, err
 		}
 	}
-	return held, nil
+	return false, nil
 }
 
 // someKeys are the distinct keys of a table's first rows, as the source has them. One whose kind at the source is not
@@ -315,7 +282,7 @@ func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 			return false, err
 		}
 	}
-	shown, err := t.firstWitnesses(ctx, k)
+	shown, err := t.shown(ctx, k)
 	if err != nil || len(shown) < emptiedEvidence {
 		return false, err
 	}

@@ -9,6 +9,7 @@ import (
 	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
+	"replicator/sinks/mysql"
 )
 
 const namesTable = "CREATE TABLE names (email LONGTEXT, id VARBINARY(40) PRIMARY KEY)"
@@ -136,6 +137,7 @@ func TestATableThatIsDroppedIsLookedAtAnew(t *testing.T) {
 				"others": "DROP DATABASE " + elsewhere} {
 				sink := newSink(t, dsn)
 				defer sink.Close()
+				mysql.LookAtEachOpening(sink)
 				v := view("row", "names", "email")
 				if v.Name = dropped; dropped == "others" {
 					v = view("row", elsewhere+".others", "email")

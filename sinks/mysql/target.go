@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -26,7 +25,6 @@ type Target struct {
 
 	retired map[uint32]bool // ids of views that are no more
 	marks   *judge.Marks
-	looked  time.Time // at the tables' definitions; Mark's own
 
 	guesses atomic.Bool // what is new is guessed, and was guessed rightly so far: see novelty
 	novelty *novelty    // nil: there were states when the target was opened
