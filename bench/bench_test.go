@@ -216,7 +216,7 @@ func TestReportShowsEveryFigureInItsColumn(t *testing.T) {
 	r := report{Cells: 1_000_000, Entities: 100_000, Servers: []measure{{Kind: "mysql",
 		Version: "9.7.4", Results: []result{
 			{Stage: "raw-hset", What: "write", PerSecond: 1_234_567, ClientCPU: 0.84},
-			{Stage: "redis-new", What: "all", PerSecond: 45_678, ClientCPU: 5, SinkCPU: 123, PeakBytes: 64 << 20,
+			{Stage: "new-redis", What: "all", PerSecond: 45_678, ClientCPU: 5, SinkCPU: 123, PeakBytes: 64 << 20,
 				OfRaw: 0.5, Raw: "raw-hset"},
 			{Stage: "latency", What: "lag", Latency: &latency{Rate: 1000,
 				quantiles: quantiles{Samples: 20_000, P50: 1.5, P90: 2, P99: 3, Max: 4},
@@ -227,7 +227,7 @@ func TestReportShowsEveryFigureInItsColumn(t *testing.T) {
 	for _, want := range []string{
 		"mysql 9.7.4: 1,000,000 cells of 100,000 entities",
 		"raw-hset        1,234,567     0.8     0.0   0.0      0.8                    write",
-		"redis-new          45,678     5.0     0.0   123      128        64    0.50  all",
+		"new-redis          45,678     5.0     0.0   123      128        64    0.50  all",
 		"latency: commit → visible, 1000 transactions a second, 20,000 samples: p50 1.50 ms, p90 2.00, p99 3.00, max 4.0",
 		"     7    1,000  1.4  2.5  738  914",
 	} {

@@ -69,7 +69,7 @@ func indexDDL(name string) string {
 func noTables(int) []string { return nil }
 
 func mainSink(l *boundLab) string {
-	return fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", l.sink.DSN(boundsDatabase))
+	return tableSink(l.sink, boundsDatabase)
 }
 
 func emailIndex(from string) func(l *boundLab, n int) string {

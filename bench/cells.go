@@ -24,8 +24,19 @@ type order uint8
 const (
 	scattered order = iota // any entity may be next; emails have no order
 	round                  // one entity after the other, again and again; emails sort as the cells were written
-	phased                 // one entity after the other, in rounds: the phases of distinct
+	phased                 // one entity after the other, in rounds: the phases below
 )
+
+// The phases of cells in the order phased: cells that coalesce with no other in flight, or, the last, with all.
+const (
+	newPhase       = iota // the first cell of each entity
+	movedPhase            // a newer one of each, with another email: its index entry moves
+	unchangedPhase        // a newer one of each that says the same: only the version rises
+	hotPhase              // as many again, all of one entity
+)
+
+// distinctPhases are their names.
+var distinctPhases = [...]string{"distinct", "moved", "unchanged", "hot"}
 
 // cell is one version of one entity's users cell.
 type cell struct {
@@ -59,7 +70,7 @@ func (w *workload) at(number int) cell {
 		return c
 	case phased:
 		c.entity = number % w.entities
-		switch distinctPhase(number / w.entities) {
+		switch number / w.entities {
 		case unchangedPhase:
 			c.content -= w.entities
 		case hotPhase:

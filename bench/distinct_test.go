@@ -18,9 +18,9 @@ func TestDistinctCellsAndGrowthEndAsTheWorkloadSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]int{"growth-cells-400": cells}
-	for phase := range distinctPhases {
-		want[phase.String()+"-mysql"] = cells
-		want[phase.String()+"-redis"] = 2 * cells // a hash and an index entry of each
+	for _, phase := range distinctPhases {
+		want[phase+"-mysql"] = cells
+		want[phase+"-redis"] = 2 * cells // a hash and an index entry of each
 	}
 	for _, views := range []int{1, 2, 5, 10, 20, 50} {
 		want[fmt.Sprintf("growth-views-%d", views)] = views * cells / 20
@@ -55,7 +55,7 @@ func TestOneCurveAloneCanGrow(t *testing.T) {
 
 func TestPhasesOfDistinctCellsDifferInWhatTheySay(t *testing.T) {
 	w := &workload{entities: 10, body: 250, begin: 1, order: phased}
-	at := func(p distinctPhase, i int) cell { return w.at(int(p)*w.entities + i) }
+	at := func(phase, i int) cell { return w.at(phase*w.entities + i) }
 	for i := range w.entities {
 		first, moved, unchanged, hot := at(newPhase, i), at(movedPhase, i), at(unchangedPhase, i), at(hotPhase, i)
 		if first.entity != i || moved.entity != i || unchanged.entity != i || hot.entity != 0 {

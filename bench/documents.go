@@ -27,31 +27,30 @@ const (
 	documentSettings = `{"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "1s"}`
 )
 
-// elastic measures a document for each entity in Elasticsearch.
-func (l *lab) elastic(ctx context.Context) error {
-	dir := filepath.Join(l.dir, "index")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
+// keptDocument is a document in an Elasticsearch of its own.
+func (l *lab) keptDocument(ctx context.Context) (*kept, error) {
 	files := map[string]string{}
 	for name, text := range map[string]string{"mapping": documentMapping, "settings": documentSettings} {
-		files[name] = filepath.Join(dir, name+".json")
+		files[name] = filepath.Join(l.dir, name+".json")
 		if err := os.WriteFile(files[name], []byte(text), 0o644); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return l.keyed(ctx, keyedStage{
-		name: "elastic", kind: servers.Elasticsearch, share: 10,
-		raw: "raw-bulk", how: "_bulk of the same documents",
-		views: fmt.Sprintf("[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"document\"\nindex = %q\n"+
-			"mapping_file = %q\nsettings_file = %q\n%s", documentIndex, files["mapping"], files["settings"], userFields),
-		sink: func(s *servers.Server) string {
-			return fmt.Sprintf("[sinks.main]\ntype = \"elastic\"\naddresses = [%q]\n", s.DSN(""))
-		},
-		open: func(s *servers.Server) (keyed, error) {
-			return &documents{url: s.DSN(""), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: lanes}}}, nil
-		},
-	})
+	server, err := l.start(ctx, servers.Elasticsearch)
+	if err != nil {
+		return nil, err
+	}
+	d := &documents{url: server.DSN(""), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: lanes}}}
+	return &kept{name: "elastic", what: "an Elasticsearch document", server: server,
+		targets: fmt.Sprintf("[sinks.main]\ntype = \"elastic\"\naddresses = [%q]\n\n[views.users]\nfrom = \"cell.users\"\n"+
+			"sink = \"main\"\nkind = \"document\"\nindex = %q\nmapping_file = %q\nsettings_file = %q\n%s",
+			d.url, documentIndex, files["mapping"], files["settings"], userFields),
+		raw:    &rawWrites{name: "raw-bulk", how: "_bulk of the same documents", create: d.create, drop: d.drop, write: d.write},
+		verify: d.verify,
+		close: func() error {
+			d.http.CloseIdleConnections()
+			return server.Close()
+		}}, nil
 }
 
 // documents are the users in Elasticsearch.
@@ -67,11 +66,6 @@ func (d *documents) create(ctx context.Context) error {
 
 func (d *documents) drop(ctx context.Context) error {
 	return d.call(ctx, http.MethodDelete, "/"+documentIndex, nil, nil)
-}
-
-func (d *documents) close() error {
-	d.http.CloseIdleConnections()
-	return nil
 }
 
 func (d *documents) write(ctx context.Context, users []user) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -15,16 +16,6 @@ import (
 
 // hashPrefix begins the keys of the hashes.
 const hashPrefix = "user:"
-
-// redis measures a hash for each entity in Redis.
-func (l *lab) redis(ctx context.Context) error {
-	return l.keyed(ctx, keyedStage{
-		name: "redis", kind: servers.Redis7, share: 4,
-		raw: "raw-hset", how: "pipelined HSET of the same hashes",
-		views: hashView, sink: hashSink,
-		open: func(s *servers.Server) (keyed, error) { return openHashes(s) },
-	})
-}
 
 // hashView is the view of the hashes in the configuration, and hashSink its sink.
 const hashView = "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix +
@@ -36,6 +27,13 @@ func hashSink(s *servers.Server) string {
 
 // userFields are the fields of hashes and documents.
 const userFields = "fields = [\"username\", \"email\", \"phone\", \"password\", \"activate\"]\n"
+
+// emailPrefix begins the keys of the index in Redis.
+const emailPrefix = "email:"
+
+// emailView is the view of the index in the configuration.
+const emailView = "\n[views.user_by_email]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"index\"\nkey = \"" + emailPrefix +
+	"{email}\"\n"
 
 // hashes are the users in Redis.
 type hashes struct {
@@ -68,7 +66,6 @@ func openHashes(server *servers.Server) (*hashes, error) {
 // keptUser is the hash of the properties that views keep.
 func keptUser(w *workload, c cell) map[string]string { return w.user(c).hash() }
 
-func (h *hashes) create(context.Context) error   { return nil }
 func (h *hashes) drop(ctx context.Context) error { return h.rdb.FlushAll(ctx).Err() }
 func (h *hashes) close() error                   { return errors.Join(h.rdb.Close(), h.server.Close()) }
 
@@ -110,6 +107,39 @@ func (h *hashes) verify(ctx context.Context, w *workload, n int) (int64, error) 
 	held, err := h.count(ctx, hashPrefix)
 	if err == nil && held != len(newest) {
 		err = fmt.Errorf("there are %d hashes of %d entities", held, len(newest))
+	}
+	return int64(held), err
+}
+
+// verifyIndex compares every entry of the index with what the first n cells of the workload say, and returns how many
+// there are.
+func (h *hashes) verifyIndex(ctx context.Context, w *workload, n int) (int64, error) {
+	newest := w.present(n)
+	err := ranges(0, 1, len(newest), laneBatch, func(from, to int) error {
+		cmds, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, c := range newest[from:to] {
+				p.SMembers(ctx, emailPrefix+w.user(c).email)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for i, cmd := range cmds {
+			key := w.key(newest[from+i].entity)
+			want := []string{hex.EncodeToString(key[:])}
+			if held := cmd.(*redis.StringSliceCmd).Val(); !slices.Equal(held, want) {
+				return fmt.Errorf("%v is %v, not %v", cmd.Args()[1], held, want)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	held, err := h.count(ctx, emailPrefix)
+	if err == nil && held != len(newest) {
+		err = fmt.Errorf("there are %d index entries of %d entities", held, len(newest))
 	}
 	return int64(held), err
 }

@@ -103,7 +103,7 @@ func (l *lab) liveTable() adding {
 		if err := create(ctx, l.sinkDB, s.database, usersEmail.ddl()); err != nil {
 			return err
 		}
-		s.targets += fmt.Sprintf("[sinks.table]\ntype = \"mysql\"\ndsn = %q\n", l.sink.DSN(s.database)) +
+		s.targets += strings.ReplaceAll(tableSink(l.sink, s.database), "main", "table") +
 			usersEmail.view("cell.users", "table")
 		s.verify = append(s.verify, func(ctx context.Context) (int64, error) {
 			return l.check(ctx, &setup{database: s.database, tables: []table{usersEmail}}, s.cells, s.total())

@@ -46,7 +46,7 @@ func (l *lab) setUp(ctx context.Context, source, start string, tables []table) (
 		database: fmt.Sprintf("run%d", l.runs),
 		tables:   tables,
 	}
-	text := fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", l.sink.DSN(s.database))
+	text := tableSink(l.sink, s.database)
 	var ddl []string
 	for _, t := range tables {
 		text += t.view("cell.users", "main")
@@ -74,15 +74,6 @@ func configure(dir, source, targets string) error {
 // check compares all tables of a run with the first n cells of the workload, and drops them. It returns how many rows
 // they had.
 func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
-	if rows, err = l.compare(ctx, s, w, n); err != nil {
-		return 0, err
-	}
-	_, err = l.sinkDB.ExecContext(ctx, "DROP DATABASE "+s.database)
-	return rows, err
-}
-
-// compare does the same and leaves the tables.
-func (l *lab) compare(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
 	defer l.show.begin("checking every row")()
 	for _, t := range s.tables {
 		held, err := t.verify(ctx, l.sinkDB, s.database, w, n)
@@ -91,7 +82,8 @@ func (l *lab) compare(ctx context.Context, s *setup, w *workload, n int) (rows i
 		}
 		rows += held
 	}
-	return rows, nil
+	_, err = l.sinkDB.ExecContext(ctx, "DROP DATABASE "+s.database)
+	return rows, err
 }
 
 // program is the program as a child of this process, and the most memory that it had.

@@ -58,11 +58,11 @@ func (l *lab) add(r result, took usage) {
 	l.results = append(l.results, r)
 }
 
-// raw is how many seconds a raw stage takes for so many cells; 0 if it was not run.
-func (l *lab) raw(stage string, cells int) float64 {
+// seconds is how long a stage took; 0 if it was not run.
+func (l *lab) seconds(stage string) float64 {
 	for _, r := range l.results {
 		if r.Stage == stage {
-			return r.Seconds * float64(cells) / float64(max(r.Cells, 1))
+			return r.Seconds
 		}
 	}
 	return 0

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"replicator/internal/servers"
 )
 
 // cellDDL is the source table, as the jogchat example has it.
@@ -34,6 +36,11 @@ func (t table) ddl() string {
 // view is the view in the configuration, of the cells in a column or of all.
 func (t table) view(from, sink string) string {
 	return fmt.Sprintf("\n[views.%s]\nfrom = %q\nsink = %q\nkind = \"index\"\nfields = [\"email\"]\n", t, from, sink)
+}
+
+// tableSink is the sink of index tables in the configuration.
+func tableSink(s *servers.Server, database string) string {
+	return fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", s.DSN(database))
 }
 
 // create makes a database with the tables.

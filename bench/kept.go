@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"replicator/internal/servers"
+)
+
+// kept is what the program keeps of each entity in one sink.
+type kept struct {
+	name    string // in the results
+	what    string
+	server  *servers.Server
+	targets string // its sink and views in the configuration
+	raw     *rawWrites
+	// verify compares what is kept with what the first n cells of the workload say, and returns how many values that are.
+	verify func(ctx context.Context, w *workload, n int) (int64, error)
+	close  func() error
+}
+
+// rawWrites bring the same values to a sink without the program.
+type rawWrites struct {
+	name string // in the results
+	how  string
+	// create makes the sink empty and ready for them, drop removes what they wrote.
+	create, drop func(ctx context.Context) error
+	// write writes one request: the users as they are, nothing asked.
+	write func(ctx context.Context, users []user) error
+}
+
+// The program's lanes, which raw writes have, too: so many requests under way at once, of so many cells.
+const (
+	lanes     = 2
+	laneBatch = 800
+)
+
+// keptStage measures cells that are all of different entities, phase by phase, into one sink after the other. A process
+// that was just started meets each phase, without any memory of those before.
+type keptStage struct {
+	into   []func(l *lab, ctx context.Context) (*kept, error)
+	cells  int // of each phase
+	order  order
+	phases []string
+}
+
+// redis measures a hash for each entity, and a newer version of each.
+func (l *lab) redis(ctx context.Context) error {
+	return l.measureKept(ctx, keptStage{into: []func(*lab, context.Context) (*kept, error){(*lab).keptHash},
+		cells: max(l.cells/4, 1), order: round, phases: []string{"new", "update"}})
+}
+
+// elastic does the same with documents.
+func (l *lab) elastic(ctx context.Context) error {
+	return l.measureKept(ctx, keptStage{into: []func(*lab, context.Context) (*kept, error){(*lab).keptDocument},
+		cells: max(l.cells/10, 1), order: round, phases: []string{"new", "update"}})
+}
+
+// distinct measures what cells cost that coalesce with no other in flight, and, in its last phase, with all.
+func (l *lab) distinct(ctx context.Context) error {
+	return l.measureKept(ctx, keptStage{
+		into:  []func(*lab, context.Context) (*kept, error){(*lab).keptTable, (*lab).keptHashAndIndex},
+		cells: l.cells, order: phased, phases: distinctPhases[:]})
+}
+
+// measureKept measures a stage. It has a source of its own: the program reads a binlog from its first byte.
+func (l *lab) measureKept(ctx context.Context, stage keptStage) (err error) {
+	own, closing, err := l.beside(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closing()) }()
+	n := stage.cells
+	own.workload = &workload{entities: n, body: l.body, begin: time.Now().UnixNano(), order: stage.order}
+	if err := create(ctx, own.sourceDB, sourceDatabase, cellDDL); err != nil {
+		return err
+	}
+	var all []*kept
+	for _, start := range stage.into {
+		var k *kept
+		k, err = start(own, ctx)
+		if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
+			l.leftOut = append(l.leftOut, err.Error())
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, k.close()) }()
+		if err := own.configure(filepath.Join(own.dir, k.name), sourceDatabase, "earliest", k.targets); err != nil {
+			return err
+		}
+		all = append(all, k)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	for _, k := range all {
+		if err := l.writeRaw(ctx, own, k, stage.phases); err != nil {
+			return err
+		}
+	}
+	for i, phase := range stage.phases {
+		if err := own.writeCells(ctx, i*n, (i+1)*n); err != nil {
+			return err
+		}
+		for _, k := range all {
+			if err := l.measurePhase(ctx, own, k, phase, (i+1)*n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measurePhase runs the program until it has caught up with the cells of a phase, which end at the given number.
+func (l *lab) measurePhase(ctx context.Context, own *lab, k *kept, phase string, end int) error {
+	n := own.workload.entities
+	what := fmt.Sprintf("the program: %s cells into %s, %s", thousands(int64(n)), k.what, phase)
+	measured := *own
+	measured.sink = k.server
+	took, err := measured.caughtUp(ctx, filepath.Join(own.dir, k.name), what)
+	if err != nil {
+		return err
+	}
+	r := result{Stage: phase + "-" + k.name, What: what, Cells: n}
+	if k.raw != nil {
+		r.Raw = k.raw.name + "-" + phase
+		r.OfRaw = l.seconds(r.Raw) / took.wall.Seconds()
+	}
+	if r.Checked, err = own.checkKept(ctx, k, end); err != nil {
+		return err
+	}
+	l.add(r, took)
+	return nil
+}
+
+// writeRaw writes every user of each phase as fast as the sink takes them: the least that it costs. Once before,
+// nothing is measured: a server is slower at first, the most one that compiles itself as it runs.
+func (l *lab) writeRaw(ctx context.Context, own *lab, k *kept, phases []string) error {
+	if k.raw == nil {
+		return nil
+	}
+	measured := *own
+	measured.sink = k.server
+	for _, counts := range []bool{false, true} {
+		if err := k.raw.create(ctx); err != nil {
+			return err
+		}
+		for i, phase := range phases {
+			users := own.usersOf(i)
+			what := fmt.Sprintf("%s by %d, %d connections, %s", k.raw.how, laneBatch, lanes, phase)
+			done := l.show.begin(what)
+			took, err := measured.measure(func() error {
+				return together(ctx, lanes, func(ctx context.Context, lane int) error {
+					return ranges(lane, lanes, len(users), laneBatch, func(from, to int) error {
+						return k.raw.write(ctx, users[from:to])
+					})
+				})
+			})
+			done()
+			if err != nil {
+				return err
+			}
+			r := result{Stage: k.raw.name + "-" + phase, What: what, Cells: len(users)}
+			if r.Checked, err = own.checkKept(ctx, k, (i+1)*len(users)); err != nil {
+				return err
+			}
+			if counts {
+				l.add(r, took)
+			}
+		}
+		if err := k.raw.drop(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usersOf are what the cells of a phase say, made beforehand: that they are computed is no part of a sink's cost.
+func (l *lab) usersOf(phase int) []user {
+	n := l.workload.entities
+	users := make([]user, n)
+	for i := range users {
+		users[i] = l.workload.user(l.workload.at(phase*n + i))
+	}
+	return users
+}
+
+// checkKept compares what is kept with the first n cells of the workload.
+func (l *lab) checkKept(ctx context.Context, k *kept, n int) (int64, error) {
+	defer l.show.begin("checking every value")()
+	held, err := k.verify(ctx, l.workload, n)
+	if err != nil {
+		return 0, fmt.Errorf("the result is wrong: %w", err)
+	}
+	return held, nil
+}
+
+// keptTable is an index table on the lab's sink.
+func (l *lab) keptTable(ctx context.Context) (*kept, error) {
+	const database = "kept"
+	return &kept{name: "mysql", what: "an index table", server: l.sink,
+		targets: tableSink(l.sink, database) + usersEmail.view("cell.users", "main"),
+		verify: func(ctx context.Context, w *workload, n int) (int64, error) {
+			return usersEmail.verify(ctx, l.sinkDB, database, w, n)
+		},
+		close: func() error {
+			_, err := l.sinkDB.ExecContext(context.WithoutCancel(ctx), "DROP DATABASE "+database)
+			return err
+		},
+	}, create(ctx, l.sinkDB, database, usersEmail.ddl())
+}
+
+// keptHash is a hash in a Redis of its own.
+func (l *lab) keptHash(ctx context.Context) (*kept, error) {
+	h, err := l.startHashes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &kept{name: "redis", what: "a Redis hash", server: h.server, targets: hashSink(h.server) + hashView,
+		raw: &rawWrites{name: "raw-hset", how: "pipelined HSET of the same hashes",
+			create: func(context.Context) error { return nil }, drop: h.drop, write: h.write},
+		verify: h.verify, close: h.close}, nil
+}
+
+// keptHashAndIndex is a hash and an entry of an index in a Redis of its own.
+func (l *lab) keptHashAndIndex(ctx context.Context) (*kept, error) {
+	h, err := l.startHashes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	verify := func(ctx context.Context, w *workload, n int) (int64, error) {
+		held, err := h.verify(ctx, w, n)
+		if err != nil {
+			return 0, err
+		}
+		entries, err := h.verifyIndex(ctx, w, n)
+		return held + entries, err
+	}
+	return &kept{name: "redis", what: "a Redis hash and index", server: h.server,
+		targets: hashSink(h.server) + hashView + emailView, verify: verify, close: h.close}, nil
+}
