@@ -32,11 +32,7 @@ func demoCommand(*options) *cobra.Command {
 		Long: `Starts a database server of its own in a temporary directory, creates the jogchat example in it, and
 keeps its 17 index and row tables while a writer adds, renames, deletes and archives users,
 companies and schools. After a minute, or when you press q, it stops the writer, compares every
-table with the cells, says so, and removes all it made.
-
-With --kafka a publisher writes the cells to a topic, and three members of a consumer group keep the
-tables of what they read there. In the middle one of the members is killed: the others take over its
-partitions.`,
+table with the cells, says so, and removes all it made.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			k, err := servers.ParseKind(kind)
@@ -50,7 +46,6 @@ partitions.`,
 	cmd.Flags().StringVar(&kind, "server", kind, "mysql, mariadb-10.11 or mariadb-11.8")
 	cmd.Flags().DurationVar(&d.duration, "duration", time.Minute, "how long the writer works")
 	cmd.Flags().IntVar(&d.rate, "rate", 400, "transactions a second")
-	cmd.Flags().BoolVar(&d.kafka, "kafka", false, "through Kafka: a publisher and three members, one of which is killed")
 	return cmd
 }
 
@@ -59,13 +54,11 @@ type demo struct {
 	kind     servers.Kind
 	duration time.Duration
 	rate     int
-	kafka    bool
 	out      io.Writer
 
 	db     *sql.DB
 	app    *service.Service
 	writer *jogchat.Writer
-	group  *demoGroup // who else is at work; nil without Kafka
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
@@ -85,16 +78,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.db.Close()) }()
-	text, env := jogchat.Config, map[string]string{"JOGCHAT_DSN": server.DSN("jogchat"),
-		"JOGCHAT_STATE": filepath.Join(dir, "state"), "JOGCHAT_LISTEN": ""}
-	if d.kafka {
-		text = jogchat.Member()
-		if d.group, err = startDemoGroup(ctx, dir, env, say); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, d.group.close()) }()
-	}
-	cfg, err := demoConfig(dir, text, env)
+	cfg, err := demoConfig(dir, map[string]string{"JOGCHAT_DSN": server.DSN("jogchat"),
+		"JOGCHAT_STATE": filepath.Join(dir, "state"), "JOGCHAT_LISTEN": ""})
 	if err != nil {
 		return err
 	}
@@ -128,10 +113,10 @@ func (d *demo) prepare(ctx context.Context, server *servers.Server) error {
 	return nil
 }
 
-// demoConfig is a configuration of the example's with what it takes from the environment.
-func demoConfig(dir, text string, env map[string]string) (*config.Config, error) {
+// demoConfig is the example's configuration, with what it takes from the environment.
+func demoConfig(dir string, env map[string]string) (*config.Config, error) {
 	file := filepath.Join(dir, "replicator.toml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(jogchat.Config), 0o600); err != nil {
 		return nil, err
 	}
 	return config.Load(file, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, sinks.Types())
@@ -154,11 +139,7 @@ func (d *demo) show(ctx context.Context) error {
 	for tick := time.NewTicker(screen.interval()); seen.Err() == nil; {
 		select {
 		case <-tick.C:
-			f := d.frame(seen)
-			if d.group != nil && f.left < d.duration/2 {
-				d.group.killOne()
-			}
-			screen.draw(f)
+			screen.draw(d.frame(seen))
 		case <-seen.Done():
 			tick.Stop()
 		}
@@ -166,25 +147,13 @@ func (d *demo) show(ctx context.Context) error {
 	writing.Wait()
 	screen.close()
 	fmt.Fprintln(d.out, "The writer has stopped. Waiting until every view includes what it wrote …")
-	err := d.catchUp(context.WithoutCancel(ctx))
+	err := d.app.CatchUp(context.WithoutCancel(ctx))
 	stopRun()
 	running.Wait()
 	if err = errors.Join(err, runErr, writeErr); err != nil {
 		return err
 	}
 	return d.verify(context.WithoutCancel(ctx))
-}
-
-// catchUp waits until every view includes what was written.
-func (d *demo) catchUp(ctx context.Context) error {
-	if d.group == nil {
-		return d.app.CatchUp(ctx)
-	}
-	fence, err := binlogEnd(ctx, d.db)
-	if err != nil {
-		return err
-	}
-	return d.app.Wait(ctx, fence, nil)
 }
 
 // write writes at the demo's rate until ctx is done.
@@ -214,9 +183,6 @@ func (d *demo) verify(ctx context.Context) error {
 	fmt.Fprintf(d.out, "Verified: %d changes were written; all %d tables (%d rows) hold exactly "+
 		"what the newest cells say.\n",
 		d.writer.Written(), report.Tables, report.Rows)
-	if d.group != nil {
-		fmt.Fprintln(d.out, d.group.told())
-	}
 	fmt.Fprintln(d.out, "The server and its data are removed again. Next: README.md, \"Quick start\".")
 	return nil
 }

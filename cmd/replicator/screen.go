@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -28,7 +27,6 @@ type frame struct {
 	state   string
 	lookup  string
 	counts  []count
-	members string // who has how many partitions, with Kafka
 }
 
 type count struct {
@@ -51,15 +49,12 @@ func (d *demo) frame(ctx context.Context) frame {
 	views, _ := d.app.Status(ctx)
 	for _, v := range views {
 		f.rate += v.Rate
-		if f.state == "" || v.State != replicator.StateRunning && v.State != replicator.StateMember {
+		if f.state == "" || v.State != replicator.StateRunning {
 			f.state = v.State
 		}
 		if v.LagSeconds != nil {
 			f.lag = max(f.lag, *v.LagSeconds)
 		}
-	}
-	if d.group != nil {
-		f.members = d.group.show(views)
 	}
 	for _, t := range shownTables() {
 		c := count{table: t}
@@ -146,7 +141,7 @@ func (s *screen) interval() time.Duration {
 func (s *screen) draw(f frame) {
 	if !s.terminal {
 		fmt.Fprintf(s.out, "%3.0fs  %7d changes written  %7.0f view changes/s  lag %.2fs  %s  %s\n",
-			f.since.Seconds(), f.written, f.rate, f.lag, f.state, cmp.Or(f.members, f.lookup))
+			f.since.Seconds(), f.written, f.rate, f.lag, f.state, f.lookup)
 		return
 	}
 	lines := []string{
@@ -156,9 +151,6 @@ func (s *screen) draw(f frame) {
 		fmt.Sprintf("  view changes      %9.0f /s", f.rate),
 		fmt.Sprintf("  lag               %9.2f s    %s", f.lag, f.state),
 		"",
-	}
-	if f.members != "" {
-		lines = append(lines, "  members           "+f.members, "")
 	}
 	widest := int64(1)
 	for _, c := range f.counts {

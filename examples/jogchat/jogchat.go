@@ -18,30 +18,6 @@ var schema string
 //go:embed replicator.toml
 var Config string
 
-// Publisher is the configuration of a program that publishes the cells to Kafka. Besides JOGCHAT_DSN it takes
-// JOGCHAT_BROKER, JOGCHAT_PUBLISHER_STATE and JOGCHAT_PUBLISHER_LISTEN.
-//
-//go:embed publisher.toml
-var Publisher string
-
-// Member is the configuration of a member that keeps the tables of what Publisher publishes: Config with another
-// source, of the broker JOGCHAT_BROKER. Its JOGCHAT_DSN is the sink's alone.
-func Member() string {
-	const source = `
-[source]
-dsn = "${JOGCHAT_DSN}"
-`
-	const topic = `
-[source]
-type    = "kafka"
-brokers = ["${JOGCHAT_BROKER}"]
-topics  = ["jogchat-cells"]
-group   = "jogchat"
-session = "6s"
-`
-	return strings.Replace(Config, source, topic, 1)
-}
-
 // Schema returns the DDL statements of the example.
 func Schema() []string {
 	var statements []string
