@@ -66,16 +66,6 @@ func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	return seen, nil
 }
 
-// Tables are the names of the base tables of a DSN's database that the user may see.
-func Tables(ctx context.Context, dsn string) ([]string, error) {
-	r, done, err := connect(ctx, dsn)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	return r.names(ctx)
-}
-
 // names are those of the database's base tables.
 func (r *reader) names(ctx context.Context) ([]string, error) {
 	names, err := r.strings(ctx,

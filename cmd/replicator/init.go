@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"replicator/codec"
 	"replicator/survey"
@@ -39,8 +38,7 @@ cells, events or plain rows, how bodies are written and which properties they ha
 configuration that works as it stands: each table's roles, likely views, and more of them as comments.
 
 Views are kept in the source's own database, or in the servers that --sink names: a Redis
-(redis://HOST:PORT/NUMBER), an Elasticsearch (http://HOST:PORT), a MySQL server (a DSN). On a
-terminal it asks for what is not said; --yes answers with what it would take without a terminal.
+(redis://HOST:PORT/NUMBER), an Elasticsearch (http://HOST:PORT), a MySQL server (a DSN).
 
 The DSN has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE; SELECT is enough. ${NAME} in place of
 the password takes it from the environment. No password is printed: the configuration has
@@ -48,9 +46,6 @@ ${DB_PASSWORD}, ${REDIS_PASSWORD}, ${ELASTIC_PASSWORD}, ${SINK_PASSWORD}, or the
 		Example: initExample,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !i.yes && term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
-				i.ask = asking(os.Stdin, cmd.ErrOrStderr())
-			}
 			return i.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -58,7 +53,6 @@ ${DB_PASSWORD}, ${REDIS_PASSWORD}, ${ELASTIC_PASSWORD}, ${SINK_PASSWORD}, or the
 	cmd.Flags().StringArrayVar(&i.sinks, "sink", nil,
 		"keep views in the server of this `URL|DSN`; may be repeated, once for each type of server")
 	cmd.Flags().StringArrayVar(&i.tables, "table", nil, "look at this `table` only; may be repeated")
-	cmd.Flags().BoolVar(&i.yes, "yes", false, "ask nothing")
 	return cmd
 }
 
@@ -67,9 +61,6 @@ type initialization struct {
 	source string
 	sinks  []string
 	tables []string
-	yes    bool
-
-	ask func(question string) (string, error) // nil: nobody is there to be asked
 }
 
 func (i *initialization) run(ctx context.Context, out, errOut io.Writer) error {
@@ -84,11 +75,6 @@ func (i *initialization) run(ctx context.Context, out, errOut io.Writer) error {
 	targets, err := parseTargets(i.sinks)
 	if err != nil {
 		return err
-	}
-	if i.ask != nil {
-		if targets, err = i.question(ctx, dsn, targets); err != nil {
-			return err
-		}
 	}
 	db, err := survey.Read(ctx, dsn, i.tables)
 	if err != nil {
