@@ -72,8 +72,7 @@ type HTTP struct {
 
 // Limits bound what the program uses.
 type Limits struct {
-	Memory      int64   // bytes of bodies in flight, for each pipeline
-	DeadLetters float64 // the share of the rows that a fill has scanned from which on it stops; 1: never
+	Memory int64 // bytes of bodies in flight, for each pipeline
 }
 
 // Rebuild bounds what a rebuild asks of the source.

@@ -105,7 +105,6 @@ func (l *loader) load(data []byte) (*Config, error) {
 	l.http(root.sub("http"))
 	limits := root.sub("limits")
 	l.config.Limits.Memory = limits.size("memory", defaultMemory, leastMemory)
-	l.config.Limits.DeadLetters = limits.share("dead_letters")
 	limits.done()
 	rebuild := root.sub("rebuild")
 	l.config.Rebuild.Rate = int(rebuild.integer("rate", 0, 0, 1e9))

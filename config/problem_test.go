@@ -28,8 +28,6 @@ func problems() []problemCase {
 		{"duration out of bounds", "[checkpoint]\ninterval = \"10h\"", `expected a duration from 10ms to 1h, and found 10h`},
 		{"too little memory", "[limits]\nmemory = \"10KiB\"", `limits.memory: expected at least 1MiB`},
 		{"no size", "[limits]\nmemory = \"lots\"", `expected a size, such as "64MiB"`},
-		{"no share", "[limits]\ndead_letters = \"150%\"",
-			`limits.dead_letters: expected a share, such as "1%" or "0.01", and found "150%"`},
 		{"enum", "[checkpoint]\nstore = \"redis\"", `"redis" is not known; did you mean "file"? (known: file, mysql)`},
 		{"option of the other store", "[checkpoint]\ntable = \"x\"", `belongs to store = "mysql"`},
 		{"mysql store without dsn", "[checkpoint]\nstore = \"mysql\"", `checkpoint: dsn is missing`},

@@ -257,15 +257,6 @@ func formatSize(n int64) string {
 }
 
 // share reads a share of something; by default all of it.
-func (s *Section) share(key string) float64 {
-	text := s.Name(key, "100%", `"1%"`)
-	share, err := Share(text)
-	if err != nil && text != "" {
-		s.Problem(key, `expected a share, such as "1%%" or "0.01", and found %q`, text)
-	}
-	return share
-}
-
 // List reads a string or a list of strings, none of them empty and none twice.
 func (s *Section) List(key, example string) []Pair {
 	s.knows(key)

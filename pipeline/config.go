@@ -31,10 +31,8 @@ type Config struct {
 
 	Observer replicator.Observer
 	Log      *slog.Logger
-	Lanes    int   // default 2
-	Memory   int64 // bytes of rows in flight; default 64 MiB
-	// of the rows that a fill has scanned, the share of dead letters that stops it; default 1: never
-	MostDead float64
+	Lanes    int           // default 2
+	Memory   int64         // bytes of rows in flight; default 64 MiB
 	Interval time.Duration // between checkpoints; default 1 s
 	Drain    time.Duration // the longest that a stop, or the source's failure, waits for what is in flight; default 20 s
 	Rate     int           // rows a second of a fill; 0: no limit
@@ -65,7 +63,6 @@ func (c *Config) setDefaults() {
 	}
 	set(&c.Lanes, 2)
 	set(&c.Memory, 64<<20)
-	set(&c.MostDead, 1)
 	set(&c.Interval, time.Second)
 	set(&c.OnUnlogged, Repair)
 	set(&c.Drain, 20*time.Second)

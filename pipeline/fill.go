@@ -103,9 +103,6 @@ func (f *filler) scan(ctx context.Context, table string) error {
 		progress.Total = n
 	}
 	limit := replicator.ScanLimit{Rows: min(1000, f.mostRows()), Bytes: f.intake.budget.total / 4}
-	if err := f.deadEnough(ctx, table, progress); err != nil { // it was stopped before
-		return err
-	}
 	before := func() error { return nil } // waits until the chunk before is applied, and says so
 	for !progress.Done {
 		began := time.Now()
@@ -131,9 +128,6 @@ func (f *filler) scan(ctx context.Context, table string) error {
 		reached := progress
 		before = func() error {
 			err := applied(ctx)
-			if err == nil {
-				err = f.deadEnough(ctx, table, reached)
-			}
 			if err == nil {
 				f.progress.setTable(table, reached)
 			}

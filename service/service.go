@@ -173,7 +173,6 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 		OnUnlogged: s.Config.Source.OnUnlogged,
 		Observer:   s.metrics, Log: log,
 		Memory:    s.Config.Limits.Memory,
-		MostDead:  s.Config.Limits.DeadLetters,
 		Interval:  s.Config.Checkpoint.Interval,
 		Rate:      s.Config.Rebuild.Rate,
 		SavesIdle: s.Config.Checkpoint.Store != "mysql" || s.cluster != nil,
