@@ -24,7 +24,8 @@ func TestDeployedConfigurationLoads(t *testing.T) {
 	if err := os.WriteFile(mounted, []byte(configMap(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := func(name string) (string, bool) { return "secret", name == "DB_PASSWORD" || name == "REPLICATOR_TOKEN" }
+	secrets := map[string]string{"DB_PASSWORD": "secret", "REPLICATOR_TOKEN": "secret"}
+	env := func(name string) (string, bool) { value, set := secrets[name]; return value, set }
 	files := append(deployed(t, "*.toml"), mounted)
 	if len(files) < 4 {
 		t.Errorf("only %q", files)
