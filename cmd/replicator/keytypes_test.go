@@ -357,11 +357,14 @@ func (l *keyTypesLab) verifies(args ...string) {
 	l.t.Helper()
 	r := l.run(args...)
 	for _, found := range jsonLines[verify.Result](l.t, r.out) {
-		extra := int64(1)
-		if strings.HasSuffix(found.View, "_hash") || strings.HasSuffix(found.View, "_doc") {
+		missing, extra := int64(1), int64(1)
+		switch {
+		case strings.HasSuffix(found.View, "_hash"), strings.HasSuffix(found.View, "_doc"):
 			extra = 0
+		case strings.HasSuffix(found.View, "_by"): // the row's repair has mended it
+			missing, extra = 0, 0
 		}
-		if found.Missing != 1 || found.Extra != extra || found.Stale != 0 {
+		if found.Missing != missing || found.Extra != extra || found.Stale != 0 {
 			l.t.Errorf("%v: %+v", args, found)
 		}
 	}

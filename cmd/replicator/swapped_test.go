@@ -38,7 +38,7 @@ func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *tes
 		l.put("c", 2, `{"email": "c2@x.org"}`)
 		l.caughtUp()
 		eventually(t, func() error {
-			return as(strings.Count(p.Log(), compared) == 3, "every view is compared")
+			return as(strings.Count(p.Log(), compared) >= 3, "every view is compared")
 		})
 		l.expect(emails, "b2@x.org b", "c2@x.org c", "d@x.org d", "n@x.org n")
 		l.expect("SELECT email FROM users ORDER BY 1", "b2@x.org", "c2@x.org", "d@x.org", "n@x.org")
@@ -49,10 +49,12 @@ func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *tes
 			t.Errorf("the log says nothing of the swap:\n%s", p.Log())
 		}
 		// A swap back, while nothing else is written, and a restart after it.
+		before := strings.Count(p.Log(), compared)
 		l.exec("RENAME TABLE cell TO away, `_cell_del` TO cell")
 		eventually(t, func() error {
-			return as(strings.Count(p.Log(), compared) == 6, "every view is compared once more")
+			return as(strings.Count(p.Log(), compared) >= before+3, "every view is compared once more")
 		})
+		l.caughtUp() // which waits for comparisons that are still due
 		l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c")
 		p.stop()
 		p = l.running()

@@ -60,6 +60,7 @@ func TestTheStoredFormOfDocuments(t *testing.T) {
 		name         string
 		merged       bool
 		source       string
+		nearby       []string
 		stands, want string
 		ops          []replicator.Op
 	}{
@@ -89,7 +90,7 @@ func TestTheStoredFormOfDocuments(t *testing.T) {
 			want: `{"x":1,"y":2,"_replicator":{"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}},` +
 				`"cell.a@west%2F2":{"k":"aYAAAAAAAAAH","v":5,"o":50,"f":{"x":7,"y":2}}}}}`,
 			ops: []replicator.Op{testOp(t, "a", 5, 50, 0, int64(7), int64(2))}},
-		{name: "a shard's cell that waits for another's", merged: true, source: "west",
+		{name: "a shard's cell that waits for another's", merged: true, source: "west", nearby: []string{"east"},
 			stands: `{"x":1,"_replicator":{"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}}}}}`,
 			want: `{"x":1,"_replicator":{"dead":true,"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}},` +
 				`"cell.a@west":{"k":"aYAAAAAAAAAH","v":5,"o":50,"d":true,"w":true,"f":{"x":7,"y":2}}}}}`,
@@ -102,7 +103,9 @@ func TestTheStoredFormOfDocuments(t *testing.T) {
 			if c.stands != "" {
 				sources["7"] = c.stands
 			}
-			got := judged(t, testTarget(c.source, testKeeper(c.merged)), sources, c.ops...)["7"]
+			target := testTarget(c.source, testKeeper(c.merged))
+			target.nearby = c.nearby
+			got := judged(t, target, sources, c.ops...)["7"]
 			if got != c.want {
 				t.Errorf("written is\n%s\nand not\n%s", got, c.want)
 			}
