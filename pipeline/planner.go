@@ -394,8 +394,11 @@ func (p *planner) fill(
 
 // chooseAgain moves the beginning of a view, of which nothing was marked yet, to the epoch that the sink's marks ask for.
 // Another replicator, which reads another server, may have begun the view since the beginning was chosen.
-func (p *planner) chooseAgain(ctx context.Context, c *replicator.Checkpoint, m *replicator.Mark, known *remembered) error {
-	if !c.Unmarked || m == nil || m.Position.IsZero() || m.Position.Epoch() != c.Position.Epoch() || p.cfg.changelog() != nil {
+func (p *planner) chooseAgain(
+	ctx context.Context, c *replicator.Checkpoint, m *replicator.Mark, known *remembered,
+) error {
+	if !c.Unmarked || m == nil || m.Position.IsZero() || m.Position.Epoch() != c.Position.Epoch() ||
+		p.cfg.changelog() != nil {
 		return nil
 	}
 	at, err := p.cfg.Source.Latest(ctx, known.positions())

@@ -67,8 +67,8 @@ func (c *column) convert(v any) (any, error) {
 	return converters[c.typ](c, v)
 }
 
-// appendCompared appends a value, as it is bound, that is compared with the column. A DECIMAL and a bare text would be compared as
-// DOUBLEs. MySQL 9.7 compares a TIME(3) that is 09:30:00.000 and '09:30:00' as texts, which differ, where the column is
+// appendCompared appends a value, as it is bound, that is compared with the column. A DECIMAL and a bare text would be
+// compared as DOUBLEs. MySQL 9.7 compares a TIME(3) that is 09:30:00.000 and '09:30:00' as texts, which differ, where the column is
 // one of several and there is one tuple to compare with: (at, room) IN (('09:30:00', 2)).
 func (c *column) appendCompared(b []byte, bound any) []byte {
 	switch {

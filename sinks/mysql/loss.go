@@ -256,7 +256,8 @@ func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys
 		if key, err := k.sourceKey(texts, kinds); err == nil {
 			keys = append(keys, key)
 		}
-	}, fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT %s FROM %s LIMIT %d) some LIMIT %d", columns, columns, k.table, rows, most))
+	}, fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT %s FROM %s LIMIT %d) some LIMIT %d",
+		columns, columns, k.table, rows, most))
 	return keys, err
 }
 

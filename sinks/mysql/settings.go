@@ -213,7 +213,8 @@ func (r *viewReader) shardOn(columns []string) {
 		r.Problem("shard_on", "%q is not a column of the view%s", on, nearest.Meant(on, columns))
 	case r.View.Kind == "counter" && on == r.View.Fields[len(r.View.Fields)-1].Name:
 		r.Problem("shard_on", "%q is the sum, which changes all the time: name a column of the group", on)
-	case r.View.Kind == "row" && !inKey && judge.Shares(r.View, func(table string) bool { return r.Config.Table(table).Column != "" }):
+	case r.View.Kind == "row" && !inKey &&
+		judge.Shares(r.View, func(table string) bool { return r.Config.Table(table).Column != "" }):
 		r.Problem("shard_on", "%q is not a column of the key: the row is made of several cells, which would not meet in one "+
 			"shard; name a column of the key", on)
 	}

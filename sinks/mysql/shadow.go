@@ -238,7 +238,8 @@ func (s *Sink) completeSwaps(ctx context.Context) error {
 	ended, undone, err := s.endSwaps(ctx)
 	for _, b := range ended {
 		if err := s.dropReplaced(ctx, b.live()); err != nil {
-			s.log.Warn("the table that was replaced can't be dropped", "sink", s.name, "table", b.live()+oldTable, "error", err)
+			s.log.Warn("the table that was replaced can't be dropped", "sink", s.name,
+				"table", b.live()+oldTable, "error", err)
 		}
 	}
 	if undone != nil {

@@ -29,7 +29,8 @@ func (t *Target) pageKeys(
 		where = beyond(k.keys, last[0])
 	}
 	var found [][]sql.NullString
-	err = eachTexts(ctx, t.sink.db, len(k.keys), func(texts []sql.NullString) { found = append(found, slices.Clone(texts)) },
+	err = eachTexts(ctx, t.sink.db, len(k.keys),
+		func(texts []sql.NullString) { found = append(found, slices.Clone(texts)) },
 		"SELECT DISTINCT "+list+" FROM "+k.table+where+" ORDER BY "+list+" LIMIT "+strconv.Itoa(limit))
 	if err != nil {
 		return nil, "", err

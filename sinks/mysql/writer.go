@@ -155,9 +155,9 @@ func oneOf(columns []*column, n int, tuple func(n int) []any) string {
 	return string(appendOneOf(nil, columns, n, tuple))
 }
 
-// appendOneOf appends a condition that columns hold one of n tuples of values, which may go on behind these. Of text in another
-// character set than the connection's MariaDB finds nothing by (a, b) IN ((x, y), (z, w)). MySQL 5.7 refuses that of a
-// DECIMAL which is no BIGINT.
+// appendOneOf appends a condition that columns hold one of n tuples of values, which may go on behind these. Of text in
+// another character set than the connection's MariaDB finds nothing by (a, b) IN ((x, y), (z, w)). MySQL 5.7 refuses
+// that of a DECIMAL which is no BIGINT.
 func appendOneOf(b []byte, columns []*column, n int, values func(n int) []any) []byte {
 	if len(columns) == 1 {
 		b = append(append(b, columns[0].quoted...), " IN ("...)

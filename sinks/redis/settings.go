@@ -171,8 +171,9 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	at := o.Sink.Settings.(Connection)
 	c := Config{Name: o.Sink.Name, Cluster: at.Cluster, Sentinel: at.Sentinel,
 		Username: at.Login.Username, Password: at.Login.Password.Reveal(),
-		TLS: at.Login.TLS, Timeout: o.Sink.Timeout, Logger: o.Log, Sources: judge.Sources{Shards: o.Sources, Partitions: o.Partitions},
-		Feeds: o.Feeds}
+		TLS: at.Login.TLS, Timeout: o.Sink.Timeout, Logger: o.Log,
+		Sources: judge.Sources{Shards: o.Sources, Partitions: o.Partitions},
+		Feeds:   o.Feeds}
 	for _, u := range at.URLs {
 		c.URLs = append(c.URLs, u.Reveal())
 	}
