@@ -78,3 +78,51 @@ func TestARebuildInAnOutageAtTheStartIsToldWhatIsWrong(t *testing.T) {
 		p.stopped(t)
 	})
 }
+
+// TestAfterAnOutageViewsThatRunApartAreNotBothShownAsRunning: each of them goes on by itself, and until they run
+// together again they may disagree.
+func TestAfterAnOutageViewsThatRunApartAreNotBothShownAsRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
+		f.commit(rows(3)...)
+		p := start(newPipeline(f, sink, newMemoryStore(), "a", "b", "c"))
+		p.caughtUp(t, f)
+		for outage := range 30 {
+			sink.down.Store(true)
+			f.commit(rows(3)...)
+			time.Sleep(20 * time.Millisecond)
+			for _, err := range []error{p.Pause(t.Context(), "a"), p.Resume(t.Context(), "a")} {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(time.Duration(10*outage) * time.Millisecond)
+			sink.down.Store(false)
+			agreeOnceShownSo(t, p)
+		}
+		p.stopped(t)
+	})
+}
+
+// agreeOnceShownSo fails where all views are shown as running, and later some are not.
+func agreeOnceShownSo(t *testing.T, p *started) {
+	t.Helper()
+	together := false
+	for range 10_000 {
+		time.Sleep(time.Millisecond)
+		apart := ""
+		for _, st := range p.Status(nil) {
+			if st.State != replicator.StateRunning {
+				apart = st.View + " as " + st.State
+			}
+		}
+		if together && apart != "" {
+			t.Errorf("all views were shown as running, and then %s", apart)
+			return
+		}
+		together = together || apart == ""
+	}
+	if !together {
+		t.Error("the views never ran together")
+	}
+}

@@ -89,10 +89,13 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	return filling
 }
 
-// isApart reports whether a run has yet to join the views that run together.
+// isApart reports whether a run has yet to join the views that run together. As long as none of several is known to be
+// well, which the others would join, all of them are apart.
 func (r *run) isApart() bool {
-	main := r.main()
-	return main != nil && main != r
+	if main := r.main(); main != nil {
+		return main != r
+	}
+	return slices.ContainsFunc(r.runs.all(), func(other *run) bool { return other != r && len(other.views.live()) > 0 })
 }
 
 // agrees reports whether views that joined the others agree with them.
