@@ -91,9 +91,8 @@ func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 	shadows := checkpointsOf(b.shadows, stood)
 	rest := b.run.views.without(b.shadows)
 	reached := passed(shadows, apart)
-	shadower := s.cfg.Sink.(replicator.Shadower)
 	if reached == nil {
-		reached = shadower.Swap(ctx, s.cfg.Source.Name(), b.views)
+		reached = s.cfg.Sink.(replicator.Shadower).Swap(ctx, s.cfg.Source.Name(), b.views)
 	}
 	if reached == nil {
 		reached = s.takeOver(ctx, b.views)
@@ -101,16 +100,21 @@ func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 	if reached == nil {
 		from := append(checkpointsOf(rest.without(b.views), stood), ofViews(b.views, shadows)...)
 		err := s.composition.goOn(b.run, s.cfg.inOrder(append(rest.without(b.views), b.views...)), from)
-		if discarding := shadower.Discard(ctx, b.views); discarding != nil {
-			s.cfg.Log.Warn("what rebuilt views held before can't be removed", "sink", s.cfg.Name,
-				"views", b.views.names(), "error", discarding)
-		}
+		s.discard(ctx, b.views)
 		return true, err
 	}
 	s.cfg.Log.Error("rebuilt views can't be swapped in yet", "sink", s.cfg.Name, "views", b.views.names(),
 		"error", reached)
 	return false, errors.Join(s.setBack(b, shadows, reached), s.composition.goOn(b.run, rest, stood),
 		s.composition.launchAt(apart))
+}
+
+// discard removes what views held before they were swapped.
+func (s *swapper) discard(ctx context.Context, views viewSet) {
+	if err := s.cfg.Sink.(replicator.Shadower).Discard(ctx, views); err != nil {
+		s.cfg.Log.Warn("what rebuilt views held before can't be removed", "sink", s.cfg.Name,
+			"views", views.names(), "error", err)
+	}
 }
 
 // passed fails where a view stood later in the log than its shadow: readers would see a step back.
@@ -220,7 +224,9 @@ func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicat
 	if err := s.takeOver(ctx, views); err != nil {
 		return err
 	}
-	return s.composition.launchAt(slices.DeleteFunc(at, s.stopped.move))
+	err := s.composition.launchAt(slices.DeleteFunc(at, s.stopped.move))
+	s.discard(ctx, views)
+	return err
 }
 
 // takeOver makes the dead letters of shadows those of their views. Where the views go on is saved by the session that

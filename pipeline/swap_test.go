@@ -22,6 +22,8 @@ type failingSwaps struct {
 	swaps   bool         // the swap is made all the same
 	swapped atomic.Int64 // how often a swap was asked for
 	silent  atomic.Int64 // how many questions for marks are not answered from then on
+
+	discarded atomic.Int64 // how many swaps there had been when Discard was called last
 }
 
 var errBroken = errors.New("the connection broke")
@@ -36,6 +38,11 @@ func (s *failingSwaps) Swap(ctx context.Context, source string, views []*replica
 		}
 	}
 	return errBroken
+}
+
+func (s *failingSwaps) Discard(ctx context.Context, views []*replicator.View) error {
+	s.discarded.Store(s.swapped.Load())
+	return s.Reference.Discard(ctx, views)
 }
 
 func (s *failingSwaps) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
@@ -92,6 +99,9 @@ func TestASwapWhoseOutcomeIsUnknownIsNeverMadeAgainWithAnEmptyShadow(t *testing.
 				holds(t, f, sink.Reference, "b")
 				if n := sink.swapped.Load(); n != c.swapped {
 					t.Errorf("swapped %d times, want %d", n, c.swapped)
+				}
+				if n := sink.discarded.Load(); n != c.swapped {
+					t.Errorf("after %d swaps, what they replaced was last removed after %d", c.swapped, n)
 				}
 				if left, _ := store.Checkpoints(t.Context()); len(left) != 2 {
 					t.Errorf("checkpoints left: %+v", left)

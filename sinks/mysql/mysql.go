@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -66,6 +67,8 @@ type Sink struct {
 	looks    looks      // at the views' tables
 	creating sync.Mutex // held while the own tables are looked at and created
 
+	droppedLeft atomic.Bool // what earlier processes replaced was dropped: see dropLeft
+
 	mu     sync.Mutex
 	server *server // nil until it was asked for
 }
@@ -115,6 +118,9 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		return nil, err
 	}
 	if err := s.completeSwaps(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.dropLeft(ctx); err != nil {
 		return nil, err
 	}
 	epoch, err := s.readEpoch(ctx) // before the ids: a swap in between is noticed by it

@@ -27,8 +27,13 @@ import (
 //     view of the sink until somebody has acted.
 //  3. in one transaction: the live rows lose their name, the shadows' rows take it.
 //
-// Discard drops the old tables. That may take a while, and nothing is applied until a swap has returned.
-const phaseSwapping = "swapping"
+// Discard drops the old tables. That may take a while, and nothing is applied until a swap has returned. Until then the
+// live rows that lost their name have the phase "replaced". If the process ends in between, the next one drops the
+// tables when it first opens a view.
+const (
+	phaseSwapping = "swapping"
+	phaseReplaced = "replaced"
+)
 
 var _ replicator.Shadower = (*Sink)(nil)
 
@@ -238,8 +243,7 @@ func (s *Sink) completeSwaps(ctx context.Context) error {
 	ended, undone, err := s.endSwaps(ctx)
 	for _, b := range ended {
 		if err := s.dropReplaced(ctx, b.live()); err != nil {
-			s.log.Warn("the table that was replaced can't be dropped", "sink", s.name,
-				"table", b.live()+oldTable, "error", err)
+			s.log.Warn(notDropped, "sink", s.name, "table", b.live()+oldTable, "error", err)
 		}
 	}
 	if undone != nil {
@@ -295,8 +299,35 @@ func (s *Sink) endSwaps(ctx context.Context) (ended []swapping, undone, err erro
 // dropReplaced drops the table that a view had before a swap.
 func (s *Sink) dropReplaced(ctx context.Context, live string) error {
 	_, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(live+oldTable))
+	if err == nil {
+		_, err = s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE name IS NULL AND phase = ? AND target = ?",
+			replicator.PhaseFilled, phaseReplaced, live)
+		err = ofViews(err)
+	}
 	return classify(err, "DROP TABLE")
 }
+
+// dropLeft drops, once, the tables that earlier processes replaced and did not drop. What this process replaces is for
+// Discard: a view that was swapped in is opened before that.
+func (s *Sink) dropLeft(ctx context.Context) error {
+	if s.droppedLeft.Load() {
+		return nil
+	}
+	left, err := texts(ctx, s.db, "SELECT DISTINCT target FROM "+viewsTable+" WHERE name IS NULL AND phase = ?",
+		phaseReplaced)
+	if err != nil {
+		return classify(err, "table "+viewsTable)
+	}
+	for _, live := range left {
+		if err := s.dropReplaced(ctx, live); err != nil {
+			s.log.Warn(notDropped, "sink", s.name, "table", live+oldTable, "error", err)
+		}
+	}
+	s.droppedLeft.Store(true)
+	return nil
+}
+
+const notDropped = "the table that was replaced can't be dropped"
 
 // notRenamed are the shadows that still stand where they did after a RENAME that the server refused.
 func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swapping, err error) {
@@ -390,7 +421,8 @@ func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
 // takeNames gives the shadows' rows the views' names.
 func takeNames(ctx context.Context, tx *sql.Tx, begun []swapping) error {
 	for _, b := range begun {
-		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE source = ? AND name = ?", b.source, b.name)
+		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL, phase = ?, target = ? WHERE source = ? AND "+
+			"name = ?", phaseReplaced, b.live(), b.source, b.name)
 		if err != nil {
 			return err
 		}

@@ -132,3 +132,45 @@ func TestASwapThatIsRefusedIsTakenBack(t *testing.T) {
 		}
 	})
 }
+
+// A process that ends between a swap and the removal of what the view held before leaves a table behind. The next
+// process that opens a view of the sink drops it.
+func TestWhatASwapReplacedIsDroppedByTheNextProcess(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)", "CREATE TABLE d LIKE c",
+			"CREATE TABLE mine__replaced (id INT PRIMARY KEY)")
+		sink := newSink(t, dsn)
+		view := []*replicator.View{counter("c")}
+		openTarget(t, sink, counter("c"), counter("d"))
+		filledShadows(t, sink, view)
+		if err := sink.Swap(t.Context(), "", view); err != nil {
+			t.Fatal(err)
+		}
+		left := func() string {
+			t.Helper()
+			var names string
+			err := db.QueryRow("SELECT GROUP_CONCAT(TABLE_NAME ORDER BY TABLE_NAME) FROM information_schema.TABLES " +
+				"WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE '%replaced'").Scan(&names)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return names
+		}
+		openTarget(t, sink, counter("c"), counter("d"))
+		if names := left(); names != "c__replaced,mine__replaced" {
+			t.Errorf("the process that swapped leaves the removal to Discard, and there is %s", names)
+		}
+		if err := sink.Close(); err != nil {
+			t.Fatal(err)
+		}
+		next := newSink(t, dsn)
+		defer next.Close()
+		openTarget(t, next, counter("d"))
+		if names := left(); names != "mine__replaced" {
+			t.Errorf("the next process leaves %s", names)
+		}
+		if at, held := marked(t, next), read(t, db, counter("c")); at["c"] != 5 || len(held) != 1 {
+			t.Errorf("c stands at %v and holds %v", at, held)
+		}
+	})
+}
