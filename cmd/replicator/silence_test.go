@@ -199,10 +199,7 @@ func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
 			if st := l.reaches(view, "retrying"); st.Error == "" || st.LagSeconds == nil {
 				t.Errorf("while the link is silent: error %q, lag %v", st.Error, st.LagSeconds)
 			}
-			eventually(t, func() error { // an idle connection of before the cut may make one wait fail
-				r := l.run("wait", "--pos", l.position(), "--timeout", patience.String())
-				return as(r.code == 0, r.errors)
-			})
+			l.caughtUp()
 			p.staysUp()
 			eventually(t, func() error {
 				if got := emails(); !slices.Equal(got, []string{"a@x.org", "b@x.org"}) {

@@ -10,8 +10,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/elastic/elastic-transport-go/v8/elastictransport"
@@ -116,6 +118,23 @@ func (c *client) call(ctx context.Context, request esapi.Request, into any) erro
 		return err
 	}
 	return decode(answer, into)
+}
+
+// refresh makes searches see all that indexes hold. A connection that went silent while it was idle says nothing of the
+// cluster, so the request is then sent again over another one, within the time that a request has.
+func (c *client) refresh(ctx context.Context, indexes []string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.limit)
+	defer cancel()
+	var idle atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(g httptrace.GotConnInfo) { idle.Store(g.Reused) },
+	})
+	request := esapi.IndicesRefreshRequest{Index: indexes}
+	err := c.call(traced, request, nil)
+	if err == nil || asFailure(err) != nil || !idle.Load() {
+		return err
+	}
+	return c.call(ctx, request, nil)
 }
 
 // object is a JSON object that the sink makes.

@@ -3,9 +3,11 @@ package elastic
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"replicator"
+	"replicator/internal/servers/servertest"
 )
 
 func TestAnAnswerThatStallsIsGivenUp(t *testing.T) {
@@ -89,5 +92,36 @@ func TestAServerThatIsNotElasticsearchIsFatalAtItsFirstAnswerAndAtAnyLaterOne(t 
 		if genuine := name == "Elasticsearch"; genuine != (err == nil) || genuine == replicator.IsFatal(err) {
 			t.Errorf("of a server that calls itself %q the client says %v", name, err)
 		}
+	}
+}
+
+// A connection that went silent while it was idle says nothing of the cluster: the refresh goes over another one. One
+// that was made for the request does.
+func TestARefreshOverAConnectionThatWentSilentIsSentAgain(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Elastic-Product", "Elasticsearch")
+		_, _ = w.Write([]byte(`{}`))
+	}))
+	defer s.Close()
+	link := servertest.NewLink(t, strings.TrimPrefix(s.URL, "http://"))
+	c, err := newClient(Config{Addresses: []string{"http://" + link.Address()}, Timeout: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	for range 2 {
+		if err := c.refresh(t.Context(), []string{"users"}); err != nil {
+			t.Fatal(err)
+		}
+		link.Cut()
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	link.Lead(silent.Addr().String())
+	if err := c.refresh(t.Context(), []string{"users"}); err == nil {
+		t.Error("a cluster that is silent from the start was refreshed")
 	}
 }

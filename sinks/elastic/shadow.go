@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/elastic/go-elasticsearch/v8/esapi"
-
 	"replicator"
 )
 
@@ -49,7 +47,7 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 			refused = append(refused, replicator.OfView(none, v.Name))
 			continue
 		}
-		if err := s.client.call(ctx, esapi.IndicesRefreshRequest{Index: []string{shadow.write}}, nil); err != nil {
+		if err := s.client.refresh(ctx, []string{shadow.write}); err != nil {
 			refused = append(refused, inView(v, fmt.Errorf("refreshing its shadow: %w", err)))
 			continue
 		}

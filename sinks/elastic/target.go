@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elastic/go-elasticsearch/v8/esapi"
-
 	"replicator"
 	"replicator/sinks/judge"
 )
@@ -107,7 +105,7 @@ func (t *Target) Refresh(ctx context.Context) error {
 	if len(indexes) == 0 {
 		return nil
 	}
-	if err := t.sink.client.call(ctx, esapi.IndicesRefreshRequest{Index: indexes}, nil); err != nil {
+	if err := t.sink.client.refresh(ctx, indexes); err != nil {
 		if isMissing(err) {
 			return t.replaced(ctx, gone(strings.Join(indexes, ",")))
 		}
