@@ -10,8 +10,9 @@
 // A text that begins with = is an expression (https://expr-lang.org), and so is where. Names are properties, $name
 // columns, $env["odd name"] a property that is no identifier. An expression over something missing is missing (a where
 // is false) unless it says itself what to do then, anywhere: x ?? y, x?.y, x == nil, x != nil. Numbers that are no int
-// are float64 in it, and bytes their hexadecimal digits. It sees nothing but the row: there is no now, dates are UTC,
-// keys and values are sorted.
+// are float64 in it, and bytes their hexadecimal digits. The functions sha256, md5, crc32, hex, unhex, base64 and uuid
+// take the bytes themselves where a path is their argument. An expression sees nothing but the row: there is no now,
+// dates are UTC, keys and values are sorted.
 //
 // A template makes a key: user:{row_key}. {path:uuid}, {path:hex} and {path:base64} show bytes, or what the text of a
 // UUID stands for. A name that is one of the table's key columns means that column. Different values make different

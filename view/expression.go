@@ -39,6 +39,7 @@ type input struct {
 	name     string
 	ref      ref
 	required bool // without it the result is missing
+	asIs     bool // a binary value stays one
 }
 
 // newConfig says which functions there are. A view is a function of its cells, so what depends on the hour (now), the
@@ -56,6 +57,7 @@ func newConfig() *conf.Config {
 		option(c)
 	}
 	addOperators(c)
+	addByteFunctions(c)
 	for name := range c.Disabled {
 		delete(c.Builtins, name)
 	}
@@ -92,7 +94,7 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 			return nil, err
 		}
 		env[t.name] = types.Any
-		e.inputs = append(e.inputs, input{name: t.name, ref: r, required: !t.guarded})
+		e.inputs = append(e.inputs, input{name: t.name, ref: r, required: !t.guarded, asIs: t.asIs})
 	}
 	config.WithEnv(env)
 	config.Expect, config.ExpectAny = want, true
@@ -157,7 +159,9 @@ func (s *scope) run(e *expression) (any, error) {
 		if v == nil && in.required {
 			return nil, nil
 		}
-		if s.env[in.name], err = toExpr(v); err != nil {
+		if in.asIs {
+			s.env[in.name] = v
+		} else if s.env[in.name], err = toExpr(v); err != nil {
 			return nil, fmt.Errorf("%s: %w", in.ref.text, err)
 		}
 	}

@@ -23,6 +23,7 @@ type treeRef struct {
 	name    string // in the program's environment
 	path    path
 	guarded bool // the expression says itself what to do if it is missing
+	asIs    bool // a binary value stays one
 }
 
 // rewriter finds references. It visits the tree's nodes from the leaves up, as ast.Walk does.
@@ -31,6 +32,7 @@ type rewriter struct {
 	lets    map[string]bool              // names bound by let
 	refs    map[ast.Node]*treeRef        // nodes that are references
 	byName  map[string]*treeRef
+	ofBytes map[string]byteFunction
 	err     error
 }
 
@@ -42,7 +44,7 @@ func (v visitor) Visit(n *ast.Node) { v(n) }
 // analyse rewrites a parsed expression.
 func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	r := &rewriter{callees: map[*ast.IdentifierNode]bool{}, lets: map[string]bool{}, refs: map[ast.Node]*treeRef{},
-		byName: map[string]*treeRef{}}
+		byName: map[string]*treeRef{}, ofBytes: byteFunctions()}
 	t := &tree{node: root}
 	ast.Walk(&t.node, visitor(func(n *ast.Node) {
 		switch n := (*n).(type) {
@@ -59,6 +61,7 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 		}
 	}))
 	ast.Walk(&t.node, visitor(r.rewrite))
+	ast.Walk(&t.node, visitor(r.unconverted))
 	ast.Walk(&t.node, visitor(r.guard))
 	if r.err != nil {
 		return nil, r.err
