@@ -20,6 +20,7 @@ type Explanation struct {
 	Table     string            `json:"table"`
 	Key       string            `json:"key"`
 	Column    string            `json:"column"`
+	Amount    json.RawMessage   `json:"amount,omitempty"` // what the sink has added up for it
 	Exists    bool              `json:"exists"`
 	Version   *int64            `json:"version"`           // of the newest row in the source
 	Row       json.RawMessage   `json:"row,omitempty"`     // its body, or its columns
@@ -114,6 +115,20 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 	if err != nil {
 		return nil, err
 	}
+	if all, err = o.explain(ctx, shard, view, cells, letters); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if o.target == nil {
+			all[i].Holds, all[i].Why = Unknown, unopened.Error()
+		}
+	}
+	return all, unopened.error
+}
+
+// explain explains cells: of an entity all that feed the view.
+func (o *inspection) explain(ctx context.Context, shard config.Shard, view *replicator.View, cells []replicator.Cell,
+	letters map[replicator.Cell][]server.Letter) (all []Explanation, err error) {
 	rows, asOf, err := o.reader.Newest(ctx, cells, 0)
 	if err != nil {
 		return nil, err
@@ -170,14 +185,10 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 			}
 		}
 		e.Letters = o.own(letters[cells[i]])
-		if o.target == nil {
-			e.Holds, e.Why = Unknown, unopened.Error()
-		} else {
-			e.reason()
-		}
+		e.reason()
 		all = append(all, e)
 	}
-	return all, unopened.error
+	return all, nil
 }
 
 // cellsOf are the cells that feed a view under a key: of every column, where the view takes all, and in every spelling.

@@ -190,6 +190,28 @@ func (s *partitioned) Held(ctx context.Context, view int, after string, limit in
 	})
 }
 
+// ListedBy implements replicator.Lister.
+func (s *partitioned) ListedBy(view int) []string {
+	if l, ok := s.all[0].(replicator.Lister); ok {
+		return l.ListedBy(view)
+	}
+	return nil
+}
+
+// List implements replicator.Lister.
+func (s *partitioned) List(
+	ctx context.Context, view int, values []string, limit int,
+) (found replicator.Listing, err error) {
+	for _, t := range s.all {
+		some, err := t.(replicator.Lister).List(ctx, view, values, limit)
+		if err != nil {
+			return found, err
+		}
+		found.Join(some, limit)
+	}
+	return found, nil
+}
+
 // topicOf is the topic that tells of an origin, with its publisher. If none does, or several do, the error wraps
 // verify.ErrUnverifiable: a cell would be compared with what another origin has of it.
 func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origin string) (

@@ -189,7 +189,7 @@ func (t *template) fit(text string) (values []string, last string, ok bool) {
 	return values, last, ok && tailed && last != ""
 }
 
-// decoded is a value without the percent-encoding of appendEncoded.
+// decoded is a value without the percent-encoding of keytemplate.AppendEncoded.
 func decoded(value string) string {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {

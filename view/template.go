@@ -102,7 +102,7 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 		}
 		if p.escape != 0 {
 			s.shown = append(s.shown[:0], b[shown:]...)
-			b = appendEncoded(b[:shown], s.shown, p.escape)
+			b = keytemplate.AppendEncoded(b[:shown], s.shown, p.escape)
 		}
 	}
 	b = append(b, t.tail...)
@@ -111,19 +111,6 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 		return "", false, errors.New("its values are an empty text, which is no key and no member")
 	}
 	return string(b), true, nil
-}
-
-// appendEncoded appends a value with escape and '%' percent-encoded.
-func appendEncoded(b, value []byte, escape byte) []byte {
-	const digits = "0123456789ABCDEF"
-	for _, c := range value {
-		if c == escape || c == '%' {
-			b = append(b, '%', digits[c>>4], digits[c&15])
-		} else {
-			b = append(b, c)
-		}
-	}
-	return b
 }
 
 // show appends a value in its form.

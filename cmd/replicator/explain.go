@@ -15,51 +15,156 @@ import (
 
 func explainCommand(o *options) *cobra.Command {
 	asJSON := false
+	var values, group []string
 	cmd := &cobra.Command{
-		Use:   "explain VIEW KEY",
-		Short: "Show one entity: its cells, what the view should hold, what the sink holds, and why they differ",
+		Use:   "explain VIEW {KEY | --value VALUE | --group VALUE}",
+		Short: "Show one entity, who is listed under a value, or what makes a sum, and why the view differs",
 		Long: `Shows one entity: the newest row of each of its cells in the source, what the view should hold of
 it, what the sink holds instead, which version the sink applied last, and the entity's dead letters.
 KEY is as listings show it: 32 hexadecimal digits or a UUID for 16 bytes; the parts of a key of
-several columns are joined by ":".`,
-		Args: cobra.ExactArgs(2),
+several columns are joined by ":".
+
+Of an index, --value shows who is listed under a value. Of a counter or a ranking, --group shows
+which cells make a sum, with their amounts. The first 50 cells are shown, with what the source says
+of each. Where an index has several fields, or a group several columns, the flag is repeated, or the
+values are joined by ":" as keys are. In Redis the values are those of the key's template, and in a
+ranking also those of its member. What makes a sum is looked for in all that the sink remembers.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			listed := len(values)+len(group) > 0
+			switch {
+			case len(values) > 0 && len(group) > 0:
+				return usageError{errors.New("--value is for an index, --group for a counter or a ranking: name one of them")}
+			case len(args) == 1 && !listed:
+				return usageError{errors.New("name a key behind the view, or --value of an index, or --group of a counter or ranking")}
+			case listed:
+				return cobra.ExactArgs(1)(cmd, args)
+			}
+			return cobra.ExactArgs(2)(cmd, args)
+		},
+		Example: `  replicator explain users 71f0c4d2-2918-44cc-a2df-6f486e96e37c
+  replicator explain index_users_email --value ada@example.com
+  replicator explain favorite_counter --group 12`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			setup, err := o.setup(args[0])
 			if err != nil {
 				return err
 			}
-			all, err := service.Explain(cmd.Context(), setup, setup.Config.View(args[0]), args[1])
+			view, out := setup.Config.View(args[0]), cmd.OutOrStdout()
+			by, at := service.ByValue, values
+			if len(group) > 0 {
+				by, at = service.ByGroup, group
+			}
+			if len(at) > 0 {
+				found, all, err := service.List(cmd.Context(), setup, view, by, at)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return errors.Join(printJSON(out, []service.Listing{found}), printJSON(out, all))
+				}
+				return printListing(out, found, all)
+			}
+			all, err := service.Explain(cmd.Context(), setup, view, args[1])
 			if asJSON {
-				return errors.Join(err, printJSON(cmd.OutOrStdout(), all))
+				return errors.Join(err, printJSON(out, all))
 			}
 			for _, e := range all {
-				printExplanation(cmd.OutOrStdout(), e)
+				printExplanation(out, e)
 			}
 			return err
 		},
 	}
 	cmd.ValidArgsFunction = o.completeView
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line; of a listing, first what is true of all")
+	cmd.Flags().StringArrayVar(&values, string(service.ByValue), nil, "of an index: who is listed under this value")
+	cmd.Flags().StringArrayVar(&group, string(service.ByGroup), nil, "of a counter or a ranking: what makes this sum")
 	return cmd
 }
 
-func printExplanation(out io.Writer, e service.Explanation) {
-	number := func(n *int64) string {
-		if n == nil {
-			return "-"
+// printListing prints a line of what is true of all, a table of the cells, and why those that differ do.
+func printListing(out io.Writer, found service.Listing, all []service.Explanation) error {
+	fmt.Fprintf(out, "view   %s, %s\n", found.View, found.Place)
+	if found.Shown != "" {
+		fmt.Fprintf(out, "shows  %s\n", found.Shown)
+	}
+	listed := "listed"
+	if found.Sum != nil {
+		listed = "add up to " + string(found.Sum)
+	}
+	fmt.Fprintf(out, "cells  %d, %s\n", found.Cells, listed)
+	for _, name := range found.Orphans {
+		fmt.Fprintf(out, "orphan %s\n", name)
+	}
+	if found.Why != "" {
+		fmt.Fprintf(out, "why    %s\n", found.Why)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	header := []string{"cell", "key", "version", "sink", "source"}
+	if found.Sum != nil {
+		header = append([]string{"amount"}, header...)
+	}
+	var rows [][]string
+	for _, e := range all {
+		rows = append(rows, listedRow(e, found.Sum != nil))
+	}
+	fmt.Fprintln(out)
+	if err := printTable(out, header, rows); err != nil {
+		return err
+	}
+	if found.Cells > len(all) {
+		fmt.Fprintf(out, "… and more: the first %d are shown\n", len(all))
+	}
+	for _, e := range all {
+		if e.Holds != service.AsExpected {
+			fmt.Fprintf(out, "\n%s %s: %s", cellName(e), e.Key, e.Why)
 		}
-		return strconv.FormatInt(*n, 10)
 	}
-	name := e.Table
-	if e.Column != "" {
-		name += "." + e.Column
+	fmt.Fprintln(out)
+	return nil
+}
+
+// listedRow is a cell as a listing shows it: the source is shown by what the view should hold.
+func listedRow(e service.Explanation, sums bool) (row []string) {
+	should := make([]string, len(e.Expected))
+	for i, x := range e.Expected {
+		should[i] = string(x)
 	}
-	fmt.Fprintf(out, "cell      %s %s\n", name, e.Key)
+	said := strings.Join(should, " ")
+	switch {
+	case !e.Exists:
+		said = "no such cell"
+	case said == "":
+		said = "nothing for the view"
+	}
+	if sums {
+		row = append(row, string(e.Amount))
+	}
+	return append(row, cellName(e), e.Key, numberOr(e.Version), e.Holds, said)
+}
+
+func cellName(e service.Explanation) string {
+	if e.Column == "" {
+		return e.Table
+	}
+	return e.Table + "." + e.Column
+}
+
+func numberOr(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+func printExplanation(out io.Writer, e service.Explanation) {
+	fmt.Fprintf(out, "cell      %s %s\n", cellName(e), e.Key)
 	row := ""
 	if e.Row != nil {
 		row = ": " + string(e.Row)
 	}
-	fmt.Fprintf(out, "source    newest version %s%s\n", number(e.Version), row)
+	fmt.Fprintf(out, "source    newest version %s%s\n", numberOr(e.Version), row)
 	if len(e.Refused) > 0 {
 		printEntries(out, "view      "+e.View+" can't hold: ", e.Refused)
 	} else {
@@ -69,7 +174,7 @@ func printExplanation(out io.Writer, e service.Explanation) {
 	if len(e.Shards) > 0 {
 		holds += " in shard " + strings.Join(e.Shards, " and in shard ")
 	}
-	fmt.Fprintf(out, "sink      %s; last applied version %s\n", holds, number(e.Applied))
+	fmt.Fprintf(out, "sink      %s; last applied version %s\n", holds, numberOr(e.Applied))
 	if e.Holds != service.AsExpected && e.Holds != service.Unknown {
 		printEntries(out, "          it holds: ", e.Held)
 	}

@@ -13,6 +13,33 @@ func Delimiter(between string) byte {
 	return 0
 }
 
+// Fill makes the name that a template makes of values as they are shown, one for each of its parts.
+func Fill(parts []Part, tail string, values []string) string {
+	var b []byte
+	for i, p := range parts {
+		b = append(b, p.Text...)
+		if i == len(parts)-1 {
+			b = append(b, values[i]...)
+			break
+		}
+		b = AppendEncoded(b, []byte(values[i]), Delimiter(parts[i+1].Text))
+	}
+	return string(append(b, tail...))
+}
+
+// AppendEncoded appends a value with delimiter and '%' percent-encoded.
+func AppendEncoded(b, value []byte, delimiter byte) []byte {
+	const digits = "0123456789ABCDEF"
+	for _, c := range value {
+		if c == delimiter || c == '%' {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
 // Meet reports whether two templates may make the same key. It says no only if their text, the forms of their values
 // or the encoding of their values rule that out, whatever the values are. A template that can't be parsed meets none.
 func Meet(a, b string) bool {

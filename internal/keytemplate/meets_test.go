@@ -42,3 +42,20 @@ func TestTemplatesMeetUnlessTheirTextProvesOtherwise(t *testing.T) {
 		}
 	}
 }
+
+func TestATemplateIsFilledWithValues(t *testing.T) {
+	for _, c := range []struct {
+		template string
+		values   []string
+		want     string
+	}{
+		{"all", nil, "all"},
+		{"user:{id}!", []string{"a:b%"}, "user:a:b%!"},
+		{"tag:{tag}:{id:uuid}", []string{"a:b%", "c:d"}, "tag:a%3Ab%25:c:d"},
+	} {
+		parts, tail, err := Parse(c.template)
+		if got := Fill(parts, tail, c.values); err != nil || got != c.want {
+			t.Errorf("%s: %q, want %q (%v)", c.template, got, c.want, err)
+		}
+	}
+}

@@ -22,7 +22,7 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 		cells, next, err := t.heldInLedger(ctx, k, after, limit)
 		return cells, next, classify(err, doing)
 	}
-	found, next, err := t.pageKeys(ctx, k, after, limit)
+	found, next, err := t.pageKeys(ctx, k, "", after, limit)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}

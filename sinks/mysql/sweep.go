@@ -26,7 +26,7 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 		return nil, "", nil
 	}
 	doing := "view " + k.view.Name + ": looking for entries that nobody claims"
-	found, next, err := t.pageKeys(ctx, k, after, limit)
+	found, next, err := t.pageKeys(ctx, k, "", after, limit)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}

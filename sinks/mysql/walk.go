@@ -12,11 +12,15 @@ import (
 	"replicator/sinks/judge"
 )
 
-// pageKeys reads the next distinct keys of a view's table, as the source has them.
+// pageKeys reads the next distinct keys of a view's table, as the source has them: of the rows for which a condition
+// holds, or of all ("").
 func (t *Target) pageKeys(
-	ctx context.Context, k *keeper, after string, limit int,
+	ctx context.Context, k *keeper, condition, after string, limit int,
 ) (keys []replicator.Key, next string, err error) {
 	list, where := quotedList(k.keys), ""
+	if condition != "" {
+		where = " WHERE " + condition
+	}
 	if after != "" {
 		var stored []byte
 		if err := judge.At(after, &stored); err != nil {
@@ -26,7 +30,9 @@ func (t *Target) pageKeys(
 		if err != nil || len(last) != 1 || len(last[0]) != len(k.keys) {
 			return nil, "", errState
 		}
-		where = beyond(k.keys, last[0])
+		if where = " WHERE (" + beyond(k.keys, last[0]) + ")"; condition != "" {
+			where += " AND " + condition
+		}
 	}
 	var found [][]sql.NullString
 	err = eachTexts(ctx, t.sink.db, len(k.keys),
@@ -82,7 +88,7 @@ func beyond(keys []*column, last row) string {
 		ors = append(ors, "("+strings.Join(append(slices.Clip(equal), c.quoted+" > "+value), " AND ")+")")
 		equal = append(equal, c.quoted+" = "+value)
 	}
-	return " WHERE " + strings.Join(ors, " OR ")
+	return strings.Join(ors, " OR ")
 }
 
 // cellPlace is a cell's place in the tables of states and of the dead.

@@ -1,0 +1,188 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/config"
+	"replicator/server"
+)
+
+// Listing is what a view has at one place, a value of an index or a group, and how many cells put it there.
+type Listing struct {
+	View    string          `json:"view"`
+	Place   string          `json:"place"`
+	Shown   string          `json:"shown,omitempty"`   // a sum, or who holds a unique value
+	Sum     json.RawMessage `json:"sum,omitempty"`     // of the cells' amounts
+	Cells   int             `json:"cells"`             // how many contribute
+	Orphans []string        `json:"orphans,omitempty"` // what is listed there and came from no cell
+	Why     string          `json:"why,omitempty"`     // what is wrong
+}
+
+// MaxListed is how many of the cells behind a value are explained.
+const MaxListed = 50
+
+// Listed is what cells of an index are listed by, or of a view of sums.
+type Listed string
+
+const (
+	ByValue Listed = "value"
+	ByGroup Listed = "group"
+)
+
+// listedBy is an error unless the view can be asked so.
+func (by Listed) suits(view *replicator.View) error {
+	own := ByGroup
+	switch view.Kind {
+	case "index":
+		own = ByValue
+	case "counter", "ranking":
+	default:
+		return fmt.Errorf("--value is for indexes, --group for counters and rankings, and view %s is a %s: "+
+			"`replicator explain %s KEY` shows one entity", view.Name, view.Kind, view.Name)
+	}
+	if own != by {
+		return fmt.Errorf("--%s is not for a view of kind %s: use --%s", by, view.Kind, own)
+	}
+	return nil
+}
+
+// List says what a view has at one place, and what the source says of the first MaxListed of the cells behind it.
+func List(ctx context.Context, setup Setup, view *replicator.View, by Listed, values []string) (
+	found Listing, all []Explanation, err error,
+) {
+	if err := by.suits(view); err != nil {
+		return found, nil, InvalidError{err}
+	}
+	if err := asksTables(setup.Config, "explain"); err != nil {
+		return found, nil, err
+	}
+	letters := map[replicator.Cell][]server.Letter{}
+	err = EachLetter(ctx, setup.Config, view.Name, func(l replicator.DeadLetter) error {
+		letters[l.Cell] = append(letters[l.Cell], server.ShowLetter(l))
+		return nil
+	})
+	if err != nil {
+		return found, nil, err
+	}
+	in := setup.inspector()
+	defer func() { err = errors.Join(err, in.close()) }()
+	var whole replicator.Listing
+	for _, shard := range setup.Config.Source.Shards {
+		some, explained, err := in.list(ctx, shard, view, by, values, letters, MaxListed-len(all))
+		if err != nil {
+			return found, nil, err
+		}
+		whole.Join(some, MaxListed)
+		all = append(all, explained...)
+	}
+	return showListing(view, whole), all, nil
+}
+
+// list lists what one shard of the source put there.
+func (in *inspector) list(ctx context.Context, shard config.Shard, view *replicator.View, by Listed, values []string,
+	letters map[replicator.Cell][]server.Letter, limit int) (found replicator.Listing, all []Explanation, err error) {
+	o, err := in.inspect(ctx, shard, view)
+	if err != nil {
+		return found, nil, err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	lister, ok := o.target.(replicator.Lister)
+	if !ok {
+		return found, nil, InvalidError{fmt.Errorf("sink %s can't list what stands behind a value", view.Sink)}
+	}
+	if values, err = split(lister.ListedBy(0), by, values); err != nil {
+		return found, nil, InvalidError{err}
+	}
+	found, err = lister.List(ctx, 0, values, limit)
+	if errors.Is(err, replicator.ErrNoValue) {
+		err = InvalidError{err}
+	}
+	if err != nil {
+		return found, nil, err
+	}
+	done := map[replicator.Cell]bool{}
+	for _, c := range found.Cells {
+		cells := []replicator.Cell{c.Cell}
+		if c.Amount == nil { // all cells of the entity stand behind it
+			if cells, err = o.cellsOf(ctx, view, c.Cell.Key.String()); err != nil {
+				return found, nil, err
+			}
+		}
+		cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return done[c] })
+		if len(cells) == 0 {
+			continue
+		}
+		some, err := o.explain(ctx, shard, view, cells, letters)
+		if err != nil {
+			return found, nil, err
+		}
+		for i := range some {
+			done[cells[i]] = true
+			some[i].Amount = numberText(c.Amount)
+		}
+		all = append(all, some...)
+	}
+	return found, all, nil
+}
+
+// split takes one text for several values apart, as keys of several parts are.
+func split(names []string, by Listed, values []string) ([]string, error) {
+	if len(values) == 1 && len(names) > 1 {
+		values = strings.SplitN(values[0], ":", len(names))
+		for i := range len(values) - 1 {
+			values[i] = replicator.UnescapePart(values[i])
+		}
+	}
+	if len(values) != len(names) {
+		return nil, fmt.Errorf("a %s is made of %s here: name each by --%s, in this order", by,
+			strings.Join(names, ", "), by)
+	}
+	return values, nil
+}
+
+// numberText is an exact number in decimal digits; nil if there is none.
+func numberText(n *big.Rat) json.RawMessage {
+	if n == nil {
+		return nil
+	}
+	digits, _ := n.FloatPrec() // amounts are decimals
+	return json.RawMessage(n.FloatString(digits))
+}
+
+// showListing shows a listing, with what is wrong with it as a whole.
+func showListing(view *replicator.View, l replicator.Listing) Listing {
+	shown := Listing{View: view.Name, Place: l.Place, Shown: l.Shown, Sum: numberText(l.Sum), Cells: l.Count, Orphans: l.Orphans}
+	repair := "somebody else changed it (`replicator verify --repair " + view.Name + "` puts it right)"
+	switch {
+	case len(l.Orphans) > 0:
+		shown.Why = "what is listed and came from no cell somebody else put there (`replicator verify --repair " + view.Name +
+			"` removes it)"
+	case l.Sum == nil:
+	case l.Shown == "" && l.Sum.Sign() != 0:
+		shown.Why = "the sink shows no sum: " + repair
+	case l.Shown != "" && !isSum(view, l.Shown, l.Sum):
+		shown.Why = "the sink shows another sum than the cells add up to: " + repair
+	}
+	return shown
+}
+
+// isSum reports whether a sum is shown: in a ranking as the nearest double.
+func isSum(view *replicator.View, shown string, sum *big.Rat) bool {
+	n, ok := new(big.Rat).SetString(shown)
+	if !ok {
+		return false
+	}
+	if view.Kind == "ranking" {
+		a, _ := n.Float64()
+		b, _ := sum.Float64()
+		return a == b
+	}
+	return n.Cmp(sum) == 0
+}

@@ -1,0 +1,205 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator"
+	"replicator/internal/keytemplate"
+)
+
+var _ replicator.Lister = (*Target)(nil)
+
+// ListedBy implements replicator.Lister. In a ranking each member has a sum of its own.
+func (t *Target) ListedBy(view int) (names []string) {
+	v := t.keepers[view].view
+	of := func(template string) {
+		parts, _, _ := keytemplate.Parse(template) // Open has read it
+		for _, p := range parts {
+			names = append(names, p.Path)
+		}
+	}
+	of(v.Key)
+	switch {
+	case v.Kind != "ranking":
+	case v.Member != "":
+		of(v.Member)
+	default:
+		names = append(names, "the entity's key")
+	}
+	return names
+}
+
+// spotted is the place in a view that some values lead to.
+func (k *keeper) spotted(values []string) (c claim) {
+	c.kind = k.kind
+	parts, tail, _ := keytemplate.Parse(k.view.Key)
+	c.key = keytemplate.Fill(parts, tail, values[:len(parts)])
+	if rest := values[len(parts):]; k.kind == kindRanking {
+		parts, tail, _ := keytemplate.Parse(k.view.Member)
+		if c.member = rest[0]; len(parts) > 0 {
+			c.member = keytemplate.Fill(parts, tail, rest)
+		}
+	}
+	return c
+}
+
+// List implements replicator.Lister. The members of a set of keys lead to their records; for all else the records of all
+// entities are read.
+func (t *Target) List(
+	ctx context.Context, view int, values []string, limit int,
+) (found replicator.Listing, err error) {
+	k := t.keepers[view]
+	at := k.spotted(values)
+	found.Place = "key " + at.key
+	if at.member != "" {
+		found.Place += ", member " + at.member
+	}
+	if k.sums() {
+		found.Sum = new(big.Rat)
+	}
+	if found.Shown, err = t.sink.shown(ctx, at); err == nil && k.kind == kindSet {
+		err = t.listMembers(ctx, k, at, limit, &found)
+	} else if err == nil {
+		err = t.listClaims(ctx, k, at, limit, &found)
+	}
+	if err != nil {
+		err = classify(err, "view "+k.view.Name+": listing what stands behind "+found.Place)
+	}
+	return found, err
+}
+
+// shown is what readers see at a place: a sum, or who holds a unique value; "" if that is nothing, or a list. A key of
+// another type shows nothing of the view.
+func (s *Sink) shown(ctx context.Context, at claim) (text string, err error) {
+	switch at.kind {
+	case kindCounter, kindUnique:
+		text, err = s.rdb.Get(ctx, at.key).Result()
+	case kindRanking:
+		text, err = s.rdb.Do(ctx, "ZSCORE", at.key, at.member).Text()
+	}
+	if errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") {
+		err = nil
+	}
+	return text, err
+}
+
+// listMembers finds the cells of a set's members, and the members that came from no cell of any source.
+func (t *Target) listMembers(
+	ctx context.Context, k *keeper, at claim, limit int, found *replicator.Listing,
+) error {
+	seen := map[string]bool{} // a scan may give a member twice
+	for cursor := uint64(0); ; {
+		members, next, err := t.sink.rdb.SScan(ctx, at.key, cursor, "", memberPage).Result()
+		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		members = slices.DeleteFunc(members, func(m string) bool {
+			again := seen[m]
+			seen[m] = true
+			return again
+		})
+		keys := make([]string, len(members))
+		for i, m := range members {
+			keys[i] = recordKey(m)
+		}
+		records, err := t.sink.records(ctx, keys)
+		if err != nil {
+			return err
+		}
+		for i, r := range records {
+			if err := k.list(r, members[i], at, limit, found); err != nil {
+				return err
+			}
+			ours := func(id viewID) bool { return slices.Contains(k.ids, id) }
+			if claimed, err := r.claimsKey(k.kind, at.key, ours); err != nil {
+				return err
+			} else if !claimed && len(found.Orphans) < limit {
+				found.Orphans = append(found.Orphans, members[i])
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// listClaims finds the cells that claim a place.
+func (t *Target) listClaims(
+	ctx context.Context, k *keeper, at claim, limit int, found *replicator.Listing,
+) error {
+	seen := map[string]bool{} // of the entities that were counted
+	begin := recordKey("")
+	for after := ""; ; {
+		keys, next, err := t.sink.scan(ctx, begin, "string", after, 1000)
+		if err != nil {
+			return err
+		}
+		records, err := t.sink.records(ctx, keys)
+		if err != nil {
+			return err
+		}
+		for i, r := range records {
+			if seen[keys[i]] {
+				continue
+			}
+			before := found.Count
+			if err := k.list(r, keys[i][len(begin):], at, limit, found); err != nil {
+				return fmt.Errorf("%s: %w", keys[i], err)
+			}
+			if found.Count > before {
+				seen[keys[i]] = true
+			}
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
+}
+
+// list adds those cells of an entity that claim a place, or one in a set of other members.
+func (k *keeper) list(r *record, entity string, at claim, limit int, found *replicator.Listing) error {
+	for i := range r.cells {
+		v := r.cells[i].view(k.id)
+		if v == nil || !v.contributes() {
+			continue
+		}
+		claims, err := parseClaims(v.claims)
+		if err != nil {
+			return replicator.Fatal(err)
+		}
+		var amount *big.Rat
+		claimed := false
+		for _, c := range claims {
+			if c.kind != at.kind || c.key != at.key {
+				continue
+			}
+			if c.kind == kindRanking && c.member != at.member && (c.member != "" || entity != at.member) {
+				continue
+			}
+			claimed = true
+			if k.sums() {
+				n, ok := new(big.Rat).SetString(c.counted())
+				if !ok {
+					return replicator.Fatal(errDamaged)
+				}
+				if amount == nil {
+					amount = new(big.Rat)
+				}
+				amount.Add(amount, n)
+			}
+		}
+		if claimed {
+			found.Add(replicator.Listed{Cell: r.cells[i].cell, Amount: amount}, limit)
+		}
+	}
+	return nil
+}
