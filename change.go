@@ -28,6 +28,10 @@ type Table struct {
 	// Readers are, by each of Columns, the views that need it: where the table lacks it, it is they that can't be read;
 	// and by each of Optional those that take it where it is there. A column without is the whole table's.
 	Readers map[string][]string
+
+	// Lookups are the rows of other tables that a Row carries where it is read from the table: of the views' joins, each
+	// behind those that it begins at.
+	Lookups []Lookup
 }
 
 // Row is one row image, or one row read by a scan. It owns its memory.
@@ -56,6 +60,10 @@ type Row struct {
 	// rows.
 	Names   []string
 	Columns []any
+
+	// Joined are the rows that the table's Lookups found, by their IDs: the newest rows of their cells, as of when this one
+	// was read. nil for a row from the log, which doesn't tell them.
+	Joined map[string][]*Row
 }
 
 // Size is what a row costs of a pipeline's memory budget, in bytes.
@@ -71,6 +79,11 @@ func (r *Row) Size() int64 {
 			n += int64(len(v))
 		}
 		n += 16
+	}
+	for _, rows := range r.Joined {
+		for _, row := range rows {
+			n += row.Size()
+		}
 	}
 	return n
 }

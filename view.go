@@ -30,6 +30,8 @@ type View struct {
 	Where  string // expression; "": every cell
 	Sum    string // counter, ranking: path of the amount; "": cells are counted
 
+	Joins []Join // in the order of the file
+
 	// Settings are what else the sink has to know: a value of a type of the sink's package, plain data that is never
 	// changed. As JSON it is an object, whose members are part of the fingerprint: their names and order must stay, and
 	// what is added later must be left out where it is empty. nil: there are none.
@@ -159,13 +161,19 @@ type Evaluator interface {
 	Evaluate(cell Cell, row *Row) []Value
 }
 
-// TablesOf are the tables that views read, each once.
+// TablesOf are the tables that views read, those of joins included, each once.
 func TablesOf(views []*View) (tables []string) {
+	add := func(table string) {
+		if !slices.Contains(tables, table) {
+			tables = append(tables, table)
+		}
+	}
 	for _, v := range views {
 		for _, f := range v.From {
-			if !slices.Contains(tables, f.Table) {
-				tables = append(tables, f.Table)
-			}
+			add(f.Table)
+		}
+		for _, j := range v.Joins {
+			add(j.Table)
 		}
 	}
 	return tables
