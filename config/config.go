@@ -24,17 +24,22 @@ type Config struct {
 
 	// ownDatabase holds the tables that name no database: each shard has them in its own.
 	ownDatabase map[string]bool
-	lines       map[string]int // where each view's keys stand, by VIEW.KEY; VIEW is where its section begins
+	lines       map[string]int // where each view's keys stand, by VIEW.KEY, or VIEW.join.NAME.KEY; VIEW is its section
 }
 
 // Line is where a view's key stands in the file, or its section if it has no such key: what only shows when the views
 // are compiled names its line, too. A name in a table of fields stands where that does.
 func (c *Config) Line(view, key string) int {
-	key, _, _ = strings.Cut(key, ".")
-	if line := c.lines[view+"."+key]; line > 0 {
-		return line
+	for path := view + "." + key; ; {
+		if line := c.lines[path]; line > 0 {
+			return line
+		}
+		dot := strings.LastIndexByte(path, '.')
+		if dot < 0 {
+			return 0
+		}
+		path = path[:dot]
 	}
-	return c.lines[view]
 }
 
 // Source is what is replicated.

@@ -132,7 +132,8 @@ func TestExampleShowsEveryKeyTheLoaderKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, known, err := config.Read("config.example.toml", t.TempDir(), string(data),
+	_, known, err := config.Read("config.example.toml", t.TempDir(),
+		string(data)+"\n[views.favorite_counter.join.others]\ntable = \"favorite\"\non = { user_id = \"user_id\" }\n",
 		environment(map[string]string{"DB_PASSWORD": "x"}),
 		sinks.Types(), os.ReadFile)
 	if err != nil {
@@ -147,14 +148,18 @@ func TestExampleShowsEveryKeyTheLoaderKnows(t *testing.T) {
 			at = m[1]
 			if top, _, named := strings.Cut(at, "."); named && top != "source" {
 				at = top + ".*" + strings.TrimPrefix(at[len(top)+1:], strings.Split(at, ".")[1])
+				if before, _, join := strings.Cut(at, ".join."); join {
+					at = before + ".join.*"
+				}
 			}
 		}
 		sections[at] += line + "\n"
 	}
 	for shape, keys := range known {
 		for _, key := range keys {
-			if shape == "" || key == "shards" { // headers
-				if !strings.Contains(string(data), "["+key) && !strings.Contains(string(data), "."+key+"]") {
+			if shape == "" || key == "shards" || key == "join" { // headers
+				if !strings.Contains(string(data), "["+key) && !strings.Contains(string(data), "."+key+"]") &&
+					!strings.Contains(string(data), "."+key+".") {
 					t.Errorf("the example has no section %s", key)
 				}
 				continue

@@ -93,7 +93,7 @@ func problems() []problemCase {
 		{"kind of another sink", view(`sink = "main"`, `kind = "hash"`),
 			`f.toml:23: views.v.kind: a mysql sink has no kind "hash"; did you mean`},
 		{"option of another kind", index + `unique = true`,
-			`f.toml:25: views.v.unique: does not belong to kind index of a mysql sink, which has: from, sink, kind, where, on_change, fields, table`},
+			`f.toml:25: views.v.unique: does not belong to kind index of a mysql sink, which has: from, sink, kind, where, on_change, join, fields, table`},
 		{"option missing", view(`sink = "main"`, `kind = "counter"`),
 			`group is missing; say for example group = ["object_id"]`},
 		{"a needed key that is misspelt, told of once", "[tables.t]\nkye = \"id\"",

@@ -10,7 +10,7 @@ import (
 )
 
 // commonKeys are the keys of every view.
-func commonKeys() []string { return []string{"from", "sink", "kind", "where", "on_change"} }
+func commonKeys() []string { return []string{"from", "sink", "kind", "where", "on_change", "join"} }
 
 func (l *loader) views(root *Section) {
 	names, sections := root.named("views")
@@ -65,6 +65,7 @@ func (l *loader) view(name string, s *Section) (*replicator.View, Target) {
 	}
 	v := &replicator.View{Name: name}
 	v.From = l.feeds(s)
+	l.joins(s, v)
 	v.Where = s.Name("where", "", `"activate == true"`)
 	v.OnChange = s.choice("on_change", "refuse", "rebuild")
 	sink, kind := l.kind(s, v)

@@ -30,7 +30,7 @@ func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
 	})
 	for i := range tables {
 		var err error
-		if _, tables[i].Optional, err = view.Columns(bodiless, tables[i]); err != nil {
+		if _, tables[i].Optional, err = view.Columns(bodiless, tables, tables[i].Name); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,7 @@ func tryOut(ctx context.Context, cfg *config.Config) (*trial, error) {
 		if !slices.Contains(replicator.TablesOf(cfg.Views), table.Name) {
 			continue
 		}
-		needed, optional, err := view.Columns(cfg.Views, *table)
+		needed, optional, err := view.Columns(cfg.Views, t.tables, table.Name)
 		if err != nil {
 			return nil, InvalidError{err}
 		}

@@ -253,11 +253,7 @@ func asMarked(ctx context.Context, source replicator.Source, views []*replicator
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	own := clones(views)
 	for _, v := range own {
-		var tables []string
-		for _, f := range v.From {
-			tables = append(tables, f.Table)
-		}
-		identities, err := source.Identities(ctx, tables)
+		identities, err := source.Identities(ctx, replicator.TablesOf([]*replicator.View{v}))
 		if err != nil {
 			return nil, replicator.OfSource(err)
 		}

@@ -49,7 +49,7 @@ func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *rep
 // evaluating compiles views for rows of one of the tables, whose Columns it says.
 func evaluating(cfg *config.Config, views []*replicator.View, tables []replicator.Table,
 	t *replicator.Table) (replicator.Evaluator, error) {
-	needed, optional, err := view.Columns(views, *t)
+	needed, optional, err := view.Columns(views, tables, t.Name)
 	if err != nil {
 		return nil, InvalidError{err}
 	}

@@ -163,32 +163,31 @@ func clones(views []*replicator.View) []*replicator.View {
 	return own
 }
 
-// tablesOf are the tables of a shard that feed the views, with the columns that they need.
+// tablesOf are the tables of a shard that the views read, with the columns that they need.
 func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) ([]replicator.Table, error) {
-	var tables []replicator.Table
-	for _, t := range cfg.ShardTables(shard) {
-		fed := slices.ContainsFunc(views, func(v *replicator.View) bool {
-			return slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == t.Name })
-		})
-		if fed {
-			if err := readBy(&t, views); err != nil {
-				return nil, InvalidError{fmt.Errorf("%s: %w", cfg.File, err)}
-			}
-			t.Values = valuesOf(cfg.Views, t.Name)
-			tables = append(tables, t)
+	tables := slices.DeleteFunc(cfg.ShardTables(shard), func(t replicator.Table) bool {
+		return !slices.Contains(replicator.TablesOf(views), t.Name)
+	})
+	for i := range tables {
+		t := &tables[i]
+		if err := readBy(t, tables, views); err != nil {
+			return nil, InvalidError{fmt.Errorf("%s: %w", cfg.File, err)}
 		}
+		t.Values = valuesOf(cfg.Views, t.Name)
 	}
 	return tables, nil
 }
 
-// readBy says which columns of a table views need, and which of the views that are.
-func readBy(t *replicator.Table, views []*replicator.View) (err error) {
-	if t.Columns, t.Optional, err = view.Columns(views, *t); err != nil {
+// readBy says which columns of a table views need, and which of the views that are; and which rows of other tables the
+// table's rows carry for them.
+func readBy(t *replicator.Table, tables []replicator.Table, views []*replicator.View) (err error) {
+	if t.Columns, t.Optional, err = view.Columns(views, tables, t.Name); err != nil {
 		return err
 	}
+	t.Lookups = lookupsOf(views, t.Name)
 	t.Readers = map[string][]string{}
 	for _, v := range views {
-		needed, optional, err := view.Columns([]*replicator.View{v}, *t)
+		needed, optional, err := view.Columns([]*replicator.View{v}, tables, t.Name)
 		if err != nil {
 			return err
 		}
@@ -200,11 +199,27 @@ func readBy(t *replicator.Table, views []*replicator.View) (err error) {
 	return nil
 }
 
+// lookupsOf are the lookups of the views that a table feeds, each once.
+func lookupsOf(views []*replicator.View, table string) (lookups []replicator.Lookup) {
+	for _, v := range views {
+		if !slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table }) {
+			continue
+		}
+		own, _ := v.Lookups()
+		for _, l := range own {
+			if !slices.ContainsFunc(lookups, func(other replicator.Lookup) bool { return other.ID == l.ID }) {
+				lookups = append(lookups, l)
+			}
+		}
+	}
+	return lookups
+}
+
 // narrowed is a server with the columns that some views need. Its tables are the same.
 func narrowed(server *canal.Source, tables []replicator.Table, views []*replicator.View) (replicator.Source, error) {
 	tables = slices.Clone(tables)
 	for i := range tables {
-		if err := readBy(&tables[i], views); err != nil {
+		if err := readBy(&tables[i], tables, views); err != nil {
 			return nil, err
 		}
 	}

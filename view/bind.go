@@ -15,10 +15,18 @@ type binder struct {
 	columns []string // wanted columns that a cell does not say itself
 	needed  []string // those of them that a view of this table alone wants
 	merged  bool     // the view has other tables, too: a column that is not here is one of theirs
+
+	tables []replicator.Table // that joins may name
+	joins  []*joinPlan        // of all views
+	byName map[string]int     // places in joins, by what the view at hand calls them
 }
 
-// resolve finds out where a path begins. In a table without a body every name is a column.
+// resolve finds out where a path begins. In a table without a body every name is a column. A join's name hides what the
+// row has of that name.
 func (b *binder) resolve(p path) (ref, error) {
+	if at, ok := b.byName[p.root]; ok && !p.own {
+		return b.joinedPath(at, p)
+	}
 	r := ref{text: p.text, step: p.step}
 	if p.own || b.table.Body == "" {
 		var err error
@@ -73,13 +81,13 @@ func (c *leafCompiler) template(text string) (*template, error) {
 	}
 	for i := range t.parts {
 		p := &t.parts[i]
-		if slices.Contains(c.table.Key, p.path.root) {
+		if _, joins := c.byName[p.path.root]; !joins && slices.Contains(c.table.Key, p.path.root) {
 			p.path.own = true
 		}
 		if p.leaf, err = c.path(p.path); err != nil {
 			return nil, err
 		}
-		p.entity = p.leaf.ref.root.kind == rootKey
+		p.entity = p.leaf.ref.join == 0 && p.leaf.ref.root.kind == rootKey
 	}
 	return t, nil
 }

@@ -34,6 +34,7 @@ type plan struct {
 	whole   func([]byte) (replicator.Object, error) // decodes bodies, for views of whole rows; nil where none needs it
 	names   []string
 	columns []string
+	joins   []*joinPlan
 	fields  int // how many fields one entry of every view has
 }
 
@@ -47,6 +48,7 @@ type feed struct {
 	key    *template
 	member *template
 	whole  bool // the entry is the row
+	joins  bool // it needs the rows that the cell's row is joined with
 	split  bool // a missing value means no entry, and a list none or several
 	loops  []loop
 }
@@ -66,8 +68,11 @@ func (f *feed) at(key string, err error) error { return &KeyError{View: f.name, 
 
 // compileFeed compiles a view for the cells of b's table.
 func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
-	f := &feed{view: place, name: v.ShownAs()}
+	f := &feed{view: place, name: v.ShownAs(), joins: len(v.Joins) > 0}
 	b.merged = slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table != b.table.Name })
+	if err := b.bindJoins(f, v); err != nil {
+		return nil, fmt.Errorf("view %s: %w", f.name, err)
+	}
 	c := &leafCompiler{binder: b, ids: map[string]int{}}
 	var err error
 	switch v.Kind {
@@ -77,6 +82,10 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 	case "row", "hash", "json", "document":
 		err = f.compileEntity(c, v)
 	case "changelog":
+		if f.joins {
+			err = f.at("join", fmt.Errorf("a changelog has the rows as they are: it has no joins"))
+			break
+		}
 		f.whole = true
 		b.everyColumn()
 	default:
@@ -84,7 +93,7 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 		err = fmt.Errorf("kind: there is no kind %q%s", v.Kind, didYouMean(v.Kind, kinds))
 	}
 	if err == nil && v.Where != "" {
-		if f.where, err = compileExpression(v.Where, reflect.Bool, b.resolve); err != nil {
+		if f.where, err = compileBool(v.Where, b); err != nil {
 			err = f.at("where", err)
 		}
 	}
@@ -93,6 +102,11 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 	}
 	f.loops = c.loops
 	return f, nil
+}
+
+// compileBool compiles a condition.
+func compileBool(text string, b *binder) (*expression, error) {
+	return compileExpression(text, reflect.Bool, b.resolve)
 }
 
 // allColumns stands in Table.Columns for every column.
@@ -192,14 +206,14 @@ func Compile(views []*replicator.View, tables []replicator.Table, codecs Codecs)
 			if p == nil {
 				p = &tablePlans{columns: map[string]*plan{}}
 				e.tables[t.Name] = p
-				if p.others, err = compilePlan(views, t, replicator.Cell{Table: t.Name}, codecs); err != nil {
+				if p.others, err = compilePlan(views, t, tables, replicator.Cell{Table: t.Name}, codecs); err != nil {
 					return nil, err
 				}
 			}
 			if from.Column == "" || p.columns[from.Column] != nil {
 				continue
 			}
-			if p.columns[from.Column], err = compilePlan(views, t,
+			if p.columns[from.Column], err = compilePlan(views, t, tables,
 				replicator.Cell{Table: t.Name, Column: from.Column}, codecs); err != nil {
 				return nil, err
 			}
@@ -220,8 +234,9 @@ func findTable(v *replicator.View, name string, tables []replicator.Table) (*rep
 }
 
 // compilePlan compiles the views that a cell like the given one feeds.
-func compilePlan(views []*replicator.View, t *replicator.Table, cell replicator.Cell, codecs Codecs) (*plan, error) {
-	b := &binder{table: t}
+func compilePlan(views []*replicator.View, t *replicator.Table, tables []replicator.Table, cell replicator.Cell,
+	codecs Codecs) (*plan, error) {
+	b := &binder{table: t, tables: tables}
 	p := &plan{json: codecs.JSON}
 	for i, v := range views {
 		if !v.Feeds(cell) {
@@ -234,43 +249,78 @@ func compilePlan(views []*replicator.View, t *replicator.Table, cell replicator.
 		p.feeds = append(p.feeds, f)
 		p.fields += len(f.fields)
 	}
+	for _, j := range b.joins {
+		if err := j.finish(codecs); err != nil {
+			return nil, err
+		}
+	}
+	p.joins = b.joins
+	return p, p.finish(b, slices.ContainsFunc(p.feeds, func(f *feed) bool { return f.whole }), codecs)
+}
+
+// finish takes over what a binder noted, and makes what bodies are decoded with.
+func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
+	t := b.table
 	p.names, p.columns = b.names, b.columns
-	if t.Body != "" && slices.ContainsFunc(p.feeds, func(f *feed) bool { return f.whole }) {
-		var err error
+	if t.Body != "" && whole {
 		if p.whole, err = codecs.Document(t.Name); err != nil {
-			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
 	}
 	if len(p.names) > 0 {
-		var err error
 		if p.decoder, err = codecs.Body(t.Name, p.names); err != nil {
-			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // Columns returns the columns of a table that its rows must carry for the views, beside key and column roles, and those
-// that they carry if the table has them: sorted, to be put in Table.Columns and Table.Optional.
-func Columns(views []*replicator.View, table replicator.Table) (needed, optional []string, err error) {
-	b := &binder{table: &table}
-	for i, v := range views {
-		if !slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table.Name }) {
-			continue
+// that they carry if the table has them: sorted, to be put in Table.Columns and Table.Optional. Views read the tables
+// that feed them, and those of their joins.
+func Columns(views []*replicator.View, tables []replicator.Table, name string) (needed, optional []string, err error) {
+	var columns []string
+	add := func(b *binder) {
+		if b.table.Name != name {
+			return
 		}
+		for _, column := range b.needed {
+			place(&needed, column)
+		}
+		for _, column := range b.columns {
+			place(&columns, column)
+		}
+	}
+	for i, v := range views {
+		from := name
+		if !slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == name }) {
+			if !v.Joined(name) || len(v.From) == 0 {
+				continue
+			}
+			from = v.From[0].Table
+		}
+		t, err := findTable(v, from, tables)
+		if err != nil {
+			return nil, nil, err
+		}
+		b := &binder{table: t, tables: tables}
 		if _, err := compileFeed(b, v, i); err != nil {
 			return nil, nil, err
 		}
-	}
-	if slices.Contains(b.needed, allColumns) {
-		return []string{allColumns}, nil, nil
-	}
-	for _, name := range b.columns {
-		if !slices.Contains(b.needed, name) {
-			optional = append(optional, name)
+		add(b)
+		for _, j := range b.joins {
+			add(j.binder)
 		}
 	}
-	slices.Sort(b.needed)
+	if slices.Contains(needed, allColumns) {
+		return []string{allColumns}, nil, nil
+	}
+	for _, column := range columns {
+		if !slices.Contains(needed, column) {
+			optional = append(optional, column)
+		}
+	}
+	slices.Sort(needed)
 	slices.Sort(optional)
-	return b.needed, optional, nil
+	return needed, optional, nil
 }

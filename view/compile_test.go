@@ -157,14 +157,14 @@ func TestColumnsThatViewsNeed(t *testing.T) {
 		"account":  nil,
 	}
 	for _, table := range testTables() {
-		got, optional, err := Columns(views, table)
+		got, optional, err := Columns(views, testTables(), table.Name)
 		if err != nil || !slices.Equal(got, want[table.Name]) || !slices.Equal(optional, wantOptional[table.Name]) {
 			t.Errorf("%s: got %v, %v, %v; want %v, %v", table.Name, got, optional, err, want[table.Name],
 				wantOptional[table.Name])
 		}
 	}
 	if _, _, err := Columns([]*replicator.View{{Name: "v", Kind: "index", From: from("cell", ""), Fields: fields("")}},
-		testTables()[0]); err == nil {
+		testTables(), "cell"); err == nil {
 		t.Error("a bad path is no error")
 	}
 }

@@ -82,7 +82,7 @@ func (s *scope) evaluate(p *plan, cell replicator.Cell, row *replicator.Row, val
 		case s.bodyErr != nil && errors.Is(err, s.bodyErr): // whichever field met it first: it is the body's
 			values[i].Err = fmt.Errorf("view %s: %w", f.name, s.bodyErr)
 		default:
-			values[i].Err = fmt.Errorf("view %s: %w", f.name, err)
+			values[i].Err = fmt.Errorf("view %s: %w", f.name, ofJoinedRow(err))
 		}
 	}
 	s.release()
@@ -126,7 +126,13 @@ func large(row *replicator.Row, values []replicator.Value) bool {
 	for i := range values {
 		size += values[i].Size()
 	}
-	return len(row.Body) > largeBody || size > largeValue*int64(len(values))
+	bodies := len(row.Body)
+	for _, rows := range row.Joined {
+		for _, joined := range rows {
+			bodies += len(joined.Body)
+		}
+	}
+	return bodies > largeBody || size > largeValue*int64(len(values))
 }
 
 // output is the memory that a row's entries share.
@@ -138,6 +144,9 @@ type output struct {
 
 // contribute computes the entries of one view.
 func (s *scope) contribute(f *feed, out *output) ([]replicator.Entry, error) {
+	if f.joins && s.row.Joined == nil {
+		return nil, errNotJoined
+	}
 	if f.where != nil {
 		if ok, err := s.test(f.where); err != nil {
 			return nil, fmt.Errorf("where: %w", err)

@@ -24,6 +24,7 @@ type definition struct {
 	Member string             `json:"member,omitempty"`
 	Where  string             `json:"where,omitempty"`
 	Sum    string             `json:"sum,omitempty"`
+	Joins  []joinDefinition   `json:"joins,omitempty"`
 }
 
 // feedDefinition is a feed with the roles of its table. The offset is left out: it says how the table is scanned, not
@@ -40,6 +41,18 @@ type feedDefinition struct {
 	Codec       string   `json:"codec,omitempty"`
 }
 
+// joinDefinition is a join with the roles of its table.
+type joinDefinition struct {
+	Name   string             `json:"name"`
+	Table  feedDefinition     `json:"table"`
+	On     [][3]string        `json:"on"` // column, join, path
+	Many   bool               `json:"many,omitempty"`
+	Fields []replicator.Field `json:"fields,omitempty"`
+	Where  string             `json:"where,omitempty"`
+	Order  []string           `json:"order,omitempty"`
+	Limit  int                `json:"limit,omitempty"`
+}
+
 // fingerprintFormat changes if a view with the same definition comes to hold something else.
 const fingerprintFormat = 1
 
@@ -50,17 +63,29 @@ func Fingerprint(v *replicator.View, tables []replicator.Table) string {
 		Where: v.Where, Sum: v.Sum,
 	}
 	for _, from := range v.From {
-		f := feedDefinition{Table: from.Table, Column: from.Column}
-		for _, t := range tables {
-			if t.Name == from.Table {
-				f.Database, f.SourceTable, f.Key, f.ColumnRole = t.Database, t.Table, t.Key, t.Column
-				f.Version, f.Body, f.Codec = t.Version, t.Body, t.Codec
-			}
-		}
-		d.From = append(d.From, f)
+		d.From = append(d.From, defineFeed(from, tables))
 	}
-	sum := sha256.Sum256(joined(marshal(d), marshal(v.Settings)))
+	for _, j := range v.Joins {
+		defined := joinDefinition{Name: j.Name, Table: defineFeed(replicator.Feed{Table: j.Table}, tables), Many: j.Many,
+			Fields: j.Fields, Where: j.Where, Order: j.Order, Limit: j.Limit}
+		for _, on := range j.On {
+			defined.On = append(defined.On, [3]string{on.Column, on.From, on.Path})
+		}
+		d.Joins = append(d.Joins, defined)
+	}
+	sum := sha256.Sum256(withMembers(marshal(d), marshal(v.Settings)))
 	return hex.EncodeToString(sum[:16])
+}
+
+func defineFeed(from replicator.Feed, tables []replicator.Table) feedDefinition {
+	f := feedDefinition{Table: from.Table, Column: from.Column}
+	for _, t := range tables {
+		if t.Name == from.Table {
+			f.Database, f.SourceTable, f.Key, f.ColumnRole = t.Database, t.Table, t.Key, t.Column
+			f.Version, f.Body, f.Codec = t.Version, t.Body, t.Codec
+		}
+	}
+	return f
 }
 
 func marshal(definition any) []byte {
@@ -71,8 +96,8 @@ func marshal(definition any) []byte {
 	return text
 }
 
-// joined is one JSON object with the members of two; more may be null, or have none.
-func joined(object, more []byte) []byte {
+// withMembers is one JSON object with the members of two; more may be null, or have none.
+func withMembers(object, more []byte) []byte {
 	if string(more) == "null" || string(more) == "{}" {
 		return object
 	}

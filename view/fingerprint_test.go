@@ -24,6 +24,24 @@ func fingerprinted() (*replicator.View, []replicator.Table) {
 	}, testTables()
 }
 
+// joinedWith adds a join to the view, which change changes.
+func joinedWith(change func(*replicator.Join)) func(*replicator.View, []replicator.Table) {
+	return func(v *replicator.View, _ []replicator.Table) {
+		j := replicator.Join{Name: "likes", Table: "favorite", On: on("user_id", "", "row_key")}
+		change(&j)
+		v.Joins = []replicator.Join{j}
+	}
+}
+
+func TestTheFingerprintOfAJoinNeverChanges(t *testing.T) {
+	v, tables := fingerprinted()
+	joinedWith(func(j *replicator.Join) { j.Many, j.Limit = true, 3 })(v, tables)
+	const stored = "c0d7bb7257b2bc93f33f6b4d1e679ec9" // as stores and sinks hold it
+	if got := Fingerprint(v, tables); got != stored {
+		t.Errorf("the fingerprint of an unchanged view was %s and is %s: every user's views would be refused", stored, got)
+	}
+}
+
 func TestAFingerprintNeverChanges(t *testing.T) {
 	v, tables := fingerprinted()
 	const stored = "a9c65bfcb9368fd533edd4487244577e" // as stores and sinks hold it
@@ -41,6 +59,7 @@ func TestAFingerprintTellsWhatAViewHolds(t *testing.T) {
 		"columns":          func(_ *replicator.View, t []replicator.Table) { t[0].Columns = []string{"x"} },
 		"another table":    func(_ *replicator.View, t []replicator.Table) { t[1].Codec = "msgpack" },
 		"shadows":          func(v *replicator.View, _ []replicator.Table) { v.Shadows = "x" },
+		"a join elsewhere": func(_ *replicator.View, t []replicator.Table) { t[2].Key = nil },
 		"the stored value": func(v *replicator.View, _ []replicator.Table) { v.Fingerprint = "x" },
 	}
 	for name, change := range same {
@@ -73,6 +92,21 @@ func TestAFingerprintTellsWhatAViewHolds(t *testing.T) {
 		"version role": func(_ *replicator.View, t []replicator.Table) { t[0].Version = "x" },
 		"body":         func(_ *replicator.View, t []replicator.Table) { t[0].Body = "x" },
 		"codec":        func(_ *replicator.View, t []replicator.Table) { t[0].Codec = "x" },
+		"join":         joinedWith(func(*replicator.Join) {}),
+		"join's name":  joinedWith(func(j *replicator.Join) { j.Name = "x" }),
+		"join's table": joinedWith(func(j *replicator.Join) { j.Table = "account" }),
+		"join's role": func(v *replicator.View, t []replicator.Table) {
+			joinedWith(func(*replicator.Join) {})(v, t)
+			t[2].Key = []string{"x"}
+		},
+		"join's column": joinedWith(func(j *replicator.Join) { j.On[0].Column = "x" }),
+		"join's start":  joinedWith(func(j *replicator.Join) { j.On[0].From = "x" }),
+		"join's path":   joinedWith(func(j *replicator.Join) { j.On[0].Path = "x" }),
+		"join's many":   joinedWith(func(j *replicator.Join) { j.Many = true }),
+		"join's fields": joinedWith(func(j *replicator.Join) { j.Fields = fields("x") }),
+		"join's where":  joinedWith(func(j *replicator.Join) { j.Where = "x" }),
+		"join's order":  joinedWith(func(j *replicator.Join) { j.Order = []string{"x"} }),
+		"join's limit":  joinedWith(func(j *replicator.Join) { j.Limit = 1 }),
 	}
 	seen := map[string]string{base: "nothing"}
 	for name, change := range other {

@@ -67,8 +67,9 @@ func plainValue(v any) any {
 }
 
 var plainCodecs = Codecs{
-	Body: func(_ string, names []string) (Decoder, error) { return plainDecoder(names), nil },
-	JSON: plainJSON,
+	Body:     func(_ string, names []string) (Decoder, error) { return plainDecoder(names), nil },
+	JSON:     plainJSON,
+	Document: func(string) (func([]byte) (replicator.Object, error), error) { return nil, nil }, // bodies are JSON text
 }
 
 // tables of the four designs.

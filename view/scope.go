@@ -25,11 +25,14 @@ const (
 	rootCell                    // the column role: from the cell
 	rootVersion                 // the version column: from the row's columns, or its version
 	rootColumn                  // any other column
+	rootObject                  // a joined row as a whole
+	rootList                    // the rows of a join
 )
 
 // ref is a compiled path.
 type ref struct {
 	text string
+	join int // the place of the join whose row it begins in, plus 1; 0: in the cell's own row
 	root root
 	step []step
 }
@@ -51,6 +54,7 @@ type scope struct {
 	isRead  []bool
 	env     map[string]any // what an expression sees
 	machine vm.VM
+	joined  []joined // by the plan's joins
 
 	lists    [][]any // elements of the loops that begin at the body, of the view at hand
 	bound    []any   // the loops' elements of the entry at hand
@@ -61,7 +65,10 @@ type scope struct {
 
 // reset prepares the scope for a row and decodes the row's body, once for all views.
 func (s *scope) reset(p *plan, cell replicator.Cell, row *replicator.Row) {
-	s.plan, s.cell, s.row = p, cell, row
+	s.plan, s.cell, s.row, s.key = p, cell, row, s.key[:0]
+	for len(s.joined) < len(p.joins) {
+		s.joined = append(s.joined, joined{})
+	}
 	s.parsed = resize(s.parsed, len(p.columns))
 	s.isRead = resize(s.isRead, len(p.columns))
 	s.members = resize(s.members, len(p.names))
@@ -82,6 +89,12 @@ func (s *scope) release() {
 	clear(s.machine.Variables)
 	clear(s.key)
 	s.plan, s.row, s.key, s.cell, s.bodyErr = nil, nil, s.key[:0], replicator.Cell{}, nil
+	for i := range s.joined {
+		if j := &s.joined[i]; j.isRead {
+			j.scope.release()
+			*j = joined{scope: j.scope}
+		}
+	}
 }
 
 func resize[T any](list []T, n int) []T {
@@ -93,16 +106,26 @@ func resize[T any](list []T, n int) []T {
 	return list
 }
 
-func (s *scope) decode() error {
+// body is the row's body as its codec reads it.
+func (s *scope) body() ([]byte, error) {
 	body := s.row.Body
 	if body == nil {
-		return errNullBody
+		return nil, errNullBody
 	}
-	if s.row.Text != nil {
-		var err error
-		if body, err = s.row.Text(body); err != nil {
-			return fmt.Errorf("the body can't be rendered: %w", err)
-		}
+	if s.row.Text == nil {
+		return body, nil
+	}
+	body, err := s.row.Text(body)
+	if err != nil {
+		return nil, fmt.Errorf("the body can't be rendered: %w", err)
+	}
+	return body, nil
+}
+
+func (s *scope) decode() error {
+	body, err := s.body()
+	if err != nil {
+		return err
 	}
 	if err := s.plan.decoder.Decode(body, s.members); err != nil {
 		return fmt.Errorf("the body can't be decoded: %w", err)
@@ -121,6 +144,14 @@ func (s *scope) lookup(r *ref) (any, error) {
 
 // start returns the value that a ref begins with.
 func (s *scope) start(r *ref) (any, error) {
+	if r.join > 0 {
+		return s.startJoined(r)
+	}
+	return s.begin(r)
+}
+
+// begin is start for the scope's own row.
+func (s *scope) begin(r *ref) (any, error) {
 	switch r.root.kind {
 	case rootMember:
 		return s.members[r.root.at], s.bodyErr
@@ -151,7 +182,7 @@ func (s *scope) start(r *ref) (any, error) {
 		}
 		return nil, fmt.Errorf("the row has no column %s", r.root.name)
 	}
-	return s.document(r, v)
+	return s.walkable(r, v)
 }
 
 // keyValue is a value of the cell's key. Keys hold a DECIMAL as the text of its digits: the row has it as the number
@@ -181,9 +212,9 @@ func (s *scope) column(r root) (any, bool) {
 	return nil, false
 }
 
-// document decodes a column that holds JSON, once a row: every JSON column, and text if a path goes into it (MariaDB's
+// walkable decodes a column that holds JSON, once a row: every JSON column, and text if a path goes into it (MariaDB's
 // JSON is a LONGTEXT, which the binlog does not tell apart).
-func (s *scope) document(r *ref, v any) (any, error) {
+func (s *scope) walkable(r *ref, v any) (any, error) {
 	var text []byte
 	switch v := v.(type) {
 	case replicator.RawJSON:

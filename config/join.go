@@ -1,0 +1,152 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/internal/nearest"
+)
+
+const (
+	onExample     = `{ id = "customer_id" }`
+	mostJoined    = int64(replicator.MaxJoined)
+	onlyForMany   = "belongs to a join with many = true: the other ones have one row"
+	notSearched   = "%q is no column: a join is found by columns of the source. Of what is inside a column make a generated column"
+	namesOneTable = "a view with joins is made from one table, and from names several"
+)
+
+// joins reads the joins of a view, whose from is read.
+func (l *loader) joins(s *Section, v *replicator.View) {
+	names, sections := s.named("join")
+	if len(names) == 0 {
+		return
+	}
+	l.config.lines[v.Name+".join"] = s.line("join")
+	if l.config.Source.Kafka != nil {
+		s.Problem("join", "views that are fed from Kafka have no joins: the other table's rows can't be read as of a place "+
+			"in a topic. Feed the view from the database, or leave the join out")
+	}
+	if slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table != v.From[0].Table }) {
+		s.Problem("from", namesOneTable)
+	}
+	tables := map[string]*replicator.Table{}
+	for i, j := range sections {
+		if n := j.at.fields["table"]; n != nil {
+			tables[names[i]] = l.config.Table(n.text)
+		}
+	}
+	if len(v.From) > 0 {
+		tables[""] = l.config.Table(v.From[0].Table)
+	}
+	for i, j := range sections {
+		l.config.lines[v.Name+".join."+names[i]] = j.at.line
+		for key, n := range j.at.fields {
+			l.config.lines[v.Name+".join."+names[i]+"."+key] = n.line
+		}
+		v.Joins = append(v.Joins, l.join(names[i], names, j, tables))
+	}
+	if bad := circular(v.Joins); bad >= 0 {
+		sections[bad].Problem("on", "the join can only begin where it ends: of the joins that it names in on, one must begin "+
+			"at the view's own row")
+	}
+}
+
+// circular is the place of a join that begins at itself, by way of others; -1: there is none.
+func circular(joins []replicator.Join) int {
+	known := []string{""}
+	for range joins {
+		for _, j := range joins {
+			if !slices.Contains(known, j.Name) && !slices.ContainsFunc(j.On, func(on replicator.JoinOn) bool {
+				return !slices.Contains(known, on.From)
+			}) {
+				known = append(known, j.Name)
+			}
+		}
+	}
+	return slices.IndexFunc(joins, func(j replicator.Join) bool { return !slices.Contains(known, j.Name) })
+}
+
+// join reads one join. tables are those of all joins of the view, and the view's own by "".
+func (l *loader) join(name string, names []string, s *Section, tables map[string]*replicator.Table) replicator.Join {
+	j := replicator.Join{Name: name}
+	s.Need("table", `"customers"`)
+	j.Table = s.Name("table", "", `"customers"`)
+	table := tables[name]
+	switch {
+	case j.Table == "":
+	case table == nil:
+		var all []string
+		for _, t := range l.config.Tables {
+			all = append(all, t.Name)
+		}
+		s.Problem("table", "there is no [tables.%s]%s", j.Table, nearest.Meant(j.Table, all))
+	case table.Column != "":
+		s.Problem("table", "the table %s has a column that tells cells apart (%s), so that a key has several rows: such a "+
+			"table can't be joined", j.Table, table.Column)
+	}
+	s.Need("on", onExample)
+	for _, p := range s.Table("on", onExample) {
+		on, problem := joinOn(p, names, tables)
+		if table != nil && p.Name == table.Body {
+			problem = fmt.Sprintf(notSearched, p.Name)
+		}
+		if problem != "" {
+			s.ProblemAt(p, "on."+p.Name, "%s", problem)
+		} else {
+			j.On = append(j.On, on)
+		}
+	}
+	j.Many = s.Bool("many")
+	own := &ViewSection{Section: s, Config: l.config}
+	j.Fields = own.Fields("fields", `["sku", "qty"]`)
+	own.distinct(Target{Names: targetNames(j.Fields)})
+	j.Where = s.Name("where", "", `"qty > 0"`)
+	j.Order = Texts(s.List("order", `["line_no"]`))
+	for i, column := range j.Order {
+		if j.Order[i] = columnName(column); j.Order[i] == "" {
+			s.Problem("order", "%q is not a column of the table %s", column, j.Table)
+		}
+	}
+	j.Limit = int(s.Int("limit", 0, 1, mostJoined))
+	for _, key := range []string{"fields", "order", "limit"} {
+		if s.Has(key) && !j.Many {
+			s.Problem(key, onlyForMany)
+		}
+	}
+	s.done()
+	return j
+}
+
+func targetNames(fields []replicator.Field) []TargetName {
+	names := []TargetName{}
+	for _, f := range fields {
+		names = append(names, TargetName{"fields", f.Name})
+	}
+	return names
+}
+
+// joinOn reads one condition of a join, or says what is wrong with it.
+func joinOn(p Pair, names []string, tables map[string]*replicator.Table) (on replicator.JoinOn, problem string) {
+	on.Column = p.Name
+	path := p.Text
+	first, at := cutName(path)
+	if rest := path[at:]; rest != "" && rest[0] == '.' && !strings.HasPrefix(path, "$") {
+		if !slices.Contains(names, first) {
+			return on, fmt.Sprintf("the view has no join %q%s; say JOIN.COLUMN, or a column of the view's own row", first,
+				nearest.Meant(first, names))
+		}
+		on.From, path = first, rest[1:]
+	}
+	on.Path = columnName(path)
+	table := tables[on.From]
+	switch {
+	case on.Path == "", on.Path[0] == '=', table != nil && on.Path == table.Body:
+		return on, fmt.Sprintf(notSearched, p.Text)
+	case table != nil && table.Body != "" && !strings.HasPrefix(path, "$") && !slices.Contains(table.Key, on.Path):
+		return on, fmt.Sprintf("%q is a property in the bodies of the table %s, and a join is found by columns of the source: "+
+			"make a generated column of it, and say %q", p.Text, table.Name, strings.TrimSuffix(p.Text, path)+"$"+path)
+	}
+	return on, ""
+}

@@ -1,0 +1,325 @@
+package view
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// joinPlan is how the rows of one join are evaluated. Views that call the same join the same share one.
+type joinPlan struct {
+	identity string
+	name     string // of the join, for messages
+	lookup   string // the ID of its Lookup: where a row has its rows
+	many     bool
+	where    *expression // nil: every row counts
+	fields   []leaf      // what an object holds; none: all of the row
+	names    []string    // of fields
+	limit    int         // of the rows that count; 0: all
+	whole    bool        // all of a row is wanted somewhere
+
+	binder *binder // of the joined table
+	plan   *plan   // of its rows; without feeds
+}
+
+// bindJoins makes the names of a view's joins known, and notes the columns that its rows are found by.
+func (b *binder) bindJoins(f *feed, v *replicator.View) error {
+	b.byName = map[string]int{}
+	if len(v.Joins) == 0 {
+		return nil
+	}
+	if b.merged {
+		return f.at("from", errors.New("a view with joins is made from one table"))
+	}
+	lookups, names := v.Lookups()
+	if len(names) < len(v.Joins) {
+		return f.at("join", errors.New("joins begin at each other, or at one that is not there"))
+	}
+	for i, name := range names {
+		j := &v.Joins[slices.IndexFunc(v.Joins, func(j replicator.Join) bool { return j.Name == name })]
+		at, err := b.joinPlan(f, j, lookups[i])
+		if err != nil {
+			return err
+		}
+		b.byName[name] = at
+		joined := b.joins[at].binder
+		for _, on := range j.On {
+			side := b
+			if on.From != "" {
+				side = b.joins[b.byName[on.From]].binder
+			}
+			if _, err := side.column(on.Path); err != nil {
+				return f.at("join."+name+".on", err)
+			}
+			if _, err := joined.column(on.Column); err != nil {
+				return f.at("join."+name+".on", err)
+			}
+		}
+		for _, column := range j.Order {
+			if _, err := joined.column(column); err != nil {
+				return f.at("join."+name+".order", err)
+			}
+		}
+	}
+	return nil
+}
+
+// joinPlan returns the place of a join's plan, which is made if it is new.
+func (b *binder) joinPlan(f *feed, j *replicator.Join, l replicator.Lookup) (int, error) {
+	text, _ := json.Marshal([]any{j.Name, l.ID, j.Where, j.Fields, j.Limit}) // texts and numbers always marshal
+	identity := string(text)
+	at := slices.IndexFunc(b.joins, func(p *joinPlan) bool { return p.identity == identity })
+	if at >= 0 {
+		return at, nil
+	}
+	i := slices.IndexFunc(b.tables, func(t replicator.Table) bool { return t.Name == j.Table })
+	if i < 0 {
+		return 0, f.at("join."+j.Name+".table", fmt.Errorf("there is no table %s", j.Table))
+	}
+	p := &joinPlan{identity: identity, name: j.Name, lookup: l.ID, many: j.Many, limit: j.Limit,
+		binder: &binder{table: &b.tables[i]}}
+	if j.Where != "" {
+		var err error
+		if p.where, err = compileBool(j.Where, p.binder); err != nil {
+			return 0, f.at("join."+j.Name+".where", err)
+		}
+	}
+	for _, field := range j.Fields {
+		l, err := (&leafCompiler{binder: p.binder}).compile(field.Path)
+		if err != nil {
+			return 0, f.at("join."+j.Name+".fields", fmt.Errorf("%s: %w", field.Name, err))
+		}
+		p.fields, p.names = append(p.fields, l), append(p.names, field.Name)
+	}
+	b.joins = append(b.joins, p)
+	return len(b.joins) - 1, nil
+}
+
+// joinedPath finds out where a path begins that leads into the row of a join, or into its list.
+func (b *binder) joinedPath(at int, p path) (ref, error) {
+	j := b.joins[at]
+	r := ref{text: p.text, join: at + 1, step: p.step}
+	if j.many {
+		r.root = root{kind: rootList, name: j.name}
+		j.wantWhole()
+		return r, j.checkSteps(p.step)
+	}
+	if len(p.step) == 0 {
+		r.root = root{kind: rootObject, name: j.name}
+		j.wantWhole()
+		return r, nil
+	}
+	first := p.step[0]
+	if first.kind != stepName {
+		return r, fmt.Errorf("%s is one row and no list: name one of its fields, as in %s.name; with many = true it is a list",
+			j.name, j.name)
+	}
+	inner := path{text: p.text, root: strings.TrimPrefix(first.name, "$"), step: p.step[1:]}
+	inner.own = inner.root != first.name
+	r, err := j.binder.resolve(inner)
+	r.join = at + 1
+	return r, err
+}
+
+// checkSteps refuses what can't be found in a join's list.
+func (j *joinPlan) checkSteps(steps []step) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	if first := steps[0]; first.kind == stepName {
+		return fmt.Errorf("%s is a list: write %s[].%s for every row, or %s[0].%s for the first", j.name, j.name, first.name,
+			j.name, first.name)
+	}
+	if len(steps) > 1 && steps[1].kind == stepName && len(j.names) > 0 && !slices.Contains(j.names, steps[1].name) {
+		return fmt.Errorf("the join %s has no field %s%s; add it to the join's fields", j.name, steps[1].name,
+			didYouMean(steps[1].name, j.names))
+	}
+	return nil
+}
+
+// wantWhole notes that all of a row is wanted, unless the join says which fields.
+func (j *joinPlan) wantWhole() {
+	if len(j.fields) > 0 || j.whole {
+		return
+	}
+	j.whole = true
+	if j.binder.table.Body == "" {
+		j.binder.everyColumn()
+	}
+}
+
+// finish makes the plan of the join's rows, when all that is wanted of them is known.
+func (j *joinPlan) finish(codecs Codecs) (err error) {
+	j.plan = &plan{json: codecs.JSON}
+	return j.plan.finish(j.binder, j.whole, codecs)
+}
+
+// joined is what a scope has of one join.
+type joined struct {
+	isRead bool
+	scope  *scope // of the join's row; reused
+	row    *replicator.Row
+	list   []any
+	err    error
+}
+
+// joinError says what is wrong with a joined row. It concerns all that is made with the row.
+type joinError struct {
+	join string
+	cell replicator.Cell
+	err  error
+}
+
+func (e *joinError) Error() string { return fmt.Sprintf("join %s: row %s: %v", e.join, e.cell, e.err) }
+func (e *joinError) Unwrap() error { return e.err }
+
+// ofJoinedRow leaves of an error that a joined row caused only what is wrong with that row, whichever field met it first.
+func ofJoinedRow(err error) error {
+	var joined *joinError
+	if errors.As(err, &joined) {
+		return joined
+	}
+	return err
+}
+
+var errNotJoined = errors.New("the joined rows were not read")
+
+// read reads the rows of a join, once for all that is made with them.
+func (s *scope) join(at int) *joined {
+	j := &s.joined[at]
+	if j.isRead {
+		return j
+	}
+	j.isRead = true
+	if j.scope == nil {
+		j.scope = &scope{}
+	}
+	p := s.plan.joins[at]
+	if p.many {
+		j.list = []any{}
+	}
+	for _, row := range s.row.Joined[p.lookup] {
+		counts, err := j.scope.joinedRow(p, row)
+		var object replicator.Object
+		if err == nil && counts && p.many {
+			object, err = j.scope.object(p)
+		}
+		if err != nil {
+			j.err = &joinError{p.name, row.Cell, err}
+			return j
+		}
+		if !counts {
+			continue
+		}
+		if !p.many {
+			j.row = row
+			return j
+		}
+		if j.list = append(j.list, object); len(j.list) == p.limit {
+			break
+		}
+	}
+	return j
+}
+
+// joinedRow begins to evaluate a joined row, and reports whether it counts.
+func (s *scope) joinedRow(p *joinPlan, row *replicator.Row) (bool, error) {
+	if row.Err != nil {
+		return false, row.Err
+	}
+	s.reset(p.plan, row.Cell, row)
+	if p.where == nil {
+		return true, nil
+	}
+	ok, err := s.test(p.where)
+	if err != nil {
+		err = fmt.Errorf("where: %w", err)
+	}
+	return ok, err
+}
+
+// startJoined returns the value that a ref into a join begins with.
+func (s *scope) startJoined(r *ref) (any, error) {
+	j, p := s.join(r.join-1), s.plan.joins[r.join-1]
+	switch {
+	case j.err != nil:
+		return nil, j.err
+	case p.many:
+		return j.list, nil
+	case j.row == nil:
+		return nil, nil
+	}
+	var v any
+	var err error
+	if r.root.kind == rootObject {
+		v, err = j.scope.object(p)
+	} else {
+		v, err = j.scope.begin(r)
+	}
+	if err != nil {
+		return nil, &joinError{p.name, j.row.Cell, err}
+	}
+	return v, nil
+}
+
+// object is the row as its join's name shows it: its fields, or all that it has.
+func (s *scope) object(p *joinPlan) (replicator.Object, error) {
+	var members []replicator.Member
+	if len(p.fields) > 0 {
+		for i := range p.fields {
+			v, err := s.value(&p.fields[i])
+			if err != nil {
+				return nil, err
+			}
+			if v != nil {
+				members = append(members, replicator.Member{Name: p.names[i], Value: v})
+			}
+		}
+		return replicator.MakeObject(members), nil
+	}
+	if p.binder.table.Body != "" {
+		return s.document()
+	}
+	for i, name := range s.row.Names {
+		if i >= len(s.row.Columns) || s.row.Columns[i] == nil {
+			continue
+		}
+		v := s.row.Columns[i]
+		if text, ok := v.(replicator.RawJSON); ok {
+			var err error
+			if v, err = s.plan.json(text); err != nil {
+				return nil, fmt.Errorf("column %s: %w", name, err)
+			}
+		}
+		members = append(members, replicator.Member{Name: name, Value: v})
+	}
+	return replicator.MakeObject(members), nil
+}
+
+// document is the row's whole body.
+func (s *scope) document() (replicator.Object, error) {
+	body, err := s.body()
+	if err != nil {
+		return nil, err
+	}
+	if s.plan.whole != nil {
+		document, err := s.plan.whole(body)
+		if err != nil {
+			err = fmt.Errorf("the body can't be decoded: %w", err)
+		}
+		return document, err
+	}
+	v, err := s.plan.json(body)
+	if err != nil {
+		return nil, fmt.Errorf("the body can't be decoded: %w", err)
+	}
+	document, ok := v.(replicator.Object)
+	if !ok {
+		return nil, fmt.Errorf("the body can't be decoded: it is %s, not an object", sortOf(v))
+	}
+	return document, nil
+}
