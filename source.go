@@ -100,6 +100,11 @@ type Reader interface {
 	// keys.
 	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
 
+	// Referring returns the next cells, in the order of their keys, of the rows that a Reference is about, and perhaps of
+	// some more, after the place that an earlier call returned as next ("" at first); an empty next is the end. All that
+	// was handed out before is seen.
+	Referring(ctx context.Context, ref *Reference, after string, limit int) (cells []Cell, next string, err error)
+
 	// MixesSpellings reports whether a table has several rows per cell, and takes different keys for one.
 	MixesSpellings(table string) bool
 
@@ -139,6 +144,10 @@ type Handler interface {
 	// Change may block: that is how a slow sink slows down its reader. An error ends Read. The Change is the reader's
 	// again once it returns; its Row is the handler's.
 	Change(ctx context.Context, c *Change) error
+
+	// Refer is told that a row changed which other rows carry (Table.Lookups), after the row's own Change: once for what it
+	// was and once for what it is, where these differ. It may block, and an error ends Read.
+	Refer(ctx context.Context, ref *Reference) error
 
 	// Commit says that all up to order has been delivered and that this is a transaction boundary; at is when it was
 	// committed (zero if unknown). It is called as soon as the source has begun to send its log, for transactions without

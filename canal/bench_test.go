@@ -64,9 +64,10 @@ func TestRecordBench(t *testing.T) {
 // counting counts what it is given.
 type counting struct{ changes, commits int }
 
-func (c *counting) Change(context.Context, *replicator.Change) error { c.changes++; return nil }
-func (c *counting) Unlogged(_ string, _ int64, err error) error      { return err }
-func (c *counting) Commit(int64, time.Time)                          { c.commits++ }
+func (c *counting) Change(context.Context, *replicator.Change) error   { c.changes++; return nil }
+func (c *counting) Unlogged(_ string, _ int64, err error) error        { return err }
+func (c *counting) Refer(context.Context, *replicator.Reference) error { return nil }
+func (c *counting) Commit(int64, time.Time)                            { c.commits++ }
 
 // benchDesigns are the tables that recordings were made of, and one that nobody watches.
 var benchDesigns = []struct {

@@ -144,7 +144,8 @@ type recorder struct {
 	stop    error         // returned by Change if set
 	goesOn  bool          // where the log lacks something; it is then noted
 
-	unlogged []string // the tables of which something was lacking
+	references []replicator.Reference
+	unlogged   []string // the tables of which something was lacking
 }
 
 func newRecorder() *recorder {
@@ -177,6 +178,13 @@ func (r *recorder) lacked() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Join(r.unlogged, " ")
+}
+
+func (r *recorder) Refer(_ context.Context, ref *replicator.Reference) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.references = append(r.references, *ref)
+	return nil
 }
 
 func (r *recorder) Commit(order int64, _ time.Time) {

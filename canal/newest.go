@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,12 +41,22 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	if err != nil {
 		return nil, 0, err
 	}
-	defer f.end()
+	defer func() { f.end() }()
+	joined := r.joined(cells)
+	if joined {
+		if err := r.beginSnapshot(ctx, conn, f); err != nil {
+			return nil, 0, err
+		}
+	}
 	l := &look{fence: f, cells: cells, rows: make([]*replicator.Row, len(cells)), bytes: bytes}
 	for l.done < len(cells) && !l.full() {
 		n := min(f.atMost(1, newestBatch), len(cells)-l.done)
-		if size := r.looked.Load(); bytes > 0 && size > 0 {
+		switch size := r.looked.Load(); {
+		case bytes == 0:
+		case size > 0:
 			n = int(min(int64(n), max((bytes-l.size)/size, 1)))
+		case joined: // one cell may have ten thousand joined rows
+			n = 1
 		}
 		for err = r.lookAt(ctx, conn, l, n); errors.Is(err, errChunkFull) && n > 1; err = r.lookAt(ctx, conn, l, n) {
 			n = max(min(l.read, n/2), 1)
@@ -110,7 +121,35 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 		if err := x.newest(ctx, conn, l, wanted); err != nil {
 			return err
 		}
+		if err := r.joinLook(ctx, conn, l, x.t, wanted); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// joined reports whether cells have joined rows.
+func (r *Reader) joined(cells []replicator.Cell) bool {
+	return slices.ContainsFunc(cells, func(c replicator.Cell) bool {
+		w := r.tables.byName[c.Table]
+		return w != nil && len(w.Lookups) > 0
+	})
+}
+
+// joinLook reads the joined rows of some of a look's cells, of one table.
+func (r *Reader) joinLook(ctx context.Context, conn *sql.Conn, l *look, t *watched, wanted []int) error {
+	if len(t.Lookups) == 0 {
+		return nil
+	}
+	rows := make([]*replicator.Row, len(wanted))
+	for n, i := range wanted {
+		rows[n] = l.rows[i]
+	}
+	l.taken -= sizeOf(rows)
+	if err := r.join(ctx, conn, l.fence, t, rows); err != nil {
+		return err
+	}
+	l.taken += sizeOf(rows)
 	return nil
 }
 

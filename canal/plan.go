@@ -27,6 +27,8 @@ type plan struct {
 	rowEnd  int // -1: the table has none
 	oldTime int // the first time in the older format; -1: there is none
 
+	refers []reference // by which other tables' rows are joined with these
+
 	partial map[string]*plan // for images that lack columns, by the bits of those that they have
 
 	// lookups are the column role's values seen: they are few, and each row's strings would be garbage.
@@ -119,7 +121,10 @@ func (p *plan) assign(s *schema) error {
 		}
 		return i, nil
 	}, func(i int) binlog.Kind { return p.columns[i].Kind })
-	return err
+	if err != nil {
+		return err
+	}
+	return p.assignReferences()
 }
 
 // image is one row image: the wanted columns' bytes, which alias the event. A nil value is NULL.

@@ -161,6 +161,7 @@ func (s *stream) images(ctx context.Context, p *plan, kind replicator.ChangeKind
 		off += n
 		d := s.delivery(p, &s.before, place, at)
 		past := p.isHistory(&s.before)
+		images, ats, changed := [2]*image{&s.before, &s.after}, [2]int{at, off}, 1
 		switch {
 		case kind == replicator.Update:
 			after := off
@@ -168,12 +169,16 @@ func (s *stream) images(ctx context.Context, p *plan, kind replicator.ChangeKind
 				return fmt.Errorf("table %s: row image: %w", p.t.Name, err)
 			}
 			off += n
+			changed = 2
 			err = s.update(ctx, d, s.delivery(p, &s.after, place, after))
 		case past:
 		case kind == replicator.Insert:
 			err = s.insert(ctx, d)
 		default:
 			err = s.delete(ctx, d)
+		}
+		if err == nil && len(p.refers) > 0 {
+			err = s.refer(ctx, p, place, images[:changed], ats[:changed])
 		}
 		if err != nil {
 			return err

@@ -62,7 +62,14 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, co
 	if err != nil {
 		return chunk, err
 	}
-	defer f.end()
+	defer func() { f.end() }()
+	var joins *joinedChunk
+	if len(x.t.Lookups) > 0 {
+		if err := r.beginSnapshot(ctx, conn, f); err != nil {
+			return chunk, err
+		}
+		joins = &joinedChunk{}
+	}
 	limit.Rows = f.atMost(waitingRows, limit.Rows)
 	query, args, err := x.scanQuery(columns, after, limit.Rows)
 	if err != nil {
@@ -86,6 +93,7 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, co
 		if len(columns) == 0 || slices.Contains(columns, row.Cell.Column) {
 			chunk.Rows = append(chunk.Rows, row)
 			size += row.Size()
+			joins.note(chunk.Next, read)
 		}
 		full = limit.Bytes > 0 && size >= limit.Bytes
 		return nil
@@ -99,6 +107,13 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, co
 		return replicator.Chunk{}, err
 	}
 	chunk.Passed = read
+	if joins != nil {
+		join := func(rows []*replicator.Row) error { return r.join(ctx, conn, f, x.t, rows) }
+		if err := joins.join(&chunk, limit.Bytes, join); err != nil {
+			return replicator.Chunk{}, err
+		}
+		size = sizeOf(chunk.Rows)
+	}
 	if chunk.High, err = r.end(ctx, conn); err != nil {
 		return replicator.Chunk{}, err
 	}
@@ -134,8 +149,17 @@ func (t *watched) rowsFor(limit replicator.ScanLimit) int {
 // errChunkFull ends reading where the bytes of a chunk are reached.
 var errChunkFull = errors.New("chunk is full")
 
-// scanQuery reads rows after a place. The first column selected is there for selection.read only.
+// scanQuery reads rows after a place.
 func (x *selection) scanQuery(columns []string, after string, limit int) (string, []any, error) {
+	if in, values := x.wanted(columns); in != "" {
+		return x.page(after, []string{in}, values, limit)
+	}
+	return x.page(after, nil, nil, limit)
+}
+
+// page reads rows after a place that meet conditions, in the order of the offset. The first column selected is there
+// for selection.read only.
+func (x *selection) page(after string, conditions []string, of []any, limit int) (string, []any, error) {
 	var where []string
 	var args []any
 	if text, named := strings.CutPrefix(after, namedPlace); named {
@@ -149,9 +173,7 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 		cond, values := keyset(x.lastBounds(last), false)
 		where, args = append(where, cond), append(args, values...)
 	}
-	if in, values := x.wanted(columns); in != "" {
-		where, args = append(where, in), append(args, values...)
-	}
+	where, args = append(where, conditions...), append(args, of...)
 	query := "SELECT 0, " + x.list + " FROM " + x.from()
 	if len(where) > 0 {
 		query += " WHERE " + strings.Join(where, " AND ")

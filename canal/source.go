@@ -393,5 +393,6 @@ func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names
 		t.byName[table.Name] = w
 		read = append(read, w.Table)
 	}
-	return t, errors.Join(append(refused, srv.leftOut(ctx, db, read))...)
+	refused = append(refused, t.linkLookups(), srv.leftOut(ctx, db, read))
+	return t, errors.Join(refused...)
 }

@@ -198,7 +198,12 @@ func (s *newestScan) read(ctx context.Context, place string,
 	if s.fence, err = s.reader.fence(ctx, s.conn); err != nil {
 		return chunk, false, err
 	}
-	defer s.fence.end()
+	defer func() { s.fence.end() }()
+	if len(s.rows.t.Lookups) > 0 {
+		if err := s.reader.beginSnapshot(ctx, s.conn, s.fence); err != nil {
+			return chunk, false, err
+		}
+	}
 	s.limit.Rows, s.asked = s.fence.atMost(waitingRows, s.limit.Rows), s.fence.atMost(waitingRows, s.asked)
 	query, args, err := s.along.scanQuery(s.columns, place, s.limit.Rows)
 	if err != nil {
@@ -234,17 +239,20 @@ func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest 
 		}
 		n := min(len(newest), s.rows.t.rowsFor(left))
 		query, args := s.byPrimary(newest[:n])
-		read := int64(0)
+		before := len(chunk.Rows)
 		if err := s.rows.read(ctx, s.conn, query, args, func(_ int, values [][]byte) error {
 			row, err := s.rows.row(ctx, values, chunk.Low, now)
 			if err == nil && (len(s.columns) == 0 || slices.Contains(s.columns, row.Cell.Column)) {
 				chunk.Rows = append(chunk.Rows, row)
-				read += row.Size()
 			}
 			return err
 		}); err != nil {
 			return err
 		}
+		if err := s.reader.join(ctx, s.conn, s.fence, s.rows.t, chunk.Rows[before:]); err != nil {
+			return err
+		}
+		read := sizeOf(chunk.Rows[before:])
 		size += read
 		s.rows.t.rowSize.Store(max(read/int64(n), 1))
 		end := newest[n-1]

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"replicator"
-	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 )
 
@@ -19,6 +18,8 @@ type watched struct {
 	names    *columnNames                // nil: the column role's values are all different
 	rowSize  atomic.Int64                // of a scan's last chunk, on average; 0: not known
 	expected atomic.Pointer[expectation] // of the scan that was asked for last
+
+	referring []referring // by which other tables' rows are joined with this one's; not changed while it is read
 }
 
 // name is the table's name in the configuration; "" for none.
@@ -108,8 +109,7 @@ func (t *watched) check(f gtid.Flavor) error {
 		return err
 	}
 	for _, i := range x.key {
-		switch x.columns[i].kind {
-		case binlog.KindFloat, binlog.KindDouble, binlog.KindJSON:
+		if !canBeKey(x.columns[i].kind) {
 			return fmt.Errorf("table %s: column %s (key) is a %s, which can't be a key", t.Name,
 				x.columns[i].Name, x.columns[i].dataType)
 		}

@@ -176,6 +176,8 @@ func (h *heard) Change(_ context.Context, c *replicator.Change) error {
 	return nil
 }
 
+func (h *heard) Refer(context.Context, *replicator.Reference) error { return nil }
+
 func (h *heard) Commit(order int64, _ time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -251,6 +251,11 @@ func (r *Reader) Siblings(context.Context, string, []replicator.Key) ([]replicat
 // MixesSpellings implements replicator.Reader. The publisher's looks tell of all spellings.
 func (r *Reader) MixesSpellings(string) bool { return false }
 
+// Referring implements replicator.Reader: a changelog has no joins, and its reader tells no References.
+func (r *Reader) Referring(context.Context, *replicator.Reference, string, int) ([]replicator.Cell, string, error) {
+	return nil, "", errors.New("a changelog has no joins")
+}
+
 // Spellings implements replicator.Reader.
 func (r *Reader) Spellings(_ context.Context, _ string, keys []replicator.Key) ([][]replicator.Cell, error) {
 	return make([][]replicator.Cell, 0, len(keys)), nil

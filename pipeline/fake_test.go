@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -309,6 +310,10 @@ func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string
 
 // MixesSpellings implements replicator.Reader: it tells all keys apart.
 func (r *fakeReader) MixesSpellings(string) bool { return false }
+
+func (r *fakeReader) Referring(context.Context, *replicator.Reference, string, int) ([]replicator.Cell, string, error) {
+	return nil, "", errors.New("no view has joins")
+}
 
 // Spellings implements replicator.Reader.
 func (r *fakeReader) Spellings(context.Context, string, []replicator.Key) ([][]replicator.Cell, error) {

@@ -74,10 +74,11 @@ func (in *intake) look(ctx context.Context, cells []replicator.Cell) error {
 // tail takes in what the reader brings. It implements replicator.Handler, and the reader's goroutine alone uses it.
 type tail struct {
 	*group
-	reader replicator.Reader
-	intake *intake
-	reach  *reach
-	window *window
+	reader    replicator.Reader
+	intake    *intake
+	referring *referring
+	reach     *reach
+	window    *window
 }
 
 var _ replicator.Handler = (*tail)(nil)
@@ -89,7 +90,15 @@ func (t *tail) Change(ctx context.Context, c *replicator.Change) error {
 	}
 	t.blank = false
 	t.window.touch(c)
+	if !c.Last && t.views.joins(c.Cell) { // the log doesn't tell the joined rows
+		c = &replicator.Change{Kind: replicator.Delete, Cell: c.Cell, Version: look, Order: c.Order, Time: c.Time}
+	}
 	return t.intake.add(ctx, c)
+}
+
+// Refer implements replicator.Handler.
+func (t *tail) Refer(ctx context.Context, ref *replicator.Reference) error {
+	return t.referring.add(ctx, ref)
 }
 
 // Commit implements replicator.Handler.

@@ -8,12 +8,14 @@ import (
 	"replicator"
 )
 
-// lanes are those of a session: one for each share of the keys, and one behind them, of the keys whose other spellings
-// the source is asked for. Set up before they run, and not changed; each guards itself.
+// lanes are those of a session: one for each share of the keys, and two behind them: of the keys whose other spellings
+// the source is asked for, and of joined rows whose entries it is asked for. Set up before they run, and not changed;
+// each guards itself.
 type lanes struct {
 	reach     *reach
 	shares    []*lane
 	spellings *lane
+	referring *lane
 }
 
 // add makes a change pending in the lane of its key; size was taken from the budget.
@@ -22,7 +24,7 @@ func (ls *lanes) add(c *replicator.Change, size int64) {
 }
 
 // all are the lanes, and what works behind them as they do.
-func (ls *lanes) all() []*lane { return append(slices.Clip(ls.shares), ls.spellings) }
+func (ls *lanes) all() []*lane { return append(slices.Clip(ls.shares), ls.spellings, ls.referring) }
 
 // low is the low water: the order up to which everything has been applied.
 func (ls *lanes) low() int64 {

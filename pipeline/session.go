@@ -75,7 +75,10 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 	s.lanes = &lanes{reach: s.reach}
 	spellings := &spellings{group: r.group, reader: reader, budget: budget, lanes: s.lanes, lone: newLoneKeys()}
 	s.intake = &intake{group: r.group, budget: budget, lanes: s.lanes, spellings: spellings, over: over}
-	s.tail = &tail{group: r.group, reader: reader, intake: s.intake, reach: s.reach, window: window}
+	referring := &referring{group: r.group, reader: reader, intake: s.intake}
+	s.tail = &tail{
+		group: r.group, reader: reader, intake: s.intake, referring: referring, reach: s.reach, window: window,
+	}
 	sweeper := &sweeper{group: r.group, reader: reader, target: target, intake: s.intake}
 	s.filler = &filler{
 		group: r.group, reader: reader, intake: s.intake, reach: s.reach, window: window, sweeper: sweeper,
@@ -91,6 +94,8 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 		s.lanes.shares = append(s.lanes.shares, newLane(budget, s.reach, writer.apply))
 	}
 	s.lanes.spellings = newLane(budget, s.reach, spellings.apply)
+	s.lanes.referring = newLane(budget, s.reach, referring.apply)
+	referring.lane = s.lanes.referring
 	return s
 }
 
@@ -108,7 +113,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	defer endIntake(nil)
 	defer context.AfterFunc(stop, func() { endIntake(errStopped) })()
 
-	var feeders, asker, lanes, saver sync.WaitGroup
+	var feeders, finder, asker, lanes, saver sync.WaitGroup
 	start := func(wg *sync.WaitGroup, do func() error) {
 		wg.Go(func() {
 			if err := do(); err != nil {
@@ -124,10 +129,11 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 			return nil
 		})
 	}
-	unfed, drain, saved := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	unread, unfed, drain, saved := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	feeders.Go(func() { endIntake(s.read(intake)) })
 	feed(s.fill)
 	feed(s.letters.compare)
+	start(&finder, func() error { return s.lanes.referring.run(ctx, unread) })
 	start(&asker, func() error { return s.lanes.spellings.run(ctx, unfed) })
 	for _, l := range s.lanes.shares {
 		start(&lanes, func() error { return l.run(ctx, drain) })
@@ -138,6 +144,8 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	// Phase two of an end: nothing comes in any more, what is pending is applied within the drain time.
 	limit := s.cfg.Drain
 	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("not drained within %s", limit)) })
+	close(unread) // each of these may bring work for the next
+	finder.Wait()
 	close(unfed)
 	asker.Wait()
 	close(drain)

@@ -40,10 +40,15 @@ func (vs viewSet) feeds(c replicator.Cell) bool {
 	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return v.Feeds(c) })
 }
 
+// joins reports whether a cell feeds a view that is made with other rows, too.
+func (vs viewSet) joins(c replicator.Cell) bool {
+	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return len(v.Joins) > 0 && v.Feeds(c) })
+}
+
 // reading are those that read a table.
 func (vs viewSet) reading(table string) (of viewSet) {
 	for _, v := range vs {
-		if slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table }) {
+		if v.Joined(table) || slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table }) {
 			of = append(of, v)
 		}
 	}

@@ -221,23 +221,32 @@ func (w *writer) write(ctx context.Context, b *opBatch) error {
 func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cell]*pending, error) {
 	var cells []replicator.Cell
 	var asked []*pending
+	var looks map[replicator.Cell]*pending
+	add := func(p *pending) {
+		if looks == nil {
+			looks = map[replicator.Cell]*pending{}
+		}
+		looks[p.cell] = p
+	}
 	for i := range batch {
-		p := &batch[i]
-		if p.deleted != replicator.NoVersion {
+		switch p := &batch[i]; p.deleted {
+		case replicator.NoVersion:
+		case look: // whatever the sink holds
+			add(p)
+		default:
 			cells, asked = append(cells, p.cell), append(asked, p)
 		}
 	}
 	if len(cells) == 0 {
-		return nil, nil
+		return looks, nil
 	}
 	versions, err := w.target.Versions(ctx, cells)
 	if err != nil {
 		return nil, fmt.Errorf("sink %s: %w", w.cfg.Name, err)
 	}
-	looks := map[replicator.Cell]*pending{}
 	for i, p := range asked {
 		if p.deleted >= versions[i].Lowest {
-			looks[p.cell] = p
+			add(p)
 		}
 	}
 	return looks, nil

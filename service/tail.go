@@ -138,8 +138,52 @@ func (t *tailing) wholeRows(tables []replicator.Table) (err error) {
 	return err
 }
 
+// Refer prints a line for each entry that is made with a row which changed, as an update of the cell that it is of.
+func (t *tailing) Refer(ctx context.Context, ref *replicator.Reference) error {
+	const page = 100
+	for after, more := "", t.View != nil; more; more = after != "" {
+		cells, next, err := t.reader.Referring(ctx, ref, after, page)
+		if err != nil {
+			return err
+		}
+		for _, c := range cells {
+			err := t.Change(ctx, &replicator.Change{
+				Kind: replicator.Update, Cell: c, Version: replicator.NoVersion, Order: ref.Order, Time: ref.Time,
+			})
+			if err != nil {
+				return err
+			}
+		}
+		after = next
+	}
+	return nil
+}
+
+// joined is the change of a cell whose entries are made with other rows, too: with all that the source has of them now.
+func (t *tailing) joined(ctx context.Context, c *replicator.Change) (*replicator.Change, error) {
+	if t.View == nil || len(t.View.Joins) == 0 || c.Kind == replicator.Delete {
+		return c, nil
+	}
+	rows, _, err := t.reader.Newest(ctx, []replicator.Cell{c.Cell}, 0)
+	if err != nil {
+		return nil, err
+	}
+	now := *c
+	if now.Row = rows[0]; now.Row != nil {
+		now.Version = now.Row.Version
+	}
+	return &now, nil
+}
+
 // Change prints one line.
-func (t *tailing) Change(_ context.Context, c *replicator.Change) error {
+func (t *tailing) Change(ctx context.Context, c *replicator.Change) error {
+	if t.View != nil && !t.View.Feeds(c.Cell) {
+		return nil
+	}
+	c, err := t.joined(ctx, c)
+	if err != nil {
+		return err
+	}
 	line := map[string]any{
 		"table": c.Cell.Table, "op": c.Kind.String(), "key": c.Cell.Key.String(), "column": c.Cell.Column,
 		"version": c.Version, "position": t.reader.Locate(c.Order), "time": c.Time.UTC().Format(time.RFC3339Nano),
@@ -148,9 +192,6 @@ func (t *tailing) Change(_ context.Context, c *replicator.Change) error {
 		line["source"] = t.shard.Name
 	}
 	if t.evaluator != nil {
-		if !t.View.Feeds(c.Cell) {
-			return nil
-		}
 		t.given(line, c)
 	} else if line["body"] = nil; c.Row != nil {
 		t.bodies.show(line, c.Row)

@@ -1,0 +1,298 @@
+package canal
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator"
+	"replicator/canal/gtid"
+	"replicator/internal/sqlname"
+)
+
+// join reads the rows that rows of a table carry (Table.Lookups) into them, behind the fence that they were read behind
+// themselves.
+func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched, rows []*replicator.Row) error {
+	for _, row := range rows {
+		if len(t.Lookups) > 0 && row != nil {
+			row.Joined = make(map[string][]*replicator.Row, len(t.Lookups))
+		}
+	}
+	for i := range t.Lookups {
+		l := &t.Lookups[i]
+		j, err := r.newJoining(t, l)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if row == nil {
+				continue
+			}
+			if err := j.add(row); err != nil {
+				return err
+			}
+		}
+		if err := j.read(ctx, conn, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginSnapshot has what is read behind the fence from now on read as of one moment, on MySQL: a document shows all of a
+// transaction or nothing of it. MariaDB's fences are snapshots already. Where rows are locked to be read, they are the
+// newest ones; what changed between two of them is looked at again.
+func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence) error {
+	if r.server.flavor == gtid.MariaDB || f.lock != "" {
+		return nil
+	}
+	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+		"START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
+		if _, err := conn.ExecContext(ctx, q); err != nil {
+			return classify(err)
+		}
+	}
+	f.end = func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+		defer cancel()
+		_, _ = conn.ExecContext(ctx, "COMMIT") // an error ends the connection, and the transaction with it
+	}
+	return nil
+}
+
+// sizeOf is what rows come to, in bytes.
+func sizeOf(rows []*replicator.Row) (size int64) {
+	for _, row := range rows {
+		if row != nil {
+			size += row.Size()
+		}
+	}
+	return size
+}
+
+// joinedChunk knows where a chunk of a scan can be cut: with their joined rows its rows may be more than enough.
+type joinedChunk struct {
+	next   []string // behind each of its rows
+	passed []int
+}
+
+func (c *joinedChunk) note(next string, passed int) {
+	if c != nil {
+		c.next, c.passed = append(c.next, next), append(c.passed, passed)
+	}
+}
+
+// join reads the joined rows of a chunk, of one row and then of ever more at a time, and cuts it where the bytes are
+// reached; 0: nowhere.
+func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*replicator.Row) error) error {
+	size := int64(0)
+	for from, n := 0, 1; from < len(chunk.Rows); n = min(2*n, newestBatch) {
+		to := min(from+n, len(chunk.Rows))
+		if err := join(chunk.Rows[from:to]); err != nil {
+			return err
+		}
+		size += sizeOf(chunk.Rows[from:to])
+		if from = to; bytes > 0 && size >= bytes && to < len(chunk.Rows) {
+			chunk.Rows, chunk.Next, chunk.Passed, chunk.Done = chunk.Rows[:to], c.next[to-1], c.passed[to-1], false
+			return nil
+		}
+	}
+	return nil
+}
+
+// joining is one lookup of some rows.
+type joining struct {
+	tables tables
+	own    *watched // whose rows they are
+	lookup *replicator.Lookup
+	x      *selection  // of the joined table
+	on     []*selected // its columns in the lookup's On
+	order  []string    // as ORDER BY has it
+
+	wanted [][]any                   // the columns' values, each combination once
+	at     map[replicator.Key]int    // where in wanted
+	rows   map[int][]*replicator.Row // by the place in wanted, the rows that want them
+}
+
+func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error) {
+	x, err := r.selection(l.Table)
+	if err != nil {
+		return nil, err
+	}
+	j := &joining{
+		tables: r.tables, own: own, lookup: l, x: x, at: map[replicator.Key]int{}, rows: map[int][]*replicator.Row{},
+	}
+	for _, on := range l.On {
+		c, err := x.t.joinedBy(on.Column)
+		if err != nil {
+			return nil, err
+		}
+		j.on = append(j.on, c)
+	}
+	for _, name := range slices.Concat(l.Order, x.t.Key) {
+		j.order = append(j.order, sqlname.Quote(name))
+	}
+	return j, nil
+}
+
+// joinedBy is the column of that name, by which rows are joined.
+func (t *watched) joinedBy(name string) (*selected, error) {
+	c := t.schema.Load().column(name)
+	if c == nil {
+		return nil, t.ofReaders(name, t.fatal(fmt.Errorf("table %s has no column %s, by which rows are joined; the table was "+
+			"altered, or the configuration is wrong", t.Name, name)))
+	}
+	s := newSelected(c)
+	return &s, nil
+}
+
+// add notes what a row wants. A row that lacks a value wants nothing.
+func (j *joining) add(row *replicator.Row) error {
+	values := make([]any, len(j.lookup.On))
+	for i, on := range j.lookup.On {
+		from := row
+		if on.From != "" {
+			some := row.Joined[on.From]
+			if len(some) == 0 {
+				return nil
+			}
+			from = some[0]
+		}
+		var err error
+		if values[i], err = j.tables.columnOf(from, on.Path); err != nil || values[i] == nil {
+			return err
+		}
+	}
+	key, err := replicator.MakeKey(values...)
+	if err != nil {
+		return j.own.fatal(fmt.Errorf("table %s: the columns by which %s is joined: %w", j.own.Name, j.lookup.Table, err))
+	}
+	at, known := j.at[key]
+	if !known {
+		at = len(j.wanted)
+		j.at[key], j.wanted = at, append(j.wanted, values)
+	}
+	j.rows[at] = append(j.rows[at], row)
+	return nil
+}
+
+// columnOf is a row's value of a column; nil if it is NULL, or the row does not carry it.
+func (t tables) columnOf(row *replicator.Row, name string) (any, error) {
+	i := slices.IndexFunc(row.Names, func(n string) bool { return strings.EqualFold(n, name) })
+	if i >= 0 {
+		return row.Columns[i], nil
+	}
+	w := t.byName[row.Cell.Table]
+	if w == nil {
+		return nil, nil
+	}
+	if strings.EqualFold(name, w.Column) {
+		return cmp.Or(row.ColumnAs, row.Cell.Column), nil
+	}
+	i = slices.IndexFunc(w.Key, func(n string) bool { return strings.EqualFold(n, name) })
+	if i < 0 {
+		return nil, nil
+	}
+	key, err := row.Cell.Key.Values()
+	if err != nil || i >= len(key) {
+		return nil, err
+	}
+	return key[i], nil
+}
+
+// read reads what is wanted. Where somebody holds a row, fewer are read at a time until it is free.
+func (j *joining) read(ctx context.Context, conn *sql.Conn, f *fence) error {
+	for from := 0; from < len(j.wanted); {
+		to := 0
+		err := untilFree(ctx, f.atMost(1, newestBatch), func(n int) error {
+			to = min(from+n, len(j.wanted))
+			return j.readSome(ctx, conn, f, from, to)
+		})
+		if err != nil {
+			return classify(err)
+		}
+		from = to
+	}
+	return nil
+}
+
+func (j *joining) readSome(ctx context.Context, conn *sql.Conn, f *fence, from, to int) error {
+	var q strings.Builder
+	var args []any
+	for n := from; n < to; n++ {
+		if n > from {
+			q.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&q, "(SELECT %d, %s FROM %s WHERE ", n, j.x.list, j.x.from())
+		for i, c := range j.on {
+			placeholder, arg := c.argument(j.wanted[n][i])
+			fmt.Fprintf(&q, "%s = %s AND ", sqlname.Quote(c.Name), placeholder)
+			args = append(args, arg)
+		}
+		fmt.Fprintf(&q, "%s ORDER BY %s LIMIT %d%s)", j.x.isNewest(), strings.Join(j.order, ", "), j.atMost(), f.lock)
+	}
+	found := make(map[int][]*replicator.Row, to-from)
+	now := time.Now()
+	err := j.x.read(ctx, conn, q.String(), args, func(n int, values [][]byte) error {
+		row, err := j.x.row(ctx, values, f.low, now)
+		if err == nil {
+			found[n] = append(found[n], row)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for n := from; n < to; n++ {
+		for _, row := range j.rows[n] {
+			row.Joined[j.lookup.ID] = found[n]
+		}
+	}
+	return nil
+}
+
+// atMost is how many rows a row carries at most. One more than there may be says that there are too many.
+func (j *joining) atMost() int {
+	switch {
+	case !j.lookup.Many:
+		return 1
+	case j.lookup.Limit > 0:
+		return min(j.lookup.Limit, replicator.MaxJoined+1)
+	}
+	return replicator.MaxJoined + 1
+}
+
+// isNewest is the condition that a row is its cell's newest one.
+func (x *selection) isNewest() string {
+	if x.single {
+		return "TRUE"
+	}
+	// The outer table has no alias: the select list and other conditions name its columns alone.
+	own := sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + "."
+	newer, older := "`newer`.", own
+	var same []string
+	for _, i := range x.key {
+		name := sqlname.Quote(x.columns[i].Name)
+		same = append(same, newer+name+" = "+older+name)
+	}
+	if x.column >= 0 {
+		name := sqlname.Quote(x.columns[x.column].Name)
+		same = append(same, newer+name+" <=> "+older+name)
+	}
+	version := sqlname.Quote(x.columns[x.version].Name)
+	after := newer + version + " > " + older + version
+	if !x.distinct {
+		equal := []string{newer + version + " = " + older + version}
+		for _, i := range x.offset {
+			name := sqlname.Quote(x.columns[i].Name)
+			after += " OR " + strings.Join(append(slices.Clone(equal), newer+name+" > "+older+name), " AND ")
+			equal = append(equal, newer+name+" = "+older+name)
+		}
+	}
+	return "NOT EXISTS (SELECT 1 FROM " + strings.TrimSuffix(own, ".") + " AS `newer` WHERE " + strings.Join(same, " AND ") +
+		" AND (" + after + "))"
+}

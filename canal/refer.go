@@ -1,0 +1,257 @@
+package canal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"replicator"
+	"replicator/canal/binlog"
+	"replicator/internal/sqlname"
+)
+
+// referring is a Lookup of another table that finds rows of a watched one.
+type referring struct {
+	table  string // that has the Lookup
+	lookup string
+	on     []string // the watched table's columns
+}
+
+// linkLookups tells each joined table whose rows it is joined with. It is Fatal for the views of a table whose lookups
+// compare columns of different types or collations: of what one side takes for equal the other one finds only a part.
+func (t tables) linkLookups() error {
+	for _, own := range t.byName {
+		byID := map[string]*replicator.Lookup{}
+		for i := range own.Lookups {
+			l := &own.Lookups[i]
+			byID[l.ID] = l
+			joined := t.byName[l.Table]
+			if joined == nil {
+				continue // it can't be read, which was said
+			}
+			r := referring{table: own.Name, lookup: l.ID}
+			for _, on := range l.On {
+				from := own
+				if on.From != "" {
+					from = t.byName[byID[on.From].Table]
+				}
+				if from == nil {
+					continue
+				}
+				if err := sameColumns(joined, on.Column, from, on.Path); err != nil {
+					return own.fatal(err)
+				}
+				r.on = append(r.on, on.Column)
+			}
+			if !slices.ContainsFunc(joined.referring, func(o referring) bool {
+				return o.table == r.table && o.lookup == r.lookup
+			}) {
+				joined.referring = append(joined.referring, r)
+			}
+		}
+	}
+	return nil
+}
+
+// sameColumns fails where the columns by which rows are joined don't compare as one.
+func sameColumns(joined *watched, column string, from *watched, path string) error {
+	a, err := joined.joinedBy(column)
+	if err != nil {
+		return err
+	}
+	b, err := from.joinedBy(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !canBeKey(a.kind) || !canBeKey(b.kind):
+		return fmt.Errorf("rows of %s are joined by %s.%s, which is %s, and %s.%s, which is %s: these can't be looked up "+
+			"exactly. Join by a column of integers, text or bytes", joined.Name, joined.Name, column, a.shown(),
+			from.Name, path, b.shown())
+	case !a.sameKeys(&b.declaredColumn):
+		return fmt.Errorf("rows of %s are joined by %s.%s, which is %s, and %s.%s, which is %s: give both columns one type "+
+			"and collation", joined.Name, joined.Name, column, a.shown(), from.Name, path, b.shown())
+	}
+	return nil
+}
+
+// canBeKey reports whether a column's values can be looked up exactly.
+func canBeKey(k binlog.Kind) bool {
+	return k != binlog.KindFloat && k != binlog.KindDouble && k != binlog.KindJSON
+}
+
+// refer tells the handler that a row changed which other tables' rows are joined with, as these images had it.
+func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*image, offs []int) error {
+	for i := range p.refers {
+		r := &p.refers[i]
+		told := replicator.Key("")
+		for n, img := range images {
+			key, err := p.referenceOf(r, img)
+			if err != nil {
+				return p.t.fatal(fmt.Errorf("table %s: the columns by which %s is joined with it: %w. %s", p.t.Name, r.table,
+					err, wayOut))
+			}
+			if key == "" || key == told {
+				continue
+			}
+			told = key
+			address, _ := place.row(offs[n])
+			err = s.handler.Refer(ctx, &replicator.Reference{
+				Table: r.table, Lookup: r.lookup, Values: key, Order: s.order(address), Time: s.tx.at,
+			})
+			if err != nil {
+				return handlerError{err}
+			}
+		}
+	}
+	return nil
+}
+
+// reference is a referring by the places of its columns.
+type reference struct {
+	referring
+	at []int
+}
+
+// referenceOf are the values by which other rows are joined with a row; "" where one is NULL: none is then.
+func (p *plan) referenceOf(r *reference, img *image) (replicator.Key, error) {
+	values := make([]any, len(r.at))
+	for n, i := range r.at {
+		raw := img.values[i]
+		if raw == nil {
+			return "", nil
+		}
+		var err error
+		if values[n], err = p.columns[i].Value(raw); err != nil {
+			return "", fmt.Errorf("column %s: %w", p.columns[i].Name, err)
+		}
+	}
+	return replicator.MakeKey(values...)
+}
+
+// assignReferences finds the columns by which other rows are joined with the table's.
+func (p *plan) assignReferences() error {
+	p.refers = nil
+	for _, r := range p.t.referring {
+		found := reference{referring: r}
+		for _, name := range r.on {
+			i := slices.IndexFunc(p.columns, func(c binlog.Column) bool { return strings.EqualFold(c.Name, name) })
+			if i < 0 {
+				return unreadable{why: fmt.Sprintf("there is no column %s, by which rows of %s are joined; the table was "+
+					"altered, or the configuration is wrong. Restore the column or correct the configuration", name, r.table)}
+			}
+			p.wanted[i] = true
+			found.at = append(found.at, i)
+		}
+		p.refers = append(p.refers, found)
+	}
+	return nil
+}
+
+// Referring implements replicator.Reader.
+func (r *Reader) Referring(ctx context.Context, ref *replicator.Reference, after string, limit int) (
+	cells []replicator.Cell, next string, err error,
+) {
+	x, err := r.selection(ref.Table)
+	if err != nil {
+		return nil, "", err
+	}
+	condition, args, err := r.referringCondition(x.t, ref)
+	if err != nil || condition == "" {
+		return nil, "", err
+	}
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer conn.Close()
+	// What came to refer to the row before it was changed has to be seen: that change's own look may have been before.
+	f, err := r.present(ctx, conn)
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.end()
+	x = x.keysOnly()
+	err = untilFree(ctx, f.atMost(waitingRows, limit), func(n int) error {
+		cells, next, err = x.referringPage(ctx, conn, f, condition, args, after, n)
+		return err
+	})
+	return cells, next, classify(err)
+}
+
+func (x *selection) referringPage(ctx context.Context, db querier, f *fence, condition string, args []any, after string,
+	limit int) (cells []replicator.Cell, next string, err error) {
+	query, args, err := x.page(after, []string{condition}, args, limit)
+	if err != nil {
+		return nil, "", err
+	}
+	read := 0
+	err = x.read(ctx, db, query+f.lock, args, func(_ int, values [][]byte) error {
+		row, err := x.row(ctx, values, 0, time.Time{})
+		if err != nil {
+			return err
+		}
+		read, next = read+1, x.encodeOffset(values)
+		if len(cells) == 0 || cells[len(cells)-1] != row.Cell {
+			cells = append(cells, row.Cell)
+		}
+		return nil
+	})
+	if read < limit {
+		next = ""
+	}
+	return cells, next, err
+}
+
+// referringCondition finds the rows of a table whose lookup finds a row with the reference's values; or, where a chain
+// of lookups leads there by several ways, those that one of the ways finds, which are more. "": the table has no such
+// lookup any more.
+func (r *Reader) referringCondition(own *watched, ref *replicator.Reference) (condition string, args []any, err error) {
+	byID := map[string]*replicator.Lookup{}
+	for i := range own.Lookups {
+		byID[own.Lookups[i].ID] = &own.Lookups[i]
+	}
+	l := byID[ref.Lookup]
+	if l == nil {
+		return "", nil, nil
+	}
+	values, err := ref.Values.Values()
+	if err != nil || len(values) != len(l.On) {
+		return "", nil, err
+	}
+	level := l.On[0].From
+	at := own
+	if level != "" {
+		at = r.tables.byName[byID[level].Table]
+	}
+	var parts []string
+	for i, on := range l.On {
+		if on.From != level {
+			continue
+		}
+		c, err := at.joinedBy(on.Path)
+		if err != nil {
+			return "", nil, err
+		}
+		placeholder, arg := c.argument(values[i])
+		parts, args = append(parts, sqlname.Quote(on.Path)+" = "+placeholder), append(args, arg)
+	}
+	condition = strings.Join(parts, " AND ")
+	for level != "" {
+		up := byID[level]
+		var columns, paths []string
+		for _, on := range up.On {
+			if on.From == up.On[0].From {
+				columns, paths = append(columns, sqlname.Quote(on.Column)), append(paths, sqlname.Quote(on.Path))
+			}
+		}
+		condition = fmt.Sprintf("(%s) IN (SELECT %s FROM %s.%s WHERE %s)", strings.Join(paths, ", "),
+			strings.Join(columns, ", "), sqlname.Quote(at.Database), sqlname.Quote(at.Table.Table), condition)
+		if level = up.On[0].From; level != "" {
+			at = r.tables.byName[byID[level].Table]
+		}
+	}
+	return condition, args, nil
+}
