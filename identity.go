@@ -43,7 +43,7 @@ func InFile(fingerprint string) string {
 func DefinedOn(v *View, identities map[string]string) string {
 	fingerprint := InFile(v.Fingerprint)
 	var on strings.Builder
-	for _, table := range TablesOf([]*View{v}) {
+	for _, table := range Feeding([]*View{v}) {
 		identity := identities[table]
 		if identity == "" {
 			return fingerprint
@@ -67,7 +67,7 @@ func Redefined(v *View, was, now string) error {
 		v.ShownAs())
 	_, before, _ := strings.Cut(was, ".")
 	_, after, _ := strings.Cut(now, ".")
-	tables := TablesOf([]*View{v})
+	tables := Feeding([]*View{v})
 	if len(before) != len(tables)*identityBytes || len(after) != len(before) {
 		before = after
 	}

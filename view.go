@@ -161,19 +161,26 @@ type Evaluator interface {
 	Evaluate(cell Cell, row *Row) []Value
 }
 
-// TablesOf are the tables that views read, those of joins included, each once.
-func TablesOf(views []*View) (tables []string) {
-	add := func(table string) {
-		if !slices.Contains(tables, table) {
-			tables = append(tables, table)
-		}
-	}
+// Feeding are the tables whose cells views are made of, each once.
+func Feeding(views []*View) (tables []string) {
 	for _, v := range views {
 		for _, f := range v.From {
-			add(f.Table)
+			if !slices.Contains(tables, f.Table) {
+				tables = append(tables, f.Table)
+			}
 		}
+	}
+	return tables
+}
+
+// TablesOf are the tables that views read, each once: those that feed them, and those whose rows they are made with.
+func TablesOf(views []*View) []string {
+	tables := Feeding(views)
+	for _, v := range views {
 		for _, j := range v.Joins {
-			add(j.Table)
+			if !slices.Contains(tables, j.Table) {
+				tables = append(tables, j.Table)
+			}
 		}
 	}
 	return tables

@@ -72,7 +72,7 @@ func TestAFillThatAnotherReplicatorHasOvertakenIsOver(t *testing.T) {
 		first.stopped(t)
 		for name, c := range r.stores[0].checkpoints { // as if it had ended in the middle
 			c.Fill = map[string]replicator.Progress{}
-			for _, table := range replicator.TablesOf([]*replicator.View{fakeView("a")}) {
+			for _, table := range replicator.Feeding([]*replicator.View{fakeView("a")}) {
 				c.Fill[table] = replicator.Progress{}
 			}
 			r.stores[0].checkpoints[name] = c

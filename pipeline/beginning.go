@@ -74,7 +74,7 @@ func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicato
 			}
 			continue
 		}
-		for _, table := range replicator.TablesOf(views[i : i+1]) {
+		for _, table := range replicator.Feeding(views[i : i+1]) {
 			if p, ok := fill[table]; !ok || c.Fill[table].Less(p) {
 				fill[table] = c.Fill[table]
 			}

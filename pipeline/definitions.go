@@ -27,7 +27,7 @@ func (d *definitions) of(v *replicator.View) string {
 // current are the fingerprints of views as their tables are now.
 func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]string, error) {
 	now := make([]string, len(views))
-	identities, err := d.cfg.Source.Identities(ctx, replicator.TablesOf(views))
+	identities, err := d.cfg.Source.Identities(ctx, replicator.Feeding(views))
 	if err != nil {
 		return nil, replicator.OfSource(fmt.Errorf("asking the source what its tables are: %w", err))
 	}
@@ -87,7 +87,7 @@ func (d *definitions) check(ctx context.Context, views []*replicator.View) error
 // sameKeys refuses a view that merges what two tables have of an entity where their keys are never the same: it would
 // hold two entities in one place, and each would take away what the other has there.
 func sameKeys(ctx context.Context, source replicator.Source, v *replicator.View) (refused, err error) {
-	tables := replicator.TablesOf([]*replicator.View{v})
+	tables := replicator.Feeding([]*replicator.View{v})
 	// Counters and rankings add up, whatever the key; a changelog's records name their tables.
 	if len(tables) < 2 || slices.Contains([]string{"counter", "ranking", "changelog"}, v.Kind) {
 		return nil, nil

@@ -133,7 +133,7 @@ func (f *filler) scan(ctx context.Context, table string) error {
 			}
 			return err
 		}
-		for _, v := range f.views.reading(table) {
+		for _, v := range f.views.fedBy(table) {
 			f.cfg.Observer.Scanned(v.ShownAs(), chunk.Passed)
 		}
 		if err := f.throttle(ctx, chunk.Passed, began); err != nil {

@@ -383,7 +383,7 @@ func (p *planner) fill(
 	c.Source, c.Unmarked = p.cfg.Source.Name(), true
 	c.Position, err = p.cfg.Source.Latest(ctx, known)
 	c.Fill, c.FillFrom, c.Epoch = map[string]replicator.Progress{}, c.Position.Order, p.nextEpoch()
-	for _, table := range replicator.TablesOf(views) {
+	for _, table := range replicator.Feeding(views) {
 		c.Fill[table] = replicator.Progress{}
 	}
 	if err == nil {

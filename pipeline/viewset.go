@@ -45,10 +45,21 @@ func (vs viewSet) joins(c replicator.Cell) bool {
 	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return len(v.Joins) > 0 && v.Feeds(c) })
 }
 
-// reading are those that read a table.
-func (vs viewSet) reading(table string) (of viewSet) {
+// fedBy are those that the cells of a table feed.
+func (vs viewSet) fedBy(table string) (of viewSet) {
 	for _, v := range vs {
-		if v.Joined(table) || slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table }) {
+		if slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table }) {
+			of = append(of, v)
+		}
+	}
+	return of
+}
+
+// reading are those that read a table: its cells feed them, or they are made with its rows, too.
+func (vs viewSet) reading(table string) viewSet {
+	of := vs.fedBy(table)
+	for _, v := range vs {
+		if v.Joined(table) && !slices.Contains(of, v) {
 			of = append(of, v)
 		}
 	}

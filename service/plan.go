@@ -198,7 +198,7 @@ func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []r
 		return err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
-	for _, table := range replicator.TablesOf([]*replicator.View{v}) {
+	for _, table := range replicator.Feeding([]*replicator.View{v}) {
 		rows, err := reader.Estimate(ctx, table)
 		if err != nil {
 			return err
