@@ -19,7 +19,7 @@ type Join struct {
 	Many   bool     // all rows, as a list; else the first one, if there is one
 	Fields []Field  // what the list's objects hold; empty: all fields of the row
 	Where  string   // expression over the joined row; "": all rows count
-	Order  []string // columns of the joined table; its key follows
+	Order  []string // columns of the joined table, with "-" before one that falls; its key follows
 	Limit  int      // how many rows count; 0: all
 }
 

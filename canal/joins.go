@@ -134,7 +134,12 @@ func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error
 		j.on = append(j.on, c)
 	}
 	for _, name := range slices.Concat(l.Order, x.t.Key) {
-		j.order = append(j.order, sqlname.Quote(name))
+		column, falls := strings.CutPrefix(name, "-")
+		by := sqlname.Quote(column)
+		if falls {
+			by += " DESC"
+		}
+		j.order = append(j.order, by)
 	}
 	return j, nil
 }

@@ -47,9 +47,21 @@ func (l *loader) joins(s *Section, v *replicator.View) {
 		}
 		v.Joins = append(v.Joins, l.join(names[i], names, j, tables))
 	}
+	throughLists(v, sections)
 	if bad := circular(v.Joins); bad >= 0 {
 		sections[bad].Problem("on", "the join can only begin where it ends: of the joins that it names in on, one must begin "+
 			"at the view's own row")
+	}
+}
+
+// throughLists refuses joins that begin at a list: of its rows none is the one whose column counts.
+func throughLists(v *replicator.View, sections []*Section) {
+	for i, j := range v.Joins {
+		for _, on := range j.On {
+			if slices.ContainsFunc(v.Joins, func(o replicator.Join) bool { return o.Name == on.From && o.Many }) {
+				sections[i].Problem("on", "the join %s has many rows, and a join can only begin at one", on.From)
+			}
+		}
 	}
 }
 

@@ -60,6 +60,7 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 			r.lets[n.Name] = true
 		}
 	}))
+	ast.Walk(&t.node, visitor(foldSums))
 	ast.Walk(&t.node, visitor(r.rewrite))
 	ast.Walk(&t.node, visitor(r.unconverted))
 	ast.Walk(&t.node, visitor(r.guard))

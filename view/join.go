@@ -59,8 +59,8 @@ func (b *binder) bindJoins(f *feed, v *replicator.View) error {
 				return f.at("join."+name+".on", err)
 			}
 		}
-		for _, column := range j.Order {
-			if _, err := joined.column(column); err != nil {
+		for _, by := range j.Order {
+			if _, err := joined.column(strings.TrimPrefix(by, "-")); err != nil {
 				return f.at("join."+name+".order", err)
 			}
 		}
@@ -202,7 +202,13 @@ func (s *scope) join(at int) *joined {
 	if p.many {
 		j.list = []any{}
 	}
-	for _, row := range s.row.Joined[p.lookup] {
+	rows := s.row.Joined[p.lookup]
+	if len(rows) > replicator.MaxJoined {
+		j.err = fmt.Errorf("join %s: more than %d rows are joined with the row: give the join a limit", p.name,
+			replicator.MaxJoined)
+		return j
+	}
+	for _, row := range rows {
 		counts, err := j.scope.joinedRow(p, row)
 		var object replicator.Object
 		if err == nil && counts && p.many {
