@@ -118,10 +118,10 @@ func (k ChangeKind) String() string {
 type Change struct {
 	Kind    ChangeKind
 	Cell    Cell
-	Version int64 // of the row that was inserted, updated or deleted
+	Version int64 // of the row that was inserted, updated or deleted, or AnyVersion
 	Order   int64
 	Time    time.Time // when it was committed at the source
-	Row     *Row      // the row as it now is; nil for a Delete
+	Row     *Row      // the row as it now is; nil for a Delete, and for AnyVersion
 
 	// Last is true for a Delete in a table that holds one row per cell: nothing remains, so nothing need be looked up.
 	Last bool

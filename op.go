@@ -3,6 +3,10 @@ package replicator
 // NoVersion is the version of a cell that has no rows.
 const NoVersion int64 = -1
 
+// AnyVersion is the version of a Change that does not say what its cell is now: the newest row has to be read from the
+// source.
+const AnyVersion int64 = 1<<63 - 1
+
 // Op is one operation on a cell: replace its old contributions by Values, if they are newer. There are two:
 //
 //	put    a row was inserted or updated, or a scan read it: Version is the row's, Order its place, AsOf is 0

@@ -38,13 +38,9 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	c.ok("log_bin", "ON")
 	c.variable(ctx, conn, "binlog_format", "ROW", replicator.Fail,
 		mendFormat)
-	c.variable(ctx, conn, "binlog_row_image", "FULL", replicator.Fail,
-		"SET GLOBAL binlog_row_image = FULL, and in the configuration")
+	c.rowImages(ctx, conn)
 	c.variable(ctx, conn, "binlog_row_metadata", "FULL", replicator.Warn,
 		"SET GLOBAL binlog_row_metadata = FULL, and in the configuration, saves comparing views with the source after some ALTERs")
-	if v, err := variable(ctx, conn, "binlog_row_value_options"); err == nil && v != "" {
-		c.fail("binlog_row_value_options", v, "SET GLOBAL binlog_row_value_options = '', and in the configuration")
-	}
 	c.unnumbered(ctx, conn, srv)
 	if f, err := srv.unloggedReplica(ctx, conn); err != nil {
 		c.fail(f.What, describe(err), "")
@@ -148,7 +144,10 @@ func (c *checker) merged(ctx context.Context, db beginner, tables []replicator.T
 	}
 }
 
-type checker struct{ findings []replicator.Finding }
+type checker struct {
+	findings []replicator.Finding
+	images   string // binlog_row_image, in capitals
+}
 
 func (c *checker) add(level replicator.Level, what, detail, fix string) {
 	c.findings = append(c.findings, replicator.Finding{What: what, Level: level, Detail: detail, Fix: fix})
@@ -299,7 +298,7 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 		c.fail(what, "nothing tells its rows apart that a scan could go by", "add a primary key")
 		return
 	}
-	c.leftOut(srv, x)
+	c.rowColumns(srv, x)
 	var offset []string
 	for _, i := range x.offset {
 		offset = append(offset, x.columns[i].Name)

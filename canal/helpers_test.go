@@ -300,6 +300,9 @@ func showChange(c replicator.Change) string {
 			s += " " + string(body)
 		}
 		for i, v := range c.Row.Columns {
+			if document, ok := v.(replicator.RawJSON); ok {
+				v = string(document)
+			}
 			s += fmt.Sprintf(" %s=%v", c.Row.Names[i], v)
 		}
 		if c.Row.Err != nil {

@@ -8,16 +8,19 @@ import (
 
 // measure reads an event's images to their end before any is handed on, if their length is not certain: see
 // binlog.Column.IsOldTime.
-func (p *plan) measure(data []byte) error {
+func (p *plan) measure(data []byte, parts imageParts) error {
 	if p.oldTime < 0 {
 		return nil
 	}
+	part, next := parts.before, parts.after
 	for img := (image{}); len(data) > 0; {
-		n, err := p.split(data, &img)
+		n, err := p.split(data, &img, part)
 		if err != nil {
 			return fmt.Errorf("row image: %w. Column %s: %w", err, p.columns[p.oldTime].Name, binlog.ErrOldTime)
 		}
-		data = data[n:]
+		if data = data[n:]; parts.pairs {
+			part, next = next, part
+		}
 	}
 	return nil
 }

@@ -1,57 +1,161 @@
 package canal
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strings"
 
+	"replicator"
+	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 )
 
-// ofPart is the plan for images that lack columns, as bits say; same says that a row's two images have the same. It is
-// an error unless the server does so by itself.
-func (p *plan) ofPart(present []byte, same bool) (part *plan, err error) {
-	if same {
-		if part, err = p.lacking(present); err != nil {
-			return nil, p.t.fatal(fmt.Errorf("table %s: %w. %s", p.t.Name, err, wayOut))
-		}
-	}
-	if part == nil {
-		return nil, p.t.fatal(fmt.Errorf("table %s: the binlog holds rows without all their columns; set binlog_row_image=FULL on "+
-			"the source and in its sessions. %s", p.t.Name, wayOut))
-	}
-	return part, nil
+// The binlog may hold rows without all their columns. Where binlog_row_image is MINIMAL, an UPDATE has the primary key
+// before and the columns that were set after, an INSERT the columns that it names, a DELETE the primary key; where it is
+// NOBLOB, unchanged BLOBs are missing. Where binlog_row_value_options is PARTIAL_JSON, MySQL logs what an UPDATE changed
+// within a JSON document. And MariaDB 11.8 leaves generated columns out. A session can set all but the last.
+//
+// One rule covers them: a row that has what its table's views need is handed on as it is, and of any other one only that
+// its cell changed, which makes the pipeline read the cell again. Where not even the cell is told, the table counts as
+// changed without a log.
+
+// imageParts say which columns the images of a rows event have.
+type imageParts struct {
+	before, after *imagePart // nil: all
+	pairs         bool       // each row has two images
 }
 
-// lacking is the plan for images that have only some of the columns, as the bits say; nil where that is not what the
-// server does by itself: see server.leavesOut. Of a column that the table has no more it is not known whether it was
-// generated; nobody wants it.
-func (p *plan) lacking(present []byte) (*plan, error) {
-	if known := p.partial[string(present)]; known != nil {
-		return known, nil
-	}
-	s := p.t.schema.Load()
-	part := &plan{t: p.t, raw: p.raw, single: p.single, lookups: p.lookups}
-	for i, c := range p.columns {
+// imagePart says which columns an image has.
+type imagePart struct {
+	present []byte // a bit for each column
+	n       int    // set bits
+	diffs   bool   // the image begins with which of its JSON columns hold differences
+}
+
+// partOf returns nil for images that have all of n columns.
+func partOf(present []byte, n int, diffs bool) *imagePart {
+	part := &imagePart{present: present, diffs: diffs}
+	for i := range n {
 		if isSet(present, i) {
-			part.columns = append(part.columns, c)
+			part.n++
+		}
+	}
+	if part.n == n && !diffs {
+		return nil
+	}
+	return part
+}
+
+// lack says whether an image has a column.
+type lack uint8
+
+const (
+	lacksNothing lack = iota
+	lacksValue        // an after image: the column was not set
+	lacksChange       // the column was set, and the image does not hold its value
+)
+
+// splitPart is split for an image that lacks columns.
+func (p *plan) splitPart(data []byte, img *image, part *imagePart) (int, error) {
+	if cap(img.spare) < len(p.columns) {
+		img.spare = make([]lack, len(p.columns))
+	}
+	img.lacks = img.spare[:len(p.columns)]
+	clear(img.values)
+	c := binlog.Cursor{B: data}
+	var diffs []byte // a bit for each JSON column of the table
+	if part.diffs && c.Packed()&1 != 0 {
+		diffs = c.Take((p.count(binlog.KindJSON) + 7) / 8)
+	}
+	nulls := c.Take((part.n + 7) / 8)
+	documents, images := 0, 0
+	for i := range p.columns {
+		column := &p.columns[i]
+		img.lacks[i] = lacksNothing
+		if column.Kind == binlog.KindJSON {
+			if isSet(diffs, documents) {
+				img.lacks[i] = lacksChange
+			}
+			documents++
+		}
+		if !isSet(part.present, i) {
+			img.lacks[i] = lacksValue
 			continue
 		}
-		if now := s.column(c.Name); now != nil && !now.generated {
-			return nil, nil
+		null := isSet(nulls, images)
+		images++
+		if null || c.Bad {
+			continue
 		}
-		if p.wanted[i] {
-			return nil, p.t.ofReaders(c.Name, fmt.Errorf("the server leaves the generated column %s out of the binlog "+
-				"where rows are updated or deleted: say its expression in the view instead", c.Name))
+		n := column.Size(c.B[c.Off:])
+		if n < 0 {
+			return 0, binlog.ErrShort
+		}
+		value := c.Take(n)
+		if p.wanted[i] && !c.Bad {
+			if column.Width == 0 {
+				value = value[column.Prefix:]
+			}
+			img.values[i] = value
 		}
 	}
-	if err := part.assign(s); err != nil {
-		return nil, err
+	if c.Bad || c.Off == 0 {
+		return 0, binlog.ErrShort
 	}
-	if p.partial == nil {
-		p.partial = map[string]*plan{}
+	return c.Off, nil
+}
+
+// count returns how many columns are of a kind.
+func (p *plan) count(kind binlog.Kind) (n int) {
+	for i := range p.columns {
+		if p.columns[i].Kind == kind {
+			n++
+		}
 	}
-	p.partial[string(present)] = part
-	return part, nil
+	return n
+}
+
+// inherit takes the columns that an UPDATE did not set from the image before it.
+func (img *image) inherit(before *image) {
+	for i, lacks := range img.lacks {
+		if lacks == lacksValue && before.has(i) {
+			img.values[i], img.lacks[i] = before.values[i], lacksNothing
+		}
+	}
+}
+
+// has reports whether the image has a column.
+func (img *image) has(i int) bool { return img.lacks == nil || img.lacks[i] == lacksNothing }
+
+// whole reports whether an image has all columns that are wanted.
+func (p *plan) whole(img *image) bool {
+	for i, lacks := range img.lacks {
+		if lacks != lacksNothing && p.wanted[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// untold returns a column without which the cell of a row is not known and that its first image lacks; "" if there is
+// none. An after image has the cell, too, then.
+func (p *plan) untold(part *imagePart) string {
+	if part == nil {
+		return ""
+	}
+	for _, i := range append(slices.Clone(p.key), p.column) {
+		if i >= 0 && !isSet(part.present, i) {
+			return p.columns[i].Name
+		}
+	}
+	return ""
+}
+
+// untold: rows changed, and the event does not tell of which cells.
+func (s *stream) untold(p *plan, column string) error {
+	return s.unlogged(p.t.Name, fmt.Errorf("table %s: the binlog holds rows without column %s, which tells whose rows they "+
+		"are; set binlog_row_image=FULL on the source and in its sessions: %w", p.t.Name, column, replicator.ErrUnlogged))
 }
 
 // leavesOut reports whether the server leaves generated columns out of the binlog where a row is updated, deleted or
@@ -59,23 +163,65 @@ func (p *plan) lacking(present []byte) (*plan, error) {
 // does, in every engine; 10.11 and MySQL don't. Of the versions between these two it is not known.
 func (s server) leavesOut() bool { return s.flavor == gtid.MariaDB && s.isFrom(11, 0, 0) }
 
-// leftOut warns of generated columns that are read and will be missing.
-func (c *checker) leftOut(srv server, x *selection) {
-	if !srv.leavesOut() {
-		return
+// What rows without all their columns cost.
+const (
+	readsCells    = "a change of a row without a column that views need is read from the source"
+	comparesViews = "an UPDATE or a DELETE there compares all of the table with its views"
+)
+
+// rowImages warns of settings by which rows lack columns.
+func (c *checker) rowImages(ctx context.Context, db querier) {
+	const rowImage, values = "binlog_row_image", "binlog_row_value_options"
+	v, err := variable(ctx, db, rowImage)
+	switch {
+	case err != nil:
+		c.fail(rowImage, describe(err), "")
+	case strings.EqualFold(v, "FULL"):
+		c.ok(rowImage, v)
+	default:
+		c.warn(rowImage, v+": "+readsCells, "SET GLOBAL binlog_row_image = FULL, and in the configuration, saves the reads")
 	}
+	c.images = strings.ToUpper(v)
+	if v, err := variable(ctx, db, values); err == nil && v != "" {
+		c.warn(values, v+": "+readsCells, "SET GLOBAL binlog_row_value_options = '', and in the configuration, saves the reads")
+	}
+}
+
+// rowColumns warns of columns that are read and will be missing from the rows of a table.
+func (c *checker) rowColumns(srv server, x *selection) {
 	t := x.t
 	read := slices.Concat(t.roleNames(), x.names)
 	for _, column := range x.shape.columns {
-		if !column.generated || !containsFold(read, column.Name) {
+		if !containsFold(read, column.Name) {
 			continue
 		}
-		who, fix := t.neededBy(column.Name), "say its expression in the view instead"
-		if containsFold(t.roleNames(), column.Name) {
+		ofCell := containsFold(t.Key, column.Name) || strings.EqualFold(t.Column, column.Name)
+		if ofCell && c.leavesBefore(x.shape, &column) {
+			c.warn("table "+t.Name, fmt.Sprintf("binlog_row_image is %s, and the column %s, which tells whose row it is, is not in the "+
+				"primary key: %s", c.images, column.Name, comparesViews), "SET GLOBAL binlog_row_image = FULL, and in the configuration")
+		}
+		if !column.generated || !srv.leavesOut() {
+			continue
+		}
+		cost, who, fix := readsCells, t.neededBy(column.Name), "say its expression in the view instead"
+		switch {
+		case ofCell:
+			cost, who, fix = comparesViews, "which tells whose row it is", "make it a column that is written"
+		case containsFold(t.roleNames(), column.Name):
 			who, fix = "which has a role", "make it a column that is written"
 		}
 		c.warn("table "+t.Name, fmt.Sprintf("the generated column %s, %s: MariaDB (11.8 at the latest) leaves it "+
-			"out of the binlog where rows are updated or deleted, and the views that need it stop there",
-			column.Name, who), fix)
+			"out of the binlog where rows are updated or deleted: %s", column.Name, who, cost), fix)
 	}
+}
+
+// leavesBefore reports whether the server's images of rows before a change lack a column.
+func (c *checker) leavesBefore(s *schema, column *declaredColumn) bool {
+	switch {
+	case len(s.primary) == 0 || containsFold(s.primary, column.Name):
+		return false
+	case c.images == "NOBLOB":
+		return strings.HasSuffix(column.dataType, "text") || strings.HasSuffix(column.dataType, "blob")
+	}
+	return c.images == "MINIMAL"
 }

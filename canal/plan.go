@@ -29,8 +29,6 @@ type plan struct {
 
 	refers []reference // by which other tables' rows are joined with these
 
-	partial map[string]*plan // for images that lack columns, by the bits of those that they have
-
 	// lookups are the column role's values seen: they are few, and each row's strings would be garbage.
 	lookups map[string]columnValue
 
@@ -127,15 +125,23 @@ func (p *plan) assign(s *schema) error {
 	return p.assignReferences()
 }
 
-// image is one row image: the wanted columns' bytes, which alias the event. A nil value is NULL.
-type image struct{ values [][]byte }
+// image is one row image: the wanted columns' bytes, which alias the event. A nil value is NULL, or not there.
+type image struct {
+	values [][]byte
+	lacks  []lack // by column; nil: nothing
+	spare  []lack // memory for lacks
+}
 
-// split reads one row image and returns how many bytes it took.
-func (p *plan) split(data []byte, img *image) (int, error) {
+// split reads one row image and returns how many bytes it took. part says which columns it has; nil: all.
+func (p *plan) split(data []byte, img *image, part *imagePart) (int, error) {
 	if cap(img.values) < len(p.columns) {
 		img.values = make([][]byte, len(p.columns))
 	}
 	img.values = img.values[:len(p.columns)]
+	if part != nil {
+		return p.splitPart(data, img, part)
+	}
+	img.lacks = nil
 	nulls := (len(p.columns) + 7) / 8
 	if len(data) < nulls {
 		return 0, binlog.ErrShort

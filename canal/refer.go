@@ -88,6 +88,9 @@ func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*imag
 		r := &p.refers[i]
 		told := replicator.Key("")
 		for n, img := range images {
+			if column := r.lacks(img); column >= 0 {
+				return s.unreferred(p, r, column)
+			}
 			key, err := p.referenceOf(r, img)
 			if err != nil {
 				return p.t.fatal(fmt.Errorf("table %s: the columns by which %s is joined with it: %w. %s", p.t.Name, r.table,
@@ -113,6 +116,25 @@ func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*imag
 type reference struct {
 	referring
 	at []int
+}
+
+// lacks is the place of a column of the reference that an image does not have; -1: it has all.
+func (r *reference) lacks(img *image) int {
+	for _, i := range r.at {
+		if !img.has(i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// unreferred: a row changed, and the event does not tell which rows are joined with it. The views that join it are
+// compared with the source.
+func (s *stream) unreferred(p *plan, r *reference, column int) error {
+	name := p.columns[column].Name
+	return s.unlogged(p.t.Name, p.t.ofReaders(name, fmt.Errorf("table %s: the binlog holds rows without column %s, by which "+
+		"rows of %s are joined; set binlog_row_image=FULL on the source and in its sessions: %w", p.t.Name, name, r.table,
+		replicator.ErrUnlogged)))
 }
 
 // referenceOf are the values by which other rows are joined with a row; "" where one is NULL: none is then.

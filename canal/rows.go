@@ -20,6 +20,7 @@ type rowsShape struct {
 	change     replicator.ChangeKind
 	extra      bool // version 2: further data stands before the columns
 	compressed bool // MariaDB's
+	diffs      bool // the after images may hold differences of JSON documents
 }
 
 // rowsShapes are those of the events that have rows, by their kind.
@@ -33,6 +34,7 @@ var rowsShapes = [256]*rowsShape{
 	replication.MARIADB_WRITE_ROWS_COMPRESSED_EVENT_V1:  {change: replicator.Insert, compressed: true},
 	replication.MARIADB_UPDATE_ROWS_COMPRESSED_EVENT_V1: {change: replicator.Update, compressed: true},
 	replication.MARIADB_DELETE_ROWS_COMPRESSED_EVENT_V1: {change: replicator.Delete, compressed: true},
+	replication.PARTIAL_UPDATE_ROWS_EVENT:               {change: replicator.Update, extra: true, diffs: true},
 	binlog.MariaWriteRowsCompressed:                     {change: replicator.Insert, extra: true, compressed: true},
 	binlog.MariaUpdateRowsCompressed:                    {change: replicator.Update, extra: true, compressed: true},
 	binlog.MariaDeleteRowsCompressed:                    {change: replicator.Delete, extra: true, compressed: true},
@@ -61,21 +63,6 @@ func (t tables) mentions(database, table string) (names []string) {
 		return names
 	}
 	return some(in[t.fold(table)].name())
-}
-
-// partialRows: an update that holds differences of JSON documents, not rows.
-func (s *stream) partialRows(body []byte) error {
-	c := binlog.Cursor{B: body}
-	id := c.Uint(6)
-	p := s.maps[id]
-	switch {
-	case p == nil || s.silent():
-		return nil
-	case p.passed != nil:
-		return s.passOver(p)
-	}
-	return p.t.fatal(fmt.Errorf("table %s: the binlog holds only a part of a JSON value; set binlog_row_value_options='' "+
-		"on the source and in its sessions. %s", p.t.Name, wayOut))
 }
 
 // rows delivers the rows of one event.
@@ -109,16 +96,15 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	if c.Bad || n != len(p.columns) {
 		return fmt.Errorf("rows of %d columns where the table map has %d", n, len(p.columns))
 	}
-	present := c.Take((n + 7) / 8)
-	same := shape.change != replicator.Update || bytes.Equal(present, c.Take((n+7)/8))
+	parts := imageParts{before: partOf(c.Take((n+7)/8), n, false)}
+	if shape.change == replicator.Update {
+		parts.after, parts.pairs = partOf(c.Take((n+7)/8), n, shape.diffs), true
+	}
 	if err := c.Err("rows"); err != nil {
 		return err
 	}
-	if !same || !allSet(present, n) {
-		var err error
-		if p, err = p.ofPart(present, same); err != nil {
-			return err
-		}
+	if column := p.untold(parts.before); column != "" {
+		return s.untold(p, column)
 	}
 	place.offset += int64(c.Off)
 	data := c.Rest()
@@ -134,10 +120,10 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 		s.raw = 0
 		place = compressed(place.base+place.offset, size, int64(len(data)))
 	}
-	if err := p.measure(data); err != nil {
+	if err := p.measure(data, parts); err != nil {
 		return s.passOverFrom(ctx, p, err)
 	}
-	return s.images(ctx, p, shape.change, data, place)
+	return s.images(ctx, p, shape.change, parts, data, place)
 }
 
 // handsOn notes that rows of a table are handed on before their transaction's end is known.
@@ -151,10 +137,12 @@ func (s *stream) handsOn(t *watched) {
 }
 
 // images delivers the row images of an event.
-func (s *stream) images(ctx context.Context, p *plan, kind replicator.ChangeKind, data []byte, place scale) error {
+func (s *stream) images(
+	ctx context.Context, p *plan, kind replicator.ChangeKind, parts imageParts, data []byte, place scale,
+) error {
 	for off := 0; off < len(data); {
 		at := off
-		n, err := p.split(data[off:], &s.before)
+		n, err := p.split(data[off:], &s.before, parts.before)
 		if err != nil {
 			return fmt.Errorf("table %s: row image: %w", p.t.Name, err)
 		}
@@ -165,11 +153,12 @@ func (s *stream) images(ctx context.Context, p *plan, kind replicator.ChangeKind
 		switch {
 		case kind == replicator.Update:
 			after := off
-			if n, err = p.split(data[off:], &s.after); err != nil {
+			if n, err = p.split(data[off:], &s.after, parts.after); err != nil {
 				return fmt.Errorf("table %s: row image: %w", p.t.Name, err)
 			}
 			off += n
 			changed = 2
+			s.after.inherit(&s.before)
 			err = s.update(ctx, d, s.delivery(p, &s.after, place, after))
 		case past:
 		case kind == replicator.Insert:
@@ -213,7 +202,12 @@ func (s *stream) insert(ctx context.Context, d delivery) error {
 func (s *stream) put(ctx context.Context, kind replicator.ChangeKind, cell replicator.Cell, d delivery) error {
 	if s.tx.again {
 		return s.deliver(ctx, replicator.Change{
-			Kind: replicator.Delete, Cell: cell, Version: maxVersion, Order: d.order, Time: s.tx.at,
+			Kind: replicator.Delete, Cell: cell, Version: replicator.AnyVersion, Order: d.order, Time: s.tx.at,
+		})
+	}
+	if !d.p.whole(d.img) {
+		return s.deliver(ctx, replicator.Change{
+			Kind: kind, Cell: cell, Version: replicator.AnyVersion, Order: d.order, Time: s.tx.at,
 		})
 	}
 	row := d.p.row(cell, d.img, d.order, s.tx.at, s.kept)
@@ -229,17 +223,14 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 	}
 	version, err := d.p.versionOf(d.img, d.order)
 	if err != nil || !d.own || s.tx.again {
-		// Its version never counted, or its place does not tell what came after it. Whether the cell has another row, a look
-		// will tell: a delete of the highest version makes the pipeline take it.
-		version = maxVersion
+		// Its version is not here, or never counted, or its place does not tell what came after it.
+		version = replicator.AnyVersion
 	}
 	return s.deliver(ctx, replicator.Change{
 		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.tx.at,
-		Last: d.p.single && d.own && !s.tx.again,
+		Last: d.p.single && d.own && !s.tx.again && (d.p.rowEnd < 0 || d.img.has(d.p.rowEnd)),
 	})
 }
-
-const maxVersion = 1<<63 - 1
 
 // update delivers an update; as a delete and an insert if the row went to another cell, or to a lower version.
 func (s *stream) update(ctx context.Context, before, after delivery) error {
@@ -256,7 +247,8 @@ func (s *stream) update(ctx context.Context, before, after delivery) error {
 		return err
 	}
 	p := after.p
-	if p.sameCell(ctx, before.img, after.img) && (p.version < 0 || p.single || !p.lowered(before, after)) {
+	if p.sameCell(ctx, before.img, after.img) &&
+		(p.version < 0 || p.single || !p.whole(after.img) || !p.lowered(before, after)) {
 		return s.put(ctx, replicator.Update, cell, after)
 	}
 	if err := s.delete(ctx, before); err != nil {
@@ -293,16 +285,6 @@ func (s *stream) deliver(ctx context.Context, c replicator.Change) error {
 		return handlerError{err}
 	}
 	return nil
-}
-
-// allSet reports whether the first n bits are set.
-func allSet(bits []byte, n int) bool {
-	for i := range n {
-		if !isSet(bits, i) {
-			return false
-		}
-	}
-	return true
 }
 
 func isSet(bits []byte, i int) bool { return i>>3 < len(bits) && bits[i>>3]>>(i&7)&1 != 0 }

@@ -278,8 +278,6 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 			return true, nil
 		}
 		return true, s.xa.prepare(body)
-	case replication.PARTIAL_UPDATE_ROWS_EVENT:
-		return false, s.partialRows(body)
 	case replication.INTVAR_EVENT, replication.RAND_EVENT, replication.USER_VAR_EVENT, replication.ROWS_QUERY_EVENT,
 		replication.BEGIN_LOAD_QUERY_EVENT, replication.APPEND_BLOCK_EVENT, replication.DELETE_FILE_EVENT,
 		replication.MARIADB_ANNOTATE_ROWS_EVENT, replication.MARIADB_START_ENCRYPTION_EVENT,

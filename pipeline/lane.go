@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -40,8 +39,8 @@ type pending struct {
 	after int64  // all up to this order that belongs to the lane was added before
 	first uint64 // the number of the first change
 
-	// A delete of a version that may have been the newest: the cell must be looked at. deleted is the highest such
-	// version (NoVersion: none), deletedAt the place of the latest such delete.
+	// A delete of a version that may have been the newest, or a change without its row: the cell must be looked at.
+	// deleted is the highest such version (NoVersion: none), deletedAt the place of the latest such change.
 	deleted   int64
 	deletedAt int64
 
@@ -176,13 +175,10 @@ func (p *pending) mergePut(row *replicator.Row) (spare int64) {
 	return spare
 }
 
-// look is the version of a delete that stands for "look at this cell, whatever it holds": a sweep, a dead letter's
-// retry.
-const look int64 = math.MaxInt64
-
-// lookAt is the change that has a cell looked at, and written again whatever the sink holds.
+// lookAt is the change that has a cell looked at, and written again whatever the sink holds: for a sweep, a dead
+// letter's retry.
 func lookAt(c replicator.Cell) *replicator.Change {
-	return &replicator.Change{Kind: replicator.Delete, Cell: c, Version: look, Rewrite: true}
+	return &replicator.Change{Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Rewrite: true}
 }
 
 // take hands over the batch that has waited longest as the one in flight; none if nothing is pending.

@@ -35,7 +35,7 @@ func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 		return err
 	}
 	r.lane.add(&replicator.Change{
-		Kind: replicator.Delete, Cell: cell, Version: look, Order: ref.Order, Time: ref.Time,
+		Kind: replicator.Delete, Cell: cell, Version: replicator.AnyVersion, Order: ref.Order, Time: ref.Time,
 	}, size)
 	return nil
 }
@@ -71,7 +71,7 @@ func (r *referring) look(ctx context.Context, p *pending, cells []replicator.Cel
 		if !r.views.joins(c) {
 			continue
 		}
-		change := &replicator.Change{Kind: replicator.Delete, Cell: c, Version: look, Time: p.since}
+		change := &replicator.Change{Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Time: p.since}
 		if err := r.intake.add(ctx, change); err != nil {
 			return err
 		}

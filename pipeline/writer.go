@@ -231,7 +231,7 @@ func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cel
 	for i := range batch {
 		switch p := &batch[i]; p.deleted {
 		case replicator.NoVersion:
-		case look: // whatever the sink holds
+		case replicator.AnyVersion: // whatever the sink holds
 			add(p)
 		default:
 			cells, asked = append(cells, p.cell), append(asked, p)

@@ -191,6 +191,9 @@ func (t *tailing) Change(ctx context.Context, c *replicator.Change) error {
 	if t.shard.Name != "" {
 		line["source"] = t.shard.Name
 	}
+	if c.Row == nil && c.Version == replicator.AnyVersion { // the row is not in the binlog, or not all of it
+		line["version"] = nil
+	}
 	if t.evaluator != nil {
 		t.given(line, c)
 	} else if line["body"] = nil; c.Row != nil {
@@ -221,6 +224,10 @@ func (t *Tail) print(line []byte) error {
 // given adds what the view would be given.
 func (t *tailing) given(line map[string]any, c *replicator.Change) {
 	line["view"] = t.View.Name
+	if c.Row == nil && c.Kind != replicator.Delete { // what the pipeline reads from the source
+		line["entries"] = nil
+		return
+	}
 	for _, v := range t.evaluator.Evaluate(c.Cell, c.Row) {
 		if v.Err != nil {
 			line["error"] = v.Err.Error()

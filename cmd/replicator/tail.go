@@ -16,7 +16,9 @@ func tailCommand(o *options) *cobra.Command {
 		Short: "Print decoded changes as JSON lines",
 		Long: `Prints every change of the configured tables as a JSON line: table, op, key, column, version,
 position, time, body; of a source of several servers, also source. It needs no sink and saves
-nothing. With --view it prints what that view would be given.`,
+nothing. With --view it prints what that view would be given. The version and the body of a row
+are null where the binlog does not hold all of it (binlog_row_image, for example): the program
+reads such rows from the source.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if t.From != service.Latest && t.From != service.Earliest {
