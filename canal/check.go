@@ -58,6 +58,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 		c.cascades(ctx, conn, t)
 	}
 	c.merged(ctx, conn, s.cfg.Tables)
+	c.joins(ctx, conn, s.cfg.Tables)
 	return c.findings
 }
 

@@ -149,3 +149,34 @@ func TestChangesOfJoinedRowsReferToTheRowsThatCarryThem(t *testing.T) {
 		}
 	})
 }
+
+func TestCheckDemandsWhatJoinsNeed(t *testing.T) {
+	const drop = "ALTER TABLE customers DROP KEY company_id"
+	for _, c := range []struct{ name, alter, want, fix string }{
+		{"all is there", "DO 0", "", ""},
+		{"the way back", "ALTER TABLE orders DROP KEY customer_id", "no index begins with customer_id", "ALTER TABLE %s.`orders` ADD KEY (`customer_id`)"},
+		{"the way back of a chain", drop, "no index begins with company_id", "ALTER TABLE %s.`customers` ADD KEY (`company_id`)"},
+		{"the way there", "ALTER TABLE companies DROP PRIMARY KEY, ADD KEY (name)", "no index begins with id",
+			"ALTER TABLE %s.`companies` ADD KEY (`id`)"},
+		{"types", "ALTER TABLE orders MODIFY customer_id VARCHAR(20)",
+			"rows of customers are joined by customers.id, which is int, and orders.customer_id, which is varchar(20)", ""},
+		{"a float", "ALTER TABLE orders MODIFY customer_id DOUBLE", "these can't be looked up exactly", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, servertest.Shared(t, servers.MySQL))
+			b.exec(ordersDDL...)
+			b.exec(c.alter)
+			var found []string
+			for _, f := range b.source(orderTables()...).Check(testContext(t)) {
+				if f.Level == replicator.Fail {
+					found = append(found, f.Detail+" → "+f.Fix)
+				}
+			}
+			got := strings.Join(found, "\n")
+			if fix := strings.ReplaceAll(c.fix, "%s", "`"+b.database+"`"); c.want == "" && got != "" ||
+				!strings.Contains(got, c.want) || !strings.Contains(got, fix) {
+				t.Errorf("got %s\nwant %s → %s", got, c.want, fix)
+			}
+		})
+	}
+}

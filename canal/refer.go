@@ -41,6 +41,7 @@ func (t tables) linkLookups() error {
 					continue
 				}
 				if err := sameColumns(joined, on.Column, from, on.Path); err != nil {
+					err = joined.ofReaders(on.Column, from.ofReaders(on.Path, replicator.Fatal(err)))
 					return own.fatal(err)
 				}
 				r.on = append(r.on, on.Column)

@@ -1,0 +1,64 @@
+package canal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/internal/sqlname"
+)
+
+// joins looks whether rows can be joined, and whether an index serves both ways: from a row to those that it is joined
+// with, and from one of these, when it changes, to the rows that carry it. Without, each change reads a whole table of
+// the source.
+func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table) {
+	t := tables{byName: map[string]*watched{}}
+	for _, table := range all {
+		shape, err := readSchema(ctx, db, &table)
+		if err != nil {
+			continue // said of the table already
+		}
+		w := &watched{Table: table}
+		w.schema.Store(shape)
+		t.byName[table.Name] = w
+	}
+	if err := t.linkLookups(); err != nil {
+		c.fail("joins", describe(err), "correct the join, or alter one of the two columns")
+		return
+	}
+	said := map[string]bool{}
+	for _, table := range all {
+		byID := map[string]string{"": table.Name} // the table of each lookup
+		for _, l := range table.Lookups {
+			byID[l.ID] = l.Table
+			var columns []string
+			paths := map[string][]string{} // by the lookup where they are
+			for _, on := range l.On {
+				columns, paths[on.From] = append(columns, on.Column), append(paths[on.From], on.Path)
+			}
+			c.joinIndex(t.byName[l.Table], columns, said)
+			c.joinIndex(t.byName[byID[l.On[0].From]], paths[l.On[0].From], said)
+		}
+	}
+}
+
+// joinIndex looks for an index that begins with columns by which rows of a table are searched.
+func (c *checker) joinIndex(w *watched, columns []string, said map[string]bool) {
+	if w == nil || w.schema.Load().hasIndexSet(columns) || w.schema.Load().hasIndex(columns) {
+		return
+	}
+	quoted := make([]string, len(columns))
+	for i, name := range columns {
+		quoted[i] = sqlname.Quote(name)
+	}
+	slices.Sort(quoted)
+	fix := fmt.Sprintf("ALTER TABLE %s.%s ADD KEY (%s)", sqlname.Quote(w.Database), sqlname.Quote(w.Table.Table),
+		strings.Join(quoted, ", "))
+	if !said[fix] {
+		said[fix] = true
+		c.fail("table "+w.Name, "no index begins with "+strings.Join(columns, ", ")+", by which joins search it: each change "+
+			"of a joined row would read the whole table", fix)
+	}
+}
