@@ -61,6 +61,10 @@ func TestJoinsAreRead(t *testing.T) {
 			{Column: "odd.name", Path: "a.b"}}, Many: true, Fields: []replicator.Field{{Name: "sku", Path: "sku"},
 			{Name: "qty", Path: "qty"}}, Where: "qty > 0", Order: []string{"line"}, Limit: 100},
 	})
+	c = mustRead(t, strings.Replace(shop, `fields = { status = "status", customer = "customer.name", items = "items" }`,
+		`fields = ["status", "customer.$since", "items[].sku", "items"]`, 1), nil, nil)
+	equal(t, "fields without names", c.Views[0].Fields, []replicator.Field{{Name: "status", Path: "status"},
+		{Name: "since", Path: "customer.$since"}, {Name: "sku", Path: "items[].sku"}, {Name: "items", Path: "items"}})
 	equal(t, "the line of a key", c.Line("search", "join.items.where"), strings.Count(shop[:strings.Index(shop, "where =")], "\n")+1)
 	equal(t, "the line of a section", c.Line("search", "join.items.nothing"),
 		strings.Count(shop[:strings.Index(shop, "[views.search.join.items]")], "\n")+1)
@@ -103,6 +107,29 @@ func TestWhatIsWrongWithAJoinIsSaid(t *testing.T) {
 		_, _, err := config.Read("f.toml", t.TempDir(), text, someServers, sinks.Types(), os.ReadFile)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", test.name, err, test.want)
+		}
+	}
+}
+
+func TestWhatAPathOfAJoinedViewLeadsInto(t *testing.T) {
+	v := mustRead(t, shop, nil, nil).Views[0]
+	v.Joins[2].Fields[0].Path = "article.sku"
+	for path, want := range map[string]config.Origin{
+		"status":           {Table: "orders", Path: "status"},
+		"$customer":        {Table: "orders", Path: "$customer"},
+		"=customer.name":   {Table: "orders", Path: "=customer.name"},
+		"customer":         {Table: "customers", Join: &v.Joins[1]},
+		"customer.a.b":     {Table: "customers", Path: "a.b", Join: &v.Joins[1]},
+		"customer.$a":      {Table: "customers", Path: "$a", Join: &v.Joins[1]},
+		"items":            {Table: "items", List: true, Join: &v.Joins[2]},
+		"items[]":          {Table: "items", List: true, Join: &v.Joins[2]},
+		"items[1]":         {Table: "items", Join: &v.Joins[2]},
+		"items[].qty":      {Table: "items", Path: "qty", List: true, Join: &v.Joins[2]},
+		"items[0].qty":     {Table: "items", Path: "qty", Join: &v.Joins[2]},
+		"items[0].sku.x[]": {Table: "items", Path: "article.sku.x[]", Join: &v.Joins[2]},
+	} {
+		if got := config.OriginsOf(v, path); len(got) != 1 || got[0] != want {
+			t.Errorf("%s leads into %+v, not %+v", path, got, want)
 		}
 	}
 }

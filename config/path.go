@@ -43,6 +43,58 @@ func ColumnOf(t replicator.Table, path string) string {
 	return columnName(path)
 }
 
+// Origin is what a path of a view leads into.
+type Origin struct {
+	Table string
+	Path  string // from a row of the table on; "": the row as a whole
+	List  bool   // all rows of a join
+	Join  *replicator.Join
+}
+
+// Whole reports whether the origin is no single value of a row.
+func (o Origin) Whole() bool { return o.List || o.Join != nil && o.Path == "" }
+
+// OriginsOf are what a path of a view leads into: a row of the join that it begins with, or of each that feeds the view.
+func OriginsOf(v *replicator.View, path string) (origins []Origin) {
+	j := joinOf(v, path)
+	if j == nil {
+		for _, f := range v.From {
+			origins = append(origins, Origin{Table: f.Table, Path: path})
+		}
+		return origins
+	}
+	_, at := cutName(path)
+	rest := path[at:]
+	o := Origin{Table: j.Table, Join: j}
+	if strings.HasPrefix(rest, "[") {
+		bracket, after, _ := strings.Cut(rest, "]")
+		o.List, rest = bracket == "[", after
+	} else {
+		o.List = j.Many
+	}
+	o.Path = strings.TrimPrefix(rest, ".")
+	if len(j.Fields) > 0 && o.Path != "" {
+		name, at := cutName(o.Path)
+		for _, f := range j.Fields {
+			if f.Name == name {
+				o.Path = f.Path + o.Path[at:]
+				break
+			}
+		}
+	}
+	return []Origin{o}
+}
+
+// joinOf is the join whose name a path begins with; nil if it begins in the view's own row.
+func joinOf(v *replicator.View, path string) *replicator.Join {
+	name, _ := cutName(path)
+	i := slices.IndexFunc(v.Joins, func(j replicator.Join) bool { return j.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &v.Joins[i]
+}
+
 // columnName is what a path calls a column, with or without a $; "" if it leads further.
 func columnName(path string) string {
 	text := strings.TrimPrefix(path, "$")

@@ -33,9 +33,18 @@ func (s *ViewSection) Fields(key, example string) []replicator.Field {
 			continue
 		}
 		s.path(key, p)
-		fields = append(fields, replicator.Field{Name: PathName(p.Text), Path: p.Text})
+		fields = append(fields, replicator.Field{Name: s.fieldName(p.Text), Path: p.Text})
 	}
 	return fields
+}
+
+// fieldName is what a field is called that has only a path: customer.$name is a name, too.
+func (s *ViewSection) fieldName(path string) string {
+	name := PathName(path)
+	if s.View != nil && joinOf(s.View, path) != nil {
+		name = strings.TrimPrefix(name, "$")
+	}
+	return name
 }
 
 // path checks the form of a path; what an expression means is for who compiles it.

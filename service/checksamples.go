@@ -117,7 +117,7 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 		return err
 	}
 	for i, f := range v.Fields {
-		if !present[i] && f.Path != "" && !t.isColumn(v, f.Path) {
+		if !present[i] && f.Path != "" && !t.isColumn(v, f.Path) && t.joinable(v) {
 			t.warn(what, "correct the path, unless few rows have it",
 				"none of %d sampled rows has %s, for %s", tried, f.Path, f.Name)
 		}
@@ -139,7 +139,7 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 			first[field] = err
 		}
 	})
-	if !chosen && err == nil {
+	if !chosen && err == nil && len(v.Joins) == 0 { // sampled rows are joined with any
 		t.warn(what, "correct the expression, unless such rows are rare",
 			"where is true of none of %d sampled rows: %s", tried, v.Where)
 	}
@@ -187,7 +187,7 @@ func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 				continue
 			}
 			matching++
-			if decodes := t.decodes[feed.Table]; decodes == nil || decodes[i] {
+			if t.decodable(feed.Table, i) {
 				tried++
 			}
 		}
@@ -203,9 +203,22 @@ func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 
 // isColumn reports whether a path names a column: it is there, whatever its values are.
 func (t *trial) isColumn(v *replicator.View, path string) bool {
-	return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {
-		return config.ColumnOf(*t.cfg.Table(f.Table), path) != ""
+	return slices.ContainsFunc(config.OriginsOf(v, path), func(o config.Origin) bool {
+		return config.ColumnOf(*t.cfg.Table(o.Table), o.Path) != ""
 	})
+}
+
+// joinable reports whether there are rows of all tables that a view is joined with.
+func (t *trial) joinable(v *replicator.View) bool {
+	return !slices.ContainsFunc(v.Joins, func(j replicator.Join) bool {
+		return t.rows[j.Table] == nil || t.rows[j.Table].Rows == 0
+	})
+}
+
+// decodable reports whether a sampled row's body can be decoded, or there is none.
+func (t *trial) decodable(table string, n int) bool {
+	decodes := t.decodes[table]
+	return decodes == nil || decodes[n]
 }
 
 // each gives the values of a view's fields in the sampled rows for which an expression is true, or what is wrong with
@@ -215,21 +228,22 @@ func (t *trial) each(v *replicator.View, where string, do func(field int, value 
 	for _, p := range probes {
 		p.Where = where
 	}
+	evaluator, err := evaluating(t.cfg, probes, t.tables)
+	if err != nil {
+		return err
+	}
 	for i := range t.tables {
 		table := &t.tables[i]
 		rows := t.rows[table.Name]
-		if rows == nil || !slices.Contains(replicator.TablesOf([]*replicator.View{v}), table.Name) {
+		if rows == nil || !fedBy(v, table.Name) {
 			continue
 		}
-		evaluator, err := evaluating(t.cfg, probes, t.tables, table)
-		if err != nil {
-			return err
-		}
 		for n := range rows.Rows {
-			if decodes := t.decodes[table.Name]; decodes != nil && !decodes[n] {
+			if !t.decodable(table.Name, n) {
 				continue
 			}
 			cell, row := sampledRow(table, rows, n)
+			row.Joined = sampledJoins(v, n, t.tables, t.rows, t.decodable)
 			for _, value := range evaluator.Evaluate(cell, row) {
 				if value.Err != nil {
 					do(value.View, nil, value.Err)

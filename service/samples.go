@@ -20,22 +20,29 @@ import (
 func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *replicator.View) ([]seen.Values, error) {
 	sampled := make([]seen.Values, len(v.Fields))
 	tables := cfg.ShardTables(shard)
-	probes := probesOf(v)
+	evaluator, err := evaluating(cfg, probesOf(v), tables)
+	if err != nil {
+		return nil, err
+	}
+	rows := map[string]*survey.Table{}
 	for i := range tables {
 		t := &tables[i]
 		if !slices.Contains(replicator.TablesOf([]*replicator.View{v}), t.Name) {
 			continue
 		}
-		evaluator, err := evaluating(cfg, probes, tables, t)
-		if err != nil {
-			return nil, err
-		}
-		rows, err := survey.Sample(ctx, shard.DSN.Reveal(), t.Database, t.Table, rowColumns(t))
+		rows[t.Name], err = survey.Sample(ctx, shard.DSN.Reveal(), t.Database, t.Table, rowColumns(t))
 		if err != nil {
 			return nil, replicator.OfSource(err)
 		}
-		for n := range rows.Rows {
-			cell, row := sampledRow(t, rows, n)
+	}
+	for i := range tables {
+		t := &tables[i]
+		if rows[t.Name] == nil || !fedBy(v, t.Name) {
+			continue
+		}
+		for n := range rows[t.Name].Rows {
+			cell, row := sampledRow(t, rows[t.Name], n)
+			row.Joined = sampledJoins(v, n, tables, rows, nil)
 			for _, value := range evaluator.Evaluate(cell, row) {
 				for _, e := range value.Entries {
 					add(&sampled[value.View], e.Fields[0])
@@ -46,15 +53,44 @@ func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *rep
 	return sampled, nil
 }
 
-// evaluating compiles views for rows of one of the tables, whose Columns it says.
-func evaluating(cfg *config.Config, views []*replicator.View, tables []replicator.Table,
-	t *replicator.Table) (replicator.Evaluator, error) {
-	needed, optional, err := view.Columns(views, tables, t.Name)
-	if err != nil {
-		return nil, InvalidError{err}
+// evaluating compiles views for rows of the tables, whose Columns it says.
+func evaluating(cfg *config.Config, views []*replicator.View,
+	tables []replicator.Table) (replicator.Evaluator, error) {
+	for i := range tables {
+		needed, optional, err := view.Columns(views, tables, tables[i].Name)
+		if err != nil {
+			return nil, InvalidError{err}
+		}
+		tables[i].Columns = slices.Concat(needed, optional)
 	}
-	t.Columns = slices.Concat(needed, optional)
 	return compile(cfg, views, tables)
+}
+
+// sampledJoins are sampled rows as those that the n-th row of a view's own table is joined with. They are any rows of
+// the tables: which ones belong together is not what samples are asked for. usable tells which rows may be taken; nil:
+// all.
+func sampledJoins(v *replicator.View, n int, tables []replicator.Table, rows map[string]*survey.Table,
+	usable func(table string, n int) bool) map[string][]*replicator.Row {
+	const several = 3
+	joined := map[string][]*replicator.Row{}
+	lookups, _ := v.Lookups()
+	for _, l := range lookups {
+		of := rows[l.Table]
+		i := slices.IndexFunc(tables, func(t replicator.Table) bool { return t.Name == l.Table })
+		if of == nil || i < 0 {
+			continue
+		}
+		for k := range min(several, of.Rows) {
+			if at := (n + k) % of.Rows; usable == nil || usable(l.Table, at) {
+				_, row := sampledRow(&tables[i], of, at)
+				joined[l.ID] = append(joined[l.ID], row)
+			}
+			if !l.Many && joined[l.ID] != nil {
+				break
+			}
+		}
+	}
+	return joined
 }
 
 // add adds a value, of JSON what it says.
@@ -80,7 +116,8 @@ func probesOf(v *replicator.View) []*replicator.View {
 
 // probe is a view of one field of another's, as that one takes it.
 func probe(v *replicator.View, field int) *replicator.View {
-	p := &replicator.View{Name: v.Name, Kind: "row", From: v.From, Fields: v.Fields[field : field+1]}
+	p := &replicator.View{Name: v.Name, Kind: "row", From: v.From, Joins: v.Joins,
+		Fields: v.Fields[field : field+1]}
 	if v.Kind == "index" || v.Kind == "counter" && field < len(v.Fields)-1 {
 		p.Kind = "index" // an element of a list at a time
 	}
@@ -117,9 +154,17 @@ func sampledRow(t *replicator.Table, rows *survey.Table, n int) (replicator.Cell
 		}
 		return v
 	}
-	row := &replicator.Row{Names: t.Columns, Columns: make([]any, len(t.Columns))}
-	for i, name := range t.Columns {
-		row.Columns[i] = value(name)
+	row := &replicator.Row{Names: t.Columns}
+	if slices.Contains(t.Columns, "*") { // all but the body, as a reader has it
+		row.Names = nil
+		for _, c := range rows.Columns {
+			if !strings.EqualFold(c.Name, t.Body) {
+				row.Names = append(row.Names, c.Name)
+			}
+		}
+	}
+	for _, name := range row.Names {
+		row.Columns = append(row.Columns, value(name))
 	}
 	key := make([]any, len(t.Key))
 	for i, name := range t.Key {

@@ -199,10 +199,15 @@ func readBy(t *replicator.Table, tables []replicator.Table, views []*replicator.
 	return nil
 }
 
+// fedBy reports whether a table feeds a view, of which other tables may be read, too.
+func fedBy(v *replicator.View, table string) bool {
+	return slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table })
+}
+
 // lookupsOf are the lookups of the views that a table feeds, each once.
 func lookupsOf(views []*replicator.View, table string) (lookups []replicator.Lookup) {
 	for _, v := range views {
-		if !slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table }) {
+		if !fedBy(v, table) {
 			continue
 		}
 		own, _ := v.Lookups()

@@ -76,7 +76,7 @@ func (r *reader) names(ctx context.Context) ([]string, error) {
 }
 
 // Sample looks at one table and a few of its rows, as Read does at all, and at further columns of these, those that are
-// named. A table without a unique key has none.
+// named; * names all. A table without a unique key has none.
 func Sample(ctx context.Context, dsn, database, table string, columns []string) (*Table, error) {
 	r, done, err := connect(ctx, dsn)
 	if err != nil {

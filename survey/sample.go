@@ -39,7 +39,8 @@ func (r *reader) sample(ctx context.Context, t *Table) error {
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		body := c.holdsBody() && !c.Generated
-		if body || c.tells() || c.shortText() && s.inKey(c.Name) || has(key, c.Name) || has(r.also, c.Name) {
+		if body || c.tells() || c.shortText() && s.inKey(c.Name) || has(key, c.Name) || has(r.also, c.Name) ||
+			slices.Contains(r.also, "*") {
 			s.columns = append(s.columns, c)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,20 +51,26 @@ func (s *Sink) fieldMapping(ctx context.Context, v *replicator.View, f replicato
 	columns map[string][]config.Column) (object, error) {
 	var found []object
 	inBodies := false
-	for _, feed := range v.From {
-		name := config.ColumnOf(s.tables[feed.Table], f.Path)
-		if inBodies = inBodies || name == ""; name == "" || s.config.Columns == nil {
+	for _, o := range config.OriginsOf(v, f.Path) {
+		name := config.ColumnOf(s.tables[o.Table], o.Path)
+		joined := o.Whole() && o.Path == ""
+		if inBodies = inBodies || name == ""; name == "" && !joined || s.config.Columns == nil {
 			continue
 		}
-		if _, asked := columns[feed.Table]; !asked {
-			all, err := s.config.Columns(ctx, "", feed.Table)
+		if _, asked := columns[o.Table]; !asked {
+			all, err := s.config.Columns(ctx, "", o.Table)
 			if err != nil {
 				return nil, replicator.OfSource(
-					fmt.Errorf("asking the source for the columns of table %s: %w", feed.Table, err))
+					fmt.Errorf("asking the source for the columns of table %s: %w", o.Table, err))
 			}
-			columns[feed.Table] = all
+			columns[o.Table] = all
 		}
-		for _, c := range columns[feed.Table] {
+		if joined {
+			if m := ofJoined(o.Join, s.tables[o.Table], columns[o.Table]); m != nil {
+				return m, nil
+			}
+		}
+		for _, c := range columns[o.Table] {
 			if strings.EqualFold(c.Name, name) {
 				found = append(found, ofColumn(c.Type, of))
 			}
@@ -81,6 +88,29 @@ func (s *Sink) fieldMapping(ctx context.Context, v *replicator.View, f replicato
 		}
 	}
 	return found[0], nil
+}
+
+// ofJoined is the mapping of a join's rows, made of the columns that they consist of; nil if they hold anything else.
+func ofJoined(j *replicator.Join, t replicator.Table, columns []config.Column) object {
+	fields := j.Fields
+	if len(fields) == 0 && t.Body == "" {
+		for _, c := range columns {
+			fields = append(fields, replicator.Field{Name: c.Name, Path: config.ColumnPath(c.Name)})
+		}
+	}
+	properties := object{}
+	for _, f := range fields {
+		name := config.ColumnOf(t, f.Path)
+		i := slices.IndexFunc(columns, func(c config.Column) bool { return strings.EqualFold(c.Name, name) })
+		if i < 0 {
+			return nil
+		}
+		properties[f.Name] = ofColumn(columns[i].Type, &seen.Values{})
+	}
+	if len(properties) == 0 {
+		return nil
+	}
+	return object{"properties": properties}
 }
 
 // ofAnything is the mapping of what one table has as one type and another as another.
@@ -156,10 +186,17 @@ func ofColumn(declared string, of *seen.Values) object {
 // withoutUnsigned maps as double what a design has as unsigned_long, which distributions without X-Pack don't know:
 // what is found by it is then not exact beyond 2^53. It reports whether there was any.
 func withoutUnsigned(design object) (changed bool) {
-	for _, field := range member(member(design, "mappings"), "properties") {
-		if m, ok := field.(object); ok && m["type"] == "unsigned_long" {
+	return unsignedAsDouble(member(member(design, "mappings"), "properties"))
+}
+
+func unsignedAsDouble(properties object) (changed bool) {
+	for _, field := range properties {
+		m, _ := field.(object)
+		if m["type"] == "unsigned_long" {
 			m["type"], changed = "double", true
 		}
+		inner, _ := m["properties"].(object) // of the rows of a join
+		changed = unsignedAsDouble(inner) || changed
 	}
 	return changed
 }

@@ -188,8 +188,8 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	k.origin = make([]*SourceColumn, len(k.keys))
 	for i, f := range fields {
 		properties := false // some of its values are properties, which are all told apart
-		for _, feed := range k.view.From {
-			origin, err := from.column(ctx, s.tables[feed.Table], f.Path)
+		for _, o := range config.OriginsOf(k.view, f.Path) {
+			origin, err := from.column(ctx, s.tables[o.Table], o.Path)
 			if err != nil {
 				return nil, err
 			}
@@ -207,7 +207,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 			problems = append(problems, fmt.Sprintf("its column %s, %s %s, takes values for one "+
 				"that column %s of table %s at the source, %s, tells apart: %s, and then `replicator verify --repair %s`",
 				columns[i].name, columns[i].declared, columns[i].collation, origin.Name,
-				feed.Table, theirs, alter, k.view.Name))
+				o.Table, theirs, alter, k.view.Name))
 			break
 		}
 		if properties && from.ask != nil && !(columns[i].exact() && columns[i].keepsSpaces()) {

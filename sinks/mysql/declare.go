@@ -149,6 +149,9 @@ func (d *declarer) declare(ctx context.Context, u use) error {
 	case u.role == ofVersion || u.role == ofSum && d.view.Sum == "": // cells are counted
 		c.typ = "BIGINT"
 		return nil
+	case u.role == ofRow && slices.ContainsFunc(config.OriginsOf(d.view, u.Path), config.Origin.Whole):
+		c.typ = "JSON" // a list of a join's rows, or a row
+		return nil
 	}
 	var of seen.Values
 	if u.place >= 0 && u.place < len(d.sampled) {
@@ -207,16 +210,16 @@ func small(n *big.Int) bool { return n.BitLen() <= 40 }
 
 // inBodies reports whether a field is no column of some table.
 func (d *declarer) inBodies(f replicator.Field) bool {
-	return slices.ContainsFunc(d.view.From, func(feed replicator.Feed) bool {
-		return config.ColumnOf(d.sink.tables[feed.Table], f.Path) == ""
+	return slices.ContainsFunc(config.OriginsOf(d.view, f.Path), func(o config.Origin) bool {
+		return config.ColumnOf(d.sink.tables[o.Table], o.Path) == ""
 	})
 }
 
 // sourceType is the type for the values of the source's columns that a field is made of, "" if it is made of none.
 func (d *declarer) sourceType(ctx context.Context, f replicator.Field, r role) (string, error) {
 	typ := ""
-	for _, feed := range d.view.From {
-		origin, err := d.from.column(ctx, d.sink.tables[feed.Table], f.Path)
+	for _, o := range config.OriginsOf(d.view, f.Path) {
+		origin, err := d.from.column(ctx, d.sink.tables[o.Table], o.Path)
 		if err != nil {
 			return "", err
 		}

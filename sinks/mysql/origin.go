@@ -39,7 +39,11 @@ func originOf(v *replicator.View, u use) string {
 	case u.role == ofSum:
 		of, shows = v.Sum, v.Sum
 	}
-	all, err := json.Marshal([]any{u.role, v.From, of, settings.Types[u.Name]})
+	parts := []any{u.role, v.From, of, settings.Types[u.Name]}
+	if len(v.Joins) > 0 {
+		parts = append(parts, v.Joins)
+	}
+	all, err := json.Marshal(parts)
 	if err != nil {
 		panic(fmt.Sprintf("a definition is plain data: %v", err)) // numbers and texts always marshal
 	}
