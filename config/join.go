@@ -12,12 +12,12 @@ import (
 const (
 	onExample     = `{ id = "customer_id" }`
 	mostJoined    = int64(replicator.MaxJoined)
-	onlyForMany   = "belongs to a join with many = true: the other ones have one row"
-	notSearched   = "%q is no column: a join is found by columns of the source. Of what is inside a column make a generated column"
-	namesOneTable = "a view with joins is made from one table, and from names several"
+	onlyForMany   = "belongs to a join with many = true. Any other join has one row"
+	notSearched   = "%q is not a column. Joined rows are found by columns of the source: add a generated column for a value inside another one"
+	namesOneTable = "names several tables. A view with joins has one"
 )
 
-// joins reads the joins of a view, whose from is read.
+// joins reads the joins of a view. Its from must have been read.
 func (l *loader) joins(s *Section, v *replicator.View) {
 	names, sections := s.named("join")
 	if len(names) == 0 {
@@ -25,8 +25,7 @@ func (l *loader) joins(s *Section, v *replicator.View) {
 	}
 	l.config.lines[v.Name+".join"] = s.line("join")
 	if l.config.Source.Kafka != nil {
-		s.Problem("join", "views that are fed from Kafka have no joins: the other table's rows can't be read as of a place "+
-			"in a topic. Feed the view from the database, or leave the join out")
+		s.Problem("join", "Views that are fed from Kafka have no joins. Feed the view from the database, or remove the join")
 	}
 	if slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table != v.From[0].Table }) {
 		s.Problem("from", namesOneTable)
@@ -48,9 +47,11 @@ func (l *loader) joins(s *Section, v *replicator.View) {
 		v.Joins = append(v.Joins, l.join(names[i], names, j, tables))
 	}
 	throughLists(v, sections)
-	if bad := circular(v.Joins); bad >= 0 {
-		sections[bad].Problem("on", "the join can only begin where it ends: of the joins that it names in on, one must begin "+
-			"at the view's own row")
+	_, known := v.Lookups()
+	bad := slices.IndexFunc(v.Joins, func(j replicator.Join) bool { return !slices.Contains(known, j.Name) })
+	if bad >= 0 {
+		sections[bad].Problem("on", "the joins refer to each other in a circle. At least one of them must refer to a column of the "+
+			"view's own row")
 	}
 }
 
@@ -65,22 +66,7 @@ func throughLists(v *replicator.View, sections []*Section) {
 	}
 }
 
-// circular is the place of a join that begins at itself, by way of others; -1: there is none.
-func circular(joins []replicator.Join) int {
-	known := []string{""}
-	for range joins {
-		for _, j := range joins {
-			if !slices.Contains(known, j.Name) && !slices.ContainsFunc(j.On, func(on replicator.JoinOn) bool {
-				return !slices.Contains(known, on.From)
-			}) {
-				known = append(known, j.Name)
-			}
-		}
-	}
-	return slices.IndexFunc(joins, func(j replicator.Join) bool { return !slices.Contains(known, j.Name) })
-}
-
-// join reads one join. tables are those of all joins of the view, and the view's own by "".
+// join reads one join. tables has the table of each join of the view, and the view's own under "".
 func (l *loader) join(name string, names []string, s *Section, tables map[string]*replicator.Table) replicator.Join {
 	j := replicator.Join{Name: name}
 	s.Need("table", `"customers"`)
@@ -95,8 +81,8 @@ func (l *loader) join(name string, names []string, s *Section, tables map[string
 		}
 		s.Problem("table", "there is no [tables.%s]%s", j.Table, nearest.Meant(j.Table, all))
 	case table.Column != "":
-		s.Problem("table", "the table %s has a column that tells cells apart (%s), so that a key has several rows: such a "+
-			"table can't be joined", j.Table, table.Column)
+		s.Problem("table", "the table %s has a column role (%s), so a key may have several rows. Such a table cannot be joined",
+			j.Table, table.Column)
 	}
 	s.Need("on", onExample)
 	for _, p := range s.Table("on", onExample) {
@@ -118,7 +104,7 @@ func (l *loader) join(name string, names []string, s *Section, tables map[string
 	j.Order = Texts(s.List("order", `["line_no"]`))
 	for i, column := range j.Order {
 		if j.Order[i] = columnName(column); j.Order[i] == "" {
-			s.Problem("order", "%q is not a column of the table %s", column, j.Table)
+			s.Problem("order", "%q is not a column. Rows are in the order of columns of the table %s", column, j.Table)
 		}
 	}
 	j.Limit = int(s.Int("limit", 0, 1, mostJoined))
@@ -146,7 +132,7 @@ func joinOn(p Pair, names []string, tables map[string]*replicator.Table) (on rep
 	first, at := cutName(path)
 	if rest := path[at:]; rest != "" && rest[0] == '.' && !strings.HasPrefix(path, "$") {
 		if !slices.Contains(names, first) {
-			return on, fmt.Sprintf("the view has no join %q%s; say JOIN.COLUMN, or a column of the view's own row", first,
+			return on, fmt.Sprintf("the view has no join %q%s. Write JOIN.COLUMN, or a column of the view's own row", first,
 				nearest.Meant(first, names))
 		}
 		on.From, path = first, rest[1:]
@@ -157,8 +143,8 @@ func joinOn(p Pair, names []string, tables map[string]*replicator.Table) (on rep
 	case on.Path == "", on.Path[0] == '=', table != nil && on.Path == table.Body:
 		return on, fmt.Sprintf(notSearched, p.Text)
 	case table != nil && table.Body != "" && !strings.HasPrefix(path, "$") && !slices.Contains(table.Key, on.Path):
-		return on, fmt.Sprintf("%q is a property in the bodies of the table %s, and a join is found by columns of the source: "+
-			"make a generated column of it, and say %q", p.Text, table.Name, strings.TrimSuffix(p.Text, path)+"$"+path)
+		return on, fmt.Sprintf("%q is a property in the bodies of the table %s. Joined rows are found by columns of the source: "+
+			"add a generated column for the property, and name it as %q", p.Text, table.Name, strings.TrimSuffix(p.Text, path)+"$"+path)
 	}
 	return on, ""
 }

@@ -77,19 +77,19 @@ func TestWhatIsWrongWithAJoinIsSaid(t *testing.T) {
 		{"no table", "table = \"items\"\n", "", `table is missing; say for example table = "customers"`},
 		{"no condition", "on = { order_id = \"$id\", \"odd.name\" = '\"a.b\"' }\n", "", `on is missing; say for example on = {`},
 		{"an empty condition", `on = { id = "customer_id" }`, `on = {}`, `views.search.join.customer.on: is empty`},
-		{"a table with a column", `table = "items"`, `table = "cells"`, `the table cells has a column that tells cells apart (kind)`},
-		{"several tables", `from = "orders"`, `from = ["orders", "companies"]`, `a view with joins is made from one table`},
+		{"a table with a column", `table = "items"`, `table = "cells"`, `the table cells has a column role (kind)`},
+		{"several tables", `from = "orders"`, `from = ["orders", "companies"]`, `views.search.from: names several tables. A view with joins has one`},
 		{"an unknown join", `"customer.$company_id"`, `"customre.$company_id"`,
 			`the view has no join "customre"; did you mean "customer"?`},
 		{"a property", `"customer.$company_id"`, `"customer.company_id"`,
-			`"customer.company_id" is a property in the bodies of the table customers, and a join is found by columns of the ` +
-				`source: make a generated column of it, and say "customer.$company_id"`},
-		{"what is inside a column", `"customer_id"`, `"$meta.customer_id"`, `"$meta.customer_id" is no column`},
-		{"what is inside a joined column", `"customer.$company_id"`, `"customer.$meta.company_id"`, `is no column`},
-		{"an expression", `"customer_id"`, `"=customer_id"`, `is no column`},
-		{"a body", `{ id = "customer_id" }`, `{ body = "customer_id" }`, `"body" is no column`},
-		{"a circle", `"customer_id"`, `"company.id"`, `can only begin where it ends`},
-		{"itself", `"customer_id"`, `"customer.id"`, `can only begin where it ends`},
+			`"customer.company_id" is a property in the bodies of the table customers. Joined rows are found by columns of ` +
+				`the source: add a generated column for the property, and name it as "customer.$company_id"`},
+		{"what is inside a column", `"customer_id"`, `"$meta.customer_id"`, `"$meta.customer_id" is not a column`},
+		{"what is inside a joined column", `"customer.$company_id"`, `"customer.$meta.company_id"`, `is not a column`},
+		{"an expression", `"customer_id"`, `"=customer_id"`, `is not a column`},
+		{"a body", `{ id = "customer_id" }`, `{ body = "customer_id" }`, `"body" is not a column`},
+		{"a circle", `"customer_id"`, `"company.id"`, `the joins refer to each other in a circle`},
+		{"itself", `"customer_id"`, `"customer.id"`, `the joins refer to each other in a circle`},
 		{"fields of one row", "many = true\n", "", `views.search.join.items.fields: belongs to a join with many = true`},
 		{"the order of one row", "many = true\n", "", `views.search.join.items.order: belongs to a join with many = true`},
 		{"the number of one row", "many = true\n", "", `views.search.join.items.limit: belongs to a join with many = true`},
@@ -98,7 +98,7 @@ func TestWhatIsWrongWithAJoinIsSaid(t *testing.T) {
 		{"no name", `join.items]`, `join."a b"]`, `names are made of letters, digits, _ and -`},
 		{"Kafka", `dsn = "u:p@tcp(127.0.0.1:3306)/app"`,
 			"type = \"kafka\"\nbrokers = [\"127.0.0.1:9092\"]\ntopics = [\"cells\"]\ngroup = \"views\"",
-			`views that are fed from Kafka have no joins`},
+			`Views that are fed from Kafka have no joins`},
 	} {
 		text := strings.Replace(shop, test.before, test.after, 1)
 		if text == shop {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -83,7 +84,7 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 		err = f.compileEntity(c, v)
 	case "changelog":
 		if f.joins {
-			err = f.at("join", fmt.Errorf("a changelog has the rows as they are: it has no joins"))
+			err = f.at("join", errors.New("a changelog holds rows as they are, without joins. Remove the join"))
 			break
 		}
 		f.whole = true

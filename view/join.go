@@ -33,11 +33,11 @@ func (b *binder) bindJoins(f *feed, v *replicator.View) error {
 		return nil
 	}
 	if b.merged {
-		return f.at("from", errors.New("a view with joins is made from one table"))
+		return f.at("from", errors.New("names several tables. A view with joins has one"))
 	}
 	lookups, names := v.Lookups()
 	if len(names) < len(v.Joins) {
-		return f.at("join", errors.New("joins begin at each other, or at one that is not there"))
+		return f.at("join", errors.New("the joins refer to each other in a circle, or to one that does not exist"))
 	}
 	for i, name := range names {
 		j := &v.Joins[slices.IndexFunc(v.Joins, func(j replicator.Join) bool { return j.Name == name })]
@@ -115,7 +115,7 @@ func (b *binder) joinedPath(at int, p path) (ref, error) {
 	}
 	first := p.step[0]
 	if first.kind != stepName {
-		return r, fmt.Errorf("%s is one row and no list: name one of its fields, as in %s.name; with many = true it is a list",
+		return r, fmt.Errorf("%s is one row, not a list. Name a field, as in %s.name, or set many = true",
 			j.name, j.name)
 	}
 	inner := path{text: p.text, root: strings.TrimPrefix(first.name, "$"), step: p.step[1:]}
@@ -135,7 +135,7 @@ func (j *joinPlan) checkSteps(steps []step) error {
 			j.name, first.name)
 	}
 	if len(steps) > 1 && steps[1].kind == stepName && len(j.names) > 0 && !slices.Contains(j.names, steps[1].name) {
-		return fmt.Errorf("the join %s has no field %s%s; add it to the join's fields", j.name, steps[1].name,
+		return fmt.Errorf("the join %s has no field %s%s. Add it to the join's fields", j.name, steps[1].name,
 			didYouMean(steps[1].name, j.names))
 	}
 	return nil
@@ -274,7 +274,7 @@ func (s *scope) startJoined(r *ref) (any, error) {
 
 // object is the row as its join's name shows it: its fields, or all that it has.
 func (s *scope) object(p *joinPlan) (replicator.Object, error) {
-	var members []replicator.Member
+	members := make([]replicator.Member, 0, max(len(p.fields), len(s.row.Columns)))
 	if len(p.fields) > 0 {
 		for i := range p.fields {
 			v, err := s.value(&p.fields[i])

@@ -192,22 +192,22 @@ func TestWhatCanNotBeJoinedIsRefused(t *testing.T) {
 		return v
 	}
 	for want, v := range map[string]*replicator.View{
-		"items is a list: write items[].sku for every row, or items[0].sku for the first":             row("items.sku"),
-		"the join items has no field qty; add it to the join's fields":                                row("items[].qty"),
-		"the join items has no field skv (did you mean sku?); add it to the join's fields":            row("items[].skv"),
-		"customer is one row and no list: name one of its fields, as in customer.name; with many = t": row("customer[].name"),
-		"name its properties without $ instead":                                                       row("customer.$body"),
-		"column id of table companies is a plain value":                                               row("company.id.x"),
+		"items is a list: write items[].sku for every row, or items[0].sku for the first":        row("items.sku"),
+		"the join items has no field qty. Add it to the join's fields":                           row("items[].qty"),
+		"the join items has no field skv (did you mean sku?). Add it to the join's fields":       row("items[].skv"),
+		"customer is one row, not a list. Name a field, as in customer.name, or set many = true": row("customer[].name"),
+		"name its properties without $ instead":                                                  row("customer.$body"),
+		"column id of table companies is a plain value":                                          row("company.id.x"),
 		"there is no table gone": change(func(v *replicator.View) { v.Joins[0].Table = "gone" }),
-		"joins begin at each other, or at one that is not there": change(func(v *replicator.View) {
+		"the joins refer to each other in a circle, or to one that does not exist": change(func(v *replicator.View) {
 			v.Joins[1].On[0].From = "company"
 		}),
-		"a view with joins is made from one table": change(func(v *replicator.View) {
+		"from: names several tables. A view with joins has one": change(func(v *replicator.View) {
 			v.From = append(v.From, from("companies", "")...)
 		}),
-		"a changelog has the rows as they are": change(func(v *replicator.View) { v.Kind, v.Fields = "changelog", nil }),
-		"join.dear.where: ":                    change(func(v *replicator.View) { v.Joins[3].Where = "qty = 1" }),
-		"join.items.fields: sku: ":             change(func(v *replicator.View) { v.Joins[2].Fields[0].Path = "=nothing()" }),
+		"a changelog holds rows as they are, without joins": change(func(v *replicator.View) { v.Kind, v.Fields = "changelog", nil }),
+		"join.dear.where: ":        change(func(v *replicator.View) { v.Joins[3].Where = "qty = 1" }),
+		"join.items.fields: sku: ": change(func(v *replicator.View) { v.Joins[2].Fields[0].Path = "=nothing()" }),
 		"no key column of table orders": orderView(replicator.View{Kind: "hash", Key: "o:{id}:{customer.$id}",
 			Fields: fields("status")}),
 	} {
