@@ -59,9 +59,24 @@ func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
 	}
 	r, err := c.newRun(views, checkpoints)
 	if err == nil {
+		r.late = behind(views, checkpoints)
 		c.launch(r)
 	}
 	return err
+}
+
+// behind are the views that are to begin before the farthest place that one of them has reached. They disagree with it
+// until the run has passed that place.
+func behind(views viewSet, at []replicator.Checkpoint) (late viewSet) {
+	farthest := slices.MaxFunc(at, func(a, b replicator.Checkpoint) int {
+		return cmp.Compare(a.Position.Order, b.Position.Order)
+	})
+	for i, c := range at {
+		if c.Position.Order < farthest.Position.Order {
+			late = append(late, views[i])
+		}
+	}
+	return late
 }
 
 // launchGrouped runs views of the configuration from their checkpoints, those together that can be.
@@ -179,6 +194,9 @@ func (c *composition) part(ctx context.Context) error {
 				return err
 			}
 			next.failed = time.Now()
+			if !r.agrees() {
+				next.late = r.late
+			}
 			parted = append(parted, next)
 		}
 		c.supersede(r, parted...)

@@ -174,6 +174,20 @@ func TestViewsThatRunAgree(t *testing.T) {
 			}
 		},
 		"a view is new": func(*testing.T, *started, *watchedSink) {},
+		"a view pauses, and a restart follows its going on": func(t *testing.T, p *started, sink *watchedSink) {
+			if err := p.Pause(t.Context(), "b"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+			if err := p.Resume(t.Context(), "b"); err != nil {
+				t.Fatal(err)
+			}
+			next := newPipeline(p.Source.(*fakeSource), p.Sink, p.Store.(*memoryStore), "a", "c", "b")
+			p.stopped(t)
+			sink.watch(nil)
+			*p = *start(next)
+			sink.watch(p.running)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -38,11 +38,11 @@ func programFaults() map[string]fault {
 				return func(context.Context) error { return frozen.Signal(syscall.SIGCONT) }, frozen.Signal(syscall.SIGSTOP)
 			}},
 		"reload": {about: "SIGHUP without a view, and with it again",
-			begin: func(_ context.Context, w *world, f Fault) (heal, error) {
+			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				if len(w.plan.views(w.any(f).Sink)) < 2 { // a sink without views is another matter
-					return nil, w.reload("")
+					return nil, w.reload(ctx, "")
 				}
-				return func(context.Context) error { return w.reload("") }, w.reload(w.any(f).Name)
+				return func(ctx context.Context) error { return w.reload(ctx, "") }, w.reload(ctx, w.any(f).Name)
 			}},
 		"second": {about: "a second program with a state of its own", fits: withFile, begin: second},
 		"late second": {about: "a second program that stands still in the middle of something, and goes on later",
@@ -85,9 +85,7 @@ func (w *world) beside(ctx context.Context, args ...string) error {
 	if w.running == nil {
 		return nil
 	}
-	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := w.running.Ready(asked, w.at.listen); err != nil { // it is just starting, and something keeps it from it
+	if err := w.answers(ctx); err != nil { // it is just starting, and something keeps it from it
 		w.say("%s: %v", args[0], err)
 		return nil
 	}
@@ -98,10 +96,20 @@ func (w *world) beside(ctx context.Context, args ...string) error {
 	return err
 }
 
-// reload has the program read its file again.
-func (w *world) reload(without string) error {
+// answers waits until the program answers, or says why it does not.
+func (w *world) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return w.running.Ready(ctx, w.at.listen)
+}
+
+// reload has the program read its file again. SIGHUP ends a process that has just begun and does not catch it yet.
+func (w *world) reload(ctx context.Context, without string) error {
 	if err := w.configure(without); err != nil || w.running == nil {
 		return err
+	}
+	if err := w.answers(ctx); err != nil {
+		w.say("reload: %v", err) // something keeps it from it, and it catches SIGHUP by now
 	}
 	return w.running.Signal(syscall.SIGHUP)
 }
