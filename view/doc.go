@@ -7,6 +7,10 @@
 // double quotes ("a.b".c). $name is one of the row's own columns, from which a path goes on if it holds JSON
 // ($meta.city). In a table without a body every name is a column. What is not there at any step, and null, is missing.
 //
+// A path that begins with the name of one of the view's joins leads into a row of another table, as if the row were an
+// object in this one: customer.name, where $ marks a column of it (customer.$name). The name of a join with many rows
+// is a list of objects, and everything that can be said of lists can be said of it.
+//
 // A text that begins with = is an expression (https://expr-lang.org), and so is where. Names are properties, $name
 // columns, $env["odd name"] a property that is no identifier. An expression over something missing is missing (a where
 // is false) unless it says itself what to do then, anywhere: x ?? y, x?.y, x == nil, x != nil. Numbers that are no int
@@ -31,6 +35,7 @@
 //
 // Compile refuses what can't work, with the view, the field and what to do. What only a row can show (a body that can't
 // be decoded, a text where an expression wants a number) is Value.Err of the views concerned: a view that needs nothing
-// of the body does not mind a bad one. Reasons never hold values of the row. An Evaluator has no state but pooled
-// memory, gives the same entries for the same row always, and is safe for concurrent use.
+// of the body does not mind a bad one, and the same is true of a joined row. Reasons never hold values of the row. An
+// Evaluator has no state but pooled memory, gives the same entries for the same row always, and is safe for concurrent
+// use.
 package view
