@@ -14,10 +14,7 @@ import (
 // The model of a joined view is the same view of one document, in which the joined rows stand as objects and lists.
 
 // joinWorld are random rows of all tables.
-type joinWorld struct {
-	rnd  *rand.Rand
-	view *replicator.View
-}
+type joinWorld struct{ rnd *rand.Rand }
 
 // scalar is a random value: numbers and texts are few, so that entries meet.
 func (w *joinWorld) scalar() any {
