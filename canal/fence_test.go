@@ -1,14 +1,17 @@
 package canal
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"replicator"
 	"replicator/internal/servers"
+	"replicator/internal/servers/servertest"
 )
 
 // holdCommits holds commits after they are in the binlog and before they are visible: the window that is else a few
@@ -173,6 +176,57 @@ func TestCheckSaysHowRowsAreReadWithoutGTIDs(t *testing.T) {
 		}
 		if strings.Contains(got, "commits") && !strings.Contains(got, "setup_instruments") {
 			t.Errorf("check names no remedy: %s", got)
+		}
+	})
+}
+
+// Reads at one time each say as of which place they are, and hold all up to there. On MariaDB two in a thousand did not.
+func TestReadsAtOnceAreEachAsOfTheirOwnPlace(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec("CREATE TABLE p (id INT PRIMARY KEY, v INT)", "INSERT INTO p VALUES (1, 0)")
+		src := b.source(replicator.Table{Name: "p", Key: []string{"id"}, Columns: []string{"v"}})
+		r := b.open(src, b.latest(src))
+		x := b.read(r)
+		key, err := replicator.MakeKey(int64(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		type seen struct{ asOf, v int64 }
+		var mu sync.Mutex
+		var all []seen
+		var readers sync.WaitGroup
+		ctx, cancel := context.WithCancel(testContext(t))
+		for range 6 {
+			readers.Go(func() {
+				for ctx.Err() == nil {
+					rows, asOf, err := r.Newest(ctx, []replicator.Cell{{Table: "p", Key: key}}, 0)
+					if err != nil {
+						if ctx.Err() == nil {
+							t.Error(err)
+						}
+						return
+					}
+					mu.Lock()
+					all = append(all, seen{asOf, rows[0].Columns[0].(int64)})
+					mu.Unlock()
+				}
+			})
+		}
+		for n := range 1000 {
+			b.exec(fmt.Sprintf("UPDATE p SET v = %d", n+1))
+		}
+		cancel()
+		readers.Wait()
+		changes := x.upTo(b.latest(src))
+		for _, s := range all {
+			n := int64(0) // changes up to there, each of which adds one
+			for n < int64(len(changes)) && changes[n].Order <= s.asOf {
+				n++
+			}
+			if s.v < n {
+				t.Errorf("a read as of %s saw %d, where %d was committed", r.Locate(s.asOf), s.v, n)
+			}
 		}
 	})
 }
