@@ -57,7 +57,7 @@ func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, plac
 	if !ended {
 		return fmt.Errorf("%w: it has no end", errPayload)
 	}
-	return s.endTransaction()
+	return s.committed(ctx)
 }
 
 // inflater reads a payload's data. The decoder is kept: making one costs more than a small transaction.

@@ -124,7 +124,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born, said: p.said,
 		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
 		layouts: r.layouts, reread: r.reread, keep: r.source.layouts.keep,
-		xa: prepared{log: r.source.cfg.Logger}, follows: r.follows, byFormat: r.byFormat,
+		xa: prepared{log: r.source.cfg.Logger.With(slog.String("source", r.source.cfg.Name))}, follows: r.follows, byFormat: r.byFormat, visible: r.xaVisible,
 	}
 	known := p.gtids
 	switch {
@@ -228,7 +228,7 @@ func (r *Reader) Start() replicator.Position { return r.start }
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e, gtids := r.history.upTo(order)
+	e, gtids := r.history.upTo(r.stream.xa.before(order))
 	t := token{Server: r.server.identity, placed: e.placed(), Epoch: r.place.epoch, Run: r.source.run}
 	t.Layouts = r.layouts.digests(e.order)
 	r.layouts.forget(e.order)

@@ -86,12 +86,10 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	if shape.extra {
 		c.Take(int(c.Uint(2)) - 2)
 	}
-	if s.tx.xa {
-		return p.t.fatal(fmt.Errorf("table %s was changed in an XA transaction, whose rows are in the binlog before it is "+
-			"committed: XA is not supported. %s", p.t.Name, wayOut))
+	if !s.tx.xa {
+		s.handsOn(p.t)
+		s.history.handOut(s.here(s.tx.run))
 	}
-	s.handsOn(p.t)
-	s.history.handOut(s.here(s.tx.run))
 	n := int(c.Packed())
 	if c.Bad || n != len(p.columns) {
 		return fmt.Errorf("rows of %d columns where the table map has %d", n, len(p.columns))
@@ -280,7 +278,10 @@ func (s *stream) deliver(ctx context.Context, c replicator.Change) error {
 	if s.tally.rows++; s.tally.full() { // one event may have millions
 		s.stats.tell(&s.tally)
 	}
-	s.change = c
+	if s.change = c; s.tx.xa {
+		s.holdCell(&s.change)
+		return nil
+	}
 	if err := s.handler.Change(ctx, &s.change); err != nil {
 		return handlerError{err}
 	}

@@ -60,6 +60,7 @@ type stream struct {
 	left    *leaving                                   // the file before, until follows was asked
 	follows func(ctx context.Context, l leaving) error // whether the file that was begun is of the same log
 
+	visible  func(ctx context.Context, xid string) (bool, error)      // whether reads see a committed XA transaction; nil: not known
 	byFormat func(ctx context.Context, by statement, err error) error // names the server's binlog_format; nil: not known
 
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
@@ -81,14 +82,16 @@ type stream struct {
 
 // transaction is the one that a stream is reading.
 type transaction struct {
-	open       bool // a GTID or BEGIN was read, and not its end
-	standalone bool // it is one statement, with no COMMIT
-	xa         bool // it ends with XA PREPARE: its rows aren't committed yet
-	skip       bool // it was applied already
-	again      bool // it was read already, under an older epoch
-	anonymous  bool // it has no GTID: see token.Anonymous
-	explicit   bool // it was begun by a statement
-	rows       bool // it changed watched rows
+	open       bool   // a GTID or BEGIN was read, and not its end
+	standalone bool   // it is one statement, with no COMMIT
+	xa         bool   // it ends with XA PREPARE: its rows aren't committed yet
+	held       *held  // what is handed on at its end
+	xid        string // it is XA COMMIT of this transaction
+	skip       bool   // it was applied already
+	again      bool   // it was read already, under an older epoch
+	anonymous  bool   // it has no GTID: see token.Anonymous
+	explicit   bool   // it was begun by a statement
+	rows       bool   // it changed watched rows
 	from       int64
 	at         time.Time
 	run        gtidRun
@@ -239,11 +242,11 @@ func (s *stream) dispatch(ctx context.Context, h binlog.Header, body []byte, pla
 	case replication.MARIADB_GTID_LIST_EVENT:
 		return s.gtidList(h, body)
 	case replication.GTID_EVENT, replication.ANONYMOUS_GTID_EVENT:
-		return s.mysqlGTID(h, body)
+		return s.mysqlGTID(ctx, h, body)
 	case replication.GTID_TAGGED_LOG_EVENT:
-		return s.taggedGTID(h, body)
+		return s.taggedGTID(ctx, h, body)
 	case replication.MARIADB_GTID_EVENT:
-		return s.mariaGTID(h, body)
+		return s.mariaGTID(ctx, h, body)
 	case replication.TRANSACTION_PAYLOAD_EVENT:
 		return s.payload(ctx, h, body, place)
 	case replication.INCIDENT_EVENT:
@@ -253,7 +256,7 @@ func (s *stream) dispatch(ctx context.Context, h binlog.Header, body []byte, pla
 	if err != nil || !ended {
 		return err
 	}
-	return s.endTransaction()
+	return s.committed(ctx)
 }
 
 // inner handles the events that may also stand inside a compressed transaction. ended says that the transaction is
@@ -274,10 +277,7 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 		s.shut = true
 		return false, nil
 	case replication.XA_PREPARE_LOG_EVENT:
-		if s.silent() { // whether it has rows of a watched table was not looked at
-			return true, nil
-		}
-		return true, s.xa.prepare(body)
+		return true, s.prepare(body)
 	case replication.INTVAR_EVENT, replication.RAND_EVENT, replication.USER_VAR_EVENT, replication.ROWS_QUERY_EVENT,
 		replication.BEGIN_LOAD_QUERY_EVENT, replication.APPEND_BLOCK_EVENT, replication.DELETE_FILE_EVENT,
 		replication.MARIADB_ANNOTATE_ROWS_EVENT, replication.MARIADB_START_ENCRYPTION_EVENT,
@@ -379,6 +379,14 @@ func (s *stream) mark(e end, at time.Time) error {
 func (s *stream) here(run gtidRun) end {
 	return end{file: s.file, pos: s.pos, born: s.born, event: s.ended,
 		order: orderOf(s.epoch, s.file.number, s.pos), last: run, anonymous: s.tx.anonymous}
+}
+
+// committed ends a transaction that the log ends: what was held of it is handed on.
+func (s *stream) committed(ctx context.Context) error {
+	if err := s.release(ctx); err != nil {
+		return err
+	}
+	return s.endTransaction()
 }
 
 // endTransaction ends the transaction: the only place where positions are promoted by traffic.

@@ -159,7 +159,7 @@ func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 
 // passOver passes over the rows of a plan that can't read them: they count as changed without a list.
 func (s *stream) passOver(p *plan) error {
-	if s.layouts == nil || !s.layouts.passOver(p.t.Name) {
+	if s.layouts == nil || !s.tx.xa && !s.layouts.passOver(p.t.Name) {
 		return nil
 	}
 	return s.unlogged(p.t.Name, fmt.Errorf("table %s: rows were changed that can't be read: %w: %w", p.t.Name, p.passed,

@@ -66,6 +66,7 @@ func (t *torn) all() map[beginning]bool {
 func (s *stream) abandon() error {
 	tx := s.tx
 	s.tx = transaction{}
+	s.xa.drop(tx.held)
 	clear(s.maps)
 	if tx.rows && !tx.again {
 		return &tornError{beginning{s.file.name, tx.from}}

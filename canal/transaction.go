@@ -45,7 +45,7 @@ func newSources() sources {
 	return sources{mysql: map[[16]byte]source{}, maria: map[[2]uint32]source{}, tags: map[string]source{}}
 }
 
-func (s *stream) mysqlGTID(h binlog.Header, body []byte) error {
+func (s *stream) mysqlGTID(ctx context.Context, h binlog.Header, body []byte) error {
 	c := binlog.Cursor{B: body}
 	c.Take(1)
 	id, gno := c.Take(16), int64(c.Uint(8))
@@ -69,13 +69,13 @@ func (s *stream) mysqlGTID(h binlog.Header, body []byte) error {
 	} else {
 		tx.anonymous = true
 	}
-	return s.begin(h, tx)
+	return s.begin(ctx, h, tx)
 }
 
 func (s *stream) newSource(x sid) source { return source{x, s.history.id(x)} }
 
 // taggedGTID reads MySQL's newer GTID event. Such transactions are few, so go-mysql's decoder will do.
-func (s *stream) taggedGTID(h binlog.Header, body []byte) (err error) {
+func (s *stream) taggedGTID(ctx context.Context, h binlog.Header, body []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = s.broken(errors.New("the GTID event is damaged"))
@@ -98,10 +98,10 @@ func (s *stream) taggedGTID(h binlog.Header, body []byte) (err error) {
 	if e.ImmediateCommitTimestamp != 0 {
 		tx.at = time.UnixMicro(int64(e.ImmediateCommitTimestamp))
 	}
-	return s.begin(h, tx)
+	return s.begin(ctx, h, tx)
 }
 
-func (s *stream) mariaGTID(h binlog.Header, body []byte) error {
+func (s *stream) mariaGTID(ctx context.Context, h binlog.Header, body []byte) error {
 	c := binlog.Cursor{B: body}
 	seq, domain, flags := int64(c.Uint(8)), uint32(c.Uint(4)), c.Uint8()
 	if err := c.Err("GTID"); err != nil {
@@ -117,7 +117,7 @@ func (s *stream) mariaGTID(h binlog.Header, body []byte) error {
 			return err
 		}
 	}
-	return s.begin(h, transaction{
+	return s.begin(ctx, h, transaction{
 		sid: from.sid, run: gtidRun{from.id, seq, seq},
 		standalone: flags&binlog.MariaStandaloneFlag != 0,
 		xa:         flags&binlog.MariaXAPreparedFlag != 0,
@@ -125,11 +125,11 @@ func (s *stream) mariaGTID(h binlog.Header, body []byte) error {
 }
 
 // begin notes that a transaction begins.
-func (s *stream) begin(h binlog.Header, tx transaction) error {
+func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) error {
 	if s.tx.open { // one without an end of its own
 		end, ended := s.pos, s.ended
 		s.pos, s.ended = s.pos-int64(h.Size), s.prior
-		if err := s.endTransaction(); err != nil {
+		if err := s.committed(ctx); err != nil {
 			return err
 		}
 		s.pos, s.ended = end, ended
@@ -232,7 +232,7 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 	switch st.effect {
 	case effectBegin:
 		if !s.tx.open {
-			if err := s.begin(h, transaction{}); err != nil {
+			if err := s.begin(ctx, h, transaction{}); err != nil {
 				return false, err
 			}
 		}
@@ -246,10 +246,7 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 	case effectCommit:
 		return true, nil
 	case effectXAEnd:
-		if !s.silent() {
-			s.xa.end(text, fmt.Sprintf("%s:%d", s.file.name, s.pos))
-		}
-		return true, nil
+		return true, s.endXA(text)
 	case effectRollback, effectPartial:
 		if err := s.rolledBack(); err != nil {
 			return false, err
@@ -292,6 +289,10 @@ func (s *stream) rolledBack() error {
 func (s *stream) unlogged(table string, err error) error {
 	if !replicator.IsOfViews(err) {
 		err = replicator.OfTable(table, err)
+	}
+	if s.tx.xa {
+		s.holding().setTable(table, err)
+		return nil
 	}
 	return s.handler.Unlogged(table, orderOf(s.epoch, s.file.number, s.pos), err)
 }

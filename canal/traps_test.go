@@ -1,15 +1,12 @@
 package canal
 
 import (
-	"bytes"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"replicator"
 	"replicator/internal/servers"
@@ -47,8 +44,6 @@ func TestWhatTheBinlogDoesNotTellStopsReading(t *testing.T) {
 				"UPDATE {db}.cell SET body = 'x' WHERE added_at = 1"}, before: []string{row}, mentions: "binlog_format"},
 		{name: "load data, statement format", session: []string{"SET SESSION binlog_format = STATEMENT",
 			"LOAD DATA INFILE '{file}' INTO TABLE cell (row_key, column_name, ref_key)"}, mentions: "binlog_format"},
-		{name: "xa", session: []string{"XA START 'x'", row, "XA END 'x'", "XA PREPARE 'x'",
-			"XA ROLLBACK 'x'"}, mentions: "XA"},
 		{name: "role column dropped", session: []string{"ALTER TABLE cell DROP COLUMN body",
 			"INSERT INTO cell(row_key, column_name, ref_key) VALUES ('k', 'c', 1)"}, mentions: "body"},
 		{name: "role column replaced by two ALTERs", before: []string{"ALTER TABLE cell ADD body2 LONGTEXT"},
@@ -218,47 +213,6 @@ func TestCheckWarnsOfCascadesThatAreNotLogged(t *testing.T) {
 		}
 		if want := []string{"table child"}; logged && warned != nil || !logged && !slices.Equal(warned, want) {
 			t.Errorf("what a cascade changes is logged: %t; warned of %v", logged, warned)
-		}
-	})
-}
-
-// XA COMMIT names no tables, so one that was prepared before reading began may concern a view: that is said, and only
-// then.
-func TestAnXATransactionPreparedBeforeReadingBeganIsWarnedOf(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		b := newBench(t, s)
-		b.exec(cellDDL, "CREATE TABLE other (id INT PRIMARY KEY)")
-		var log bytes.Buffer
-		src := b.configured(Config{Heartbeat: time.Second, Tables: []replicator.Table{cellTable()},
-			Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		conn, err := b.db.Conn(testContext(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		xa := func(statements ...string) {
-			for _, q := range statements {
-				if _, err := conn.ExecContext(testContext(t), q); err != nil {
-					t.Fatalf("%s: %v", q, err)
-				}
-			}
-		}
-		id := "'" + b.database + "','b',7"
-		xa("XA START "+id, "INSERT INTO other VALUES (1)", "XA END "+id, "XA PREPARE "+id)
-		from := b.latest(src)
-		xa("XA COMMIT " + id)
-		b.changes(src, from)
-		if got := log.String(); strings.Count(got, "XA transaction") != 1 || !strings.Contains(got, "binlog.0") {
-			t.Errorf("logged %q", got)
-		}
-		log.Reset()
-		from = b.latest(src)
-		xa("XA START "+id, "INSERT INTO other VALUES (2)", "XA END "+id, "XA PREPARE "+id, "XA COMMIT "+id)
-		xa("XA START "+id, "INSERT INTO other VALUES (3)", "XA END "+id, "XA COMMIT "+id+" ONE PHASE")
-		xa("XA START "+id, "INSERT INTO other VALUES (4)", "XA END "+id, "XA PREPARE "+id, "XA ROLLBACK "+id)
-		b.changes(src, from)
-		if got := log.String(); strings.Contains(got, "XA transaction") {
-			t.Errorf("logged %q", got)
 		}
 	})
 }

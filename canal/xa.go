@@ -1,53 +1,265 @@
 package canal
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
+	"replicator"
 	"replicator/canal/binlog"
+	"replicator/canal/gtid"
+	"replicator/internal/pause"
 )
 
-// prepared are the XA transactions that were prepared since reading began, and not yet ended, by name as XA COMMIT
-// shows it. None of them has rows of a watched table: those end reading.
+// The rows of an XA transaction are in the binlog where it is prepared, and count once it is committed: at once, hours
+// later, or never. So its cells are remembered, and read from the source when XA COMMIT comes. That statement names no
+// tables. Of a transaction that was prepared before reading began it is not known which it changed, nor did a scan in
+// between see its rows: all tables count as changed without a log then.
 //
-// XA COMMIT names no tables. One that was prepared before reading began may have changed any, and where a view was
-// filled in between, its scan could not see those rows. Reading back for it would be reading all of the log, and to
-// stop would stop every view at every start beside an application that uses XA elsewhere: it is said.
+// That costs a comparison of all tables after each start beside an application that uses XA much. So positions stay
+// before the transactions that were prepared lately: most of them end within moments.
+
+// prepared are the XA transactions that were prepared since reading began, and have not ended, by name as XA COMMIT
+// shows it.
 type prepared struct {
-	names map[string]struct{}
-	log   *slog.Logger
+	log *slog.Logger
+
+	mu    sync.Mutex // guards what follows: positions are asked for by other goroutines
+	names map[string]*held
+	size  int64 // of all
 }
 
-// prepare notes the transaction of an XA_PREPARE event. One that was committed in one phase has ended.
-func (p *prepared) prepare(body []byte) error {
+// held is what an XA transaction changes of watched tables once it is committed.
+type held struct {
+	cells  map[replicator.Cell]replicator.ChangeKind
+	tables map[string]error // those of which not all cells are known, and why
+	size   int64
+
+	from  int64     // where the transaction begins
+	at    string    // the same for people
+	since time.Time // when it was read
+	told  bool      // that it takes long
+}
+
+const (
+	maxHeld      = 4 << 20          // bytes that the cells of all prepared transactions may take
+	heldOverhead = 120              // about what a cell costs besides its bytes
+	positionHold = 10 * time.Second // how long positions stay before a prepared transaction
+)
+
+// prepare notes the present transaction by the XA_PREPARE event that ends it. One that is committed in one phase has
+// ended.
+func (s *stream) prepare(body []byte) error {
 	c := binlog.Cursor{B: body}
 	onePhase := c.Uint8() != 0
 	format := int32(c.Uint(4))
 	global, branch := int(c.Uint(4)), int(c.Uint(4))
 	name := fmt.Sprintf("X'%x',X'%x',%d", c.Take(global), c.Take(branch), format)
-	if err := c.Err("XA transaction"); err != nil || onePhase {
+	if err := c.Err("XA transaction"); err != nil || onePhase || s.silent() {
 		return err
 	}
-	if p.names == nil {
-		p.names = map[string]struct{}{}
+	s.xa.mu.Lock()
+	defer s.xa.mu.Unlock()
+	if s.xa.names == nil {
+		s.xa.names = map[string]*held{}
 	}
-	p.names[strings.ToUpper(name)] = struct{}{}
+	h := s.tx.held
+	if h != nil {
+		h.from, h.since = s.order(s.tx.from), time.Now()
+		h.at = fmt.Sprintf("%s:%d", s.file.name, s.tx.from)
+	}
+	s.xa.names[strings.ToUpper(name)], s.tx.held = h, nil
 	return nil
 }
 
-// end notes XA COMMIT or XA ROLLBACK, and warns of the commit of a transaction that it doesn't know.
-func (p *prepared) end(text []byte, at string) {
+// endXA notes XA COMMIT or XA ROLLBACK. What the committed transaction changed is what the present one changes.
+func (s *stream) endXA(text []byte) error {
 	words := strings.Fields(strings.ToUpper(string(text)))
 	if len(words) < 3 {
-		return
+		return nil
 	}
 	name := strings.Join(words[2:], "")
-	_, known := p.names[name]
-	delete(p.names, name)
-	if known || words[1] != "COMMIT" {
+	s.xa.mu.Lock()
+	h, known := s.xa.names[name]
+	delete(s.xa.names, name)
+	s.xa.mu.Unlock()
+	switch {
+	case words[1] != "COMMIT" || s.silent():
+		s.xa.drop(h)
+	case known:
+		s.tx.held, s.tx.xid = h, name
+	default:
+		for _, name := range slices.Sorted(maps.Keys(s.tables.byName)) {
+			if err := s.unlogged(name, fmt.Errorf("table %s may have been changed by an XA transaction that was prepared before "+
+				"reading began and is committed now: %w", name, replicator.ErrUnlogged)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// holdCell remembers a change of the present transaction until it is committed. Where there are too many of all
+// transactions, it remembers the tables of this one.
+func (s *stream) holdCell(c *replicator.Change) {
+	h := s.holding()
+	if h.tables[c.Cell.Table] != nil {
 		return
 	}
-	p.log.Warn("an XA transaction was committed that was prepared before reading began: if it changed watched tables, their views lack "+
-		"that; verify --repair puts them right", slog.String("position", at))
+	if _, known := h.cells[c.Cell]; !known {
+		size := int64(len(c.Cell.Key)+len(c.Cell.Column)) + heldOverhead
+		if !s.xa.take(size) {
+			s.xa.drop(h)
+			h.forget("changes more cells than are remembered until it is committed", c.Cell.Table)
+			return
+		}
+		h.size += size
+	}
+	if h.cells == nil {
+		h.cells = map[replicator.Cell]replicator.ChangeKind{}
+	}
+	h.cells[c.Cell] = c.Kind
+}
+
+// forget remembers the tables of the cells instead, and further ones.
+func (h *held) forget(why string, tables ...string) {
+	for cell := range h.cells {
+		if !slices.Contains(tables, cell.Table) {
+			tables = append(tables, cell.Table)
+		}
+	}
+	for _, table := range tables {
+		h.setTable(table, fmt.Errorf("table %s was changed by an XA transaction that %s: %w", table, why, replicator.ErrUnlogged))
+	}
+	h.cells, h.size = nil, 0
+}
+
+// setTable remembers that cells of a table change that are not known.
+func (h *held) setTable(table string, err error) {
+	if h.tables == nil {
+		h.tables = map[string]error{}
+	}
+	h.tables[table] = err
+}
+
+func (s *stream) holding() *held {
+	if s.tx.held == nil {
+		s.tx.held = &held{}
+	}
+	return s.tx.held
+}
+
+// release hands on what was held of a transaction that is committed.
+func (s *stream) release(ctx context.Context) error {
+	h := s.tx.held
+	if h == nil {
+		return nil
+	}
+	s.tx.held, s.tx.xa = nil, false
+	s.xa.drop(h)
+	if s.tx.xid != "" && len(h.cells) > 0 && s.visible != nil {
+		visible, err := s.visible(ctx, s.tx.xid)
+		if err != nil {
+			return err
+		}
+		if !visible {
+			h.forget("was committed, and is still prepared after " + settleTime.String())
+		}
+	}
+	s.history.handOut(s.here(s.tx.run))
+	for _, table := range slices.Sorted(maps.Keys(h.tables)) {
+		if err := s.unlogged(table, h.tables[table]); err != nil {
+			return err
+		}
+	}
+	for cell, kind := range h.cells {
+		if err := s.deliver(ctx, replicator.Change{
+			Kind: kind, Cell: cell, Version: replicator.AnyVersion, Order: s.order(s.pos - 1), Time: s.tx.at,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take makes room for a cell; false if there is none.
+func (p *prepared) take(size int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.size+size > maxHeld {
+		return false
+	}
+	p.size += size
+	return true
+}
+
+// drop gives back the room of what is held no more.
+func (p *prepared) drop(h *held) {
+	if h == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.size -= h.size
+}
+
+// before returns the latest order up to which a position may be that reading begins at: at most to.
+func (p *prepared) before(to int64) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.names {
+		switch {
+		case h == nil || h.from > to:
+		case time.Since(h.since) < positionHold:
+			to = h.from
+		case !h.told:
+			h.told = true
+			p.log.Warn("an XA transaction that changes watched tables was prepared and does not end: if it is committed after a "+
+				"restart, all views are compared with the source. XA RECOVER lists it", slog.String("position", h.at))
+		}
+	}
+	return to
+}
+
+// xaVisible waits until reads see an XA transaction whose XA COMMIT is in the binlog. A snapshot of MariaDB may name
+// a place behind that and lack the rows; the transaction is listed as a prepared one until it has them. False if it
+// still is: another one may have its name.
+func (r *Reader) xaVisible(ctx context.Context, xid string) (bool, error) {
+	if r.server.flavor != gtid.MariaDB {
+		return true, nil
+	}
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	for late := time.Now().Add(settleTime); time.Now().Before(late); {
+		rows, err := named(ctx, conn, "XA RECOVER")
+		if err != nil {
+			return false, err
+		}
+		if !slices.ContainsFunc(rows, func(row map[string]string) bool { return xidOf(row) == xid }) {
+			return true, nil
+		}
+		if err := pause.For(ctx, time.Millisecond); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// xidOf names a transaction of XA RECOVER as XA COMMIT does.
+func xidOf(row map[string]string) string {
+	data := row["data"]
+	n, err := strconv.Atoi(row["gtrid_length"])
+	if err != nil || n > len(data) {
+		return ""
+	}
+	return strings.ToUpper(fmt.Sprintf("X'%x',X'%x',%s", data[:n], data[n:], row["formatid"]))
 }

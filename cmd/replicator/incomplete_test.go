@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"replicator/internal/servers"
@@ -79,15 +81,18 @@ func TestViewsOfRowsThatTheBinlogHoldsInPartAreReadFromTheSource(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for name, c := range map[string]struct {
 			session []string
-			mysql   bool
+			xa      string // how the transactions end; "": they are no XA transactions
 		}{
 			"FULL":                     {},
-			"MINIMAL":                  {[]string{minimal}, false},
-			"NOBLOB":                   {[]string{noblob}, false},
-			"PARTIAL_JSON":             {[]string{partial}, true},
-			"MINIMAL and PARTIAL_JSON": {[]string{minimal, partial}, true},
+			"MINIMAL":                  {session: []string{minimal}},
+			"NOBLOB":                   {session: []string{noblob}},
+			"PARTIAL_JSON":             {session: []string{partial}},
+			"MINIMAL and PARTIAL_JSON": {session: []string{minimal, partial}},
+			"XA":                       {xa: "COMMIT"},
+			"XA that is rolled back":   {xa: "ROLLBACK"},
+			"XA and MINIMAL":           {session: []string{minimal}, xa: "COMMIT"},
 		} {
-			if c.mysql && s.Kind.IsMariaDB() {
+			if slices.Contains(c.session, partial) && s.Kind.IsMariaDB() {
 				continue
 			}
 			t.Run(name, func(t *testing.T) {
@@ -100,17 +105,36 @@ func TestViewsOfRowsThatTheBinlogHoldsInPartAreReadFromTheSource(t *testing.T) {
 				l.configure(source, program, mainSink, incompleteViews)
 				p := l.running()
 				l.caughtUp()
-				l.session(append(c.session, first...)...)
+				id := "'" + l.database + "'"
+				begin := func(statements []string) { // of an XA transaction it does not end
+					if c.xa != "" {
+						statements = slices.DeleteFunc(slices.Clone(statements), func(q string) bool { return q == "BEGIN" || q == "COMMIT" })
+						statements = slices.Concat([]string{"XA START " + id}, statements, []string{"XA END " + id, "XA PREPARE " + id})
+					}
+					l.session(slices.Concat(c.session, statements)...)
+				}
+				end := func() {
+					if c.xa != "" {
+						l.session("XA " + c.xa + " " + id)
+					}
+				}
+				begin(first)
+				end()
 				l.caughtUp()
 				l.showsTheSource()
-				l.session(append(c.session, then[:4]...)...)
+				begin(then[:4])
 				p.kill()
-				l.session(append(c.session, then[3:]...)...)
+				end()
+				begin(then[3:])
 				p = l.running()
+				end()
 				l.caughtUp()
 				l.showsTheSource()
 				l.must("verify")
 				p.stop()
+				if strings.Contains(p.Log(), compared) && strings.Contains(name, "XA") && len(c.session) == 0 {
+					t.Errorf("views were compared:\n%s", p.Log())
+				}
 			})
 		}
 	})
