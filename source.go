@@ -100,10 +100,10 @@ type Reader interface {
 	// keys.
 	Siblings(ctx context.Context, table string, keys []Key) ([]Cell, error)
 
-	// Referring returns the next cells, in the order of their keys, of the rows that a Reference is about, and perhaps of
-	// some more, after the place that an earlier call returned as next ("" at first); an empty next is the end. All that
+	// Referring returns the next cells, in the order of their keys, of the rows that References of one Lookup are about, and
+	// perhaps of some more, after the place that an earlier call returned as next ("" at first); an empty next is the end. All that
 	// was handed out before is seen.
-	Referring(ctx context.Context, ref *Reference, after string, limit int) (cells []Cell, next string, err error)
+	Referring(ctx context.Context, refs []Reference, after string, limit int) (cells []Cell, next string, err error)
 
 	// MixesSpellings reports whether a table has several rows per cell, and takes different keys for one.
 	MixesSpellings(table string) bool

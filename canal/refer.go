@@ -174,14 +174,14 @@ func (p *plan) assignReferences() error {
 }
 
 // Referring implements replicator.Reader.
-func (r *Reader) Referring(ctx context.Context, ref *replicator.Reference, after string, limit int) (
+func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, after string, limit int) (
 	cells []replicator.Cell, next string, err error,
 ) {
-	x, err := r.selection(ref.Table)
+	x, err := r.selection(refs[0].Table)
 	if err != nil {
 		return nil, "", err
 	}
-	condition, args, err := r.referringCondition(x.t, ref)
+	condition, args, err := r.referringCondition(x.t, refs)
 	if err != nil || condition == "" {
 		return nil, "", err
 	}
@@ -228,40 +228,34 @@ func (x *selection) referringPage(ctx context.Context, db querier, f *fence, con
 	return cells, next, err
 }
 
-// referringCondition finds the rows of a table whose lookup finds a row with the reference's values; or, where a chain
-// of lookups leads there by several ways, those that one of the ways finds, which are more. "": the table has no such
-// lookup any more.
-func (r *Reader) referringCondition(own *watched, ref *replicator.Reference) (condition string, args []any, err error) {
+// referringCondition finds the rows of a table whose lookup finds a row with the values of one of the references; or,
+// where a chain of lookups leads there by several ways, those that one of the ways finds, which are more. "": the table
+// has no such lookup any more.
+func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
+	condition string, args []any, err error,
+) {
 	byID := map[string]*replicator.Lookup{}
 	for i := range own.Lookups {
 		byID[own.Lookups[i].ID] = &own.Lookups[i]
 	}
-	l := byID[ref.Lookup]
+	l := byID[refs[0].Lookup]
 	if l == nil {
 		return "", nil, nil
-	}
-	values, err := ref.Values.Values()
-	if err != nil || len(values) != len(l.On) {
-		return "", nil, err
 	}
 	level := l.On[0].From
 	at := own
 	if level != "" {
 		at = r.tables.byName[byID[level].Table]
 	}
-	var parts []string
-	for i, on := range l.On {
-		if on.From != level {
-			continue
-		}
-		c, err := at.joinedBy(on.Path)
+	var alternatives []string
+	for i := range refs {
+		one, values, err := at.referredBy(l, level, refs[i].Values)
 		if err != nil {
 			return "", nil, err
 		}
-		placeholder, arg := c.argument(values[i])
-		parts, args = append(parts, sqlname.Quote(on.Path)+" = "+placeholder), append(args, arg)
+		alternatives, args = append(alternatives, one), append(args, values...)
 	}
-	condition = strings.Join(parts, " AND ")
+	condition = "(" + strings.Join(alternatives, " OR ") + ")"
 	for level != "" {
 		up := byID[level]
 		var columns, paths []string
@@ -277,4 +271,31 @@ func (r *Reader) referringCondition(own *watched, ref *replicator.Reference) (co
 		}
 	}
 	return condition, args, nil
+}
+
+// referredBy is the condition for rows of the table, where a lookup begins by way of from, that it finds rows with some
+// values for.
+func (t *watched) referredBy(l *replicator.Lookup, from string, key replicator.Key) (
+	condition string, args []any, err error,
+) {
+	values, err := key.Values()
+	if err == nil && len(values) != len(l.On) {
+		err = fmt.Errorf("table %s: %d values of a joined row, for %d columns", t.Name, len(values), len(l.On))
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	var parts []string
+	for i, on := range l.On {
+		if on.From != from {
+			continue
+		}
+		c, err := t.joinedBy(on.Path)
+		if err != nil {
+			return "", nil, err
+		}
+		placeholder, arg := c.argument(values[i])
+		parts, args = append(parts, sqlname.Quote(on.Path)+" = "+placeholder), append(args, arg)
+	}
+	return strings.Join(parts, " AND "), args, nil
 }

@@ -252,7 +252,7 @@ func (r *Reader) Siblings(context.Context, string, []replicator.Key) ([]replicat
 func (r *Reader) MixesSpellings(string) bool { return false }
 
 // Referring implements replicator.Reader: a changelog has no joins, and its reader tells no References.
-func (r *Reader) Referring(context.Context, *replicator.Reference, string, int) ([]replicator.Cell, string, error) {
+func (r *Reader) Referring(context.Context, []replicator.Reference, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", errors.New("a changelog has no joins")
 }
 

@@ -311,7 +311,7 @@ func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string
 // MixesSpellings implements replicator.Reader: it tells all keys apart.
 func (r *fakeReader) MixesSpellings(string) bool { return false }
 
-func (r *fakeReader) Referring(context.Context, *replicator.Reference, string, int) ([]replicator.Cell, string, error) {
+func (r *fakeReader) Referring(context.Context, []replicator.Reference, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", errors.New("no view has joins")
 }
 

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"replicator"
 )
@@ -40,30 +42,58 @@ func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	return nil
 }
 
-// apply has all cells looked at that some references are about.
+// referencesAtOnce is how many references of one lookup are asked about at once.
+const referencesAtOnce = 64
+
+// apply has all cells looked at that some references are about. Most have few cells, so many are asked about at once;
+// where that gives more than a page, each reference is gone through by itself.
 func (r *referring) apply(ctx context.Context, batch []pending) error {
 	size := int64(0)
+	var since time.Time
+	lookups := map[replicator.Cell][]replicator.Reference{}
 	for i := range batch {
 		p := &batch[i]
-		size += p.size
-		ref := &replicator.Reference{Table: p.cell.Table, Lookup: p.cell.Column, Values: p.cell.Key}
-		for after, more := "", true; more; more = after != "" {
-			cells, next, err := r.reader.Referring(ctx, ref, after, referringPage)
-			if err != nil {
-				return fmt.Errorf("table %s: finding the rows that are joined with one that changed: %w", ref.Table, err)
-			}
-			if err := r.look(ctx, p, cells); err != nil {
+		size, since = size+p.size, earlier(since, p.since)
+		of := replicator.Cell{Table: p.cell.Table, Column: p.cell.Column}
+		lookups[of] = append(lookups[of],
+			replicator.Reference{Table: p.cell.Table, Lookup: p.cell.Column, Values: p.cell.Key})
+	}
+	for _, all := range lookups {
+		for refs := range slices.Chunk(all, referencesAtOnce) {
+			if err := r.lookAt(ctx, refs, since); err != nil {
 				return err
 			}
-			after = next
 		}
 	}
 	r.intake.budget.give(size)
 	return nil
 }
 
+// lookAt has the cells looked at that references of one lookup are about.
+func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, since time.Time) error {
+	for after, more := "", true; more; more = after != "" {
+		cells, next, err := r.reader.Referring(ctx, refs, after, referringPage)
+		if err != nil {
+			return fmt.Errorf("table %s: finding the rows that are joined with some that changed: %w", refs[0].Table, err)
+		}
+		if next != "" && len(refs) > 1 { // each page would sort the cells of all
+			for i := range refs {
+				if err := r.lookAt(ctx, refs[i:i+1], since); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if err := r.look(ctx, cells, since); err != nil {
+			return err
+		}
+		after = next
+	}
+	return nil
+}
+
 // look has cells looked at, and waits until that is applied.
-func (r *referring) look(ctx context.Context, p *pending, cells []replicator.Cell) error {
+func (r *referring) look(ctx context.Context, cells []replicator.Cell, since time.Time) error {
 	if len(cells) == 0 {
 		return nil
 	}
@@ -71,7 +101,7 @@ func (r *referring) look(ctx context.Context, p *pending, cells []replicator.Cel
 		if !r.views.joins(c) {
 			continue
 		}
-		change := &replicator.Change{Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Time: p.since}
+		change := &replicator.Change{Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Time: since}
 		if err := r.intake.add(ctx, change); err != nil {
 			return err
 		}

@@ -142,7 +142,7 @@ func (t *tailing) wholeRows(tables []replicator.Table) (err error) {
 func (t *tailing) Refer(ctx context.Context, ref *replicator.Reference) error {
 	const page = 100
 	for after, more := "", t.View != nil; more; more = after != "" {
-		cells, next, err := t.reader.Referring(ctx, ref, after, page)
+		cells, next, err := t.reader.Referring(ctx, []replicator.Reference{*ref}, after, page)
 		if err != nil {
 			return err
 		}
