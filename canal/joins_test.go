@@ -180,3 +180,29 @@ func TestCheckDemandsWhatJoinsNeed(t *testing.T) {
 		})
 	}
 }
+
+// Rows are joined with what an XA transaction changed once that is committed.
+func TestWhatRefersToRowsOfAnXATransactionIsToldWhenItIsCommitted(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := &xaBench{bench: newBench(t, s)}
+		b.exec(ordersDDL...)
+		src := b.source(orderTables()...)
+		var err error
+		if b.conn, err = b.db.Conn(testContext(t)); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { b.conn.Close() })
+		x := b.read(b.open(src, b.latest(src)))
+		b.prepare(1, "UPDATE customers SET name = 'eve' WHERE id IN (5, 6)")
+		x.upTo(b.latest(src))
+		if len(x.references) > 0 {
+			t.Errorf("told before the commit: %+v", x.references)
+		}
+		b.end("COMMIT", 1)
+		x.upTo(b.latest(src))
+		x.end()
+		if len(x.references) != 2 {
+			t.Errorf("told after the commit: %+v", x.references)
+		}
+	})
+}

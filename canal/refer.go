@@ -101,14 +101,24 @@ func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*imag
 				continue
 			}
 			told = key
+			ref := replicator.Reference{Table: r.table, Lookup: r.lookup, Values: key}
+			if s.tx.xa {
+				s.holdReference(p.t.Name, ref)
+				continue
+			}
 			address, _ := place.row(offs[n])
-			err = s.handler.Refer(ctx, &replicator.Reference{
-				Table: r.table, Lookup: r.lookup, Values: key, Order: s.order(address), Time: s.tx.at,
-			})
-			if err != nil {
-				return handlerError{err}
+			if err := s.tellReference(ctx, ref, s.order(address)); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+func (s *stream) tellReference(ctx context.Context, ref replicator.Reference, order int64) error {
+	ref.Order, ref.Time = order, s.tx.at
+	if err := s.handler.Refer(ctx, &ref); err != nil {
+		return handlerError{err}
 	}
 	return nil
 }

@@ -37,9 +37,10 @@ type prepared struct {
 
 // held is what an XA transaction changes of watched tables once it is committed.
 type held struct {
-	cells  map[replicator.Cell]replicator.ChangeKind
-	tables map[string]error // those of which not all cells are known, and why
-	size   int64
+	cells      map[replicator.Cell]replicator.ChangeKind
+	references map[replicator.Reference]string // without places; each with the table whose row it refers to
+	tables     map[string]error                // those of which not all cells are known, and why
+	size       int64
 
 	from  int64     // where the transaction begins
 	at    string    // the same for people
@@ -112,14 +113,8 @@ func (s *stream) holdCell(c *replicator.Change) {
 	if h.tables[c.Cell.Table] != nil {
 		return
 	}
-	if _, known := h.cells[c.Cell]; !known {
-		size := int64(len(c.Cell.Key)+len(c.Cell.Column)) + heldOverhead
-		if !s.xa.take(size) {
-			s.xa.drop(h)
-			h.forget("changes more cells than are remembered until it is committed", c.Cell.Table)
-			return
-		}
-		h.size += size
+	if _, known := h.cells[c.Cell]; !known && !s.makeRoom(h, len(c.Cell.Key)+len(c.Cell.Column), c.Cell.Table) {
+		return
 	}
 	if h.cells == nil {
 		h.cells = map[replicator.Cell]replicator.ChangeKind{}
@@ -127,17 +122,45 @@ func (s *stream) holdCell(c *replicator.Change) {
 	h.cells[c.Cell] = c.Kind
 }
 
+// holdReference is holdCell for what refers to a row of a table.
+func (s *stream) holdReference(table string, ref replicator.Reference) {
+	h := s.holding()
+	if h.tables[table] != nil {
+		return
+	}
+	if _, known := h.references[ref]; !known && !s.makeRoom(h, len(ref.Values), table) {
+		return
+	}
+	if h.references == nil {
+		h.references = map[replicator.Reference]string{}
+	}
+	h.references[ref] = table
+}
+
+// makeRoom makes room for what is held of a row's change, or has the tables remembered instead.
+func (s *stream) makeRoom(h *held, bytes int, table string) bool {
+	size := int64(bytes) + heldOverhead
+	if !s.xa.take(size) {
+		s.xa.drop(h)
+		h.forget("changes more cells than are remembered until it is committed", table)
+		return false
+	}
+	h.size += size
+	return true
+}
+
 // forget remembers the tables of the cells instead, and further ones.
 func (h *held) forget(why string, tables ...string) {
 	for cell := range h.cells {
-		if !slices.Contains(tables, cell.Table) {
-			tables = append(tables, cell.Table)
-		}
+		tables = append(tables, cell.Table)
+	}
+	for _, table := range h.references {
+		tables = append(tables, table)
 	}
 	for _, table := range tables {
 		h.setTable(table, fmt.Errorf("table %s was changed by an XA transaction that %s: %w", table, why, replicator.ErrUnlogged))
 	}
-	h.cells, h.size = nil, 0
+	h.cells, h.references, h.size = nil, nil, 0
 }
 
 // setTable remembers that cells of a table change that are not known.
@@ -163,7 +186,7 @@ func (s *stream) release(ctx context.Context) error {
 	}
 	s.tx.held, s.tx.xa = nil, false
 	s.xa.drop(h)
-	if s.tx.xid != "" && len(h.cells) > 0 && s.visible != nil {
+	if s.tx.xid != "" && len(h.cells)+len(h.references) > 0 && s.visible != nil {
 		visible, err := s.visible(ctx, s.tx.xid)
 		if err != nil {
 			return err
@@ -182,6 +205,11 @@ func (s *stream) release(ctx context.Context) error {
 		if err := s.deliver(ctx, replicator.Change{
 			Kind: kind, Cell: cell, Version: replicator.AnyVersion, Order: s.order(s.pos - 1), Time: s.tx.at,
 		}); err != nil {
+			return err
+		}
+	}
+	for ref := range h.references {
+		if err := s.tellReference(ctx, ref, s.order(s.pos-1)); err != nil {
 			return err
 		}
 	}
