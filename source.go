@@ -154,6 +154,11 @@ type Handler interface {
 	// a watched row, and when the source is idle, too.
 	Commit(order int64, at time.Time)
 
+	// NewFile is called before the first change of each further file of the source's log, and reading waits for it. From
+	// then on, Position says that the file was read: what is saved by then shows later whether the log is still the same.
+	// An error ends Read.
+	NewFile(ctx context.Context) error
+
 	// Unlogged is told that rows of a table changed up to an order and that the log does not say which (ErrUnlogged): a
 	// TRUNCATE, a statement logged as text, another table that was renamed into the watched one's place, rows that can't be
 	// read or don't tell their cell. To return err ends reading. With nil reading goes on, with the rows of the table that has the name from then on.

@@ -163,6 +163,8 @@ func (r *recorder) Change(_ context.Context, c *replicator.Change) error {
 	return r.stop
 }
 
+func (r *recorder) NewFile(context.Context) error { return nil }
+
 func (r *recorder) Unlogged(table string, _ int64, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -124,7 +124,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born, said: p.said,
 		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
 		layouts: r.layouts, reread: r.reread, keep: r.source.layouts.keep,
-		xa: prepared{log: r.source.cfg.Logger.With(slog.String("source", r.source.cfg.Name))}, follows: r.follows, byFormat: r.byFormat, visible: r.xaVisible,
+		xa: prepared{log: r.source.cfg.Logger.With(slog.String("source", r.source.cfg.Name))}, visible: r.xaVisible,
+		follows: r.follows, byFormat: r.byFormat, entered: true,
 	}
 	known := p.gtids
 	switch {

@@ -60,6 +60,8 @@ type stream struct {
 	left    *leaving                                   // the file before, until follows was asked
 	follows func(ctx context.Context, l leaving) error // whether the file that was begun is of the same log
 
+	entered bool // the handler was told of the file, or reading began in it
+
 	visible  func(ctx context.Context, xid string) (bool, error)      // whether reads see a committed XA transaction; nil: not known
 	byFormat func(ctx context.Context, by statement, err error) error // names the server's binlog_format; nil: not known
 
@@ -337,10 +339,23 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 			return s.missedStart()
 		}
 		s.left = &leaving{s.here(gtidRun{}).placed(), s.shut}
-		s.born, s.shut = 0, false
+		s.born, s.shut, s.entered = 0, false, false
 	}
 	s.file, s.pos, s.ended = file, pos, event{}
 	clear(s.maps)
+	return nil
+}
+
+// enter tells the handler, before the first rows of a file, that the file is read.
+func (s *stream) enter(ctx context.Context) error {
+	if s.entered {
+		return nil
+	}
+	s.entered = true
+	s.history.add(end{file: s.file, pos: 4, born: s.born, order: orderOf(s.epoch, s.file.number, 4)})
+	if err := s.handler.NewFile(ctx); err != nil {
+		return handlerError{err}
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,7 @@ func (s *shared) register(at replicator.Position) {
 type above struct {
 	*run
 	mark      replicator.Position // that has the highest; zero: none has one
+	ahead     replicator.Position // the highest mark of an epoch in which a view stands at an earlier place; zero: none
 	overtaken []string            // views that this process kept up, and whose marks are of an epoch that it never registered
 }
 
@@ -55,6 +57,9 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 	if told := a.rival.told; told != nil && told.View == c.View {
 		by = later(by, told.By)
 	}
+	if by.Epoch() == c.Position.Epoch() && by.Order > c.Position.Order && !c.Unmarked {
+		a.ahead = later(a.ahead, by) // if the source's log lacks it, the views show what the source lost
+	}
 	if by.Epoch() <= c.Position.Epoch() {
 		return
 	}
@@ -62,6 +67,11 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 	if ours := a.registered.Load(); !c.Unmarked && ours > 0 && int64(by.Epoch()) >= ours {
 		a.overtaken = append(a.overtaken, c.View)
 	}
+}
+
+// proofs are the marks that the source's log has to have beside the places where the views stand.
+func (a *above) proofs() []replicator.Position {
+	return slices.DeleteFunc([]replicator.Position{a.mark, a.ahead}, replicator.Position.IsZero)
 }
 
 // yield fails for views that another replicator has taken over, until that has ended. Where it reads the same log as

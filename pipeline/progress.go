@@ -17,7 +17,7 @@ type progress struct {
 	marked []replicator.Checkpoint // by view: what was marked last. The next session begins there, and nowhere else
 	now    replicator.Standing     // of all together, with what was applied since
 	read   replicator.Position     // the latest place applied up to, with what was read beyond it; zero: not known
-	above  replicator.Position     // of another replicator, in whose epoch the next session begins or above it; zero: none
+	proofs []replicator.Position   // of marks: the next session begins in their epoch or above it, and the log has them
 	dirty  bool                    // the fill has moved since the last mark
 }
 
@@ -30,16 +30,17 @@ func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
 	return p
 }
 
-// restart lets the views stand where their next session begins, and in which epoch at least; zero: in that of their own.
-func (p *progress) restart(at []replicator.Checkpoint, above replicator.Position) {
+// restart lets the views stand where their next session begins. Beside where they stand, the source's log has to have
+// the positions of proofs.
+func (p *progress) restart(at []replicator.Checkpoint, proofs ...replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.marked, p.now, p.above = at, lowestOf(p.views, at), above
+	p.marked, p.now, p.proofs = at, lowestOf(p.views, at), proofs
 }
 
 // refill lets the views begin a fill. What was read before counts no more.
 func (p *progress) refill(c replicator.Checkpoint) {
-	p.restart(eachAt(p.views, c), replicator.Position{})
+	p.restart(eachAt(p.views, c))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.read = replicator.Position{}
@@ -72,10 +73,7 @@ func (p *progress) positions() (at []replicator.Position) {
 			at = append(at, read)
 		}
 	}
-	if !p.above.IsZero() {
-		at = append(at, p.above)
-	}
-	return at
+	return append(at, p.proofs...)
 }
 
 // readTo notes how far a session has read: some of that may be in the sink, wherever the next one begins.

@@ -183,7 +183,7 @@ func (r *run) reposition(ctx context.Context) error {
 	if err := above.yield(ctx); err != nil {
 		return err
 	}
-	r.progress.restart(stands, above.mark)
+	r.progress.restart(stands, above.proofs()...)
 	return nil
 }
 

@@ -86,6 +86,7 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 	s.letters = &letters{group: r.group, reader: reader, target: target, intake: s.intake}
 	s.saver = &saver{group: r.group, reader: reader, target: target, lanes: s.lanes, reach: s.reach,
 		before: r.meter.total(), goesOn: r.goesOn}
+	s.tail.saver = s.saver
 	writer := &writer{
 		spare: make(chan *opBatch, r.cfg.Lanes),
 		group: r.group, reader: reader, target: target, budget: budget, letters: s.letters, lanes: s.lanes,
@@ -179,7 +180,10 @@ func (s *session) finish(ctx context.Context, ended error) error {
 // read has the reader bring what the log tells. A reader must not end by itself, so it is always an error that ends it.
 func (s *session) read(ctx context.Context) error {
 	err := s.reader.Read(ctx, s.tail)
-	if err == nil {
+	switch {
+	case s.tail.failed != nil:
+		return s.tail.failed
+	case err == nil:
 		err = errors.New("the stream ended")
 	}
 	return fmt.Errorf("reading the source: %w", err)
