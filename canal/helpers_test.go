@@ -143,6 +143,7 @@ type recorder struct {
 	arrived chan struct{} // a change
 	stop    error         // returned by Change if set
 	goesOn  bool          // where the log lacks something; it is then noted
+	newFile func()        // called by NewFile if set
 
 	references []replicator.Reference
 	unlogged   []string // the tables of which something was lacking
@@ -163,7 +164,12 @@ func (r *recorder) Change(_ context.Context, c *replicator.Change) error {
 	return r.stop
 }
 
-func (r *recorder) NewFile(context.Context) error { return nil }
+func (r *recorder) NewFile(context.Context) error {
+	if r.newFile != nil {
+		r.newFile()
+	}
+	return nil
+}
 
 func (r *recorder) Unlogged(table string, _ int64, err error) error {
 	r.mu.Lock()

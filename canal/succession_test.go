@@ -74,3 +74,35 @@ func TestAFileOfAnotherLogIsNotReadOn(t *testing.T) {
 		}
 	})
 }
+
+// A further file is told before its first change, and by then a position says that it was read. Files without changes
+// are not told.
+func TestAFurtherFileIsToldBeforeItsFirstChange(t *testing.T) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		w := &world{bench: newBench(t, servertest.Own(t, kind)), gtid: true}
+		w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1),
+			"CREATE TABLE app.other (id INT PRIMARY KEY)")
+		w.src = w.source(appTable())
+		start := w.latest(w.src)
+		w.write(1)
+		w.exec("FLUSH BINARY LOGS", "INSERT INTO app.other VALUES (1)", "FLUSH BINARY LOGS")
+		w.write(2)
+		r, rec := w.open(w.src, start), newRecorder()
+		var told []replicator.Position
+		var before int
+		rec.newFile = func() { told, before = append(told, r.Position(start.Order)), len(rec.all()) }
+		x := w.readInto(r, rec)
+		all := x.upTo(w.latest(w.src))
+		x.end()
+		if len(all) != 3 || len(told) != 1 || before != 1 {
+			t.Fatalf("%d changes were read, %d files were told, the last one after %d changes", len(all), len(told), before)
+		}
+		at, err := parseToken(told[0].Token)
+		if err != nil || at.Read == nil || at.Read.File != w.file() || at.Read.Born == 0 {
+			t.Errorf("the position is %s, %v", told[0].Token, err)
+		}
+		if d := w.which(told[0]); d.kinship != theSame {
+			t.Errorf("it would not be read on from there: %d (%s)", d.kinship, d.why)
+		}
+	})
+}
