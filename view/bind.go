@@ -1,7 +1,6 @@
 package view
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -122,5 +121,3 @@ func (c *leafCompiler) keyTemplate(text string) (*template, error) {
 	}
 	return t, nil
 }
-
-var errNullBody = errors.New("the body is NULL")

@@ -264,8 +264,7 @@ func TestABadBodyIsAnErrorOfTheViewsThatNeedIt(t *testing.T) {
 	}{
 		{"not JSON", userRow(cell, "secret"), [3]string{"error: view body: the body can't be decoded: bad JSON",
 			"error: view where: the body can't be decoded: bad JSON", "string(users)"}},
-		{"NULL", null, [3]string{"error: view body: the body is NULL",
-			"error: view where: the body is NULL", "string(users)"}},
+		{"NULL", null, [3]string{"", "", "string(users)"}},
 		{"rendered", rendered,
 			[3]string{"string(x)", "[]uint8([113 240 196 210 41 24 68 204 162 223 111 72 110 150 227 124])", "string(users)"}},
 		{"not rendered", unrendered, [3]string{"error: view body: the body can't be rendered: cut short",
@@ -278,6 +277,35 @@ func TestABadBodyIsAnErrorOfTheViewsThatNeedIt(t *testing.T) {
 			if got := show(v); got != tt.want[i] {
 				t.Errorf("%s: got %s, want %s", tt.name, got, tt.want[i])
 			}
+		}
+	}
+}
+
+func TestANullBodyHasNoProperties(t *testing.T) {
+	cell := userCell(t)
+	row := userRow(cell, "")
+	row.Body = nil
+	row.Text = func([]byte) ([]byte, error) { return nil, errors.New("a NULL was rendered") }
+	for _, test := range []struct {
+		view replicator.View
+		want string
+	}{
+		{replicator.View{Kind: "row", Fields: fields("email", "$column_name", "a.b", "tags[]")},
+			"<nil>(<nil>) string(users) <nil>(<nil>) <nil>(<nil>)"},
+		{replicator.View{Kind: "row", Fields: fields("$column_name"), Where: "email != 'x'"}, ""},
+		{replicator.View{Kind: "row", Fields: fields("$column_name"), Where: "email == nil"}, "string(users)"},
+		{replicator.View{Kind: "row", Fields: fields("=email ?? 'none'", "=lower(email)")}, "string(none) <nil>(<nil>)"},
+		{replicator.View{Kind: "index", Fields: fields("$column_name", "email")}, ""},
+		{replicator.View{Kind: "index", Fields: fields("tags[]")}, ""},
+		{replicator.View{Kind: "index", Fields: fields("$column_name")}, "string(users)"},
+	} {
+		v := userView(test.view)
+		e := mustCompile(t, v)
+		if got := show(e.Evaluate(cell, row)[0]); got != test.want {
+			t.Errorf("%+v: got %s, want %s", v, got, test.want)
+		}
+		if got := show(e.Evaluate(cell, userRow(cell, "{}"))[0]); got != test.want {
+			t.Errorf("%+v of an empty object: got %s, want %s", v, got, test.want)
 		}
 	}
 }

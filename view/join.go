@@ -312,6 +312,9 @@ func (s *scope) document() (replicator.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	if body == nil {
+		return replicator.Object{}, nil
+	}
 	if s.plan.whole != nil {
 		document, err := s.plan.whole(body)
 		if err != nil {

@@ -146,6 +146,21 @@ func TestPathsLeadIntoJoinedRows(t *testing.T) {
 	}
 }
 
+func TestAJoinedRowWithANullBodyHasNoProperties(t *testing.T) {
+	v := orderView(replicator.View{Kind: "row", Fields: fields("status", "customer.name", "customer.$company_id", "customer")})
+	e, err := Compile([]*replicator.View{v}, shopTables(), plainCodecs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := shop(t)
+	rows["customer"][0].Body = nil
+	row := joinedOrder(t, v, rows)
+	const want = "string(paid) <nil>(<nil>) int64(9) replicator.Object([])"
+	if got := show(e.Evaluate(row.Cell, row)[0]); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestAJoinedRowThatCannotBeReadIsNamed(t *testing.T) {
 	v := orderView(replicator.View{Kind: "row", Fields: fields("status", "customer.name", "=len(items)", "=len(dear)")})
 	e, err := Compile([]*replicator.View{v}, shopTables(), plainCodecs)
@@ -158,8 +173,6 @@ func TestAJoinedRowThatCannotBeReadIsNamed(t *testing.T) {
 	}{
 		"a body": {func(rows map[string][]*replicator.Row) { rows["customer"][0].Body = []byte("{secret") },
 			"error: view v: join customer: row customers 3: the body can't be decoded: "},
-		"NULL": {func(rows map[string][]*replicator.Row) { rows["customer"][0].Body = nil },
-			"error: view v: join customer: row customers 3: the body is NULL"},
 		"a row": {func(rows map[string][]*replicator.Row) { rows["items"][1].Err = errors.New("it is broken") },
 			"error: view v: join items: row items 7:2: it is broken"},
 		"a condition": {func(rows map[string][]*replicator.Row) { rows["dear"][0].Columns[3] = "secret" },

@@ -106,13 +106,10 @@ func resize[T any](list []T, n int) []T {
 	return list
 }
 
-// body is the row's body as its codec reads it.
+// body is the row's body as its codec reads it; nil if it is NULL, which is a body without properties.
 func (s *scope) body() ([]byte, error) {
 	body := s.row.Body
-	if body == nil {
-		return nil, errNullBody
-	}
-	if s.row.Text == nil {
+	if body == nil || s.row.Text == nil {
 		return body, nil
 	}
 	body, err := s.row.Text(body)
@@ -124,7 +121,7 @@ func (s *scope) body() ([]byte, error) {
 
 func (s *scope) decode() error {
 	body, err := s.body()
-	if err != nil {
+	if err != nil || body == nil {
 		return err
 	}
 	if err := s.plan.decoder.Decode(body, s.members); err != nil {
