@@ -11,7 +11,7 @@ import (
 // their binlogs. Columns come, go and change their places; those that views need keep their names and types. One of the
 // statements is not understood by the program: it has to find out the columns otherwise.
 func alterTable(ctx context.Context, w *world, f Fault) (heal, error) {
-	t := w.plan.Tables[int(f.Arg)%len(w.plan.Tables)]
+	t := w.plan.hurtTable(f)
 	r := rand.New(rand.NewPCG(f.Arg, 2))
 	for n := range 2 + r.IntN(4) {
 		for _, s := range t.alters(r, fmt.Sprintf("x%d_%d", f.Arg, n)) {
@@ -27,8 +27,11 @@ func alterTable(ctx context.Context, w *world, f Fault) (heal, error) {
 // alters are some ALTERs of the table that belong together, in their order. x is the name of a column that comes.
 func (t Table) alters(r *rand.Rand, x string) []string {
 	moved := []string{"body LONGBLOB", "version BIGINT NOT NULL"}
-	if t.Shape == rows {
+	switch t.Shape {
+	case rows:
 		moved = []string{"amount INT NOT NULL", "n BIGINT NOT NULL", "email VARCHAR(40) COLLATE utf8mb4_bin"}
+	case grps:
+		moved = []string{"label BIGINT NOT NULL", "up VARCHAR(20) COLLATE utf8mb4_bin"}
 	}
 	moved = append(moved, strings.Split(t.Key.ddl(), ", ")...)
 	column := func() string { return pick(r, moved...) }

@@ -97,15 +97,7 @@ func (w *world) newLate(f Fault) (l *late, err error) {
 			l.others++
 		}
 	}
-	var texts [][]byte
-	for _, k := range l.t.Key.values(l.n) {
-		if b, ok := k.([]byte); ok {
-			texts = append(texts, b)
-		} else {
-			texts = append(texts, []byte(fmt.Sprint(k)))
-		}
-	}
-	l.key = []byte(":" + l.t.Key.show(texts))
+	l.key = []byte(":" + l.t.Key.of(l.n))
 	l.plan.Views, l.plan.Hears = w.plan.views("cache"), ""
 	for i, to := range []string{w.source.Addr(), w.cache.Addr()} {
 		if l.links[i], err = newLink(to); err != nil {

@@ -11,7 +11,7 @@ import (
 func sourceFaults() map[string]fault {
 	statement := func(about, text string) fault {
 		return fault{about: about, begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
-			t := w.plan.Tables[int(f.Arg)%len(w.plan.Tables)]
+			t := w.plan.hurtTable(f)
 			var failed error
 			for s := range strings.SplitSeq(strings.NewReplacer("TABLE_", t.Name, "N_", fmt.Sprint(f.Arg)).Replace(text), ";") {
 				if _, err := w.sourceDBs[0].ExecContext(ctx, s); err != nil {
@@ -42,7 +42,7 @@ func sourceFaults() map[string]fault {
 
 // cutOver renames a copy of a table into its place. The writers wait.
 func cutOver(ctx context.Context, w *world, f Fault) (heal, error) {
-	t := w.plan.Tables[int(f.Arg)%len(w.plan.Tables)].Name
+	t := w.plan.hurtTable(f).Name
 	w.load.hold.Lock()
 	defer w.load.hold.Unlock()
 	for _, s := range []string{"DROP TABLE IF EXISTS _new, _old", "CREATE TABLE _new LIKE " + t,

@@ -57,8 +57,13 @@ func (t Table) read(ctx context.Context, db *sql.DB) ([]entity, error) {
 // readRows reads a table of plain rows.
 func (t Table) readRows(ctx context.Context, db *sql.DB) ([]entity, error) {
 	key := t.Key.columns()
-	got, err := db.QueryContext(ctx, fmt.Sprintf("SELECT %s, n, email, grp, amount FROM %s",
-		strings.Join(key, ", "), t.Name))
+	own := "own." + strings.Join(key, ", own.") + ", own.n, own.email, own.grp, own.amount"
+	query := "SELECT " + own + ", NULL, NULL, NULL FROM " + t.Name + " own"
+	if t.Joined {
+		query = fmt.Sprintf(`SELECT %s, grps.label, above.label, (SELECT COUNT(*) FROM %s peers WHERE peers.grp = own.grp)
+			FROM %s own LEFT JOIN grps ON grps.grp = own.grp LEFT JOIN grps above ON above.grp = grps.up`, own, t.Name, t.Name)
+	}
+	got, err := db.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -67,13 +72,15 @@ func (t Table) readRows(ctx context.Context, db *sql.DB) ([]entity, error) {
 	for got.Next() {
 		values := make([][]byte, len(key))
 		var n, grp, amount string
-		var email sql.NullString
-		if err := got.Scan(append(pointers(values), &n, &email, &grp, &amount)...); err != nil {
+		var email, label, up, peers sql.NullString
+		if err := got.Scan(append(pointers(values), &n, &email, &grp, &amount, &label, &up, &peers)...); err != nil {
 			return nil, err
 		}
 		row := fields{"n": n, "grp": grp, "amount": amount}
-		if email.Valid {
-			row["email"] = email.String
+		for name, value := range map[string]sql.NullString{"email": email, "label": label, "up": up, "peers": peers} {
+			if value.Valid {
+				row[name] = value.String
+			}
 		}
 		found.of(values).columns[""] = row
 	}
@@ -164,7 +171,7 @@ func (v View) expect(t Table, of []entity) lab.Held {
 		counts := ok && own != nil && (!v.Where || above(own["amount"], 50))
 		switch v.Kind {
 		case "row", "hash", "json", "document":
-			v.whole(held, e, own, counts)
+			v.whole(held, t, e, own, counts)
 		case "index":
 			if email, has := own["email"]; counts && has {
 				held[email+" "+e.shown] = ""
@@ -186,10 +193,10 @@ func (v View) expect(t Table, of []entity) lab.Held {
 }
 
 // whole adds an entity's row, hash, string or document.
-func (v View) whole(held lab.Held, e entity, own fields, counts bool) {
+func (v View) whole(held lab.Held, t Table, e entity, own fields, counts bool) {
 	shown := fields{}
 	if counts {
-		for _, name := range []string{"n", "email", "grp", "amount"} {
+		for _, name := range append([]string{"n", "email", "grp", "amount"}, v.joined(t)...) {
 			if value, ok := own[name]; ok {
 				shown[name] = value
 			}
@@ -216,7 +223,7 @@ func above(text string, bound int64) bool {
 // text shows fields in the order of their names.
 func (f fields) text() string {
 	b := &strings.Builder{}
-	for _, name := range []string{"n", "email", "grp", "amount", "city"} {
+	for _, name := range []string{"n", "email", "grp", "amount", "city", "label", "up", "peers"} {
 		if v, ok := f[name]; ok {
 			fmt.Fprintf(b, "%s=%s ", name, v)
 		}

@@ -49,6 +49,7 @@ const (
 	rows  = "rows"  // plain rows, changed in place: the binlog's order counts
 	cells = "cells" // versions of cells with a column role and a body
 	log   = "log"   // versions of entities, with a body and no column
+	grps  = "grps"  // what plain rows are joined with
 )
 
 // Table is a source table.
@@ -58,6 +59,8 @@ type Table struct {
 	Key   keyType
 	Codec string // of a body: json or zlib+json
 	Keys  int    // how many keys there are; the first Kept of them always exist
+
+	Joined bool `json:",omitempty"` // its views show joined rows, too
 }
 
 // Kept is how many keys of each table always exist and only ever grow: the reader watches them.
@@ -127,6 +130,7 @@ func planOf(seed uint64, c Choices) Plan {
 	if c.Brokers > 0 {
 		p.throughKafka(r, c)
 	}
+	p.joinTables()
 	for i := range p.Views { // not of r: what a seed gives stays
 		v := &p.Views[i]
 		v.Moves = p.Shards > 1 && seed%2 == 0 && v.Sink == "main" && v.Kind == "row" && !v.Merged
@@ -162,8 +166,7 @@ func viewsOf(r *rand.Rand, t Table, elastic bool) []View {
 		v := &all[i]
 		v.Name, v.Table = fmt.Sprintf("%s_%s_%s", t.Name, v.Sink, v.Kind), t.Name
 		v.Where = r.IntN(4) == 0
-		whole := slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)
-		v.Merged = whole && t.Shape == cells && !v.Where && r.IntN(2) == 0
+		v.Merged = v.isWhole() && t.Shape == cells && !v.Where && r.IntN(2) == 0
 	}
 	return all
 }

@@ -66,25 +66,28 @@ func (r *reader) look(ctx context.Context, v View) {
 		if err != nil {
 			return
 		}
-		r.judge(v, n, shows)
+		r.judge(v.Name+": entity", n, shows)
+		if t.Joined && r.lookAtLabel(ctx, v, t, n) != nil {
+			return
+		}
 	}
 }
 
 // judge compares what is shown with what was seen.
-func (r *reader) judge(v View, n int, shows string) {
+func (r *reader) judge(of string, n int, shows string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lost {
 		return
 	}
-	at := fmt.Sprint(v.Name, " ", n)
+	at := fmt.Sprint(of, " ", n)
 	before := r.seen[at]
 	switch {
 	case before != "" && shows == "":
-		r.wrong = append(r.wrong, fmt.Sprintf("%s: entity %d, which showed n = %s, is missing at %s", v.Name, n, before,
+		r.wrong = append(r.wrong, fmt.Sprintf("%s, which showed %s, is missing at %s", at, before,
 			time.Now().Format(time.TimeOnly+".000")))
 	case len(shows) == len(before) && shows < before: // all have as many digits
-		r.wrong = append(r.wrong, fmt.Sprintf("%s: entity %d went back from n = %s to %s at %s", v.Name, n, before, shows,
+		r.wrong = append(r.wrong, fmt.Sprintf("%s went back from %s to %s at %s", at, before, shows,
 			time.Now().Format(time.TimeOnly+".000")))
 	}
 	if shows != "" {
@@ -94,44 +97,39 @@ func (r *reader) judge(v View, n int, shows string) {
 
 // n is what a view shows of an entity; "" if it shows nothing.
 func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, error) {
-	key := t.Key.values(entity)
-	texts := make([][]byte, len(key))
-	for i, k := range key {
-		switch k := k.(type) {
-		case []byte:
-			texts[i] = k
-		default:
-			texts[i] = []byte(fmt.Sprint(k))
-		}
-	}
-	shown := t.Key.show(texts)
 	switch v.Sink {
 	case "cache":
-		values, err := r.w.redis.HGetAll(ctx, r.w.at.prefix+v.Name+":"+shown).Result()
+		values, err := r.w.redis.HGetAll(ctx, r.w.at.prefix+v.Name+":"+t.Key.of(entity)).Result()
 		return values["n"], err
 	case "main":
-		return r.rowN(ctx, v, t, key)
+		return r.rowN(ctx, v, t, t.Key.values(entity))
 	default:
-		return r.w.documentN(ctx, v, shown)
+		shown, err := r.w.document(ctx, v, t.Key.of(entity))
+		return shown["n"], err
 	}
 }
 
-// rowN is the n of a row, in whatever shard it is. One statement reads all of them, at one moment: a row may move, and
-// then is in two of them for a while.
+// rowN is the n of a row; "" if there is none.
 func (r *reader) rowN(ctx context.Context, v View, t Table, key []any) (n string, err error) {
-	where := strings.Join(t.Key.columns(), " = ? AND ") + " = ?"
-	var all []string
-	var args []any
-	for shard := range r.w.sinkDBs {
-		all = append(all, fmt.Sprintf("SELECT n FROM %s.%s WHERE %s", r.w.sinkName(shard), v.Name, where))
-		args = append(args, key...)
-	}
-	err = r.w.sinkDBs[0].QueryRowContext(ctx, "SELECT n FROM ("+strings.Join(all, " UNION ALL ")+
-		") shards ORDER BY n DESC LIMIT 1", args...).Scan(&n)
+	err = r.row(ctx, v, t, key, "n").Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
 	return n, err
+}
+
+// row reads columns of a row, in whatever shard it is. One statement reads all of them, at one moment: a row may move,
+// and then is in two of them for a while.
+func (r *reader) row(ctx context.Context, v View, t Table, key []any, columns string) *sql.Row {
+	where := strings.Join(t.Key.columns(), " = ? AND ") + " = ?"
+	var all []string
+	var args []any
+	for shard := range r.w.sinkDBs {
+		all = append(all, fmt.Sprintf("SELECT * FROM %s.%s WHERE %s", r.w.sinkName(shard), v.Name, where))
+		args = append(args, key...)
+	}
+	return r.w.sinkDBs[0].QueryRowContext(ctx, "SELECT "+columns+" FROM ("+strings.Join(all, " UNION ALL ")+
+		") shards ORDER BY n DESC LIMIT 1", args...)
 }
 
 // note notes what else went wrong.

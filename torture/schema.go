@@ -14,14 +14,19 @@ const (
 	uuidKey keyType = "uuid" // BINARY(16)
 	textKey keyType = "text"
 	pairKey keyType = "pair" // a number and a text
+
+	groupKey keyType = "group" // of the joined table alone
 )
 
 var keyTypes = []keyType{intKey, uuidKey, textKey, pairKey}
 
 // columns are a key's columns.
 func (k keyType) columns() []string {
-	if k == pairKey {
+	switch k {
+	case pairKey:
 		return []string{"a", "b"}
+	case groupKey:
+		return []string{"grp"}
 	}
 	return []string{"k"}
 }
@@ -35,6 +40,8 @@ func (k keyType) ddl() string {
 		return "k BINARY(16) NOT NULL"
 	case textKey:
 		return "k VARCHAR(40) COLLATE utf8mb4_bin NOT NULL"
+	case groupKey:
+		return "grp VARCHAR(20) COLLATE utf8mb4_bin NOT NULL"
 	default:
 		return "a INT NOT NULL, b VARCHAR(20) COLLATE utf8mb4_bin NOT NULL"
 	}
@@ -73,14 +80,34 @@ func (k keyType) show(values [][]byte) string {
 
 func (k keyType) template() string { return "{" + strings.Join(k.columns(), "}:{") + "}" }
 
+// of is the nth key in the form of a template.
+func (k keyType) of(n int) string {
+	var texts [][]byte
+	for _, v := range k.values(n) {
+		if b, ok := v.([]byte); ok {
+			texts = append(texts, b)
+		} else {
+			texts = append(texts, []byte(fmt.Sprint(v)))
+		}
+	}
+	return k.show(texts)
+}
+
 // ddl creates the table in a database.
 func (t Table) ddl(database string) string {
 	name := database + "." + t.Name
 	key := strings.Join(t.Key.columns(), ", ")
 	switch t.Shape {
 	case rows:
+		index := ""
+		if t.Joined {
+			index = ", KEY (grp)"
+		}
 		return fmt.Sprintf(`CREATE TABLE %s (%s, n BIGINT NOT NULL, email VARCHAR(40) COLLATE utf8mb4_bin,
-			grp VARCHAR(20) COLLATE utf8mb4_bin NOT NULL, amount INT NOT NULL, PRIMARY KEY (%s))`, name, t.Key.ddl(), key)
+			grp VARCHAR(20) COLLATE utf8mb4_bin NOT NULL, amount INT NOT NULL, PRIMARY KEY (%s)%s)`, name, t.Key.ddl(), key, index)
+	case grps:
+		return fmt.Sprintf(`CREATE TABLE %s (%s, label BIGINT NOT NULL, up VARCHAR(20) COLLATE utf8mb4_bin, PRIMARY KEY (%s),
+			KEY (up))`, name, t.Key.ddl(), key)
 	case cells:
 		return fmt.Sprintf(`CREATE TABLE %s (id BIGINT AUTO_INCREMENT PRIMARY KEY, %s, col VARCHAR(20) NOT NULL,
 			version BIGINT NOT NULL, body LONGBLOB, UNIQUE KEY cell (%s, col, version))`, name, t.Key.ddl(), key)
@@ -94,7 +121,7 @@ func (t Table) ddl(database string) string {
 func (t Table) toml() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "[tables.%s]\nkey = [\"%s\"]\n", t.Name, strings.Join(t.Key.columns(), `", "`))
-	if t.Shape == rows {
+	if t.Shape == rows || t.Shape == grps {
 		return b.String()
 	}
 	fmt.Fprintf(b, "version = \"version\"\noffset = \"id\"\nbody = \"body\"\ncodec = %q\n", t.Codec)
@@ -120,19 +147,22 @@ func (v View) toml(t Table, prefix string) string {
 	}
 	switch v.Sink + " " + v.Kind {
 	case "main row":
-		fmt.Fprintf(b, "create = true\nkey = { %s }\nfields = %s\n", assign(t.Key.columns()), v.fields())
-		city := ""
+		fmt.Fprintf(b, "create = true\nkey = { %s }\nfields = %s\n", assign(t.Key.columns()), v.fields(t))
+		more := ""
 		if v.Merged {
-			city = ", city = 'VARCHAR(20)'"
+			more = ", city = 'VARCHAR(20)'"
 		}
-		fmt.Fprintf(b, "types = { n = 'BIGINT', email = 'VARCHAR(40)', grp = 'VARCHAR(20)', amount = 'INT'%s }\n", city)
+		for _, name := range v.joined(t) {
+			more += ", " + name + " = 'BIGINT'"
+		}
+		fmt.Fprintf(b, "types = { n = 'BIGINT', email = 'VARCHAR(40)', grp = 'VARCHAR(20)', amount = 'INT'%s }\n", more)
 	case "main index":
 		b.WriteString("create = true\nfields = [\"email\"]\ntypes = { email = 'VARCHAR(40) COLLATE utf8mb4_bin NOT NULL' }\n")
 	case "main counter":
 		b.WriteString("create = true\ngroup = [\"grp\"]\nsum = \"amount\"\n" +
 			"types = { grp = 'VARCHAR(20) COLLATE utf8mb4_bin NOT NULL', amount = 'BIGINT NOT NULL' }\n")
 	case "cache hash", "cache json":
-		fmt.Fprintf(b, "key = \"%s%s:%s\"\nfields = %s\n", prefix, v.Name, t.Key.template(), v.fields())
+		fmt.Fprintf(b, "key = \"%s%s:%s\"\nfields = %s\n", prefix, v.Name, t.Key.template(), v.fields(t))
 	case "cache index", "cache counter":
 		fmt.Fprintf(b, "key = \"%s%s:{%s}\"\n", prefix, v.Name, v.Field)
 		if v.Kind == "counter" {
@@ -141,7 +171,7 @@ func (v View) toml(t Table, prefix string) string {
 	case "cache ranking":
 		fmt.Fprintf(b, "key = \"%s%s\"\nmember = \"{grp}\"\nsum = \"amount\"\n", prefix, v.Name)
 	case "search document":
-		fmt.Fprintf(b, "index = \"%s\"\nfields = %s\n", v.index(prefix), v.fields())
+		fmt.Fprintf(b, "index = \"%s\"\nfields = %s\n", v.index(prefix), v.fields(t))
 	}
 	return b.String()
 }
@@ -149,11 +179,15 @@ func (v View) toml(t Table, prefix string) string {
 // index is the name of a document view's index.
 func (v View) index(prefix string) string { return strings.TrimSuffix(prefix, ":") + "_" + v.Name }
 
-func (v View) fields() string {
+func (v View) fields(t Table) string {
 	if v.Merged {
 		return `["n", "email", "grp", "amount", "city"]`
 	}
-	return `["n", "email", "grp", "amount"]`
+	more := ""
+	for _, name := range v.joined(t) {
+		more += fmt.Sprintf(", %s = %q", name, joinedPaths[name])
+	}
+	return `{ n = "n", email = "email", grp = "grp", amount = "amount"` + more + " }"
 }
 
 func assign(columns []string) string {
@@ -207,6 +241,9 @@ func (p Plan) tables() string {
 	for _, t := range p.Tables {
 		b.WriteString(t.toml() + "\n")
 	}
+	if p.joins() {
+		b.WriteString(groupsTable.toml() + "\n")
+	}
 	return b.String()
 }
 
@@ -238,7 +275,7 @@ func (p Plan) keeps(a addresses, without string) string {
 			if v.Sink == "main" && p.Shards > 1 {
 				fmt.Fprintf(b, "shard_on = %q\n", v.shardOn(p.table(v.Table)))
 			}
-			b.WriteString("\n")
+			b.WriteString(v.joinToml(p.table(v.Table)) + "\n")
 		}
 	}
 	return b.String()

@@ -57,6 +57,7 @@ func TestRunsThatAreHurtEndRight(t *testing.T) {
 
 func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 	choices := Choices{Sources: servers.SourceKinds(), Elastic: true}
+	joined := 0
 	for seed := range uint64(200) {
 		p := planOf(seed, choices)
 		if !reflect.DeepEqual(p, planOf(seed, choices)) {
@@ -64,6 +65,12 @@ func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 		}
 		few := planOf(seed, Choices{Sources: choices.Sources, Faults: []string{"second"}}) // not with every store
 		through := planOf(seed, Choices{Sources: choices.Sources, Elastic: true, Brokers: 3})
+		if p.joins() {
+			joined++
+		}
+		if through.joins() {
+			t.Errorf("seed %d: rows that go through Kafka are joined", seed)
+		}
 		for _, sink := range []string{"main", "cache", "search"} {
 			if !slices.Contains(through.sinks(), sink) {
 				t.Errorf("seed %d: no view in %s", seed, sink)
@@ -72,6 +79,9 @@ func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 		if len(p.Faults) == 0 || len(p.Views) == 0 || len(few.Faults) == 0 {
 			t.Fatalf("seed %d: %d faults, %d views", seed, len(p.Faults), len(p.Views))
 		}
+	}
+	if joined < 20 {
+		t.Errorf("%d of 200 seeds have joined views", joined)
 	}
 }
 
@@ -119,6 +129,13 @@ func TestTheModelKnowsWhatViewsHold(t *testing.T) {
 	} {
 		if got := c.view.expect(cell, of); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v: %v, not %v", c.view, got, c.want)
+		}
+	}
+	joined := Table{Name: "t", Shape: rows, Key: intKey, Joined: true}
+	of = []entity{{shown: "1", columns: map[string]fields{"": {"n": "9", "label": "7", "peers": "2"}}}}
+	for kind, want := range map[string]string{"hash": "n=9 label=7 peers=2 ", "json": "n=9 label=7 "} {
+		if got := (View{Kind: kind}).expect(joined, of); !reflect.DeepEqual(got, lab.Held{"1": want}) {
+			t.Errorf("%s with joined rows: %v, not %q", kind, got, want)
 		}
 	}
 }

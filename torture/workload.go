@@ -21,6 +21,7 @@ type workload struct {
 	db     *sql.DB
 	parts  []string // the source's databases
 	tables []Table
+	groups bool         // rows are joined with groups, which change, too
 	moving bool         // keys move between the databases, and transactions come one after another
 	wrote  atomic.Int64 // transactions
 	n      atomic.Int64 // grows with every write: what the reader watches
@@ -39,6 +40,11 @@ const firstN = 1<<53 + 1
 // prepare fills the tables: the keys that always exist, and some others.
 func (w *workload) prepare(ctx context.Context, r *rand.Rand) error {
 	w.n.Store(firstN)
+	if w.groups {
+		if err := w.prepareGroups(ctx, r); err != nil {
+			return err
+		}
+	}
 	for _, t := range w.tables {
 		for _, part := range w.parts {
 			if _, err := w.db.ExecContext(ctx, t.ddl(part)); err != nil {
@@ -118,6 +124,9 @@ type execer interface {
 
 // change makes one change of one table.
 func (w *workload) change(ctx context.Context, tx execer, t Table, r *rand.Rand) error {
+	if w.groups && r.IntN(6) == 0 {
+		return w.changeGroup(ctx, tx, r)
+	}
 	if w.moving && r.IntN(6) == 0 {
 		return w.move(ctx, tx, t, r)
 	}

@@ -211,7 +211,7 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 	if f.search != nil {
 		w.at.search = "http://" + w.links["search"].address()
 	}
-	w.load = &workload{db: w.sourceDBs[0], parts: parts, tables: p.Tables, pace: 2 * time.Millisecond,
+	w.load = &workload{db: w.sourceDBs[0], parts: parts, tables: p.Tables, groups: p.joins(), pace: 2 * time.Millisecond,
 		moving: p.movesKeys()}
 	w.reader = &reader{w: w, seen: map[string]string{}}
 	if p.Topic != nil {
@@ -251,7 +251,9 @@ func freshDatabase(ctx context.Context, addr, name string) (*sql.DB, error) {
 			return nil, err
 		}
 	}
-	return sql.Open("mysql", at+name+"?timeout=2s&readTimeout=10s")
+	// An ALTER that waits for one writer may keep another from a table, whose row the first one waits for: neither the
+	// ALTER nor the server sees that deadlock, which only a timeout ends.
+	return sql.Open("mysql", at+name+"?timeout=2s&readTimeout=10s&innodb_lock_wait_timeout=2")
 }
 
 // configure writes the configuration, all but one view. A program that is just starting sees the old one or the new.
@@ -316,28 +318,28 @@ func (w *world) dropIndexes(ctx context.Context) {
 	}
 }
 
-// documentN is the n of a document; "" if it is not there.
-func (w *world) documentN(ctx context.Context, v View, id string) (string, error) {
+// document are the fields of a document; none if it is not there.
+func (w *world) document(ctx context.Context, v View, id string) (fields, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		w.servers.elastic+"/"+v.index(w.at.prefix)+"/_source/"+url.PathEscape(id), nil)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusNotFound {
-		return "", errors.New(res.Status)
+		return nil, errors.New(res.Status)
 	}
 	d := json.NewDecoder(res.Body)
 	d.UseNumber()
 	var source map[string]any
 	if err := d.Decode(&source); err != nil {
-		return "", err
+		return nil, err
 	}
-	return shownFields(source)["n"], nil
+	return shownFields(source), nil
 }
 
 // logged is what the programs of the run logged, the last part of it.
