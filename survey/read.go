@@ -378,6 +378,9 @@ func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 	if t.Skipped = !wanted; t.Skipped {
 		return nil
 	}
+	if err := r.foreign(ctx, t); err != nil {
+		return err
+	}
 	return r.sample(ctx, t)
 }
 

@@ -145,6 +145,9 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 			p.tables = append(p.tables, f)
 		}
 	}
+	for _, f := range p.tables {
+		p.suggestJoins(f)
+	}
 	return p
 }
 

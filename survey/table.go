@@ -37,6 +37,7 @@ type Table struct {
 	Columns []Column   // in the table's order
 	Primary []string   // "" if there is no primary key
 	Unique  [][]string // unique keys whose columns can't be NULL, the primary key first
+	Foreign []ForeignKey
 
 	firstIndex string     // the name of the first of Unique
 	indexed    [][]string // what indexes that tell no rows apart begin with
