@@ -133,3 +133,30 @@ func TestWhatAPathOfAJoinedViewLeadsInto(t *testing.T) {
 		}
 	}
 }
+
+func TestTheExampleOfThePageOnJoinsIsRead(t *testing.T) {
+	page, err := os.ReadFile("../docs/joins.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(page), "```toml\n")
+	example, _, _ = strings.Cut(example, "```")
+	c := mustRead(t, `
+[source]
+dsn = "u:p@tcp(127.0.0.1:3306)/app"
+[tables.orders]
+key = "id"
+[tables.customers]
+key = "id"
+[tables.companies]
+key = "id"
+[tables.order_items]
+key = ["order_id", "line_no"]
+[sinks.search]
+type = "elastic"
+addresses = ["http://127.0.0.1:9200"]
+`+example, nil, nil)
+	if joins := c.Views[0].Joins; len(joins) != 3 {
+		t.Errorf("the joins are %+v", joins)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"replicator"
@@ -253,4 +254,65 @@ func TestColumnsThatJoinsNeed(t *testing.T) {
 	if want := []string{"note", "parent", "parent_id", "status"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("of a table that is joined with itself: %v, %v, want %v", got, err, want)
 	}
+}
+
+func TestJoinsAreEvaluatedAtOnceByMany(t *testing.T) {
+	v := orderView(replicator.View{Kind: "row", Fields: fields("customer.name", "items", "=sum(items, .n)", "notes")})
+	e, err := Compile([]*replicator.View{v}, shopTables(), plainCodecs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, bare := joinedOrder(t, v, shop(t)), joinedOrder(t, v, nil)
+	wantFull, wantBare := show(e.Evaluate(full.Cell, full)[0]), show(e.Evaluate(bare.Cell, bare)[0])
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 200 {
+				if got := show(e.Evaluate(full.Cell, full)[0]); got != wantFull {
+					t.Errorf("got %s, want %s", got, wantFull)
+				}
+				if got := show(e.Evaluate(bare.Cell, bare)[0]); got != wantBare {
+					t.Errorf("got %s, want %s", got, wantBare)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestViewsThatRunTogetherShareJoins(t *testing.T) {
+	decoded := 0
+	codecs := plainCodecs
+	codecs.Body = func(_ string, names []string) (Decoder, error) {
+		return countingDecoder{plainDecoder(names), &decoded}, nil
+	}
+	var views []*replicator.View
+	for _, path := range []string{"customer.name", "customer.address.city", "=len(items)", "customer.name"} {
+		v := orderView(replicator.View{Kind: "row", Fields: fields(path, "customer.tags[]")})
+		v.Name += path
+		views = append(views, v)
+	}
+	e, err := Compile(views, shopTables(), codecs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := joinedOrder(t, views[0], shop(t))
+	for _, v := range e.Evaluate(row.Cell, row) {
+		if v.Err != nil {
+			t.Error(v.Err)
+		}
+	}
+	if decoded != 1 {
+		t.Errorf("the customer's body is decoded %d times", decoded)
+	}
+}
+
+type countingDecoder struct {
+	Decoder
+	n *int
+}
+
+func (d countingDecoder) Decode(body []byte, values []any) error {
+	*d.n++
+	return d.Decoder.Decode(body, values)
 }
