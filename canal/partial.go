@@ -93,7 +93,7 @@ func (p *plan) splitPart(data []byte, img *image, part *imagePart) (int, error) 
 			return 0, binlog.ErrShort
 		}
 		value := c.Take(n)
-		if p.wanted[i] && !c.Bad {
+		if !c.Bad && (p.wanted[i] || slices.Contains(p.primary, i)) {
 			if column.Width == 0 {
 				value = value[column.Prefix:]
 			}
@@ -197,8 +197,12 @@ func (c *checker) rowColumns(srv server, x *selection) {
 		}
 		ofCell := containsFold(t.Key, column.Name) || strings.EqualFold(t.Column, column.Name)
 		if ofCell && c.leavesBefore(x.shape, &column) {
+			cost := "a DELETE there, or an UPDATE of that column, compares all of the table with its views"
+			if column.generated || !x.shape.foundByPrimary() {
+				cost = comparesViews
+			}
 			c.warn("table "+t.Name, fmt.Sprintf("binlog_row_image is %s, and the column %s, which tells whose row it is, is not in the "+
-				"primary key: %s", c.images, column.Name, comparesViews), "SET GLOBAL binlog_row_image = FULL, and in the configuration")
+				"primary key: %s", c.images, column.Name, cost), "SET GLOBAL binlog_row_image = FULL, and in the configuration")
 		}
 		if !column.generated || !srv.leavesOut() {
 			continue

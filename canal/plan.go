@@ -24,8 +24,9 @@ type plan struct {
 	columns []binlog.Column
 	wanted  []bool
 	roles
-	rowEnd  int // -1: the table has none
-	oldTime int // the first time in the older format; -1: there is none
+	rowEnd  int   // -1: the table has none
+	primary []int // the primary key's columns; nil: rows can't be looked for by them
+	oldTime int   // the first time in the older format; -1: there is none
 
 	refers []reference // by which other tables' rows are joined with these
 
@@ -66,6 +67,7 @@ func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets bi
 	if err := p.assign(s); err != nil {
 		return nil, err
 	}
+	p.primary = p.primaryOf(s)
 	return p, p.sameKeys(s)
 }
 

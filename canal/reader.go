@@ -126,6 +126,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		layouts: r.layouts, reread: r.reread, keep: r.source.layouts.keep,
 		xa: prepared{log: r.source.cfg.Logger.With(slog.String("source", r.source.cfg.Name))}, visible: r.xaVisible,
 		follows: r.follows, byFormat: r.byFormat, entered: true,
+		byPrimary: r.cellsByPrimary,
 	}
 	known := p.gtids
 	switch {

@@ -104,9 +104,6 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	if err := c.Err("rows"); err != nil {
 		return err
 	}
-	if column := p.untold(parts.before); column != "" {
-		return s.untold(p, column)
-	}
 	place.offset += int64(c.Off)
 	data := c.Rest()
 	if shape.compressed {
@@ -124,7 +121,14 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	if err := p.measure(data, parts); err != nil {
 		return s.passOverFrom(ctx, p, err)
 	}
-	return s.images(ctx, p, shape.change, parts, data, place)
+	switch column := p.untold(parts.before); {
+	case column == "":
+		return s.images(ctx, p, shape.change, parts, data, place)
+	case s.byPrimary != nil && p.sameByPrimary(parts):
+		return s.updateByPrimary(ctx, p, parts, data, place)
+	default:
+		return s.untold(p, column)
+	}
 }
 
 // handsOn notes that rows of a table are handed on before their transaction's end is known.

@@ -65,6 +65,9 @@ type stream struct {
 	visible  func(ctx context.Context, xid string) (bool, error)      // whether reads see a committed XA transaction; nil: not known
 	byFormat func(ctx context.Context, by statement, err error) error // names the server's binlog_format; nil: not known
 
+	// byPrimary finds the cells of rows; nil: it can't be asked.
+	byPrimary func(ctx context.Context, t *watched, names []string, keys [][]any) ([]replicator.Cell, error)
+
 	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
 	plans map[uint64]*plan // by table id, kept
 	tx    transaction

@@ -30,7 +30,7 @@ func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 		{"STATEMENT format", []string{"SET SESSION binlog_format = 'STATEMENT'", insert}, "binlog_format",
 			[]string{"a@x.org a", "z@x.org z"}, nil},
 		{"MINIMAL image", []string{"SET SESSION binlog_row_image = 'MINIMAL'",
-			"UPDATE cell SET body = '{\"email\": \"m@x.org\"}'"}, "binlog_row_image", []string{"m@x.org a"}, nil},
+			"DELETE FROM cell"}, "binlog_row_image", nil, nil},
 	}
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, c := range cases {
