@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -59,6 +60,44 @@ func taken(t *testing.T) string {
 	}
 	t.Cleanup(func() { somebody.Close() })
 	return somebody.Addr().String()
+}
+
+// A SIGHUP that comes while the program reads its file for the first time makes it read the file again.
+func TestASIGHUPAtTheStartIsNotDeadly(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, servertest.MySQL(t))
+	text, err := os.ReadFile(l.file())
+	if err == nil {
+		err = os.Remove(l.file())
+	}
+	if err == nil {
+		err = syscall.Mkfifo(l.file(), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := l.start("run", "-c", l.file())
+	var pipe *os.File
+	eventually(t, func() (err error) { // it can be opened once the program reads
+		pipe, err = os.OpenFile(l.file(), os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		return err
+	})
+	p.signal(syscall.SIGHUP)
+	if err = os.Remove(l.file()); err == nil {
+		err = os.WriteFile(l.file(), text, 0o600) // what is read again
+	}
+	if err == nil {
+		_, err = pipe.Write(text)
+	}
+	if err = errors.Join(err, pipe.Close()); err == nil {
+		err = p.Ready(t.Context(), l.listen)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.put("a", 1, `{"email": "a@x.org"}`)
+	l.caughtUp()
+	p.stop()
 }
 
 func TestSIGHUPFillsNewViewsAndStopsRemovedOnes(t *testing.T) {

@@ -39,15 +39,15 @@ others stand by, as status and /readyz say, and take over within seconds when it
 
 // run runs the pipelines until stop is done. A SIGHUP makes it go on with the file as it is then.
 func run(stop context.Context, o *options, untilCaughtUp bool) error {
+	// Held from here to the end: a SIGHUP that comes while the program reads its file, or changes from one configuration to
+	// the next, must not kill it.
+	reread := make(chan os.Signal, 1)
+	signal.Notify(reread, syscall.SIGHUP)
+	defer signal.Stop(reread)
 	setup, err := o.setup()
 	if err != nil {
 		return err
 	}
-	// Held from here to the end: a SIGHUP that comes while the program changes from one configuration to the next must not
-	// kill it.
-	reread := make(chan os.Signal, 1)
-	signal.Notify(reread, syscall.SIGHUP)
-	defer signal.Stop(reread)
 	metrics := server.NewMetrics()
 	metrics.Build(release(), revision())
 	r := service.Runner{Setup: setup, Metrics: metrics, Reread: reread, Load: o.load, UntilCaughtUp: untilCaughtUp}
