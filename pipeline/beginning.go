@@ -18,7 +18,8 @@ import (
 //     the view. That is an error that wraps ErrSinkLost, and on_lost says what follows.
 //   - The mark is lower: the sink was set back. The view goes back with it, to the mark's position and to what it tells
 //     of the fill.
-//   - The mark is higher: another replicator keeps the view, too. c counts; what is repeated is stale.
+//   - The mark is higher: another replicator keeps the view, too, or the store is older. c counts; what is repeated is
+//     stale. The source's log must have the mark's position, too: above.ahead.
 //   - The mark is that of a later fill, under way or complete: another replicator began it, or this one did, and its
 //     store is older. The view goes on with that fill: what made it necessary is not known here. It has read all that
 //     c's fill is to read.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -140,7 +139,7 @@ func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []str
 			}
 			if p.running.Ended() {
 				w.stuck = true
-				return []string{fmt.Sprintf("a program ended by itself, with exit status %d", p.running.Code())}, nil
+				return []string{"a program ended by itself: " + p.running.How()}, nil
 			}
 		}
 		asked, cancel := context.WithTimeout(ctx, 20*time.Second)

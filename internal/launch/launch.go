@@ -131,6 +131,12 @@ func (r *Process) Code() int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
+// How waits for the end and describes it: the exit status, or the signal that ended the process.
+func (r *Process) How() string {
+	<-r.Done()
+	return r.cmd.ProcessState.String()
+}
+
 // CPU is the time that the process, which has ended, had of the processors.
 func (r *Process) CPU() time.Duration {
 	return r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()

@@ -45,8 +45,8 @@ func TestAProcessIsStoppedOrKilled(t *testing.T) {
 		t.Error(err)
 	}
 	killed := shell(t, "trap '' TERM; while :; do sleep 0.01; done")
-	if killed.Kill(); killed.Code() != -1 {
-		t.Errorf("exit status %d", killed.Code())
+	if killed.Kill(); killed.Code() != -1 || killed.How() != "signal: killed" {
+		t.Errorf("exit status %d, %s", killed.Code(), killed.How())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	left, err := (Program{Path: "/bin/sh", Dir: t.TempDir()}).Start(ctx, "-c", "exec sleep 60")
