@@ -183,6 +183,11 @@ func (s *Section) integer(key string, fallback, low, high int64) int64 {
 	return v
 }
 
+// Duration reads a duration between two bounds; 0 if it is not given.
+func (s *Section) Duration(key string, low, high time.Duration) time.Duration {
+	return s.duration(key, 0, low, high)
+}
+
 // duration reads a duration between two bounds; where low is 0, "0" turns something off.
 func (s *Section) duration(key string, fallback, low, high time.Duration) time.Duration {
 	n := s.get(key, aText, strconv.Quote(shown(max(fallback, time.Second))))
@@ -401,10 +406,14 @@ func (s *Section) done() {
 // ReadFile reads a file that the section names, by a path that may be relative.
 func (s *Section) ReadFile(path string) ([]byte, error) { return s.l.readFile(s.l.resolve(path)) }
 
-// only reports the known keys that what is described does not have.
-func (s *Section) only(keys []string, what string) {
+// only reports the known keys that what is described does not have. not says of some why.
+func (s *Section) only(keys []string, not map[string]string, what string) {
 	for _, key := range s.at.names {
-		if slices.Contains(s.known, key) && !slices.Contains(keys, key) {
+		switch {
+		case !slices.Contains(s.known, key) || slices.Contains(keys, key):
+		case not[key] != "":
+			s.Problem(key, "does not belong to %s: %s", what, not[key])
+		default:
 			s.Problem(key, "does not belong to %s, which has: %s", what, strings.Join(keys, ", "))
 		}
 	}

@@ -32,6 +32,8 @@ type Kind struct {
 	Name string
 	Need []Key    // what it must be told
 	May  []string // what it may be told
+
+	Not map[string]string // keys of other kinds that it can't have, and why not
 }
 
 // Key is a key of a section, with an example of its value as TOML.

@@ -73,7 +73,7 @@ func (l *loader) view(name string, s *Section) (*replicator.View, Target) {
 		s.done()
 		return v, Target{} // without a kind nothing can be said about the other options
 	}
-	s.only(append(commonKeys(), kind.keys()...), "kind "+kind.Name+" of a "+sink.Type+" sink")
+	s.only(append(commonKeys(), kind.keys()...), kind.Not, "kind "+kind.Name+" of a "+sink.Type+" sink")
 	for _, key := range kind.Need {
 		s.Need(key.Name, key.Example)
 	}

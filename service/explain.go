@@ -38,6 +38,7 @@ type Explanation struct {
 	placed bool   // the place is the version: the newest row's is not known, only where it was read
 	spelt  string // how the newest row spells the key, where that is another way
 
+	expires   bool // entries of the view go some time after the last change
 	ofAnother bool // what differs was found by another cell of the key alone
 }
 
@@ -157,7 +158,7 @@ func (o *inspection) explain(ctx context.Context, shard config.Shard, view *repl
 	}
 	for i := range cells {
 		e := Explanation{View: view.Name, Source: shard.Name, Table: cells[i].Table, Key: cells[i].Key.String(),
-			Column: cells[i].Column, Exists: rows[i] != nil, Holds: AsExpected}
+			Column: cells[i].Column, Exists: rows[i] != nil, Holds: AsExpected, expires: expires(view)}
 		if rows[i] != nil {
 			e.Version, e.placed = &ops[i].Version, rows[i].Version == rows[i].Order
 			row := map[string]any{}
@@ -189,6 +190,12 @@ func (o *inspection) explain(ctx context.Context, shard config.Shard, view *repl
 		all = append(all, e)
 	}
 	return all, nil
+}
+
+// expires reports whether entries of a view go some time after the last change, as the settings of its kind say.
+func expires(v *replicator.View) bool {
+	own, is := v.Settings.(interface{ Expires() bool })
+	return is && own.Expires()
 }
 
 // cellsOf are the cells that feed a view under a key: of every column, where the view takes all, and in every spelling.
@@ -263,6 +270,8 @@ func (e *Explanation) reason() {
 			"nothing under this spelling, and doesn't"
 	case e.Holds == AsExpected && !e.Exists:
 		e.Why = "the source has no such cell, and the view holds nothing of it"
+	case e.Holds == AsExpected && e.expires && len(e.Expected) > 0:
+		e.Why = "the view is right: it holds this, or its key has expired since the last change"
 	case e.Holds == AsExpected:
 		e.Why = "the view is right"
 	case e.Applied == nil && !e.Exists && e.ofAnother:

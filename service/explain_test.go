@@ -1,6 +1,7 @@
 package service
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ func TestAnExplanationSaysWhy(t *testing.T) {
 		says string
 	}{
 		{"right", Explanation{Holds: AsExpected, Exists: true}, "the view is right"},
+		{"right or expired", Explanation{Holds: AsExpected, Exists: true, expires: true,
+			Expected: []json.RawMessage{{}}}, "it holds this, or its key has expired"},
 		{"rightly nothing", Explanation{Holds: AsExpected}, "the source has no such cell, and the view holds nothing of it"},
 		{"another spelling", Explanation{Holds: AsExpected, spelt: "ANN"}, "the source takes the key for ANN"},
 		{"dead, it can't be computed", Explanation{Holds: "dead", Problem: "not JSON"}, "dead letter: not JSON"},

@@ -14,7 +14,8 @@ func TestOfANullBodyWhatColumnsGiveIsShown(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))
 	redis, rdb := ownRedis(t)
-	l.env["REDIS"], l.env["ELASTIC"], l.env["INDEX"] = "redis://"+redis.Addr()+"/0", servertest.Elasticsearch(t), servertest.Name()
+	l.env["REDIS"], l.env["INDEX"] = "redis://"+redis.Addr()+"/0", servertest.Name()
+	l.env["ELASTIC"] = servertest.Elasticsearch(t)
 	l.exec("CREATE TABLE thing (id INT PRIMARY KEY, sort VARCHAR(20) NOT NULL, body JSON)",
 		"CREATE TABLE things (id INT PRIMARY KEY, sort VARCHAR(20) NOT NULL, name VARCHAR(20))",
 		"CREATE TABLE named (id INT PRIMARY KEY, sort VARCHAR(20) NOT NULL)",

@@ -4,8 +4,9 @@
 --       the kind needs that
 -- ARGV  a list in MessagePack: an argument of its own for each costs the server as much as what is done with it.
 --       the nonces of the records that were read, 8 bytes each: zeros where there was none;
---       the number of shapes, and for each: the number of changes, and for each of these: how it is made, its kind, the
---       number of its arguments, and each of them: '=' and its text, or '?' if each entity has its own;
+--       the number of shapes, and for each: the number of changes, and for each of these: how it is made, its kind, when
+--       its key goes (see expire), the number of its arguments, and each of them: '=' and its text, or '?' if each entity
+--       has its own;
 --       the new record of each entity;
 --       for each entity: the number of its shape, its own arguments
 --
@@ -47,9 +48,9 @@ local function parse(a)
   local changes = args[a]
   a = a + 1
   for i = 1, changes do
-    local kind, n = args[a + 1], args[a + 2]
-    local c = { how = args[a], kind = kind, n = n, at = shape.keys, make = change[kind], args = {} }
-    a = a + 3
+    local kind, n = args[a + 1], args[a + 3]
+    local c = { how = args[a], kind = kind, goes = args[a + 2], n = n, at = shape.keys, make = change[kind], args = {} }
+    a = a + 4
     c.name = command(kind, a, n)
     -- args are the command, if there is only one: the key stands where a hash has its number of fields
     local shift = not c.name and 0 or kind == 'h' and 1 or 2
@@ -107,6 +108,7 @@ local function make(c, k)
     answer, beyond = c.make(KEYS[k + c.at], KEYS[k + c.at + 1], c.args, 1, c.n, shown)
   end
   if type(answer) == 'table' then return answer end
+  if shown then expire(KEYS[k + c.at], c.goes) end
   return nil, beyond
 end
 
@@ -129,7 +131,7 @@ local function revert()
       undo(c.kind, key, KEYS[first + c.at + 1], c.args, 1, j < at and c.n or done, c.how < 2 or c.shown)
     end
   end
-  pcall(leave, at - 1)
+  pcall(leave, at)
 end
 
 -- run makes an entity's changes if all of them can be made.

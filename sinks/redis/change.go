@@ -25,12 +25,17 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 		if err := c.run(); err != nil {
 			return nil, false, err
 		}
+		for i := range c.out[c.first:] {
+			if ch := &c.out[c.first+i]; ch.strict && ch.kind != kindDead {
+				ch.goes = moves[0].k.goes
+			}
+		}
 		all, moves = c.out, moves[n:]
 	}
 	all = staying(all, b.cluster)
 	for i := range all {
 		if _, is := e.blocked[all[i].viewKey]; is {
-			all[i].strict = false
+			all[i].strict, all[i].goes = false, asIs
 		}
 	}
 	if meet = views > 1 && sameKey(all); !meet {

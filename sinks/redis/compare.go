@@ -69,6 +69,7 @@ type comparison struct {
 	spots  []spot                  // one for each that want or known has
 	dead   []replicator.Difference // its cells of which the view can hold nothing
 
+	applied bool // the records say that what is wanted of each cell was applied
 	unclear bool // it shows what another source has, which only that one knows
 	unknown bool // the view has no record of the entity: what is shown of it nobody claims, and is not kept
 }
@@ -80,6 +81,7 @@ type spot struct {
 	known bool   // the record says that it shows something
 	cmd   redis.Cmder
 	held  bool // it shows something of the entity
+	gone  bool // it shows nothing at all
 	right bool // it shows what is wanted
 }
 
@@ -97,7 +99,7 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 			at := slices.IndexFunc(list, func(c *comparison) bool { return c.k == k })
 			if at < 0 {
 				at = len(list)
-				c := &comparison{k: k, op: i, text: e.text, unknown: true}
+				c := &comparison{k: k, op: i, text: e.text, applied: true, unknown: true}
 				list = append(list, c)
 				if wanted[c], err = c.others(r); err != nil {
 					return nil, err
@@ -121,8 +123,10 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 				c.dead = append(c.dead, replicator.Difference{
 					Op: i, View: k.index, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: err,
 				})
+				c.applied = c.applied && !known.Shown
 				continue
 			}
+			c.applied = c.applied && k.applied(v, claims)
 			c.want = append(c.want, claims...)
 			wanted[c] = append(wanted[c], cellClaims{ops[i].Cell, claims})
 		}
@@ -252,11 +256,12 @@ func (c *comparison) judge(s *spot) {
 	switch cmd := s.cmd.(type) {
 	case *redis.SliceCmd:
 		s.held, s.right = c.k.judgeHash(cmd.Val(), s.want)
+		s.gone = cmd.Err() == nil && !s.held
 	case *redis.StringCmd:
-		s.held = cmd.Err() == nil
+		s.held, s.gone = cmd.Err() == nil, errors.Is(cmd.Err(), redis.Nil)
 		s.right = wanted && s.held && cmd.Val() == s.want.row.json()
 	case *redis.BoolCmd:
-		s.held = cmd.Val() && (wanted || s.known)
+		s.held, s.gone = cmd.Val() && (wanted || s.known), cmd.Err() == nil && !cmd.Val()
 		s.right = wanted && s.held
 	case *redis.Cmd:
 		both, _ := cmd.Slice() // show has seen its error
@@ -360,7 +365,7 @@ func (c *comparison) differences() []replicator.Difference {
 	want, held, right := false, false, !c.k.sums() || sameAmounts(c.want, c.known)
 	for _, s := range c.spots {
 		want, held = want || s.want != nil, held || s.held
-		right = right && (s.want != nil && s.right || s.want == nil && !s.held)
+		right = right && (s.want != nil && (s.right || c.expired(&s)) || s.want == nil && !s.held)
 	}
 	switch {
 	case want && c.unknown:

@@ -40,6 +40,7 @@ type keeper struct {
 	former     bool   // and may show things by an earlier definition
 	kind       byte   // of its claims
 	dead       string // the key of the set of entities with a dead letter
+	goes       goes   // when a key goes after a change that shows something there
 
 	disowned *atomic.Uint64 // up to which later generations in records are nobody's: see Target.disown
 }
@@ -72,6 +73,7 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 		return nil, replicator.Fatal(fmt.Errorf("a Redis sink keeps no views of kind %q; "+
 			"it keeps hash, json, index, counter and ranking", v.Kind))
 	}
+	k.goes = goes(settingsOf(v).Expire.Milliseconds())
 	if v.Key == "" {
 		return nil, replicator.Fatal(errors.New("it has no key: set key to a template"))
 	}

@@ -210,6 +210,15 @@ local function undo(kind, key, beside, args, from, n, shown)
   if n > 0 then pcall(change[kind], key, beside, against, 1, n, shown) end
 end
 
+-- expire lets a key go after some milliseconds, by their digits, or stay, by '-1'; '' leaves that as it is.
+local function expire(key, after)
+  if after == '-1' then
+    redis.call('PERSIST', key)
+  elseif after ~= '' then
+    redis.call('PEXPIRE', key, after)
+  end
+end
+
 local types = { h = 'hash', j = 'string', s = 'set', m = 'set', u = 'string', c = 'string', z = 'zset', d = 'set' }
 
 -- How many keys a change has: its own, and for some kinds the one beside it.

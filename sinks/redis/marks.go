@@ -251,6 +251,9 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 			k.generation, marked[i] = mark.Generation, mark.Standing()
 			k.filling = mark.Phase == replicator.PhaseFilling
 			k.former = mark.Former && k.filling
+			if k.former || k.filling && s.anyEnded(known) {
+				k.outlive()
+			}
 		}
 		return begin, errors.Join(refused...)
 	})

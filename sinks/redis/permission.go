@@ -26,6 +26,18 @@ var commandsOf = map[byte][][]string{
 	kindRanking: {{"ZADD", "1", "m"}, {"ZREM", "m"}},
 }
 
+// commands are what the scripts run on the view's keys.
+func (k *keeper) commands() [][]string {
+	commands := slices.Clone(commandsOf[k.kind])
+	switch {
+	case k.goes.after():
+		commands = append(commands, []string{"PEXPIRE", "1"})
+	case k.goes == never:
+		commands = append(commands, []string{"PERSIST"})
+	}
+	return commands
+}
+
 // ownCommands are what the sink runs on its own keys.
 var ownCommands = [][]string{
 	{"GET"}, {"MGET"}, {"SET", "v"}, {"MSET", "v"}, {"GETRANGE", "0", "7"}, {"DEL"}, {"TYPE"},
@@ -65,7 +77,7 @@ func (s *Sink) asksPermissions(ctx context.Context) permissions {
 // unknownCommands are those of the sink's commands that a configuration took from the server (rename-command). A dry
 // run says nothing of that.
 func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
-	names := []any{"COMMAND", "INFO", "EVALSHA", "EVAL", "SCAN"}
+	names := []any{"COMMAND", "INFO", "EVALSHA", "EVAL", "SCAN", "PEXPIRE", "PERSIST"}
 	for _, commands := range append(slices.Collect(maps.Values(commandsOf)), ownCommands) {
 		for _, c := range commands {
 			names = append(names, c[0])
@@ -125,7 +137,7 @@ func (p permissions) viewAt(ctx context.Context, k *keeper, keys []string) denie
 
 func (p permissions) tryView(ctx context.Context, k *keeper, key string) denied {
 	var commands [][]any
-	for _, c := range append(slices.Clone(commandsOf[k.kind]), []string{"TYPE"}) {
+	for _, c := range append(k.commands(), []string{"TYPE"}) {
 		commands = append(commands, withKey(c, key))
 	}
 	d := p.try(ctx, commands)

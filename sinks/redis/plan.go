@@ -44,7 +44,8 @@ type change struct {
 	viewKey
 	strict bool // something is added: another type at the key is an error
 	stays  bool // what would be taken away is shown by another view, which has taken the place
-	fields int  // of a hash: how many are set
+	goes   goes
+	fields int // of a hash: how many are set
 	args   []string
 }
 
@@ -205,6 +206,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	if same && next == known.State && !m.rewrite && heir < 0 {
 		return nil // the same once more
 	}
+	m.rewrite = m.rewrite || k.goes.after() // every change begins the key's time again
 	if !same || m.rewrite {
 		if m.rewrite || !otherValues(is.claims, text) { // else what is new stands where the old was
 			if m.old, err = b.parseClaims(is.claims); err != nil {

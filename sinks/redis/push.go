@@ -36,7 +36,7 @@ const gonePrefix = prefix + "gone:" // in a cluster: at which revision somebody'
 func (r *record) addPending(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
 	for _, ch := range changes {
-		p := pending{ch.viewKey, ch.args}
+		p := pending{ch.viewKey, ch.goes, ch.args}
 		i := slices.IndexFunc(r.pending, func(q pending) bool { return q.viewKey == ch.viewKey })
 		if i < 0 {
 			r.pending = append(r.pending, p)
@@ -201,7 +201,7 @@ func (e *entity) push(p *pending, revision uint64) call {
 		strict = 0
 	}
 	at := fmt.Sprintf("%0*d", revisionDigits, revision)
-	c := newCall(keys, who, at, string(rune(p.kind)), strict, empty)
+	c := newCall(keys, who, at, string(rune(p.kind)), strict, empty, p.goes.text())
 	for _, a := range p.args {
 		c = append(c, a)
 	}

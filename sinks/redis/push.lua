@@ -4,7 +4,8 @@
 -- KEYS  the key; the hash of who contributes what to it; what remembers for a day who was taken back; what is
 --       remembered beside the key if the kind needs that
 -- ARGV  who contributes, the revision of its record in 20 digits, kind, 1 if a key of another type is an error, 1 if
---       nothing is contributed any more, then what is contributed: as the kind takes it, but amounts in full
+--       nothing is contributed any more, when the key goes (see expire), then what is contributed: as the kind takes it,
+--       but amounts in full
 --
 -- Returns the type of the key if it is another and that is an error; '=' and a member of a ranking whose sum it would
 -- take beyond the doubles, if that is one; else ''.
@@ -17,7 +18,7 @@ if last and last > revision then return '' end -- digits of one length: no numbe
 local free, found = typeOf(key, kind)
 if not free and ARGV[4] == '1' then return found end
 
-local args, from = ARGV, 6
+local args, from = ARGV, 7
 local kept = ''
 if keys[kind] == 2 then
   -- What was contributed is taken back, what is contributed now is added.
@@ -44,6 +45,7 @@ if err or beyond and ARGV[4] == '1' then
   if err then error(err) end
   return '=' .. beyond
 end
+if free then expire(key, ARGV[6]) end
 if ARGV[5] == '1' then
   redis.call('HDEL', posts, who)
   redis.call('SET', gone, revision, 'EX', 86400)

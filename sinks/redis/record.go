@@ -19,7 +19,8 @@ import (
 //	uvarint    revision; see push.go
 //	cells      their number, and each: table, column, key, the number of views, and each of these:
 //	    id of the view (6 bytes), generation, state (version + 1, order, as-of), claims
-//	pending    the number of changes that may not have reached their keys yet, and each: see pending
+//	pending    the number of changes that may not have reached their keys yet, and each: see pending; where kind has
+//	           hasGoes, in how many milliseconds the key goes, and 1 more, stands behind the key
 //
 // Numbers are uvarints; texts and lists of claims have their length in front.
 type record struct {
@@ -59,8 +60,12 @@ func (v *viewRecord) contributes() bool { return v.claims != "" && !v.dead() }
 // and the record live apart.
 type pending struct {
 	viewKey
+	goes goes
 	args []string // as the scripts take them
 }
+
+// hasGoes is set in a pending change's kind where it says when its key goes.
+const hasGoes = 0x80
 
 var errDamaged = errors.New("its record is damaged")
 
@@ -98,6 +103,9 @@ func (a *arena) parseRecord(s string) (*record, error) {
 	}
 	for n := in.Count(); n > 0 && !in.Bad(); n-- {
 		p := pending{viewKey: viewKey{viewID(in.Bytes(viewIDSize)), in.Byte(), in.Text()}}
+		if p.kind&hasGoes != 0 {
+			p.kind, p.goes = p.kind&^hasGoes, goes(in.Uvarint())-1
+		}
 		for n := in.Count(); n > 0 && !in.Bad(); n-- {
 			p.args = append(p.args, in.Text())
 		}
@@ -125,8 +133,14 @@ func (r *record) append(b []byte) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.pending)))
 	for _, p := range r.pending {
-		b = append(append(b, p.id...), p.kind)
-		b = wire.AppendText(b, p.key)
+		kind := p.kind
+		if p.goes != asIs {
+			kind |= hasGoes
+		}
+		b = wire.AppendText(append(append(b, p.id...), kind), p.key)
+		if p.goes != asIs {
+			b = binary.AppendUvarint(b, uint64(p.goes+1))
+		}
 		b = binary.AppendUvarint(b, uint64(len(p.args)))
 		for _, a := range p.args {
 			b = wire.AppendText(b, a)

@@ -54,7 +54,7 @@ func randomRecord(r *rand.Rand) *record {
 		rec.cells = append(rec.cells, c)
 	}
 	for range r.IntN(3) {
-		p := pending{viewKey: viewKey{"abcdef", 's', randomText(r)}}
+		p := pending{viewKey: viewKey{"abcdef", 's', randomText(r)}, goes: []goes{asIs, never, 1, 86400000}[r.IntN(4)]}
 		for range r.IntN(3) {
 			p.args = append(p.args, randomText(r))
 		}
@@ -97,6 +97,7 @@ func TestTheStoredFormOfARecord(t *testing.T) {
 		}},
 	}, pending: []pending{
 		{viewKey: viewKey{"view-1", kindSet, "s:k"}, args: []string{"k", "1"}}, {viewKey: viewKey{"view-2", kindCounter, "c"}},
+		{viewKey: viewKey{"view-1", kindHash, "h"}, goes: 86400000}, {viewKey: viewKey{"view-1", kindHash, "g"}, goes: never},
 	}}
 	const stored = "nonce-12\x01\xac\x02\x02" +
 		"\x04cell\x05users\x02k\x00\x02" +
@@ -106,7 +107,8 @@ func TestTheStoredFormOfARecord(t *testing.T) {
 		"view-3\x02\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x2e" +
 		"j\x01j0123456789abcdef\x01\x02\x04name\x03Ann\x04city\x00" +
 		"z\x01z\x01m\x04-1.5" +
-		"\x02" + "view-1s\x03s:k\x02\x01k\x011" + "view-2c\x01c\x00"
+		"\x04" + "view-1s\x03s:k\x02\x01k\x011" + "view-2c\x01c\x00" +
+		"view-1\xe8\x01h\x81\xb8\x99\x29\x00" + "view-1\xe8\x01g\x00\x00"
 	if got := string(r.append([]byte("nonce-12"))); got != stored {
 		t.Errorf("it is written as\n%q, want\n%q", got, stored)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,8 +19,12 @@ import (
 // Settings are what the definition of a view in Redis says besides what every view's does. The names and the order of
 // its JSON are part of fingerprints: they never change.
 type Settings struct {
-	Unique bool `json:"unique,omitempty"` // of an index: one key a value, which holds one member
+	Unique bool          `json:"unique,omitempty"` // of an index: one key a value, which holds one member
+	Expire time.Duration `json:"expire,omitempty"` // after the last change of its entity a key goes; 0: it stays
 }
+
+// Expires reports whether keys of the view go some time after the last change.
+func (s Settings) Expires() bool { return s.Expire > 0 }
 
 func settingsOf(v *replicator.View) Settings {
 	s, _ := v.Settings.(Settings)
@@ -38,16 +43,17 @@ type Connection struct {
 func Type() config.SinkType {
 	key := config.Key{Name: "key", Example: config.TemplateExample}
 	fields := config.Key{Name: "fields", Example: config.FieldsExample}
+	adds := map[string]string{"expire": "a sum holds the amounts of all its entities, whenever they last changed"}
 	return config.SinkType{
 		Name: "redis",
 		Keys: []string{"url", "url_file", "urls", "urls_file", "cluster", "sentinel", "username", "password", "password_file",
 			"ca_cert", "cert", "cert_key", "server_name"},
 		Kinds: []config.Kind{
-			{Name: "hash", Need: []config.Key{key, fields}},
-			{Name: "json", Need: []config.Key{key, fields}},
-			{Name: "index", Need: []config.Key{key}, May: []string{"member", "unique"}},
-			{Name: "counter", Need: []config.Key{key}, May: []string{"sum"}},
-			{Name: "ranking", Need: []config.Key{key}, May: []string{"member", "sum"}},
+			{Name: "hash", Need: []config.Key{key, fields}, May: []string{"expire"}},
+			{Name: "json", Need: []config.Key{key, fields}, May: []string{"expire"}},
+			{Name: "index", Need: []config.Key{key}, May: []string{"member", "unique", "expire"}},
+			{Name: "counter", Need: []config.Key{key}, May: []string{"sum"}, Not: adds},
+			{Name: "ranking", Need: []config.Key{key}, May: []string{"member", "sum"}, Not: adds},
 		},
 		Read:     readConnection,
 		ReadView: readView,
@@ -134,11 +140,19 @@ func parseURL(text string) (*redis.Options, error) {
 		"sake); username and password are keys of their own, and " + urlForm)
 }
 
+// maxExpire is ten years: what a server takes ends at some hundred million years, and a script's numbers before.
+const maxExpire = 10 * 365 * 24 * time.Hour
+
 func readView(s *config.ViewSection) config.Target {
 	v := s.View
 	v.Key = s.Template("key")
 	v.Member = s.Template("member")
-	v.Settings = Settings{Unique: s.Bool("unique")}
+	own := Settings{Unique: s.Bool("unique"), Expire: s.Duration("expire", time.Second, maxExpire)}
+	if own.Unique && s.Has("expire") {
+		s.Problem("expire", "does not belong to an index with unique = true: the key holds one of the entities that claim "+
+			"the value, whenever they last changed")
+	}
+	v.Settings = own
 	switch v.Kind {
 	case "hash", "json":
 		s.Covers("key", v.Key)

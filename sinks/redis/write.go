@@ -170,7 +170,8 @@ func (w *writing) shape(p *plan) int {
 			how |= isLookedAt
 		}
 		hash = hash && !(ch.kind == kindHash && ch.strict)
-		w.text = binary.AppendUvarint(append(w.text, how, ch.kind), uint64(len(ch.args)))
+		w.text = wire.AppendText(append(w.text, how, ch.kind), ch.goes.text())
+		w.text = binary.AppendUvarint(w.text, uint64(len(ch.args)))
 		for j, a := range ch.args {
 			if ch.common(j) {
 				w.text = wire.AppendText(w.text, a)
@@ -195,6 +196,7 @@ func (w *writing) describe(changes []change) {
 		ch := &changes[i]
 		w.common.addNumber(int(in.Byte()))
 		w.common.addText(string(rune(in.Byte())))
+		w.common.addText(in.Text())
 		w.common.addNumber(int(in.Uvarint()))
 		for j := range ch.args {
 			if ch.common(j) {
