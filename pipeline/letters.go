@@ -34,13 +34,13 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	for _, d := range applied.Dead {
 		dead[place{d.Op, d.View}] = true
 	}
+	var failed error
 	bury := func(i, view int, reason string, err error) {
 		bad[place{i, view}] = true
 		letter := replicator.NewDeadLetter(l.views[view].Name, ops[i], rows[i], err, l.reader.Locate)
 		letter.Source = l.cfg.Source.Name()
 		buried = append(buried, letter)
-		l.cfg.Observer.DeadLetter(l.views[view].ShownAs(), reason)
-		l.news.add(l.views[view].ShownAs(), reason, letter)
+		failed = errors.Join(failed, l.tell(ctx, l.views[view], reason, letter, ops[i].AsOf != 0))
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
@@ -58,6 +58,9 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 		if !bad[place{r.Op, r.View}] {
 			bury(r.Op, r.View, "rejected", r.Err)
 		}
+	}
+	if failed != nil {
+		return failed
 	}
 	if len(buried) > 0 {
 		if err := l.cfg.Store.Bury(ctx, buried); err != nil {
@@ -89,6 +92,21 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 			return fmt.Errorf("removing obsolete dead letters of view %s: %w", v.Name, err)
 		}
 	}
+	return nil
+}
+
+// tell counts a dead letter that is new, and tells of it. What is looked at again and still dead has one already.
+func (l *letters) tell(
+	ctx context.Context, v *replicator.View, reason string, letter replicator.DeadLetter, again bool,
+) error {
+	if again {
+		known, err := l.cfg.Store.Known(ctx, letter.View, letter.Source, letter.Cell)
+		if err != nil || known {
+			return err
+		}
+	}
+	l.cfg.Observer.DeadLetter(v.ShownAs(), reason)
+	l.news.add(v.ShownAs(), reason, letter)
 	return nil
 }
 

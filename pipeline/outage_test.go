@@ -393,3 +393,23 @@ func TestDeadLettersAreNews(t *testing.T) {
 		told(2, 2)
 	})
 }
+
+func TestALetterThatStaysAfterARetryIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, store := newFakeSource(), newMemoryStore()
+		made := newPipeline(f, sinktest.NewReference(), store, "a")
+		var text logText
+		made.Log = slog.New(slog.NewTextHandler(&text, nil))
+		p := start(made)
+		f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 1, body: "bad"}})
+		p.caughtUp(t, f)
+		time.Sleep(3 * time.Minute) // until the next letter of the kind is news
+		if err := p.Look(t.Context(), "a", []replicator.Cell{fakeCell(1)}); err != nil {
+			t.Fatal(err)
+		}
+		p.stopped(t)
+		if n := strings.Count(text.String(), "dead letter"); n != 1 || len(store.lettersOf("a")) != 1 {
+			t.Errorf("the log tells %d times of one letter:\n%s", n, text.String())
+		}
+	})
+}
