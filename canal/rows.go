@@ -124,7 +124,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	switch column := p.untold(parts.before); {
 	case column == "":
 		return s.images(ctx, p, shape.change, parts, data, place)
-	case s.byPrimary != nil && p.sameByPrimary(parts):
+	case s.byPrimary != nil && len(p.refers) == 0 && p.sameByPrimary(parts):
 		return s.updateByPrimary(ctx, p, parts, data, place)
 	default:
 		return s.untold(p, column)
