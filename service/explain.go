@@ -24,6 +24,7 @@ type Explanation struct {
 	Exists    bool              `json:"exists"`
 	Version   *int64            `json:"version"`           // of the newest row in the source
 	Row       json.RawMessage   `json:"row,omitempty"`     // its body, or its columns
+	Joins     []ExplainedJoin   `json:"joins,omitempty"`   // the rows that it is made with
 	Expected  []json.RawMessage `json:"expected"`          // what the view should hold
 	Refused   []json.RawMessage `json:"refused,omitempty"` // what a dead letter would have put there
 	Problem   string            `json:"problem,omitempty"`
@@ -161,11 +162,7 @@ func (o *inspection) explain(ctx context.Context, shard config.Shard, view *repl
 			Column: cells[i].Column, Exists: rows[i] != nil, Holds: AsExpected, expires: expires(view)}
 		if rows[i] != nil {
 			e.Version, e.placed = &ops[i].Version, rows[i].Version == rows[i].Order
-			row := map[string]any{}
-			readable.show(row, rows[i])
-			if e.Row = replicator.AppendJSON(nil, replicator.ObjectOf(row)); len(row) == 1 { // it could be decoded
-				e.Row = replicator.AppendJSON(nil, row["body"])
-			}
+			e.Row, e.Joins = readable.row(rows[i]), o.joins(view, rows[i], readable)
 		}
 		if versions != nil && versions[i].Lowest != replicator.NoVersion {
 			e.Applied = &versions[i].Lowest // of one view

@@ -2,6 +2,7 @@ package service
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"slices"
 
 	"replicator"
@@ -55,6 +56,15 @@ func (b bodies) show(line map[string]any, row *replicator.Row) {
 		return
 	}
 	line["body"] = body
+}
+
+// row is what show adds, as JSON; of a row that could be decoded its body or its columns alone.
+func (b bodies) row(row *replicator.Row) json.RawMessage {
+	shown := map[string]any{}
+	if b.show(shown, row); len(shown) == 1 {
+		return replicator.AppendJSON(nil, shown["body"])
+	}
+	return replicator.AppendJSON(nil, replicator.ObjectOf(shown))
 }
 
 // entry is an entry by the names of the view's fields. One that is a whole row is shown as the row.

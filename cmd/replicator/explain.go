@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"replicator"
 	"replicator/service"
 )
 
@@ -19,8 +20,9 @@ func explainCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain VIEW {KEY | --value VALUE | --group VALUE}",
 		Short: "Show one entity, who is listed under a value, or what makes a sum, and why the view differs",
-		Long: `Shows one entity: the newest row of each of its cells in the source, what the view should hold of
-it, what the sink holds instead, which version the sink applied last, and the entity's dead letters.
+		Long: `Shows one entity: the newest row of each of its cells in the source, the rows that are joined with
+it, what the view should hold of it, what the sink holds instead, which version the sink applied
+last, and the entity's dead letters.
 KEY is as listings show it: 32 hexadecimal digits or a UUID for 16 bytes; the parts of a key of
 several columns are joined by ":".
 
@@ -165,6 +167,7 @@ func printExplanation(out io.Writer, e service.Explanation) {
 		row = ": " + string(e.Row)
 	}
 	fmt.Fprintf(out, "source    newest version %s%s\n", numberOr(e.Version), row)
+	printJoins(out, e.Joins)
 	if len(e.Refused) > 0 {
 		printEntries(out, "view      "+e.View+" can't hold: ", e.Refused)
 	} else {
@@ -182,6 +185,33 @@ func printExplanation(out io.Writer, e service.Explanation) {
 		fmt.Fprintf(out, "dead      %s at %s: %s\n", l.ID, l.Position, l.Reason)
 	}
 	fmt.Fprintf(out, "because   %s\n\n", e.Why)
+}
+
+// printJoins prints which rows an entity is made with, and by which condition each was found.
+func printJoins(out io.Writer, joins []service.ExplainedJoin) {
+	for _, j := range joins {
+		where := ""
+		if j.Where != "" {
+			where = ", of which those count where " + j.Where
+		}
+		fmt.Fprintf(out, "join      %s: %s%s\n", j.Join, j.Condition, where)
+		for _, r := range j.Rows {
+			name := r.Table
+			if r.Column != "" {
+				name += "." + r.Column
+			}
+			fmt.Fprintf(out, "          %s %s, newest version %d: %s\n", name, r.Key, r.Version, r.Row)
+		}
+		switch {
+		case j.Found == 0:
+			fmt.Fprintln(out, "          no row")
+		case j.Found > replicator.MaxJoined:
+			fmt.Fprintf(out, "          … and more than %d in all: the first %d are shown\n", replicator.MaxJoined,
+				len(j.Rows))
+		case j.Found > len(j.Rows):
+			fmt.Fprintf(out, "          … and more: the first %d of %d are shown\n", len(j.Rows), j.Found)
+		}
+	}
 }
 
 // printEntries prints entries, each on a line of its own.
