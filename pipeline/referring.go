@@ -23,6 +23,10 @@ type referring struct {
 	reader replicator.Reader
 	intake *intake
 	lane   *lane
+
+	// budget is that of references alone. They wait for looks, which take from the intake's budget: if references could
+	// fill that, both would wait forever.
+	budget *budget
 }
 
 // referringPage is how many cells are found at a time.
@@ -32,8 +36,8 @@ const referringPage = 1000
 // says which lookup, its Key which values.
 func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	cell := replicator.Cell{Table: ref.Table, Column: ref.Lookup, Key: ref.Values}
-	size := r.intake.budget.cost(keyOverhead + int64(len(cell.Key)))
-	if err := r.intake.budget.take(ctx, size); err != nil {
+	size := r.budget.cost(keyOverhead + int64(len(cell.Key)))
+	if err := r.budget.take(ctx, size); err != nil {
 		return err
 	}
 	r.lane.add(&replicator.Change{
@@ -65,7 +69,7 @@ func (r *referring) apply(ctx context.Context, batch []pending) error {
 			}
 		}
 	}
-	r.intake.budget.give(size)
+	r.budget.give(size)
 	return nil
 }
 

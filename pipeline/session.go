@@ -75,7 +75,7 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 	s.lanes = &lanes{reach: s.reach}
 	spellings := &spellings{group: r.group, reader: reader, budget: budget, lanes: s.lanes, lone: newLoneKeys()}
 	s.intake = &intake{group: r.group, budget: budget, lanes: s.lanes, spellings: spellings, over: over}
-	referring := &referring{group: r.group, reader: reader, intake: s.intake}
+	referring := &referring{group: r.group, reader: reader, intake: s.intake, budget: newBudget(r.cfg.Memory/8, 1)}
 	s.tail = &tail{
 		group: r.group, reader: reader, intake: s.intake, referring: referring, reach: s.reach, window: window,
 	}
@@ -95,7 +95,7 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 		s.lanes.shares = append(s.lanes.shares, newLane(budget, s.reach, writer.apply))
 	}
 	s.lanes.spellings = newLane(budget, s.reach, spellings.apply)
-	s.lanes.referring = newLane(budget, s.reach, referring.apply)
+	s.lanes.referring = newLane(referring.budget, s.reach, referring.apply)
 	referring.lane = s.lanes.referring
 	return s
 }
