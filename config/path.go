@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"replicator"
@@ -95,6 +96,23 @@ func joinOf(v *replicator.View, path string) *replicator.Join {
 	return &v.Joins[i]
 }
 
+// inQuotes is how a path is written in the file whose text is meant to be one name; "" where quotes would not help.
+func inQuotes(text string) string {
+	name, own := strings.CutPrefix(text, "$")
+	if !strings.ContainsAny(name, `.["]`) || strings.HasPrefix(name, `"`) {
+		return ""
+	}
+	path := quoted(name)
+	if own {
+		path = "$" + path
+	}
+	written := "'" + path + "'"
+	if strings.Contains(path, "'") {
+		written = strconv.Quote(path)
+	}
+	return "; if that is one name, write " + written
+}
+
 // columnName is what a path calls a column, with or without a $; "" if it leads further.
 func columnName(path string) string {
 	text := strings.TrimPrefix(path, "$")
@@ -110,7 +128,12 @@ func ColumnPath(column string) string {
 	if name, _ := cutName(column); name == column {
 		return "$" + column
 	}
-	return `$"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(column) + `"`
+	return "$" + quoted(column)
+}
+
+// quoted is a name in quotes, as paths have it.
+func quoted(name string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }
 
 // cutName takes a name, which may stand in double quotes, from the start of s; at is where it ends.

@@ -106,6 +106,11 @@ func problems() []problemCase {
 		{"expression without name", view(`sink = "main"`, `kind = "index"`, `fields = ["=lower(a)"]`),
 			`say { NAME = "=lower(a)" }`},
 		{"no path", view(`sink = "main"`, `kind = "index"`, `fields = ["a..b"]`), `"a..b" is not a path`},
+		{"a column whose name holds a quote", view(`sink = "main"`, `kind = "index"`, `fields = ["$qu\"ote"]`),
+			`"$qu\"ote" is not a path; paths are "email", "address.city", "tags[]", "$column" or "=expression"; ` +
+				`if that is one name, write '$"qu\"ote"'`},
+		{"a property whose name holds both quotes", view(`sink = "main"`, `kind = "index"`, `fields = ["it's[\"x"]`),
+			`if that is one name, write "\"it's[\\\"x\""`},
 		{"fields of one name", view(`sink = "main"`, `kind = "index"`, `fields = ["a.City", "b.city"]`),
 			`name "city" occurs twice`},
 		{"field named as the key", view(`sink = "main"`, `kind = "index"`, `fields = ["row_key"]`),

@@ -56,8 +56,8 @@ func (s *ViewSection) path(key string, p Pair) {
 		return
 	}
 	if PathName(p.Text) == "" {
-		s.ProblemAt(p, key, `%q is not a path; paths are "email", "address.city", "tags[]", "$column" or "=expression"`,
-			p.Text)
+		s.ProblemAt(p, key, `%q is not a path; paths are "email", "address.city", "tags[]", "$column" or "=expression"%s`,
+			p.Text, inQuotes(p.Text))
 	}
 }
 
