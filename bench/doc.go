@@ -34,6 +34,9 @@
 //	               ("publish"), then a member keeps a Redis hash of each ("member", whose source is the broker)
 //	isolation      only where -only names it: the latency into an index table while Redis is well, down, hanging, or
 //	               spoiled by a FLUSHALL, and into a Redis hash while MySQL is, or lacks the table
+//	joins          only where -only names it: filling orders with their customers and items, the latency of a change in
+//	               each table, a change that a third of the orders are made with and the latency beside it, and the same
+//	               by a join query for each order
 //
 // "of raw" is the program's speed divided by that of the raw writes beside it, which no program that does the same work
 // can pass. Raw writes use as many connections, and batches as large, as the program's lanes do.

@@ -145,6 +145,7 @@ func stages() []stage {
 		{name: "growth", run: (*lab).growth, alone: true, asked: true},
 		{name: "kafka", run: (*lab).kafka, alone: true, asked: true},
 		{name: "isolation", run: (*lab).isolation, alone: true, asked: true},
+		{name: "joins", run: (*lab).joins, alone: true, asked: true},
 	}
 }
 

@@ -134,17 +134,22 @@ func (l *lab) liveHash(store *hashes) adding {
 
 // tableSight looks at an index table.
 func (l *lab) tableSight(index string, v *live) watcher {
+	return l.polled(v, "SELECT email FROM "+index+" WHERE email >= ? ORDER BY email")
+}
+
+// polled looks at a table by a query of the values from one on.
+func (l *lab) polled(v *live, query string) watcher {
 	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
 		return connected(ctx, l.sinkDB, func(conn *sql.Conn) error {
-			query, err := conn.PrepareContext(ctx, "SELECT email FROM "+index+" WHERE email >= ? ORDER BY email")
+			prepared, err := conn.PrepareContext(ctx, query)
 			if err != nil {
 				return err
 			}
-			defer query.Close()
+			defer prepared.Close()
 			var email sql.RawBytes
 			return looks(func(oldest int) error {
 				nap(pollEvery)
-				rows, err := query.QueryContext(ctx, fmt.Sprintf("%010d", oldest))
+				rows, err := prepared.QueryContext(ctx, fmt.Sprintf("%010d", oldest))
 				if err != nil {
 					return err
 				}

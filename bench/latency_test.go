@@ -48,3 +48,19 @@ func TestASinkInTroubleLeavesTheOtherAtWork(t *testing.T) {
 	}
 	checkRows(t, l, want)
 }
+
+// Each order is compared with the join.
+func TestAViewWithJoinsIsMeasuredAndRight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and runs it for each figure")
+	}
+	l := quickLab(t, servers.MySQL, built(t), "-only", "joins", "-rate", "50")
+	if err := l.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{}
+	for _, stage := range []string{"fill", "orders", "items", "customers", "beside", "fan-out", "naive"} {
+		want["joins-"+stage] = l.entities
+	}
+	checkRows(t, l, want)
+}

@@ -35,7 +35,8 @@ type live struct {
 	sights   []*sight
 	finished time.Duration // when the last commit returned
 
-	ready func(ctx context.Context) error // called once the first cell was seen; may be nil
+	put   func(ctx context.Context, conn *sql.Conn, n int) error // commits the nth cell
+	ready func(ctx context.Context) error                        // called once the first cell was seen; may be nil
 }
 
 // sight is what was seen of the cells in one sink.
@@ -54,7 +55,7 @@ type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int
 func newLive(o options, database string) *live {
 	warm := o.rate // a second's worth
 	n := warm + o.rate*o.seconds
-	return &live{
+	v := &live{
 		cells: &workload{
 			entities: min(o.entities, n), body: o.body, begin: time.Now().UnixNano(), order: round,
 		},
@@ -63,6 +64,10 @@ func newLive(o options, database string) *live {
 		warm:     warm,
 		commits:  make([]time.Duration, n),
 	}
+	v.put = func(ctx context.Context, conn *sql.Conn, n int) error {
+		return v.cells.insert(ctx, conn, v.database, n, n+1)
+	}
+	return v
 }
 
 // look adds a sink to look at.
@@ -181,7 +186,7 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 
 // write commits one cell and notes when that returned.
 func (v *live) write(ctx context.Context, conn *sql.Conn, n int) error {
-	err := v.cells.insert(ctx, conn, v.database, n, n+1)
+	err := v.put(ctx, conn, n)
 	v.commits[n] = time.Since(v.begin)
 	return err
 }

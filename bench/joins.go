@@ -1,0 +1,363 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// shop is what the joins stage measures: orders of customers, with items, and a table with a row for each order that
+// shows its customer and what its items add up to. One customer has many orders.
+type shop struct {
+	*lab
+	orders    int // all of them
+	many      int // of them, those of customer 1: the last ones
+	customers int // of the others, each with customerOrders orders
+	database  string
+	dir       string
+}
+
+const (
+	customerOrders = 10
+	orderItems     = 3
+	manyShare      = 3 // one order in so many is of customer 1
+)
+
+// shopDDL are the source's tables. The columns n and m are written with growing numbers, which the view shows.
+var shopDDL = []string{
+	"CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR(40) NOT NULL, n INT NOT NULL DEFAULT -1)",
+	"CREATE TABLE orders (id INT PRIMARY KEY, customer_id INT NOT NULL, status VARCHAR(20) NOT NULL, " +
+		"n INT NOT NULL DEFAULT -1, m INT NOT NULL DEFAULT -1, KEY (customer_id))",
+	"CREATE TABLE items (order_id INT, line INT, sku VARCHAR(20) NOT NULL, qty INT NOT NULL, " +
+		"n INT NOT NULL DEFAULT -1, PRIMARY KEY (order_id, line))",
+}
+
+// shopView is the view's table, and that of the naive way. Its last four columns are looked at by who polls it.
+const shopView = "CREATE TABLE %s (id INT PRIMARY KEY, status VARCHAR(20), customer VARCHAR(40), lines_ INT, " +
+	"qty INT, order_n INT, order_m INT, customer_n INT, item_n INT, KEY (order_n), KEY (order_m), KEY (customer_n), KEY (item_n))"
+
+const shopTargets = `
+[tables.orders]
+key = "id"
+[tables.customers]
+key = "id"
+[tables.items]
+key = ["order_id", "line"]
+
+[views.shown]
+from = "orders"
+sink = "main"
+kind = "row"
+[views.shown.fields]
+status = "status"
+customer = "customer.name"
+lines_ = "=len(items)"
+qty = "=sum(items, .qty)"
+order_n = "n"
+order_m = "m"
+customer_n = "customer.n"
+item_n = "first.n"
+
+[views.shown.join.customer]
+table = "customers"
+on = { id = "customer_id" }
+[views.shown.join.items]
+table = "items"
+on = { order_id = "id" }
+many = true
+fields = ["qty"]
+[views.shown.join.first]
+table = "items"
+on = { order_id = "id" }
+`
+
+// shopJoin is the same as SQL.
+const shopJoin = `SELECT o.id, o.status, c.name, (SELECT COUNT(*) FROM items i WHERE i.order_id = o.id),
+	(SELECT SUM(qty) FROM items i WHERE i.order_id = o.id), o.n, o.m, c.n,
+	(SELECT n FROM items i WHERE i.order_id = o.id ORDER BY line LIMIT 1)
+	FROM orders o LEFT JOIN customers c ON c.id = o.customer_id `
+
+// joins measures a view with joins: filling it, the latency of a change in each table, a change that a third of the
+// orders are made with beside unrelated ones, and the same change by a join query for each order.
+func (l *lab) joins(ctx context.Context) error {
+	s, err := l.newShop(ctx)
+	if err != nil {
+		return err
+	}
+	took, err := l.caughtUp(ctx, s.dir, "filling a view with joins")
+	if err != nil {
+		return err
+	}
+	l.add(result{Stage: "joins-fill", Cells: s.orders, What: fmt.Sprintf("the program: %d orders with %d items each and "+
+		"their customers", s.orders, orderItems)}, took)
+	single := s.orders - s.many
+	for _, c := range []struct {
+		table, set, column string
+		period             int
+	}{
+		{"orders", "UPDATE orders SET n = %d WHERE id = 1 + %d", "order_n", single},
+		{"items", "UPDATE items SET n = %d WHERE order_id = 1 + %d AND line = 1", "item_n", single},
+		{"customers", "UPDATE customers SET n = %d WHERE id = 2 + %d", "customer_n", s.customers},
+	} {
+		what := fmt.Sprintf("a change in %s to visible, %d transactions a second", c.table, l.rate)
+		if err := s.latency(ctx, "joins-"+c.table, what, s.live(c.set, c.column, c.period), nil); err != nil {
+			return err
+		}
+	}
+	if err := s.fanOut(ctx); err != nil {
+		return err
+	}
+	if err := s.naive(ctx); err != nil {
+		return err
+	}
+	return s.check(ctx)
+}
+
+// newShop fills the source's tables.
+func (l *lab) newShop(ctx context.Context) (*shop, error) {
+	defer l.show.begin("writing orders")()
+	l.runs++
+	s := &shop{lab: l, orders: l.entities, many: l.entities / manyShare, database: fmt.Sprintf("shop%d", l.runs),
+		dir: filepath.Join(l.dir, fmt.Sprint(l.runs))}
+	s.customers = (s.orders - s.many + customerOrders - 1) / customerOrders
+	if err := create(ctx, l.sourceDB, s.database, shopDDL...); err != nil {
+		return nil, err
+	}
+	views := []string{fmt.Sprintf(shopView, "shown"), fmt.Sprintf(shopView, "naive")}
+	if err := create(ctx, l.sinkDB, s.database, views...); err != nil {
+		return nil, err
+	}
+	insert := func(table string, n int, row func(i int) string) error {
+		for from := 0; from < n; from += 1000 {
+			var rows []string
+			for i := from; i < min(from+1000, n); i++ {
+				rows = append(rows, row(i))
+			}
+			_, err := l.sourceDB.ExecContext(ctx, "INSERT INTO "+s.database+"."+table+" VALUES "+strings.Join(rows, ","))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err := errors.Join(
+		insert("customers (id, name)", 1+s.customers, func(i int) string {
+			return fmt.Sprintf("(%d, 'customer %[1]d')", 1+i)
+		}),
+		insert("orders (id, customer_id, status)", s.orders, func(i int) string {
+			customer := 2 + i/customerOrders
+			if i >= s.orders-s.many {
+				customer = 1
+			}
+			return fmt.Sprintf("(%d, %d, 'open')", 1+i, customer)
+		}),
+		insert("items (order_id, line, sku, qty)", orderItems*s.orders, func(i int) string {
+			return fmt.Sprintf("(%d, %d, 'sku %d', %d)", 1+i/orderItems, 1+i%orderItems, i%997, 1+i%5)
+		}),
+		l.configure(s.dir, s.database, "snapshot", tableSink(l.sink, s.database)+shopTargets))
+	return s, err
+}
+
+// live is a writer of growing numbers, which change as many rows as a period has one after the other, and a reader of a
+// column of the view.
+func (s *shop) live(set, column string, period int) *live {
+	n := s.rate + s.rate*s.options.seconds
+	v := &live{cells: &workload{entities: period}, database: s.database, rate: s.rate, warm: s.rate,
+		commits: make([]time.Duration, n)}
+	set = strings.Replace(set, "UPDATE ", "UPDATE "+s.database+".", 1)
+	v.put = func(ctx context.Context, conn *sql.Conn, n int) error {
+		_, err := conn.ExecContext(ctx, fmt.Sprintf(set, n, n%period))
+		return err
+	}
+	v.look("mysql", s.polled(v, fmt.Sprintf("SELECT LPAD(%s, 10, '0') FROM %s.shown WHERE %[1]s >= ? ORDER BY %[1]s",
+		column, s.database)))
+	return v
+}
+
+// latency measures how soon what a writer writes is visible.
+func (s *shop) latency(ctx context.Context, stage, what string, v *live, over func(ctx context.Context) error) error {
+	done := s.show.begin(what)
+	took, err := s.measureProgram(ctx, s.dir, []string{"run"}, func(p *program) error {
+		if err := v.run(ctx, s.sourceDB, p); err != nil {
+			return err
+		}
+		if over != nil {
+			if err := over(ctx); err != nil {
+				return err
+			}
+		}
+		return p.Stop()
+	})
+	done()
+	if err != nil {
+		return err
+	}
+	s.add(result{Stage: stage, What: "the program: " + what, Cells: v.total(), Latency: v.latency(v.sights[0])}, took)
+	return nil
+}
+
+// fanOut changes the customer of many orders, beside changes of others.
+func (s *shop) fanOut(ctx context.Context) error {
+	v := s.live("UPDATE orders SET m = %d WHERE id = 1 + %d", "order_m", s.orders-s.many)
+	began := make(chan time.Time, 1)
+	v.ready = func(ctx context.Context) error {
+		_, err := s.sourceDB.ExecContext(ctx, "UPDATE "+s.database+".customers SET name = 'renamed' WHERE id = 1")
+		began <- time.Now()
+		return err
+	}
+	shown := make(chan usage, 1)
+	var watching sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() {
+		select {
+		case at := <-began:
+			if s.untilRenamed(ctx) == nil {
+				shown <- usage{wall: time.Since(at)}
+			}
+		case <-ctx.Done():
+		}
+	})
+	what := fmt.Sprintf("a change of an order to visible while a customer of %d others was renamed, %d transactions a "+
+		"second", s.many, s.rate)
+	var took usage
+	err := s.latency(ctx, "joins-beside", what, v, func(ctx context.Context) error {
+		select {
+		case took = <-shown:
+			return nil
+		case <-time.After(10 * time.Minute):
+			return errors.New("not every order shows the customer's new name after 10 minutes")
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	s.add(result{Stage: "joins-fan-out", What: fmt.Sprintf("the program: one customer of %d orders was renamed", s.many),
+		Cells: s.many}, took)
+	return nil
+}
+
+// untilRenamed waits until all orders of customer 1 show the new name.
+func (s *shop) untilRenamed(ctx context.Context) error {
+	for {
+		var n int
+		err := s.sinkDB.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+s.database+".shown WHERE id > ? AND "+
+			"customer = 'renamed'", s.orders-s.many).Scan(&n)
+		if err != nil || n == s.many {
+			return err
+		}
+		if err := sleepUntil(ctx, time.Now().Add(20*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+}
+
+// naive does what a fan-out does by a join query and a write for each order, over as many connections as the program
+// has lanes.
+func (s *shop) naive(ctx context.Context) error {
+	defer s.show.begin("a join query for each order")()
+	took, err := s.measure(func() error {
+		errs := make([]error, lanes)
+		var wg sync.WaitGroup
+		for worker := range lanes {
+			wg.Go(func() {
+				errs[worker] = ranges(worker, lanes, s.many, 1, func(from, _ int) error {
+					return s.copy(ctx, s.orders-s.many+1+from)
+				})
+			})
+		}
+		wg.Wait()
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		return err
+	}
+	s.add(result{Stage: "joins-naive", What: fmt.Sprintf("a join query and a REPLACE for each of %d orders", s.many),
+		Cells: s.many}, took)
+	return nil
+}
+
+// copy writes an order as one query finds it.
+func (s *shop) copy(ctx context.Context, id int) error {
+	row, into := shopRow()
+	if err := s.sourceDB.QueryRowContext(ctx, s.join()+"WHERE o.id = ?", id).Scan(into...); err != nil {
+		return err
+	}
+	args := make([]any, len(row))
+	for i := range row {
+		args[i] = row[i].String
+	}
+	_, err := s.sinkDB.ExecContext(ctx, "REPLACE INTO "+s.database+".naive VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", args...)
+	return err
+}
+
+// join is shopJoin in the stage's database.
+func (s *shop) join() string {
+	text := shopJoin
+	for _, table := range []string{"items", "orders", "customers"} {
+		for _, word := range []string{"FROM ", "JOIN "} {
+			text = strings.ReplaceAll(text, word+table, word+s.database+"."+table)
+		}
+	}
+	return text
+}
+
+// shopRow is a row of the view, and where its columns are scanned into. None of them is NULL.
+func shopRow() (row []sql.NullString, into []any) {
+	row = make([]sql.NullString, 9)
+	for i := range row {
+		into = append(into, &row[i])
+	}
+	return row, into
+}
+
+// check compares every row of the view with the join.
+func (s *shop) check(ctx context.Context) error {
+	defer s.show.begin("checking every row")()
+	want, err := s.sourceDB.QueryContext(ctx, s.join()+"ORDER BY o.id")
+	if err != nil {
+		return err
+	}
+	defer want.Close()
+	got, err := s.sinkDB.QueryContext(ctx, "SELECT * FROM "+s.database+".shown ORDER BY id")
+	if err != nil {
+		return err
+	}
+	defer got.Close()
+	checked := int64(0)
+	for want.Next() {
+		should, into := shopRow()
+		if err := want.Scan(into...); err != nil {
+			return err
+		}
+		holds, into := shopRow()
+		if !got.Next() {
+			return fmt.Errorf("the result is wrong: the view ends before order %s", should[0].String)
+		}
+		if err := got.Scan(into...); err != nil {
+			return err
+		}
+		if !slices.Equal(holds, should) {
+			return fmt.Errorf("the result is wrong: the view holds %v, not %v", holds, should)
+		}
+		checked++
+	}
+	if got.Next() {
+		return errors.New("the result is wrong: the view has rows that are no orders")
+	}
+	for i := range s.results {
+		if strings.HasPrefix(s.results[i].Stage, "joins-") {
+			s.results[i].Checked = checked
+		}
+	}
+	return errors.Join(want.Err(), got.Err())
+}
