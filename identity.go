@@ -90,7 +90,7 @@ func RedefinedTable(table, was, now string) error {
 		return nil
 	}
 	return OfTable(table,
-		Fatal(fmt.Errorf("%w: in table %s %s; `replicator rebuild` fills the views that read it anew, on_change = \"rebuild\" does so by "+
+		Fatal(fmt.Errorf("%w: in table %s %s; `replicator rebuild VIEW…` fills the views that read it anew, on_change = \"rebuild\" does so by "+
 			"itself, or restore the table", ErrRedefined, table, altered(was, now))))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"replicator"
 	"replicator/canal/binlog"
+	"replicator/internal/remedy"
 )
 
 // plan is how the rows behind one table map are read: which columns are wanted, and how wide the others are.
@@ -77,8 +78,8 @@ func (p *plan) sameKeys(s *schema) error {
 	for _, i := range p.key {
 		c := &p.columns[i]
 		if now := s.column(c.Name); now != nil && keyKindOf(c.Kind) != keyKindOf(newSelected(now).kind) {
-			return fmt.Errorf("at this place column %s has another type than now: %w; `replicator rebuild` the views that read it",
-				c.Name, replicator.ErrRedefined)
+			return fmt.Errorf("at this place column %s has another type than now: %w; `replicator rebuild "+remedy.Views+
+				"` fills the views that read it again", c.Name, replicator.ErrRedefined)
 		}
 	}
 	return nil

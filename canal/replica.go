@@ -10,6 +10,7 @@ import (
 
 	"replicator"
 	"replicator/canal/gtid"
+	"replicator/internal/remedy"
 )
 
 // A server may change without a word in its binlog. It has none (log_bin is OFF). It is a replica that does not log
@@ -19,7 +20,7 @@ import (
 
 // errNoBinlog: the server logs nothing.
 var errNoBinlog = replicator.Fatal(errors.New("the source writes no binlog; start it with log_bin. What was written " +
-	"meanwhile is in no binlog then: `replicator verify VIEW --repair`, or `checkpoint reset`, puts the views right"))
+	"meanwhile is in no binlog then: `replicator verify --repair " + remedy.Views + "` puts the views right"))
 
 // logs refuses a server whose binlog can't be what is meant to be read.
 func (s *Source) logs(ctx context.Context, db querier, srv server) error {

@@ -9,6 +9,7 @@ import (
 
 	"replicator"
 	"replicator/canal/gtid"
+	"replicator/internal/remedy"
 )
 
 // place is where reading begins on this server, resolved from a position.
@@ -167,7 +168,8 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 
 // errEpochs: the epochs are used up.
 var errEpochs = replicator.Fatal(fmt.Errorf("the source moved to another server, or its binlogs were begun anew, %d times, more than orders "+
-	"can tell apart; forget the views (replicator checkpoint forget) and fill them anew", maxEpoch))
+	"can tell apart; stop the program, `replicator checkpoint forget "+remedy.Views+"`, and start it again: the views are "+
+	"filled again", maxEpoch))
 
 // start resolves several positions to the earliest, in the newest one's Orders.
 func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, token, error) {

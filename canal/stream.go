@@ -13,6 +13,7 @@ import (
 	"replicator"
 	"replicator/canal/binlog"
 	"replicator/canal/gtid"
+	"replicator/internal/remedy"
 )
 
 // stream turns a binlog's events into changes and transaction ends. It knows nothing of connections: a Reader feeds it
@@ -296,7 +297,7 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 		return false, nil
 	}
 	return false, replicator.Fatal(fmt.Errorf("the binlog holds an event of type %d, which is not known: a newer server than this "+
-		"program knows; update it, or pass the event with `replicator checkpoint set` and rebuild", h.Kind))
+		"program knows; update it, or `replicator rebuild "+remedy.Views+"` fills the views again and reads on behind it", h.Kind))
 }
 
 // formatDescription begins a file. Its time is when the file was begun, which tells a file from another one of its

@@ -78,7 +78,7 @@ func (s *stream) abandon() error {
 func (r *Reader) sayDied(at placed) {
 	r.source.cfg.Logger.Warn("the source died after it wrote this, and reading goes on with the next file. If its "+
 		"innodb_flush_log_at_trx_commit is not 1, or transactions change tables of other engines than InnoDB, its "+
-		"last transactions may be in the binlog and not in the tables: `replicator verify --repair` the views",
+		"last transactions may be in the binlog and not in the tables: `replicator verify --repair` puts the views right",
 		slog.String("source", r.source.cfg.Name), slog.String("position", token{placed: at}.String()))
 }
 

@@ -14,6 +14,7 @@ import (
 	"replicator"
 	"replicator/canal/binlog"
 	"replicator/canal/gtid"
+	"replicator/internal/remedy"
 	"replicator/internal/uuid"
 )
 
@@ -265,8 +266,8 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 }
 
 // wayOut is what a person can do about what a binlog doesn't tell.
-const wayOut = "Fill its views anew (replicator checkpoint reset VIEW…), or go on without it (replicator checkpoint " +
-	"set --pos FILE:POS VIEW…, with the place where this transaction ends: SHOW BINLOG EVENTS tells it)"
+const wayOut = "`replicator rebuild " + remedy.Views + "` fills its views again. To go on without it, behind the end of " +
+	"this transaction (SHOW BINLOG EVENTS tells it), use checkpoint set"
 
 // rolledBack: rows of a transaction that was rolled back, or a part of it, are in the binlog only if it did something
 // that can't be: it changed tables of an engine without transactions, or on MariaDB made or dropped a temporary table.
@@ -425,5 +426,6 @@ func (g *mariaGuard) see(x sid, seq int64) error {
 			"that has it", what, met))
 	}
 	return replicator.Fatal(fmt.Errorf("this server's history is another one: %s, and nothing tells that it is that "+
-		"server's heir. Point the source at one that has it, or fill the views anew (replicator checkpoint reset VIEW…)", met))
+		"server's heir. Point the source at one that has it. Or stop the program, `replicator checkpoint reset "+remedy.Views+
+		"`, and start it again: the views are filled again", met))
 }

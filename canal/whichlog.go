@@ -8,6 +8,7 @@ import (
 
 	"replicator"
 	"replicator/canal/gtid"
+	"replicator/internal/remedy"
 )
 
 // Which log is this?
@@ -298,8 +299,8 @@ func (r *resolver) refusal(t token, d ruling) error {
 		return fmt.Errorf("%w: it is at %s, %s; keep binlogs longer (binlog_expire_logs_seconds)",
 			replicator.ErrLost, t, d.why)
 	case unlogged:
-		return fmt.Errorf("%w: it is at %s, and %s. If the views lack nothing of that, `replicator checkpoint set "+
-			"--pos FILE:POS` goes on", replicator.ErrLost, t, d.why)
+		return fmt.Errorf("%w: it is at %s, and %s. If the views lack nothing of that, they can go on from "+
+			"another place, which checkpoint set names", replicator.ErrLost, t, d.why)
 	case another:
 		return errAnother(t, d.why)
 	case behind:
@@ -307,14 +308,15 @@ func (r *resolver) refusal(t token, d ruling) error {
 			"them. Point the source at a server that has them", replicator.ErrLost, r.server.identity, t.Server, d.why))
 	}
 	return replicator.Fatal(fmt.Errorf("the checkpoint %s belongs to %s, the source is now %s, and no GTIDs prove that it holds the same "+
-		"changes: %s. Point the source at the old server, or fill the views anew (replicator checkpoint reset), or name the place "+
-		"that they stand at (replicator checkpoint set --pos FILE:POS)", t, t.Server, r.server.identity, d.why))
+		"changes: %s. Point the source at the old server. Or stop the program, `replicator checkpoint reset "+remedy.Views+"`, and "+
+		"start it again: the views are filled again. If they are at a place of its log, checkpoint set names that "+
+		"instead", t, t.Server, r.server.identity, d.why))
 }
 
 // errAnother: a place is not of the log that was read.
 func errAnother(at token, why string) error {
 	return replicator.Fatal(fmt.Errorf("%w: %s of the source's binlog is not the place that was read before: %s. Its "+
 		"binlogs were begun anew (RESET), or it was restored or set back. If the views lack nothing of what the log "+
-		"now holds before some FILE:POS, `replicator checkpoint set --pos FILE:POS` goes on from there", replicator.ErrLost,
+		"now holds before some place, checkpoint set has them go on from there", replicator.ErrLost,
 		at, why))
 }

@@ -9,7 +9,8 @@ import (
 
 // Config is a configuration file, checked and complete.
 type Config struct {
-	File       string
+	File       string // as it was named
+	Path       string // absolute
 	Source     Source
 	Checkpoint Checkpoint
 	HTTP       HTTP

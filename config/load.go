@@ -96,7 +96,7 @@ func (l *loader) load(data []byte) (*Config, error) {
 	if syntax := len(l.problems); syntax > 0 && l.problems[syntax-1].Key == "" {
 		return nil, join(l.problems) // what follows a syntax error was not read, and would only seem to be missing
 	}
-	l.config = &Config{File: l.file, ownDatabase: map[string]bool{}, lines: map[string]int{}}
+	l.config = &Config{File: l.file, Path: filepath.Join(l.dir, filepath.Base(l.file)), ownDatabase: map[string]bool{}, lines: map[string]int{}}
 	if root.knows("source"); !root.Has("source") {
 		l.problem(0, "", "there is no [source]; say for example [source], and below it dsn = %s", exampleDSN)
 	}

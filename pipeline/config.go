@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/remedy"
 )
 
 // Config is what a pipeline is made from. It is not to be changed once the pipeline runs.
@@ -137,17 +138,12 @@ func (c *Config) changelog() replicator.Changelog {
 	return log
 }
 
-// anew is how a person has views filled anew. A reset does not know the partitions of a topic.
-func (c *Config) anew(views viewSet) string {
-	if c.changelog() != nil {
-		return "`replicator rebuild " + views.words() + "`"
-	}
-	return "stop the program, `replicator checkpoint reset " + views.words() + "`, and start it again"
-}
+// anew is how a person has views filled again.
+func (c *Config) anew(views viewSet) string { return "`replicator rebuild " + views.words() + "`" }
 
 // unread is why the mark of a view can't be read.
 func (c *Config) unread(m *replicator.Mark) error {
-	return replicator.OfView(fmt.Errorf("sink %s: view %s: %w", c.Name, m.View, m.Err), m.View)
+	return replicator.OfView(fmt.Errorf("sink %s: view %s: %w", c.Name, m.View, remedy.Named(m.Err, m.View)), m.View)
 }
 
 // nopObserver is the Observer of a pipeline that has none.

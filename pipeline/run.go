@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/remedy"
 )
 
 // A run keeps some views of a pipeline together: one session after another, until it is stopped. Its goroutine alone
@@ -69,7 +70,7 @@ func (r *run) loop(ctx context.Context) error {
 		if told, is := errors.AsType[*replicator.Overtaken](err); is {
 			r.rival.told = told
 		}
-		err = r.cfg.ofShard(r.lost(ctx, err))
+		err = r.cfg.ofShard(r.named(r.lost(ctx, err)))
 		next := retries.after(r.views, err, ended{time.Since(began), r.isWell() || r.meter.total() > applied})
 		if next.groups != nil {
 			r.part(next.groups)
@@ -222,6 +223,15 @@ func (r *run) lost(ctx context.Context, err error) error {
 	r.progress.refill(c)
 	// What it was is mended: it is neither Fatal nor a loss any more.
 	return errors.New(err.Error() + "; the views are filled anew")
+}
+
+// named is an error that names the views that it stops.
+func (r *run) named(err error) error {
+	views := r.views
+	if groups, _ := replicator.Troubled(views, err); groups != nil {
+		views = slices.Concat(groups...)
+	}
+	return remedy.Named(err, views.words())
 }
 
 // stopsFor is the error of views that stop for a loss, as the configuration says, with what can be done.

@@ -18,14 +18,13 @@ func (vs viewSet) names() []string {
 	return names
 }
 
-// words names the views as a command's arguments, where they are not too many to be read.
+// words names the views as a command's arguments, each once.
 func (vs viewSet) words() string {
-	if len(vs) > 10 {
-		return "VIEW…"
-	}
-	names := make([]string, len(vs))
-	for i, v := range vs {
-		names[i] = v.ShownAs()
+	var names []string
+	for _, v := range vs {
+		if name := v.ShownAs(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return strings.Join(names, " ")
 }

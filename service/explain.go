@@ -10,6 +10,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/remedy"
 	"replicator/server"
 )
 
@@ -74,7 +75,16 @@ func Explain(ctx context.Context, setup Setup, view *replicator.View, key string
 		unopened = errors.Join(unopened, err)
 		all = append(all, some...)
 	}
-	return ofShards(all), unopened
+	all = ofShards(all)
+	setup.complete(all)
+	return all, unopened
+}
+
+// complete adds the file to the commands that explanations name.
+func (s Setup) complete(all []Explanation) {
+	for i := range all {
+		all[i].Why = remedy.File(s.Config.Path).In(all[i].Why)
+	}
 }
 
 // ofShards leaves out what a shard of the source knows nothing of, if another knows the entity: what the view holds is
@@ -261,7 +271,7 @@ func (e *Explanation) reason() {
 	case e.Problem != "":
 		e.Why = "the view should hold nothing of the cell, which can't be computed (" + e.Problem + "), but holds " +
 			"something: it is behind (`replicator status` tells the lag), or it was changed by hand " +
-			"(`replicator verify --repair`)"
+			"(`replicator verify --repair " + e.View + "`)"
 	case e.Holds == AsExpected && e.spelt != "":
 		e.Why = "the source takes the key for " + e.spelt + ", which is how its newest row is spelt: the view is to hold " +
 			"nothing under this spelling, and doesn't"
@@ -275,21 +285,21 @@ func (e *Explanation) reason() {
 		e.Why = "the source has no such cell, and none was ever applied: what differs is of another cell of the key"
 	case e.Applied == nil && !e.Exists:
 		e.Why = "the source has no such cell, and none was ever applied: somebody else put it there " +
-			"(`replicator verify --repair` removes it)"
+			"(`replicator verify --repair " + e.View + "` removes it)"
 	case e.Applied == nil:
 		e.Why = "nothing of the cell was ever applied to this view: it is not filled yet, or was emptied"
 	case e.placed, !e.Exists:
 		e.Why = "the view is behind (`replicator status` tells the lag), or it was changed by hand " +
-			"(`replicator verify --repair`)"
+			"(`replicator verify --repair " + e.View + "`)"
 	case e.Version != nil && *e.Applied < *e.Version:
 		e.Why = "the view is behind: an older version was applied last (`replicator status` tells the lag)"
 	case e.Version != nil && *e.Applied > *e.Version:
 		e.Why = "the sink has applied a newer version than the source has: its delete is not applied yet " +
-			"(`replicator status` tells the lag), or was not seen (`replicator rebuild`, or " +
-			"`replicator verify --repair`)"
+			"(`replicator status` tells the lag), or was not seen (`replicator verify --repair " +
+			e.View + "`)"
 	default:
 		e.Why = "the sink has applied this version, but holds something else: it was changed by hand " +
-			"(`replicator verify --repair`)"
+			"(`replicator verify --repair " + e.View + "`)"
 	}
 }
 
@@ -301,5 +311,5 @@ func (e *Explanation) deadBecause() string {
 	case len(e.Letters) > 0:
 		return e.Letters[0].Reason
 	}
-	return "the sink refused it (no letter here says why: `replicator verify --repair` tries it again)"
+	return "the sink refused it (no letter here says why: `replicator verify --repair " + e.View + "` tries it again)"
 }

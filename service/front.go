@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"replicator"
+	"replicator/internal/remedy"
 	"replicator/server"
 )
 
@@ -15,6 +16,8 @@ type Front struct {
 	mu    sync.Mutex
 	now   *generation   // nil: none is there at the moment
 	ready chan struct{} // closed when one is
+
+	remedies remedy.File
 }
 
 // answerer is a Service, as it is asked.
@@ -79,7 +82,7 @@ func (f *Front) with(ctx context.Context, ask func(ctx context.Context, s answer
 			}
 		}
 		if err := g.ask(ctx, ask); err == nil || g.ending.Err() == nil || ctx.Err() != nil {
-			return err
+			return f.remedies.Err(err)
 		}
 	}
 }
@@ -98,6 +101,15 @@ func (f *Front) Status(ctx context.Context) (views []replicator.ViewStatus, err 
 		views, err = s.Status(ctx)
 		return err
 	})
+	for i := range views {
+		v := &views[i]
+		v.Error = f.remedies.In(v.Error)
+		if v.LastError != nil {
+			last := *v.LastError
+			last.Error = f.remedies.In(last.Error)
+			v.LastError = &last
+		}
+	}
 	return views, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/remedy"
 	"replicator/server"
 )
 
@@ -82,7 +83,10 @@ func List(ctx context.Context, setup Setup, view *replicator.View, by Listed, va
 		whole.Join(some, MaxListed)
 		all = append(all, explained...)
 	}
-	return showListing(view, whole), all, nil
+	setup.complete(all)
+	found = showListing(view, whole)
+	found.Why = remedy.File(setup.Config.Path).In(found.Why)
+	return found, all, nil
 }
 
 // list lists what one shard of the source put there.

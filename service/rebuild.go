@@ -97,7 +97,7 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 		return nil
 	}
 	return errors.New("the process that rebuilt has ended before that was done: " +
-		"`replicator run`, or `replicator rebuild` once more, goes on with it")
+		"`replicator run`, or `replicator rebuild " + strings.Join(names, " ") + "` once more, goes on with it")
 }
 
 // rebuilt reports whether what was saved before and after says that views were rebuilt in between.

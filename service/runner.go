@@ -10,6 +10,7 @@ import (
 
 	"replicator/checkpoint"
 	"replicator/config"
+	"replicator/internal/remedy"
 	"replicator/server"
 )
 
@@ -35,6 +36,7 @@ type Runner struct {
 // Run runs the pipelines until stop is done and what was in flight is applied.
 func (r *Runner) Run(stop context.Context) (err error) {
 	r.front = NewFront()
+	r.front.remedies = remedy.File(r.Config.Path)
 	r.Metrics.Sources(r.front.SourceStats)
 	r.Metrics.Loaded()
 	defer r.hangUp()

@@ -40,7 +40,12 @@ func check(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	return report(out, append(findings, more...), asJSON)
+	findings = append(findings, more...)
+	for i := range findings {
+		f := &findings[i]
+		f.Detail, f.Fix = o.file.In(f.Detail), o.file.In(f.Fix)
+	}
+	return report(out, findings, asJSON)
 }
 
 // report prints findings; failures make the command fail.

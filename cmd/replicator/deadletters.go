@@ -13,6 +13,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/remedy"
 	"replicator/server"
 	"replicator/service"
 )
@@ -90,7 +91,8 @@ func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Write
 	if len(groups) > most {
 		fmt.Fprintf(out, "and %s more; --all lists each dead letter\n", plural(len(groups)-most, "kind"))
 	}
-	_, err = fmt.Fprintln(out, "\n`replicator deadletters show ID` shows the row of one, list --all each of them.")
+	_, err = fmt.Fprintln(out, "\n"+remedy.File(cfg.Path).In("`replicator deadletters show "+groups[0].Example+
+		"` shows the row of one, `replicator deadletters list --all` each of them."))
 	return err
 }
 

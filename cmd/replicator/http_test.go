@@ -131,7 +131,7 @@ func TestReadinessTellsTheTruth(t *testing.T) {
 	l.configure(cellViews)
 	l.exec("DROP TABLE users")
 	l.running()
-	l.failsWith("users", "users", "checkpoint reset")
+	l.failsWith("users", "users", "replicator rebuild users -c ")
 	code, text := l.get("/readyz")
 	if code != 503 || !strings.Contains(text, "failed") || !strings.Contains(text, "users") {
 		t.Errorf("with a table missing: %d %s", code, text)

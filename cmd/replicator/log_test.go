@@ -72,7 +72,7 @@ func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 			begin := l.position()
 			refused := func() {
 				t.Helper()
-				l.failsWith("mails", "RESET", "checkpoint reset", "checkpoint set")
+				l.failsWith("mails", "RESET", "replicator rebuild", "checkpoint set")
 			}
 			refused()
 			p.stop()
@@ -95,8 +95,10 @@ func TestALogBegunAnewIsRefusedUntilSomebodyActs(t *testing.T) {
 
 			l.reset()
 			l.exec("UPDATE account SET email = 'd@x.org' WHERE id = 2", "DELETE FROM account WHERE id = 1")
-			l.must("checkpoint", "reset", "--yes")
-			l.must("run", "--until-caught-up")
+			p = l.running()
+			l.remedied("mails", "RESET")
+			l.caughtUp()
+			p.stop()
 			l.expect(mails, "2 d@x.org")
 
 			l.reset()
@@ -165,7 +167,7 @@ func TestAFailoverThatLostWhatWasReadIsNoticed(t *testing.T) {
 			if err := primary.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			l.failsWith("mails", "lacks transactions that were read", "checkpoint reset")
+			l.failsWith("mails", "lacks transactions that were read", "replicator rebuild")
 			p.kill()
 			execAll(t, second, "INSERT INTO app.account VALUES (4, 'd@x.org')", "INSERT INTO app.account VALUES (5, 'e@x.org')")
 			p = l.running()

@@ -113,8 +113,19 @@ func newRoot() *cobra.Command {
 	for _, cmd := range root.Commands() {
 		refuseUnknown(cmd)
 		wrapArgs(cmd)
+		o.complete(cmd)
 	}
 	return root
+}
+
+// complete has the errors of a command, and of those below it, name commands with the file.
+func (o *options) complete(cmd *cobra.Command) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.file.Err(run(cmd, args)) }
+	}
+	for _, sub := range cmd.Commands() {
+		o.complete(sub)
+	}
 }
 
 // refuseUnknown has commands that only have others below them, and help, refuse what is none of those. By itself, cobra

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"replicator/config"
+	"replicator/internal/remedy"
 	"replicator/service"
 	"replicator/sinks"
 )
@@ -22,6 +23,8 @@ type options struct {
 	config    string
 	logFormat string
 	logLevel  string
+
+	file remedy.File // what was read; "": nothing was yet
 }
 
 // load reads the configuration: -c, then $REPLICATOR_CONFIG, then replicator.toml.
@@ -47,6 +50,7 @@ func (o *options) loadBy(load func(string, func(string) (string, bool), []config
 	if err != nil {
 		return nil, usageError{err}
 	}
+	o.file = remedy.File(c.Path)
 	return c, nil
 }
 
@@ -104,7 +108,7 @@ func (o *options) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return nil, usageError{fmt.Errorf("--log-level is debug, info, warn or error, not %q", o.logLevel)}
 	}
-	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: o.readable}
 	format := o.logFormat
 	if format == "" {
 		format = "json"
@@ -121,10 +125,18 @@ func (o *options) logger() (*slog.Logger, error) {
 	return nil, usageError{fmt.Errorf("--log-format is human or json, not %q", o.logFormat)}
 }
 
-// readable writes durations as people do: in JSON they would be numbers of nanoseconds.
-func readable(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindDuration {
+// readable writes durations as people do: in JSON they would be numbers of nanoseconds. Commands are completed with the
+// file.
+func (o *options) readable(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindDuration:
 		a.Value = slog.StringValue(a.Value.Duration().String())
+	case slog.KindString:
+		a.Value = slog.StringValue(o.file.In(a.Value.String()))
+	case slog.KindAny:
+		if err, ok := a.Value.Any().(error); ok {
+			a.Value = slog.StringValue(o.file.In(err.Error()))
+		}
 	}
 	return a
 }

@@ -55,6 +55,9 @@ func plan(ctx context.Context, o *options, rate int, out io.Writer, asJSON bool)
 	if err != nil {
 		return err
 	}
+	for i := range views {
+		views[i].Reason = o.file.In(views[i].Reason)
+	}
 	if asJSON {
 		err = printJSON(out, views)
 	} else {

@@ -268,13 +268,11 @@ func TestAShardThatIsDownOrWasEmptied(t *testing.T) {
 	}
 	empty()
 	l.users(4)
-	l.failsWith("users", "sink main", "checkpoint reset")
+	l.failsWith("users", "sink main", "replicator rebuild")
 	if st := l.status("index_users_phone"); st.State == "failed" && !strings.Contains(st.Error, "shard") {
 		t.Errorf("the view of the first shard alone: %+v", st)
 	}
-	p.stop()
-	l.must("checkpoint", "reset", "--yes")
-	p = l.running()
+	l.remedied("users")
 	l.reaches("users", "running")
 	l.caughtUp()
 	l.right(3, 4)
@@ -316,10 +314,10 @@ func TestAResetAfterAShardWasEmptiedKeepsTheCountsOfTheOthers(t *testing.T) {
 	execAll(t, l.connect(s, ""), "DROP DATABASE "+l.shard(1), "CREATE DATABASE "+l.shard(1))
 	execAll(t, l.dbs[1], "USE "+l.shard(1), usersTable, emailTable, phoneTable, domainTable)
 	domains(2)
-	l.failsWith("domain_count", "sink main: shard s1: ", "its mark is gone", "checkpoint reset")
+	l.failsWith("domain_count", "sink main: shard s1: ", "its mark is gone", "replicator rebuild")
 	p.stop()
 	p = l.running()
-	l.failsWith("domain_count", "holds nothing of the view any more in shard s1, ", "checkpoint reset")
+	l.failsWith("domain_count", "holds nothing of the view any more in shard s1, ", "replicator rebuild")
 	p.stop()
 
 	over := make(chan struct{})

@@ -41,7 +41,7 @@ func TestWhatTheBinlogDoesNotTellStopsTheViewsAndTheWayOutWorks(t *testing.T) {
 				p := l.running()
 				l.caughtUp()
 				l.session(c.session...)
-				st := l.failsWith("users", "cell", c.says, "binlog.0", "checkpoint reset")
+				st := l.failsWith("users", "cell", c.says, "binlog.0", "replicator rebuild", "-c "+l.file())
 				if strings.Contains(st.Error, "z@x.org") || strings.Contains(st.Error, "INSERT INTO") {
 					t.Errorf("the error shows what was written: %s", st.Error)
 				}
@@ -363,11 +363,9 @@ func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
 				}
 				p := l.running()
 				if onLost == "stop" {
-					l.failsWith("users", "checkpoint reset", "binlog.000001", "binlog_expire_logs_seconds")
+					l.failsWith("users", "binlog.000001", "binlog_expire_logs_seconds")
 					l.expect(emails, "a@x.org a", "b@x.org b")
-					p.stop()
-					l.must("checkpoint", "reset", "--yes")
-					p = l.running()
+					l.remedied("users")
 				}
 				l.reaches("users", "running")
 				l.caughtUp()
@@ -399,7 +397,7 @@ func TestGTIDsThatWereTurnedOnStopOrRebuild(t *testing.T) {
 			l.put("c", 1, `{"email": "c@x.org"}`)
 			if onLost == "stop" {
 				p := l.running()
-				l.failsWith("users", "ON_PERMISSIVE", "checkpoint reset")
+				l.failsWith("users", "ON_PERMISSIVE", "replicator rebuild")
 				p.stop()
 				mode("ON_PERMISSIVE")
 			}

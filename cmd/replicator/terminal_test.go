@@ -65,7 +65,7 @@ func TestWhatATerminalWouldObeyIsShown(t *testing.T) {
 // A duration is a text in every form of the log: in JSON it would be a number of nanoseconds.
 func TestDurationsAreTextsInTheLog(t *testing.T) {
 	var out bytes.Buffer
-	slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: readable})).
+	slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: new(options).readable})).
 		Info("pipeline recovered", "after", 62*time.Second+500*time.Millisecond)
 	if !strings.Contains(out.String(), `"after":"1m2.5s"`) {
 		t.Error(out.String())

@@ -32,11 +32,12 @@ func (e differencesError) Error() string {
 		left = append(left, plural(int(e.n), "difference")+" left after the repair: repair once more, or "+
 			"`replicator rebuild "+strings.Join(e.beyond, " ")+"`")
 	case e.n > 0:
-		left = append(left, plural(int(e.n), "difference")+" left: repair with --repair, or `replicator rebuild`")
+		left = append(left, plural(int(e.n), "difference")+" left: `replicator verify --repair` puts them right")
 	}
 	if e.dead > 0 {
 		left = append(left, plural(int(e.dead), "dead letter")+", which no repair can help: "+
-			"`replicator deadletters list` and `replicator explain` say why; write newer versions, or mend what is in the way and `replicator deadletters retry`")
+			"`replicator deadletters list` says why; write newer versions, or mend what is in the way and then "+
+			"`replicator deadletters retry --all`")
 	}
 	return strings.Join(left, "; ")
 }

@@ -10,6 +10,7 @@ import (
 
 	"replicator"
 	"replicator/internal/link"
+	"replicator/internal/remedy"
 	"replicator/sinks/judge"
 )
 
@@ -35,8 +36,8 @@ func (m storedMark) standing() (replicator.Standing, error) {
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &fill); err != nil {
 			return replicator.Standing{}, replicator.Fatal(fmt.Errorf("its mark in table %s is damaged: "+
-				"rebuild the view, or stop the program and forget the view with `replicator checkpoint forget`, "+
-				"which fills it anew", viewsTable))
+				"stop the program, `replicator checkpoint forget "+remedy.Views+"`, and start it again: it is filled again",
+				viewsTable))
 		}
 	}
 	phase := replicator.PhaseFilled // as a shadow is that is being swapped in

@@ -16,8 +16,8 @@ import (
 
 // beginAnew is what helps where something of the sink's own is lost or damaged: sums and claims are made of what each
 // entity is remembered to have contributed, and nothing else tells that.
-const beginAnew = "remove the keys of the sink's views and all that begin with \"" + prefix +
-	"\", and fill the views anew (`replicator checkpoint reset` and a restart)"
+const beginAnew = "stop the program, remove the keys of the sink's views and all that begin with \"" + prefix +
+	"\", `replicator checkpoint reset`, and start it again: the views are filled again"
 
 // plainErrors are the server's errors, and the scripts' own (DAMAGED: lib.lua), that quote nothing but what the sink
 // itself sent, with what a person can do where one must act. They are told by their first word.

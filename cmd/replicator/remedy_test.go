@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"replicator/internal/servers/servertest"
+)
+
+// A remedy that a failed view names is typed as it stands, in another folder, while the program runs: the view is then
+// what the source says.
+func TestARemedyCanBeTypedAsItStands(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name   string
+		config string
+		hurt   func(l *lab)
+		says   string
+	}{
+		{"TRUNCATE", "on_unlogged = \"stop\"\n", func(l *lab) { l.exec("TRUNCATE cell") }, "truncated"},
+		{"a statement logged as text", "on_unlogged = \"stop\"\n", func(l *lab) {
+			l.session("SET SESSION binlog_format = 'STATEMENT'", "UPDATE cell SET body = '{\"email\": \"s@x.org\"}'")
+		}, "binlog_format"},
+		{"rows without all their columns", "on_unlogged = \"stop\"\n", func(l *lab) {
+			l.session("SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE cell SET body = '{\"email\": \"m@x.org\"}'")
+		}, "binlog_row_image"},
+		{"an XA transaction", "", func(l *lab) {
+			l.session("XA START 'a'", "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (UNHEX('"+keyText("x")+
+				"'), 'users', 1, '{\"email\": \"xa@x.org\"}')", "XA END 'a'", "XA PREPARE 'a'", "XA COMMIT 'a'")
+		}, "XA"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, servertest.MySQL(t))
+			l.dir = filepath.Join(l.dir, "it's here") // to be quoted in a shell
+			if err := os.Mkdir(l.dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			l.configure(source, c.config, program, mainSink, emailView, usersView, phoneView)
+			l.put("a", 1, `{"email": "a@x.org", "username": "ada"}`)
+			l.running()
+			l.caughtUp()
+			c.hurt(l)
+			l.put("c", 1, `{"email": "c@x.org"}`)
+			l.remedied("users", c.says)
+			l.allRun()
+			l.put("b", 1, `{"email": "b@x.org"}`)
+			l.caughtUp()
+			l.must("verify")
+		})
+	}
+}
+
+// remedied types the first command that a failed view's status names, which says all that is wanted.
+func (l *lab) remedied(view string, says ...string) {
+	l.t.Helper()
+	st := l.failsWith(view, says...)
+	named := regexp.MustCompile("`(replicator [^`]*)`").FindStringSubmatch(st.Error)
+	if named == nil {
+		l.t.Fatalf("no command is named in %s", st.Error)
+	}
+	shell := exec.CommandContext(l.t.Context(), "sh", "-c", named[1])
+	shell.Dir = l.t.TempDir()
+	shell.Env = append(os.Environ(), "PATH="+filepath.Dir(built)+":"+os.Getenv("PATH"))
+	for name, value := range l.env {
+		shell.Env = append(shell.Env, name+"="+value)
+	}
+	if out, err := shell.CombinedOutput(); err != nil {
+		l.t.Fatalf("%s: %v\n%s", named[1], err, out)
+	}
+}
+
+// allRun waits until every view runs.
+func (l *lab) allRun() {
+	l.t.Helper()
+	eventually(l.t, func() error {
+		var all []string
+		for _, s := range jsonLines[viewStatus](l.t, l.must("status", "--json")) {
+			all = append(all, s.State)
+		}
+		return as(!slices.ContainsFunc(all, func(s string) bool { return s != "running" }), fmt.Sprint(all))
+	})
+}
