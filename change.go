@@ -7,6 +7,8 @@ type Table struct {
 	Name     string   // the name in the configuration, which views and cells use
 	Database string   // the source's database
 	Table    string   // the table's name in that database
+	Pattern  bool     // all tables that match Database and Table are this one: * stands for any text, ? for a character
+	Shared   bool     // Pattern: the key does not tell the tables apart, so a cell may have rows in several
 	Key      []string // the entity's key columns
 	Column   string   // the column that says which sort of cell a row is; "": the table has none
 	Version  string   // the column whose highest value is the newest row of a cell; "": the row's Order is its version

@@ -24,6 +24,9 @@ var ErrUnlogged = errors.New("the binlog does not say which rows that changed")
 // ErrEmptied is ErrUnlogged of tables that lost all of their rows and got none (TRUNCATE, DROP).
 var ErrEmptied = fmt.Errorf("%w", ErrUnlogged)
 
+// ErrOtherTables: other tables match a pattern than when reading began. The next session reads these.
+var ErrOtherTables = errors.New("reading begins again with the tables that match now")
+
 // ErrClaimed: another shard of the source has a row of the cell, and the view shows that one.
 var ErrClaimed = errors.New("another shard of the source has a row of this key")
 

@@ -92,12 +92,12 @@ func eachBench(tb testing.TB, f func(name string, h *counting, read func(tb test
 				tb.Fatal(err)
 			}
 			events = part(events[4:], shape)
-			w := &watched{Table: d.table}
+			w := &watched{Table: d.table, id: d.table.Name}
 			w.Table.Table = d.table.Name
 			w.schema.Store(d.shape)
 			h := &counting{}
 			ts := tables{byPlace: map[string]map[string]*watched{databaseOf(events): {d.table.Name: w}},
-				byName: map[string]*watched{d.table.Name: w}, fold: strings.ToLower}
+				byName: map[string][]*watched{d.table.Name: {w}}, byID: map[string]*watched{d.table.Name: w}, fold: strings.ToLower}
 			s := newTestStream(gtid.MySQL, binlog.NewCharsets(gtid.MySQL,
 				map[uint64]string{255: "utf8mb4", 63: "binary"}), ts, h)
 			f(d.name+"/"+shape, h, func(tb testing.TB) {
@@ -242,7 +242,7 @@ func FuzzJSON(f *testing.F) {
 
 // jsonBodies makes a JSON column the body of each table that has one.
 func jsonBodies(s *stream) {
-	for _, w := range s.tables.byName {
+	for _, w := range s.tables.byID {
 		for _, d := range w.schema.Load().columns {
 			if d.dataType == "json" && w.Name != "cell" {
 				w.Columns, w.Body = nil, d.Name

@@ -17,11 +17,12 @@ const versionsRead = 4
 // key is listed: the server's DISTINCT would take "a" and "A" for equal.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string,
 	limit int) ([]replicator.Cell, string, error) {
-	x, err := r.selection(table)
-	if err != nil {
+	at, err := r.at(table, after)
+	if err != nil || at == nil {
 		return nil, "", err
 	}
-	x = x.keysOnly()
+	x := at.x.keysOnly()
+	after = at.after
 	most := limit * versionsRead
 	query, args, err := x.scanQuery(columns, after, most)
 	if err != nil {
@@ -53,30 +54,53 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 	if read < most {
 		next = ""
 	}
+	next, _ = at.behind(next, read < most)
 	return cells, next, nil
 }
 
 // Siblings implements replicator.Reader. Like Cells it lists each spelling of a key.
 func (r *Reader) Siblings(ctx context.Context, table string,
 	keys []replicator.Key) (cells []replicator.Cell, err error) {
-	x, err := r.selection(table)
+	all, err := r.selections(table)
 	if err != nil {
 		return nil, err
 	}
-	x = x.keysOnly()
-	ofAny := *x
-	ofAny.column = -1
 	conn, err := r.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
+	if err := r.sameMembers(ctx, conn, table); err != nil {
+		return nil, err
+	}
 	seen := map[replicator.Cell]bool{}
+	for _, x := range all {
+		some, err := x.siblings(ctx, conn, x.mayHold(keys))
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range some {
+			if !seen[c] {
+				seen[c] = true
+				cells = append(cells, c)
+			}
+		}
+	}
+	return cells, nil
+}
+
+// siblings returns the cell of each row with one of some keys.
+func (x *selection) siblings(ctx context.Context, conn querier, keys []replicator.Key) (cells []replicator.Cell,
+	err error,
+) {
+	x = x.keysOnly()
+	ofAny := *x
+	ofAny.column = -1
 	for some := range slices.Chunk(keys, newestBatch) {
 		var selects []string
 		var args []any
 		for n, key := range some {
-			where, values, err := ofAny.cellCondition(replicator.Cell{Table: table, Key: key})
+			where, values, err := ofAny.cellCondition(replicator.Cell{Table: x.t.Name, Key: key})
 			if err != nil {
 				return nil, err
 			}
@@ -85,8 +109,7 @@ func (r *Reader) Siblings(ctx context.Context, table string,
 		}
 		err := x.read(ctx, conn, strings.Join(selects, " UNION ALL "), args, func(_ int, values [][]byte) error {
 			row, err := x.row(ctx, values, 0, time.Time{})
-			if err == nil && !seen[row.Cell] {
-				seen[row.Cell] = true
+			if err == nil {
 				cells = append(cells, row.Cell)
 			}
 			return err
@@ -106,6 +129,9 @@ func (x *selection) keysOnly() *selection {
 		y.columns = append(y.columns, x.columns[i])
 		list = append(list, x.columns[i].expression())
 		at := len(y.columns) - 1
+		if x.columns[i].literal != "" {
+			return at
+		}
 		if p := x.columns[i].place(); p.raw {
 			y.columns = append(y.columns, p)
 			list = append(list, p.expression())
@@ -127,7 +153,7 @@ func (x *selection) keysOnly() *selection {
 
 // Estimate implements replicator.Reader.
 func (r *Reader) Estimate(ctx context.Context, table string) (int64, error) {
-	w := r.tables.byName[table]
+	w := r.tables.one(table)
 	if w == nil {
 		return 0, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
 	}
@@ -136,6 +162,10 @@ func (r *Reader) Estimate(ctx context.Context, table string) (int64, error) {
 		return 0, err
 	}
 	defer conn.Close()
+	if p := r.tables.pattern(table); p != nil {
+		n, err := p.rows(ctx, conn)
+		return n, classify(err)
+	}
 	n, err := w.rows(ctx, conn)
 	return n, classify(err)
 }

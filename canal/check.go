@@ -53,11 +53,18 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 		c.fail("binlog filters", describe(err), "")
 	}
 	for _, t := range s.cfg.Tables {
-		c.table(ctx, conn, srv, t)
-		c.spellings(ctx, conn, srv, t, s.db.Conn)
-		c.cascades(ctx, conn, t)
+		one := func(c *checker, t replicator.Table) {
+			c.table(ctx, conn, srv, t)
+			c.spellings(ctx, conn, srv, t, s.db.Conn)
+			c.cascades(ctx, conn, t)
+		}
+		if t.Pattern {
+			c.pattern(ctx, conn, newPattern(t, srv), one)
+		} else {
+			one(c, t)
+		}
 	}
-	c.merged(ctx, conn, s.cfg.Tables)
+	c.merged(ctx, conn, srv, s)
 	c.joins(ctx, conn, s.cfg.Tables)
 	return c.findings
 }
@@ -119,16 +126,16 @@ func (c *checker) durability(ctx context.Context, db querier) {
 
 // merged looks for columns of views that merge tables: one that none of the tables has is a slip. Where another view
 // needs it of one of them, that one has it, or it was said.
-func (c *checker) merged(ctx context.Context, db beginner, tables []replicator.Table) {
+func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Source) {
 	wanted, found := map[string][]string{}, map[string]bool{} // by the column, the tables that may have it
-	for _, t := range tables {
+	for _, t := range s.cfg.Tables {
 		for _, name := range t.Columns {
 			found[name] = true
 		}
 		if len(t.Optional) == 0 {
 			continue
 		}
-		shape, err := readSchema(ctx, db, &t)
+		_, shape, err := s.shapeOf(ctx, db, srv, &t)
 		if err != nil {
 			return // said of the table already
 		}
@@ -276,7 +283,7 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 		c.fail(what, describe(err), "create it, correct `table`, or grant SELECT on it")
 		return
 	}
-	w := &watched{Table: table}
+	w := &watched{Table: table, id: table.Name}
 	w.schema.Store(shape)
 	if err := w.check(srv.flavor); err != nil {
 		fix := "correct the table's columns in the configuration"
@@ -331,7 +338,7 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	if !shape.mixed {
 		return
 	}
-	w := &watched{Table: table}
+	w := &watched{Table: table, id: table.Name}
 	w.schema.Store(shape)
 	x, err := newSelection(w)
 	if err != nil {
@@ -420,14 +427,25 @@ func (s *Source) Tables(ctx context.Context) ([]TableInfo, error) {
 	}
 	var out []TableInfo
 	for _, t := range s.cfg.Tables {
-		shape := loaded.byName[t.Name].schema.Load()
+		shape := loaded.one(t.Name).schema.Load()
 		info := TableInfo{Name: t.Name, Primary: shape.primary, Single: shape.single(&t)}
-		for _, c := range shape.columns {
-			info.Columns = append(info.Columns, c.info())
-		}
+		info.Columns = shape.infos()
 		out = append(out, info)
 	}
 	return out, nil
+}
+
+// infos describes the columns, with those that say which table of a pattern it is.
+func (s *schema) infos() (all []ColumnInfo) {
+	for i := range s.constants {
+		all = append(all, s.constants[i].info())
+	}
+	for i := range s.columns {
+		if s.constant(s.columns[i].Name) < 0 {
+			all = append(all, s.columns[i].info())
+		}
+	}
+	return all
 }
 
 func (c *declaredColumn) info() ColumnInfo {
@@ -437,19 +455,20 @@ func (c *declaredColumn) info() ColumnInfo {
 // Columns are the columns of a table of the configuration as they are now; none if there is no such table in the
 // configuration.
 func (s *Source) Columns(ctx context.Context, table string) ([]ColumnInfo, error) {
-	var columns []ColumnInfo
-	for _, t := range s.cfg.Tables {
-		if t.Name != table {
-			continue
-		}
-		shape, err := readSchema(ctx, s.db, &t)
-		if err != nil {
-			return nil, classify(err)
-		}
-		for i := range shape.columns {
-			columns = append(columns, shape.columns[i].info())
-		}
+	i := slices.IndexFunc(s.cfg.Tables, func(t replicator.Table) bool { return t.Name == table })
+	if i < 0 {
+		return nil, nil
 	}
+	conn, srv, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	_, shape, err := s.shapeOf(ctx, conn, srv, &s.cfg.Tables[i])
+	if err != nil {
+		return nil, classify(err)
+	}
+	columns := shape.infos()
 	return columns, nil
 }
 

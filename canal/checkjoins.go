@@ -14,15 +14,18 @@ import (
 // with, and from one of these, when it changes, to the rows that carry it. Without, each change reads a whole table of
 // the source.
 func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table) {
-	t := tables{byName: map[string]*watched{}}
+	t := tables{byName: map[string][]*watched{}}
 	for _, table := range all {
+		if table.Pattern { // it has no joins
+			continue
+		}
 		shape, err := readSchema(ctx, db, &table)
 		if err != nil {
 			continue // said of the table already
 		}
 		w := &watched{Table: table}
 		w.schema.Store(shape)
-		t.byName[table.Name] = w
+		t.byName[table.Name] = []*watched{w}
 	}
 	if err := t.linkLookups(); err != nil {
 		c.fail("joins", describe(err), "correct the join, or alter one of the two columns")
@@ -38,8 +41,8 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 			for _, on := range l.On {
 				columns, paths[on.From] = append(columns, on.Column), append(paths[on.From], on.Path)
 			}
-			c.joinIndex(t.byName[l.Table], columns, said)
-			c.joinIndex(t.byName[byID[l.On[0].From]], paths[l.On[0].From], said)
+			c.joinIndex(t.one(l.Table), columns, said)
+			c.joinIndex(t.one(byID[l.On[0].From]), paths[l.On[0].From], said)
 		}
 	}
 }

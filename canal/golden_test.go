@@ -89,7 +89,7 @@ func TestRecord(t *testing.T) {
 		}
 		rec := recording{Flavor: srv.flavor, Database: b.database, Collations: sets.Collations,
 			Columns: map[string][][3]string{}}
-		for _, w := range loaded.byName {
+		for _, w := range loaded.byID {
 			rec.Tables = append(rec.Tables, w.Table)
 			for _, c := range w.schema.Load().columns {
 				rec.Columns[w.Name] = append(rec.Columns[w.Name], [3]string{c.Name, c.dataType, c.Charset})
@@ -129,10 +129,10 @@ func recordedStream(t testing.TB, name string, h replicator.Handler) (*stream, [
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts := tables{byPlace: map[string]map[string]*watched{rec.Database: {}}, byName: map[string]*watched{},
+	ts := tables{byPlace: map[string]map[string]*watched{rec.Database: {}}, byName: map[string][]*watched{}, byID: map[string]*watched{},
 		fold: func(s string) string { return s }}
 	for _, table := range rec.Tables {
-		w := &watched{Table: table}
+		w := &watched{Table: table, id: table.Name}
 		shape := &schema{primary: table.Key, unique: [][]string{table.Key}}
 		if table.Name == "cell" {
 			shape.unique = [][]string{{"added_at"}, {"row_key", "column_name", "ref_key"}}
@@ -144,7 +144,7 @@ func recordedStream(t testing.TB, name string, h replicator.Handler) (*stream, [
 		}
 		w.schema.Store(shape)
 		ts.byPlace[rec.Database][table.Table] = w
-		ts.byName[table.Name] = w
+		ts.byName[table.Name], ts.byID[table.Name] = []*watched{w}, w
 	}
 	sets := binlog.NewCharsets(rec.Flavor, rec.Collations)
 	sets.Ask = askRecorded

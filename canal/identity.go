@@ -2,6 +2,7 @@ package canal
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"regexp"
 	"slices"
@@ -28,9 +29,9 @@ func (s *Source) Identities(ctx context.Context, names []string) (map[string]str
 
 // eachSchema calls f with each of the named tables that is there, and its schema.
 func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replicator.Table, *schema) error) error {
-	conn, err := s.db.Conn(ctx)
+	conn, srv, err := s.connect(ctx)
 	if err != nil {
-		return classify(err)
+		return err
 	}
 	defer conn.Close()
 	for i := range s.cfg.Tables {
@@ -38,7 +39,7 @@ func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replica
 		if !slices.Contains(names, t.Name) {
 			continue
 		}
-		shape, err := readSchema(ctx, conn, t)
+		t, shape, err := s.shapeOf(ctx, conn, srv, t)
 		if replicator.IsFatal(err) { // it is not there: opening it says so
 			continue
 		}
@@ -50,6 +51,21 @@ func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replica
 		}
 	}
 	return nil
+}
+
+// shapeOf reads a table's shape; of a pattern the first member's, whose cells are those of all.
+func (s *Source) shapeOf(ctx context.Context, conn *sql.Conn, srv server, t *replicator.Table) (*replicator.Table, *schema,
+	error,
+) {
+	if !t.Pattern {
+		shape, err := readSchema(ctx, conn, t)
+		return t, shape, err
+	}
+	p, err := s.loadPattern(ctx, conn, srv, *t)
+	if err != nil {
+		return t, nil, err
+	}
+	return &p.members[0].Table, p.members[0].schema.Load(), nil
 }
 
 // SameKeys implements replicator.Source.

@@ -191,7 +191,7 @@ func (t tables) columnOf(row *replicator.Row, name string) (any, error) {
 	if i >= 0 {
 		return row.Columns[i], nil
 	}
-	w := t.byName[row.Cell.Table]
+	w := t.one(row.Cell.Table)
 	if w == nil {
 		return nil, nil
 	}

@@ -96,6 +96,19 @@ func (s *Source) latest(ctx context.Context, conn *sql.Conn, srv server) (t toke
 	var found []*layout
 	for i := range s.cfg.Tables {
 		table := &s.cfg.Tables[i]
+		if table.Pattern {
+			listed, err := newPattern(*table, srv).list(ctx, tx)
+			if err != nil {
+				return t, err
+			}
+			members := &layout{}
+			for _, m := range listed {
+				members.Members = append(members.Members, idOf(&m))
+			}
+			found = append(found, members)
+			digests[table.Name] = members.digest()
+			continue
+		}
 		shape, err := columnsIn(ctx, tx, table)
 		if replicator.IsFatal(err) {
 			continue

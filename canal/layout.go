@@ -16,6 +16,9 @@ import (
 type layout struct {
 	Charset string         `json:"charset,omitempty"` // of texts that are added without one
 	Columns []layoutColumn `json:"columns"`
+
+	// Members are the IDs of the tables that a pattern stood for, in place of columns: what a position knows of a pattern.
+	Members []string `json:"members,omitempty"`
 }
 
 // layoutColumn is one column of a layout.

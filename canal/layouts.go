@@ -95,6 +95,13 @@ func (l *layouts) setSettles() {
 	}
 }
 
+// settled notes what a pattern stands for from an order on.
+func (l *layouts) settled(name string, order int64, members *layout) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.of[name].from(order, members)
+}
+
 // at is a table's layout at the place that was read last; nil if that is unknown.
 func (t *track) at() *layout { return t.along[len(t.along)-1].layout }
 
@@ -205,6 +212,9 @@ func (l *layouts) digests(order int64) map[string]string {
 	defer l.mu.Unlock()
 	digests := make(map[string]string, len(l.of))
 	for name, t := range l.of {
+		if nameOf(name) != name { // of each table of a pattern it is found out anew
+			continue
+		}
 		digests[name] = t.layoutAt(order).digest()
 	}
 	return digests

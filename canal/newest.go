@@ -114,6 +114,12 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 		byTable[l.cells[i].Table] = append(byTable[l.cells[i].Table], i)
 	}
 	for name, wanted := range byTable {
+		if p := r.tables.pattern(name); p != nil {
+			if err := r.newestOfSeveral(ctx, conn, l, p, wanted); err != nil {
+				return err
+			}
+			continue
+		}
 		x, err := r.selection(name)
 		if err != nil {
 			return err
@@ -131,7 +137,7 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 // joined reports whether cells have joined rows.
 func (r *Reader) joined(cells []replicator.Cell) bool {
 	return slices.ContainsFunc(cells, func(c replicator.Cell) bool {
-		w := r.tables.byName[c.Table]
+		w := r.tables.one(c.Table)
 		return w != nil && len(w.Lookups) > 0
 	})
 }
@@ -252,6 +258,10 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	var args []any
 	equal := func(i int, v any) {
 		col := &x.columns[i]
+		if col.literal != "" {
+			parts, args = append(parts, col.literal+" = ?"), append(args, v)
+			return
+		}
 		placeholder, arg := col.argument(v)
 		compare := " = "
 		like := false

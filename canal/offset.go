@@ -38,9 +38,13 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 	if err != nil {
 		return err
 	}
-	w := all.byName[table]
+	w := all.one(table)
 	if w == nil {
 		return fmt.Errorf("table %s isn't configured", table)
+	}
+	if w.Pattern {
+		return fmt.Errorf("table %s: %w: it stands for several tables, which a rebuild reads from their beginnings", table,
+			ErrOffset)
 	}
 	w.Columns = nil // whoever needs one that is missing is told elsewhere
 	x, err := newSelection(w)

@@ -34,6 +34,8 @@ type plan struct {
 	// lookups are the column role's values seen: they are few, and each row's strings would be garbage.
 	lookups map[string]columnValue
 
+	constants []constant // the columns of a pattern's table, whose places in roles are behind place -2
+
 	keys replicator.KeyBuilder
 	pad  []byte // a BINARY key with its zero bytes
 }
@@ -76,6 +78,9 @@ func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets bi
 // table's.
 func (p *plan) sameKeys(s *schema) error {
 	for _, i := range p.key {
+		if i < 0 {
+			continue
+		}
 		c := &p.columns[i]
 		if now := s.column(c.Name); now != nil && keyKindOf(c.Kind) != keyKindOf(newSelected(now).kind) {
 			return fmt.Errorf("at this place column %s has another type than now: %w; `replicator rebuild "+remedy.Views+
@@ -105,12 +110,16 @@ func (p *plan) assign(s *schema) error {
 	if p.rowEnd = rowEndOf(s, p.columns); p.rowEnd >= 0 {
 		p.wanted[p.rowEnd] = true
 	}
+	p.constants = s.constants
 	names := make([]string, len(p.columns))
 	for i := range p.columns {
 		names[i] = p.columns[i].Name
 	}
 	var err error
-	p.roles, err = p.t.findRoles(names, func(role, name string) (int, error) {
+	p.roles, err = p.t.findRoles(s.withConstants(names), func(role, name string) (int, error) {
+		if i := s.constant(name); i >= 0 {
+			return constantPlace(i), nil
+		}
 		i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 		if i < 0 {
 			return -1, unreadable{why: fmt.Sprintf("there is no column %s (%s); the table was altered, or the configuration "+
@@ -121,7 +130,12 @@ func (p *plan) assign(s *schema) error {
 			return -1, fmt.Errorf("column %s (%s): %w", name, role, err)
 		}
 		return i, nil
-	}, func(i int) binlog.Kind { return p.columns[i].Kind })
+	}, func(i int) binlog.Kind {
+		if i < 0 {
+			return binlog.KindText
+		}
+		return p.columns[i].Kind
+	})
 	if err != nil {
 		return err
 	}
@@ -177,7 +191,7 @@ func (p *plan) split(data []byte, img *image, part *imagePart) (int, error) {
 // sameCell reports whether two images of a row are of one cell.
 func (p *plan) sameCell(ctx context.Context, a, b *image) bool {
 	for _, i := range p.key {
-		if !bytes.Equal(a.values[i], b.values[i]) {
+		if i >= 0 && !bytes.Equal(a.values[i], b.values[i]) {
 			return false
 		}
 	}
@@ -196,6 +210,10 @@ func (p *plan) sameCell(ctx context.Context, a, b *image) bool {
 func (p *plan) cell(ctx context.Context, img *image) (replicator.Cell, error) {
 	cell := replicator.Cell{Table: p.t.Name}
 	for _, i := range p.key {
+		if i < 0 {
+			p.keys.Text([]byte(p.constants[constantPlace(i)].value))
+			continue
+		}
 		if err := p.addKey(&p.columns[i], img.values[i]); err != nil {
 			p.keys.Key()
 			return cell, fmt.Errorf("key column %s: %w", p.columns[i].Name, err)
@@ -372,6 +390,10 @@ func (p *plan) row(
 	}
 	r.Columns = make([]any, len(p.extras))
 	for n, i := range p.extras {
+		if i < 0 {
+			r.Columns[n] = p.constants[constantPlace(i)].value
+			continue
+		}
 		if img.values[i] == nil {
 			continue
 		}

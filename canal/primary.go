@@ -119,9 +119,9 @@ func (s *stream) updateByPrimary(ctx context.Context, p *plan, parts imageParts,
 func (r *Reader) cellsByPrimary(ctx context.Context, t *watched, names []string, keys [][]any) (
 	cells []replicator.Cell, err error,
 ) {
-	x, err := r.selection(t.Name)
+	x, err := newSelection(t)
 	if err != nil {
-		return nil, err
+		return nil, t.fatal(err)
 	}
 	x = x.keysOnly()
 	conn, err := r.connect(ctx)

@@ -59,8 +59,8 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 		return err
 	}
 	r.skipEnd = orderOf(r.place.epoch, file.number, pos)
-	for _, name := range slices.Sorted(maps.Keys(r.tables.byName)) {
-		err := r.prepareTable(ctx, t, r.tables.byName[name])
+	for _, id := range slices.Sorted(maps.Keys(r.tables.byID)) {
+		err := r.prepareTable(ctx, t, r.tables.byID[id])
 		if err != nil && !replicator.IsOfViews(err) {
 			return err
 		}
@@ -70,9 +70,14 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 	if err := errors.Join(refused...); err != nil {
 		return err
 	}
+	for _, p := range r.tables.patterns {
+		if err := r.openMembers(ctx, t, p); err != nil {
+			return err
+		}
+	}
 	var unknown []*watched
-	for _, w := range r.tables.byName {
-		if r.layouts.unknown(w.Name) {
+	for _, w := range r.tables.byID {
+		if r.layouts.unknown(w.id) {
 			unknown = append(unknown, w)
 		}
 	}
@@ -103,7 +108,7 @@ func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
 	}
 	start := r.place.order()
 	certain := []layoutFrom{{w.end.order(r.place.epoch), now}}
-	if at, known := t.layoutOf(w.Name); known && !r.place.moved {
+	if at, known := t.layoutOf(w.id); known && !r.place.moved {
 		was, err := r.source.layouts.find(ctx, at.digest)
 		if err != nil {
 			return err
@@ -112,7 +117,7 @@ func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
 			certain = slices.Insert(certain, 0, layoutFrom{order, was})
 		}
 	}
-	r.layouts.open(w.Name, start, certain)
+	r.layouts.open(w.id, start, certain)
 	return nil
 }
 
@@ -123,7 +128,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		flavor: r.server.flavor, charsets: r.charsets, tables: r.tables, stats: &r.source.stats,
 		epoch: p.epoch, file: p.file, pos: p.pos, ended: p.event, born: p.born, wantBorn: p.born, said: p.said,
 		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
-		layouts: r.layouts, reread: r.reread, keep: r.source.layouts.keep,
+		layouts: r.layouts, reread: r.reread, regroup: r.regroup, keep: r.source.layouts.keep,
 		xa: prepared{log: r.source.cfg.Logger.With(slog.String("source", r.source.cfg.Name))}, visible: r.xaVisible,
 		follows: r.follows, byFormat: r.byFormat, entered: true,
 		byPrimary: r.cellsByPrimary,
@@ -338,16 +343,23 @@ func (r *Reader) Close() error {
 
 // reread reads a table's shape again, after a statement that may have changed it, or where rows don't fit it. It is an
 // error if the table is gone, or a column that is needed. The views that need it go on once it is there again.
-func (r *Reader) reread(ctx context.Context, table string) error {
-	w := r.tables.byName[table]
+func (r *Reader) reread(ctx context.Context, table string) (err error) {
+	w := r.tables.byID[table]
 	conn, err := r.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	if w.Pattern {
+		defer func() {
+			if replicator.IsFatal(err) || errors.Is(err, replicator.ErrRedefined) { // the next session leaves the table out
+				err = membersChanged(w.Name, err)
+			}
+		}()
+	}
 	shape, end, err := readSchemaAt(ctx, conn, r.server, &w.Table)
-	if errors.Is(err, errNoTable) { // it may be on its way: opening it again says whether it is
-		return replicator.OfTable(table, fmt.Errorf("table %s was dropped or renamed", table))
+	if errors.Is(err, errNoTable) && !w.Pattern { // it may be on its way: opening it again says whether it is
+		return replicator.OfTable(w.Name, fmt.Errorf("table %s was dropped or renamed", table))
 	}
 	if err != nil {
 		return w.classify(err)
@@ -404,6 +416,11 @@ func (f *feed) handle(raw []byte) error {
 // Read delivers everything after Start.
 func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 	r.stream.handler = h
+	if r.stream.until == 0 {
+		if err := r.stream.settleMembers(r.start.Order); err != nil {
+			return err
+		}
+	}
 	r.stream.ready()
 	err := r.read(ctx, gomysql.Position{Name: r.place.file.name, Pos: uint32(r.stream.pos)})
 	var torn *tornError

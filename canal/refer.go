@@ -22,12 +22,13 @@ type referring struct {
 // linkLookups tells each joined table whose rows it is joined with. It is Fatal for the views of a table whose lookups
 // compare columns of different types or collations: of what one side takes for equal the other one finds only a part.
 func (t tables) linkLookups() error {
-	for _, own := range t.byName {
+	for name := range t.byName {
+		own := t.one(name)
 		byID := map[string]*replicator.Lookup{}
 		for i := range own.Lookups {
 			l := &own.Lookups[i]
 			byID[l.ID] = l
-			joined := t.byName[l.Table]
+			joined := t.one(l.Table)
 			if joined == nil {
 				continue // it can't be read, which was said
 			}
@@ -35,7 +36,7 @@ func (t tables) linkLookups() error {
 			for _, on := range l.On {
 				from := own
 				if on.From != "" {
-					from = t.byName[byID[on.From].Table]
+					from = t.one(byID[on.From].Table)
 				}
 				if from == nil {
 					continue
@@ -255,7 +256,7 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	level := l.On[0].From
 	at := own
 	if level != "" {
-		at = r.tables.byName[byID[level].Table]
+		at = r.tables.one(byID[level].Table)
 	}
 	var alternatives []string
 	for i := range refs {
@@ -277,7 +278,7 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 		condition = fmt.Sprintf("(%s) IN (SELECT %s FROM %s.%s WHERE %s)", strings.Join(paths, ", "),
 			strings.Join(columns, ", "), sqlname.Quote(at.Database), sqlname.Quote(at.Table.Table), condition)
 		if level = up.On[0].From; level != "" {
-			at = r.tables.byName[byID[level].Table]
+			at = r.tables.one(byID[level].Table)
 		}
 	}
 	return condition, args, nil

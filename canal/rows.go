@@ -42,9 +42,11 @@ var rowsShapes = [256]*rowsShape{
 
 // tables are the watched tables.
 type tables struct {
-	byPlace map[string]map[string]*watched // database → table
-	byName  map[string]*watched            // the name in the configuration
-	fold    func(string) string            // names as the server compares them
+	byPlace  map[string]map[string]*watched // database → table
+	byName   map[string][]*watched          // the name in the configuration; several tables only of a pattern
+	byID     map[string]*watched
+	patterns []*pattern
+	fold     func(string) string // names as the server compares them
 }
 
 // find looks a table up without making strings.
@@ -57,12 +59,25 @@ func (t tables) mentions(database, table string) (names []string) {
 	in := t.byPlace[t.fold(database)]
 	if table == "" {
 		for _, w := range in {
-			names = append(names, w.Name)
+			names = append(names, w.id)
+		}
+		for _, p := range t.patterns {
+			if p.inDatabase(database) {
+				names = append(names, memberID(p.Name, database, "*"))
+			}
 		}
 		slices.Sort(names)
 		return names
 	}
-	return some(in[t.fold(table)].name())
+	if w := in[t.fold(table)]; w != nil {
+		return some(w.id)
+	}
+	for _, p := range t.patterns {
+		if p.matches(database, table) {
+			return some(memberID(p.Name, database, table))
+		}
+	}
+	return nil
 }
 
 // rows delivers the rows of one event.
@@ -227,13 +242,14 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 		return err
 	}
 	version, err := d.p.versionOf(d.img, d.order)
-	if err != nil || !d.own || s.tx.again {
+	shared := d.p.t.Shared && d.p.single // another table may have a row of the cell
+	if err != nil || !d.own || s.tx.again || shared {
 		// Its version is not here, or never counted, or its place does not tell what came after it.
 		version = replicator.AnyVersion
 	}
 	return s.deliver(ctx, replicator.Change{
 		Kind: replicator.Delete, Cell: cell, Version: version, Order: d.order, Time: s.tx.at,
-		Last: d.p.single && d.own && !s.tx.again && (d.p.rowEnd < 0 || d.img.has(d.p.rowEnd)),
+		Last: d.p.single && !shared && d.own && !s.tx.again && (d.p.rowEnd < 0 || d.img.has(d.p.rowEnd)),
 	})
 }
 

@@ -22,13 +22,30 @@ import (
 func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string,
 	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
-	x, err := r.selection(table)
+	at, err := r.at(table, after)
 	if err != nil {
 		return chunk, err
 	}
+	if at == nil { // the last tables of a pattern are gone
+		return replicator.Chunk{Low: r.start.Order, High: r.start.Order, Done: true}, nil
+	}
+	if chunk, err = r.scanTable(ctx, at.x, columns, at.after, limit); err != nil {
+		return chunk, err
+	}
+	if at.several {
+		chunk.Total = 0
+		chunk.Next, chunk.Done = at.behind(chunk.Next, chunk.Done)
+	}
+	return chunk, nil
+}
+
+// scanTable reads the next rows of one table.
+func (r *Reader) scanTable(ctx context.Context, x *selection, columns []string, after string,
+	limit replicator.ScanLimit) (replicator.Chunk, error) {
+	var chunk replicator.Chunk
 	if !x.ordered() {
 		return chunk, x.t.fatal(fmt.Errorf("table %s: nothing tells the rows of %s.%s apart that a scan could go by; "+
-			"give it a primary key", table, x.t.Database, x.t.Table.Table))
+			"give it a primary key", x.t.Name, x.t.Database, x.t.Table.Table))
 	}
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -39,7 +56,10 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	if err != nil {
 		return replicator.Chunk{}, classify(err)
 	}
-	chunk, done, err := r.scanNewest(ctx, conn, x, columns, after, limit)
+	chunk, done := replicator.Chunk{}, false
+	if !x.t.Pattern {
+		chunk, done, err = r.scanNewest(ctx, conn, x, columns, after, limit)
+	}
 	chunk.Total = total
 	if err != nil || done {
 		return chunk, classify(err)

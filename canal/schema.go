@@ -23,7 +23,8 @@ type declaredColumn struct {
 	fullType  string // int(10) unsigned, …
 	collation string // "" for what is no text
 	nullable  bool
-	generated bool // from other columns of its row
+	generated bool   // from other columns of its row
+	literal   string // what is selected in place of a column of a pattern's table; "": the column
 }
 
 // schema is a watched table as information_schema has it now.
@@ -36,6 +37,8 @@ type schema struct {
 	mixed   bool       // a cell has several rows, which may spell one key in several ways
 	rowEnd  string     // of a system-versioned table: the column that says until when a row counted; see versioning.go
 	charset string     // of texts that are added without one; "" where the table has none
+
+	constants []constant // of a pattern's table: the columns that say which one it is
 }
 
 // index is an index as information_schema has it now.
@@ -48,6 +51,9 @@ type index struct {
 }
 
 func (s *schema) column(name string) *declaredColumn {
+	if i := s.constant(name); i >= 0 {
+		return &s.constants[i].declaredColumn
+	}
 	for i := range s.columns {
 		if strings.EqualFold(s.columns[i].Name, name) {
 			return &s.columns[i]
@@ -59,6 +65,9 @@ func (s *schema) column(name string) *declaredColumn {
 // single reports whether a table holds one row per cell: the columns of some unique key are among those that make the
 // cell.
 func (s *schema) single(t *replicator.Table) bool {
+	if t.Shared && t.Version != "" { // a cell may have a row in each table, and the highest version counts
+		return false
+	}
 	for _, key := range s.unique {
 		if !slices.ContainsFunc(key, func(name string) bool {
 			if strings.EqualFold(name, t.Column) {
@@ -200,7 +209,7 @@ func columnsIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, e
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
-	s := &schema{}
+	s := &schema{constants: constantsOf(t)}
 	rows, err := tx.QueryContext(ctx, columnsQuery, t.Database, t.Table)
 	if err != nil {
 		return nil, err

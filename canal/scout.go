@@ -129,7 +129,7 @@ func (r *Reader) scoutLayouts(ctx context.Context, tables []*watched) error {
 	}
 	start := r.place.order()
 	for _, w := range tables {
-		r.layouts.known(w.Name, max(s.last[w.Name], start), start)
+		r.layouts.known(w.id, max(s.last[w.id], start), start)
 	}
 	return nil
 }

@@ -363,8 +363,8 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 // loadTables reads the shapes of the named tables (all, if none is named), which are then watched. What becomes of the
 // others is no matter of those who read these. It is Fatal if there are tables without one: all of them are told.
 func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names []string) (tables, error) {
-	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string]*watched{},
-		fold: func(s string) string { return s }}
+	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string][]*watched{},
+		byID: map[string]*watched{}, fold: func(s string) string { return s }}
 	if srv.fold {
 		t.fold = strings.ToLower
 	}
@@ -374,7 +374,22 @@ func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names
 		if len(names) > 0 && !slices.Contains(names, table.Name) {
 			continue
 		}
-		w := &watched{Table: table}
+		if table.Pattern {
+			p, err := s.loadPattern(ctx, db, srv, table)
+			if replicator.IsFatal(err) {
+				refused = append(refused, err)
+				continue
+			}
+			if err != nil {
+				return t, err
+			}
+			t.patterns = append(t.patterns, p)
+			for _, w := range p.members {
+				refused, read = append(refused, t.add(w)), append(read, w.Table)
+			}
+			continue
+		}
+		w := &watched{Table: table, id: table.Name}
 		shape, end, err := readSchemaAt(ctx, db, srv, &w.Table)
 		if err = replicator.OfTable(table.Name, classify(err)); replicator.IsFatal(err) {
 			refused = append(refused, err)
@@ -385,12 +400,7 @@ func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names
 		}
 		w.schema.Store(shape)
 		w.end = end
-		database, name := t.fold(table.Database), t.fold(table.Table)
-		if t.byPlace[database] == nil {
-			t.byPlace[database] = map[string]*watched{}
-		}
-		t.byPlace[database][name] = w
-		t.byName[table.Name] = w
+		refused = append(refused, t.add(w))
 		read = append(read, w.Table)
 	}
 	refused = append(refused, t.linkLookups(), srv.leftOut(ctx, db, read))

@@ -34,25 +34,31 @@ func (x *selection) mixed() bool { return x.shape != nil && x.shape.mixed }
 
 // bytes is the column's text as it is, which no collation compares.
 func (c *declaredColumn) bytes() string {
-	return "CAST(CONVERT(" + sqlname.Quote(c.Name) + " USING utf8mb4) AS BINARY)"
+	return "CAST(CONVERT(" + c.reference() + " USING utf8mb4) AS BINARY)"
 }
 
 // MixesSpellings implements replicator.Reader.
 func (r *Reader) MixesSpellings(table string) bool {
-	w := r.tables.byName[table]
-	return w != nil && w.schema.Load().mixed
+	return slices.ContainsFunc(r.tables.byName[table], func(w *watched) bool { return w.schema.Load().mixed })
 }
 
 // Spellings implements replicator.Reader. Nearly always one query per many keys says that there are none.
 func (r *Reader) Spellings(ctx context.Context, table string,
 	keys []replicator.Key) (mixed [][]replicator.Cell, err error) {
-	x, err := r.selection(table)
+	all, err := r.selections(table)
 	if err != nil {
 		return nil, err
 	}
-	keys, err = r.doubtful(ctx, x, keys)
-	if err != nil || len(keys) == 0 {
-		return nil, classify(err)
+	var doubtful []replicator.Key
+	for _, x := range all {
+		some, err := r.doubtful(ctx, x, x.mayHold(keys))
+		if err != nil {
+			return nil, classify(err)
+		}
+		doubtful = append(doubtful, some...)
+	}
+	if keys = doubtful; len(keys) == 0 {
+		return nil, nil
 	}
 	if found, err := r.Siblings(ctx, table, keys); err != nil || len(found) == 0 { // they are gone
 		return nil, err
@@ -143,7 +149,7 @@ func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []
 			c := &x.columns[x.key[i]]
 			placeholder, arg := c.argument(v)
 			if len(values) > 1 {
-				placeholder = sqlname.Quote(c.Name) + " = " + placeholder
+				placeholder = c.reference() + " = " + placeholder
 			}
 			parts, args = append(parts, placeholder), append(args, arg)
 		}
@@ -176,7 +182,9 @@ func (x *selection) spellings(hint string) string {
 func (x *selection) byKey() string {
 	var names []string
 	for _, i := range x.key {
-		names = append(names, sqlname.Quote(x.columns[i].Name))
+		if x.columns[i].literal == "" {
+			names = append(names, sqlname.Quote(x.columns[i].Name))
+		}
 	}
 	return " GROUP BY " + strings.Join(names, ", ")
 }

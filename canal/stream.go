@@ -26,6 +26,7 @@ type stream struct {
 	handler  replicator.Handler
 	layouts  *layouts                                      // nil: the tables are what their schemas say, wherever that is
 	reread   func(ctx context.Context, table string) error // reads a table's shape again, as it is now
+	regroup  func(ctx context.Context, id string) error    // looks which tables match a pattern now
 	keep     func(context.Context, ...*layout) error       // keeps layouts, so that positions can name them
 	sources  sources
 	begun    func(context.Context) error // asked when a file of MySQL's was begun
@@ -386,7 +387,7 @@ func (s *stream) idle() error {
 
 // mark promotes the position.
 func (s *stream) mark(e end, at time.Time) error {
-	if err := s.settled(e.order); err != nil {
+	if err := errors.Join(s.settled(e.order), s.settleMembers(e.order)); err != nil {
 		return err
 	}
 	s.history.add(e)
@@ -459,6 +460,9 @@ func (s *stream) started() error {
 	}
 	s.history.know(s.here(gtidRun{}), s.untilGTID)
 	s.until, s.untilGTID = 0, nil
+	if err := s.settleMembers(orderOf(s.epoch, s.file.number, s.pos)); err != nil {
+		return err
+	}
 	s.handler.Commit(orderOf(s.epoch, s.file.number, s.pos), time.Time{})
 	return nil
 }

@@ -20,7 +20,7 @@ func (s *stream) tableMap(ctx context.Context, body []byte) error {
 		return err
 	}
 	t := s.tables.find(m.Database, m.Table)
-	if t == nil || s.silent() {
+	if t == nil || s.silent() || s.tables.pending(t) {
 		s.maps[m.ID] = nil
 		return nil
 	}
@@ -79,11 +79,14 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 			return &plan{t: t, raw: bytes.Clone(body), passed: err}, nil
 		}
 	}
+	if t.Pattern && errors.Is(err, replicator.ErrRedefined) { // a table of that name, from before: it is no member
+		return &plan{t: t, raw: bytes.Clone(body), passed: err}, nil
+	}
 	if err != nil {
 		return nil, t.fatal(fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
 	}
 	if s.layouts != nil && m.Names == nil {
-		s.layouts.readBy(t.Name)
+		s.layouts.readBy(t.id)
 	}
 	if err := p.learn(ctx, s.charsets); err != nil {
 		return nil, fmt.Errorf("table %s: %w", t.Name, err)
@@ -100,7 +103,7 @@ func (s *stream) layoutOf(t *watched, m *binlog.TableMap) *layout {
 	case s.layouts == nil:
 		return t.schema.Load().layout()
 	}
-	return s.layouts.current(t.Name)
+	return s.layouts.current(t.id)
 }
 
 // readable is an unreadable error where rows can't be read by a layout.
@@ -120,9 +123,9 @@ func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error
 	if s.layouts == nil {
 		return true, nil
 	}
-	reread, certain := s.layouts.unfit(t.Name, s.here(gtidRun{}).order)
+	reread, certain := s.layouts.unfit(t.id, s.here(gtidRun{}).order)
 	if reread {
-		err = s.reread(ctx, t.Name)
+		err = s.reread(ctx, t.id)
 	}
 	return certain, err
 }
@@ -130,10 +133,10 @@ func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error
 // lacks: rows lack a column that is needed. Where the table has all that are needed at a later place, they are passed
 // over until then. It reports whether it has not.
 func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error) {
-	if s.layouts.awaited(t.Name) {
+	if s.layouts.awaited(t.id) {
 		return false, nil
 	}
-	if err := s.reread(ctx, t.Name); err != nil {
+	if err := s.reread(ctx, t.id); err != nil {
 		return false, err
 	}
 	_, err = newSelection(t)
@@ -159,7 +162,7 @@ func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 
 // passOver passes over the rows of a plan that can't read them: they count as changed without a list.
 func (s *stream) passOver(p *plan) error {
-	if s.layouts == nil || !s.tx.xa && !s.layouts.passOver(p.t.Name) {
+	if s.layouts == nil || !s.tx.xa && !s.layouts.passOver(p.t.id) {
 		return nil
 	}
 	return s.unlogged(p.t.Name, fmt.Errorf("table %s: rows were changed that can't be read: %w: %w", p.t.Name, p.passed,

@@ -58,6 +58,9 @@ func (c selected) place() selected {
 
 // expression is what is selected: the column, but for FLOAT, of which SELECT shows six digits only.
 func (c *selected) expression() string {
+	if c.literal != "" {
+		return c.literal
+	}
 	if c.raw && c.Rounded || c.kind == binlog.KindFloat { // CAST AS DOUBLE: MySQL has that from 8.0.17
 		return sqlname.Quote(c.Name) + " + 0e0"
 	}
@@ -148,10 +151,7 @@ func newSelection(t *watched) (*selection, error) {
 		x.columns = append(x.columns, newSelected(c))
 		return at[folded], nil
 	}
-	names := make([]string, len(s.columns))
-	for i, c := range s.columns {
-		names[i] = c.Name
-	}
+	names := s.names()
 	var err error
 	x.roles, err = t.findRoles(names, find, func(i int) binlog.Kind { return x.columns[i].kind })
 	for _, name := range offsetColumns(t, s) {
@@ -180,15 +180,27 @@ func newSelection(t *watched) (*selection, error) {
 
 // selection is how rows of a table of the configuration are selected now.
 func (r *Reader) selection(table string) (*selection, error) {
-	w := r.tables.byName[table]
-	if w == nil {
+	all, err := r.selections(table)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// selections are how rows are selected of each table that a table of the configuration stands for, in the order of the
+// tables' names.
+func (r *Reader) selections(table string) (all []*selection, err error) {
+	for _, w := range r.tables.byName[table] {
+		x, err := newSelection(w)
+		if err != nil {
+			return nil, w.fatal(err)
+		}
+		all = append(all, x)
+	}
+	if len(all) == 0 {
 		return nil, replicator.Fatal(fmt.Errorf("table %s isn't configured", table))
 	}
-	x, err := newSelection(w)
-	if err != nil {
-		return nil, w.fatal(err)
-	}
-	return x, nil
+	return all, nil
 }
 
 // offsetColumns are the columns that a scan follows: the configured ones, and the primary key where those don't tell

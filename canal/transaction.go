@@ -288,6 +288,7 @@ func (s *stream) rolledBack() error {
 
 // unlogged tells the handler that changes of a table are missing; what it returns ends reading.
 func (s *stream) unlogged(table string, err error) error {
+	table = nameOf(table)
 	if !replicator.IsOfViews(err) {
 		err = replicator.OfTable(table, err)
 	}
@@ -309,6 +310,9 @@ func (s *stream) changed(ctx context.Context, st statement) error {
 	}
 	for _, table := range st.tables {
 		if st.effect == effectRows {
+			if nameOf(table) != table { // others of the pattern have rows
+				lost = replicator.ErrUnlogged
+			}
 			err := fmt.Errorf("table %s %s: %w", table, st.what, lost)
 			if s.byFormat != nil {
 				err = s.byFormat(ctx, st, err)
@@ -334,6 +338,12 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 	if s.layouts == nil {
 		return nil
 	}
+	if s.tables.byID[table] == nil { // a table that a pattern may take in
+		return s.regroup(ctx, table)
+	}
+	if st.columns.effect == columnsAreMade {
+		s.tables.made(table)
+	}
 	after, reread := s.layouts.altered(table, s.here(gtidRun{}).order,
 		func(before *layout) *layout { return st.columns.behind(before, s.flavor) })
 	if err := s.keep(ctx, after); err != nil {
@@ -351,7 +361,7 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 // name now, or reading would have ended (reread). Its values are others than before in each row, and the log doesn't list
 // them: those of a column that got the name in the same statement or in a later one, or the default of one that is new.
 func (s *stream) columnsChanged(st statement, table string) error {
-	t := s.tables.byName[table]
+	t := s.tables.byID[table]
 	what := "was dropped or renamed"
 	column := t.reads(st.left)
 	switch {

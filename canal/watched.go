@@ -13,6 +13,7 @@ import (
 // watched is a watched table: what the configuration says, and its shape as it is now.
 type watched struct {
 	replicator.Table
+	id       string // the name, and for a table of a pattern which one it is: see memberID
 	schema   atomic.Pointer[schema]
 	end      logEnd                      // where the log ended when the schema was read first
 	names    *columnNames                // nil: the column role's values are all different
@@ -20,14 +21,6 @@ type watched struct {
 	expected atomic.Pointer[expectation] // of the scan that was asked for last
 
 	referring []referring // by which other tables' rows are joined with this one's; not changed while it is read
-}
-
-// name is the table's name in the configuration; "" for none.
-func (t *watched) name() string {
-	if t == nil {
-		return ""
-	}
-	return t.Name
 }
 
 // fatal marks an error that a person must mend, and that concerns the views of the table: all, if it doesn't say which.
@@ -42,6 +35,9 @@ func (t *watched) fatal(err error) error {
 // of the views of other tables.
 func (t *watched) classify(err error) error {
 	if err = classify(err); replicator.IsFatal(err) {
+		if t.Pattern {
+			return membersChanged(t.Name, err)
+		}
 		return t.fatal(err)
 	}
 	return err

@@ -80,6 +80,8 @@ func (l *loader) join(name string, names []string, s *Section, tables map[string
 			all = append(all, t.Name)
 		}
 		s.Problem("table", "there is no [tables.%s]%s", j.Table, nearest.Meant(j.Table, all))
+	case table.Pattern:
+		s.Problem("table", "[tables.%s] stands for several tables (%s), which can't be joined", j.Table, table.Table)
 	case table.Column != "":
 		s.Problem("table", "the table %s has a column role (%s), so a key may have several rows. Such a table cannot be joined",
 			j.Table, table.Column)

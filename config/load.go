@@ -214,7 +214,12 @@ func (l *loader) tables(root *Section) {
 	names, sections := root.named("tables")
 	for i, s := range sections {
 		t := l.table(names[i], s)
+		l.pattern(&t, s)
 		for _, other := range l.config.Tables {
+			if both := overlap(&t, &other); both != "" {
+				s.Problem("table", "[tables.%s] names %s, too: a row of it is one cell; change the pattern, or have the views "+
+					"say from = %q", other.Name, both, other.Name)
+			}
 			if t.Database == other.Database && t.Table == other.Table {
 				s.Problem("table", "[tables.%s] names %s, too: a row of it is one cell; have the views say from = %q, "+
 					"and leave out this section", other.Name, t.Table, other.Name)

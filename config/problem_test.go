@@ -21,6 +21,19 @@ func problems() []problemCase {
 		{"unknown section", "[view.x]\n", `view: unknown key; did you mean "views"?`},
 		{"a source table twice", "[tables.again]\ntable = \"app.cell\"\nkey = \"row_key\"",
 			`f.toml:21: tables.again.table: [tables.cell] names cell, too`},
+		{"a pattern that matches another table", "[tables.some]\ntable = \"c?l*\"\nkey = \"row_key\"",
+			`f.toml:21: tables.some.table: [tables.cell] names cell, too`},
+		{"a pattern with nothing of the tables in the key", "[tables.some]\ntable = \"x.o*\"\nkey = [\"$table\", \"$database\"]",
+			`f.toml:22: tables.some.key: names no column of the tables`},
+		{"a view of a pattern with joins", "[tables.some]\ntable = \"o*\"\nkey = \"id\"\n[views.v]\nfrom = \"some\"\n" +
+			"sink = \"main\"\nkind = \"index\"\nfields = [\"a\"]\n[views.v.join.j]\ntable = \"j\"\non = { id = \"a\" }\n[tables.j]\nkey = \"id\"",
+			`[tables.some] stands for several tables (o*), and a view of such a table can't have joins`},
+		{"a join with a pattern", "[tables.some]\ntable = \"o*\"\nkey = \"id\"\n[views.v]\nfrom = \"j\"\n" +
+			"sink = \"main\"\nkind = \"index\"\nfields = [\"a\"]\n[views.v.join.o]\ntable = \"some\"\non = { id = \"a\" }\n[tables.j]\nkey = \"id\"",
+			`[tables.some] stands for several tables (o*), which can't be joined`},
+		{"a pattern that is published", "[tables.some]\ntable = \"o*\"\nkey = \"id\"\n[views.v]\nfrom = \"some\"\n" +
+			"sink = \"log\"\nkind = \"changelog\"\n[sinks.log]\ntype = \"kafka\"\nbrokers = [\"a:1\"]",
+			`f.toml:24: views.v.from: [tables.some] stands for several tables (o*), which can't be published to Kafka`},
 		{"wrong type", "[rebuild]\nrate = \"fast\"",
 			`f.toml:21: rebuild.rate: expected an integer, such as 1000, and found a string`},
 		{"text where a duration stands", "[checkpoint]\ninterval = \"soon\"",

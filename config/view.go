@@ -131,6 +131,12 @@ func (l *loader) feeds(s *Section) []replicator.Feed {
 			}
 			s.ProblemAt(p, "from", "there is no [tables.%s]%s", name, nearest.Meant(name, names))
 			continue
+		case table.Pattern && s.Has("join"):
+			s.ProblemAt(p, "from", "[tables.%s] stands for several tables (%s), and a view of such a table can't have joins",
+				name, table.Table)
+		case table.Pattern && l.kafkaSink(s):
+			s.ProblemAt(p, "from", "[tables.%s] stands for several tables (%s), which can't be published to Kafka",
+				name, table.Table)
 		case has && table.Column == "":
 			s.ProblemAt(p, "from",
 				"the table %s has no column that tells cells apart; say from = %q, or column = \"…\" in [tables.%s]", name, name,

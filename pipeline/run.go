@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -77,7 +78,11 @@ func (r *run) loop(ctx context.Context) error {
 		}
 		r.setTrouble(next.state, err)
 		r.cfg.Observer.Retry(r.cfg.Name)
-		r.cfg.Log.Error("pipeline interrupted", "sink", r.cfg.Name, "views", r.views.names(), "state", next.state,
+		level := slog.LevelError
+		if errors.Is(err, replicator.ErrOtherTables) { // the source's tables come and go
+			level = slog.LevelInfo
+		}
+		r.cfg.Log.Log(ctx, level, "pipeline interrupted", "sink", r.cfg.Name, "views", r.views.names(), "state", next.state,
 			"retry_in", next.delay.Round(time.Millisecond), "error", err)
 		select {
 		case <-time.After(next.delay):

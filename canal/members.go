@@ -1,0 +1,249 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/internal/sqlname"
+)
+
+// openMembers finds out which of a pattern's tables the start's position does not know.
+func (r *Reader) openMembers(ctx context.Context, t token, p *pattern) error {
+	p.now, p.end = p.membersNow(), r.skipEnd
+	was := p.now
+	if at, known := t.layoutOf(p.Name); known {
+		found, err := r.source.layouts.find(ctx, at.digest)
+		if err != nil {
+			return err
+		}
+		if was = found; was == nil {
+			was = &layout{}
+		}
+	}
+	p.pending = map[string]bool{}
+	for _, id := range p.now.Members {
+		if !slices.Contains(was.Members, id) {
+			p.pending[id] = true
+		}
+	}
+	p.gone = slices.ContainsFunc(was.Members, func(id string) bool { return !slices.Contains(p.now.Members, id) })
+	p.unsettled = p.gone || len(p.pending) > 0
+	start := r.place.order()
+	r.layouts.open(p.Name, start, []layoutFrom{{start, was}})
+	for id, reason := range p.left {
+		r.warnLeft(&replicator.Table{Name: p.Name, Database: p.Database, Table: id}, reason)
+	}
+	return r.source.layouts.keep(ctx, was, p.now)
+}
+
+func (p *pattern) membersNow() *layout {
+	l := &layout{}
+	for _, w := range p.members {
+		l.Members = append(l.Members, w.id)
+	}
+	return l
+}
+
+// pending reports whether a table's rows are passed over, because what was before them is not known.
+func (t tables) pending(w *watched) bool {
+	if !w.Pattern {
+		return false
+	}
+	p := t.pattern(w.Name)
+	return p != nil && p.pending[w.id]
+}
+
+// made notes that a table was made at this place: all of its rows follow.
+func (t tables) made(id string) {
+	if p := t.pattern(nameOf(id)); p != nil {
+		delete(p.pending, id)
+	}
+}
+
+// settleMembers notes, once all is read that the log had when reading began, that the members are known from here on.
+func (s *stream) settleMembers(order int64) error {
+	for _, p := range s.tables.patterns {
+		if !p.unsettled || order < p.end {
+			continue
+		}
+		p.unsettled = false
+		s.layouts.settled(p.Name, order, p.now)
+		if !p.gone && len(p.pending) == 0 {
+			continue
+		}
+		clear(p.pending)
+		err := s.unlogged(p.Name, fmt.Errorf("table %s: other tables match than those that were read up to the position, and "+
+			"the binlog doesn't hold all of their rows: %w", p.Name, replicator.ErrUnlogged))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newestOfSeveral reads some cells of a pattern: from each table that may have them, and of several rows the newest.
+func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p *pattern, wanted []int) error {
+	// It comes behind the fence: a table that is made later has no row that the fence promises.
+	if err := r.sameMembers(ctx, conn, p.Name); err != nil {
+		return err
+	}
+	all, err := r.selections(p.Name)
+	if err != nil {
+		return err
+	}
+	for _, x := range all {
+		var own []int
+		for _, i := range wanted {
+			if len(x.mayHold([]replicator.Key{l.cells[i].Key})) > 0 {
+				own = append(own, i)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		found := &look{fence: l.fence, cells: l.cells, rows: make([]*replicator.Row, len(l.cells))}
+		if err := x.newest(ctx, conn, found, own); err != nil {
+			return err
+		}
+		for _, i := range own {
+			row := found.rows[i]
+			if row == nil || l.rows[i] != nil && l.rows[i].Version >= row.Version {
+				continue
+			}
+			l.drop(i)
+			l.put(i, row)
+		}
+	}
+	return nil
+}
+
+// mayHold returns those of the keys that may be of this table, by the columns that say which one it is.
+func (x *selection) mayHold(keys []replicator.Key) []replicator.Key {
+	if !slices.ContainsFunc(x.key, func(i int) bool { return x.columns[i].literal != "" }) {
+		return keys
+	}
+	return slices.DeleteFunc(slices.Clone(keys), func(key replicator.Key) bool {
+		values, err := key.Values()
+		if err != nil || len(values) != len(x.key) {
+			return true
+		}
+		for n, i := range x.key {
+			if c := x.shape.constant(x.columns[i].Name); c >= 0 && values[n] != x.shape.constants[c].value {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// reference is the column in a condition.
+func (c *declaredColumn) reference() string {
+	if c.literal != "" {
+		return c.literal
+	}
+	return sqlname.Quote(c.Name)
+}
+
+// memberPlace is where a scan of a table stands: of a pattern in one of its tables.
+type memberPlace struct {
+	x       *selection
+	after   string // in that table
+	several bool
+	id      string
+	next    string // the ID of the table behind it; "": it is the last
+}
+
+// inMember begins the place of a scan of a pattern.
+const inMember = "in "
+
+// at finds the table in which a scan goes on; nil if that, and all behind it, are gone.
+func (r *Reader) at(table, after string) (*memberPlace, error) {
+	all, err := r.selections(table)
+	if err != nil {
+		return nil, err
+	}
+	if r.tables.pattern(table) == nil {
+		return &memberPlace{x: all[0], after: after}, nil
+	}
+	id, rest := "", ""
+	if text, is := strings.CutPrefix(after, inMember); is {
+		name, place, _ := strings.Cut(text, " ")
+		if id, err = url.QueryUnescape(name); err == nil {
+			rest = place
+		}
+	}
+	for n, x := range all {
+		if x.t.id < id {
+			continue
+		}
+		at := &memberPlace{x: x, several: true, id: x.t.id}
+		if x.t.id == id {
+			at.after = rest
+		}
+		if n+1 < len(all) {
+			at.next = all[n+1].t.id
+		}
+		return at, nil
+	}
+	return nil, nil
+}
+
+// behind is where the scan goes on behind a piece of the table, and whether it is over.
+func (at *memberPlace) behind(next string, done bool) (string, bool) {
+	switch {
+	case !at.several:
+		return next, done
+	case !done:
+		return inMember + url.QueryEscape(at.id) + " " + next, false
+	case at.next == "":
+		return "", true
+	}
+	return inMember + url.QueryEscape(at.next) + " ", false
+}
+
+// pattern checks each table that matches. Where all is well one finding stands for them all.
+func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check func(*checker, replicator.Table)) {
+	what := "table " + p.Name
+	listed, err := p.list(ctx, db)
+	switch {
+	case err != nil:
+		c.fail(what, describe(err), "")
+		return
+	case len(listed) == 0:
+		c.fail(what, "no table of the source matches "+p.Database+"."+p.Table.Table, "create one, correct `table`, or grant SELECT")
+		return
+	}
+	well := 0
+	for _, t := range listed {
+		of := &checker{images: c.images}
+		check(of, t)
+		read := true
+		for _, f := range of.findings {
+			if f.Level == replicator.OK {
+				continue
+			}
+			if f.What == what {
+				f.What = "table " + idOf(&t)
+			}
+			read = read && f.Level != replicator.Fail
+			c.findings = append(c.findings, f)
+		}
+		if read {
+			well++
+		}
+	}
+	c.ok(what, fmt.Sprintf("%s.%s: %d of the %d tables that match can be read", p.Database, p.Table.Table, well, len(listed)))
+	if p.Shared {
+		rows := "of equal keys in two tables only one would be shown"
+		if p.Version != "" {
+			rows = "of equal keys in two tables the row with the highest " + p.Version + " is shown"
+		}
+		c.warn(what, "its key doesn't say in which table a row is: "+rows,
+			"put \"$table\" (and \"$database\", where the database has a * or ?) into the key if two tables may have the same key")
+	}
+}

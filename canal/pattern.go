@@ -1,0 +1,356 @@
+package canal
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"replicator"
+	"replicator/canal/binlog"
+)
+
+// pattern is a table of the configuration that stands for all tables that match. Each of them, a member, is a watched
+// table of its own; cells, errors and places of scans have the configuration's name.
+//
+// A Reader's members are those that the server had when it was opened. Each statement that names a table which matches,
+// and each look at cells, compares them with the server's. Where they differ, the session ends with an error, and the
+// next one begins at the same position with other members.
+//
+// A position knows the members that were followed up to it, by a layout that lists them. One that a later reader has
+// and its position does not know is read from its CREATE TABLE on. Without that, and where one is gone, the table counts
+// as changed without a list (ErrUnlogged), once all is read that the log had when the reader was opened.
+type pattern struct {
+	replicator.Table
+	fold    func(string) string
+	members []*watched // in the order of their IDs
+
+	mu   sync.Mutex
+	left map[string]error // why tables that match are no members, by their IDs
+
+	// What the start's position doesn't know yet. Used by the stream alone.
+	unsettled bool
+	pending   map[string]bool // members whose rows are passed over
+	gone      bool            // it knows a member that there is none of any more
+	end       int64           // where the log ended when the reader was opened
+	now       *layout         // the members
+}
+
+// constant is a column that a pattern's tables have beside their own: it says which one it is.
+type constant struct {
+	declaredColumn
+	value string
+}
+
+// constantsOf are the constants of a table; none unless it is a pattern's.
+func constantsOf(t *replicator.Table) (all []constant) {
+	if !t.Pattern {
+		return nil
+	}
+	for _, c := range [][2]string{{"database", t.Database}, {"table", t.Table}} {
+		x := constant{value: c[1], declaredColumn: declaredColumn{
+			Declared: binlog.Declared{Name: c[0], Charset: "utf8mb4"}, dataType: "char", fullType: "char(64)",
+			collation: "utf8mb4_bin", literal: "CONVERT(X'" + hex.EncodeToString([]byte(c[1])) + "' USING utf8mb4)"}}
+		all = append(all, x)
+	}
+	return all
+}
+
+// constant is the place of a constant; -1 if there is none of that name.
+func (s *schema) constant(name string) int {
+	return slices.IndexFunc(s.constants, func(c constant) bool { return strings.EqualFold(c.Name, name) })
+}
+
+// constantPlace makes a constant's place into one in roles, and back.
+func constantPlace(i int) int { return -2 - i }
+
+// names are the columns' names, with those of constants.
+func (s *schema) names() []string {
+	names := make([]string, len(s.columns))
+	for i, c := range s.columns {
+		names[i] = c.Name
+	}
+	return s.withConstants(names)
+}
+
+func (s *schema) withConstants(names []string) []string {
+	names = slices.Clip(names)
+	for _, c := range s.constants {
+		if !containsFold(names, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// memberID tells the tables of a pattern apart. It is shown to people.
+func memberID(name, database, table string) string { return name + " (" + database + "." + table + ")" }
+
+// nameOf is the name in the configuration of a table with an ID.
+func nameOf(id string) string {
+	name, _, _ := strings.Cut(id, " (")
+	return name
+}
+
+func (p *pattern) matches(database, table string) bool {
+	folded := replicator.Table{Database: p.fold(p.Database), Table: p.fold(p.Table.Table)}
+	return folded.Matches(p.fold(database), p.fold(table))
+}
+
+// inDatabase reports whether tables of the database may match.
+func (p *pattern) inDatabase(database string) bool {
+	in := replicator.Table{Database: p.fold(p.Database), Table: "*"}
+	return in.Matches(p.fold(database), "")
+}
+
+// like makes a pattern one of LIKE ... ESCAPE '!'.
+var like = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_", "*", "%", "?", "_")
+
+const matching = " FROM information_schema.tables WHERE table_schema LIKE ? ESCAPE '!' AND table_name LIKE ? ESCAPE '!' " +
+	"AND table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') " +
+	"AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
+
+// list returns the server's tables that match, in the order of their IDs.
+func (p *pattern) list(ctx context.Context, db querier) (all []replicator.Table, err error) {
+	rows, err := db.QueryContext(ctx, "SELECT table_schema, table_name"+matching, like.Replace(p.Database),
+		like.Replace(p.Table.Table))
+	if err != nil {
+		return nil, classify(err)
+	}
+	err = eachRow(rows, func() error {
+		t := p.Table
+		if err := rows.Scan(&t.Database, &t.Table); err != nil {
+			return err
+		}
+		if p.matches(t.Database, t.Table) {
+			all = append(all, t)
+		}
+		return nil
+	})
+	slices.SortFunc(all, func(a, b replicator.Table) int { return strings.Compare(idOf(&a), idOf(&b)) })
+	return all, classify(err)
+}
+
+func idOf(t *replicator.Table) string { return memberID(t.Name, t.Database, t.Table) }
+
+// rows is about how many rows the tables have.
+func (p *pattern) rows(ctx context.Context, db querier) (n int64, err error) {
+	err = db.QueryRowContext(ctx, "SELECT COALESCE(SUM(table_rows), 0)"+matching, like.Replace(p.Database),
+		like.Replace(p.Table.Table)).Scan(&n)
+	return n, err
+}
+
+func newPattern(t replicator.Table, srv server) *pattern {
+	p := &pattern{Table: t, fold: func(s string) string { return s }, left: map[string]error{}}
+	if srv.fold {
+		p.fold = strings.ToLower
+	}
+	return p
+}
+
+// loadPattern reads the shapes of the tables that match. Those that can't be read, or whose keys are of other types than
+// those of most, are left out. It is Fatal if none remains.
+func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t replicator.Table) (*pattern, error) {
+	p := newPattern(t, srv)
+	listed, err := p.list(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	alike := map[string][]*watched{}
+	most := ""
+	for _, table := range listed {
+		w, reason, err := loadMember(ctx, db, srv, table)
+		if err != nil {
+			return nil, err
+		}
+		if reason != nil {
+			p.left[idOf(&table)] = reason
+			continue
+		}
+		is := w.schema.Load().identity(&w.Table)
+		if alike[is] = append(alike[is], w); most == "" {
+			most = is
+		}
+	}
+	for is, some := range alike {
+		if n := len(some) - len(alike[most]); n > 0 || n == 0 && some[0].id < alike[most][0].id {
+			most = is
+		}
+	}
+	p.members = alike[most]
+	delete(alike, most)
+	for _, some := range alike {
+		for _, w := range some {
+			p.left[w.id] = fmt.Errorf("its key or version has another type than that of most tables that match (%s)",
+				p.members[0].id)
+		}
+	}
+	if len(p.members) > 0 {
+		return p, nil
+	}
+	err = fmt.Errorf("table %s: no table of the source matches %s.%s, or the account lacks SELECT", t.Name, t.Database, t.Table)
+	for id, reason := range p.left {
+		err = fmt.Errorf("table %s: none of the tables that match %s.%s can be read; of %s: %w", t.Name, t.Database, t.Table,
+			id, reason)
+		break
+	}
+	return p, replicator.OfTable(t.Name, replicator.Fatal(err))
+}
+
+// loadMember reads the shape of a table that matches. reason says why it can't be a member.
+func loadMember(ctx context.Context, db *sql.Conn, srv server, t replicator.Table) (w *watched, reason, err error) {
+	w = &watched{Table: t, id: idOf(&t)}
+	shape, end, err := readSchemaAt(ctx, db, srv, &w.Table)
+	if err = classify(err); replicator.IsFatal(err) {
+		return nil, err, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	w.schema.Store(shape)
+	w.end = end
+	if reason := w.check(srv.flavor); reason != nil {
+		return nil, reason, nil
+	}
+	x, err := newSelection(w)
+	switch {
+	case err != nil:
+		return nil, err, nil
+	case !x.ordered():
+		return nil, fmt.Errorf("nothing tells the rows of %s.%s apart that a scan could go by; give it a primary key",
+			t.Database, t.Table), nil
+	case t.Shared && shape.mixed:
+		return nil, fmt.Errorf("a key may be spelt in several ways in several tables; put $table into the key, or give the "+
+			"key's columns of %s.%s a binary collation", t.Database, t.Table), nil
+	}
+	return w, nil, nil
+}
+
+// membersChanged ends a session, so that another one begins with the tables that match now. Nothing of why is for a
+// person to mend: the next session leaves out what it can't read.
+func membersChanged(name string, why error) error {
+	return replicator.OfTable(name, fmt.Errorf("table %s: %w: %s", name, replicator.ErrOtherTables, why.Error()))
+}
+
+// pattern is a pattern by its name in the configuration; nil for another table.
+func (t tables) pattern(name string) *pattern {
+	for _, p := range t.patterns {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// one is a table by its name in the configuration, of a pattern the first member; nil if there is none.
+func (t tables) one(name string) *watched {
+	for _, w := range t.byName[name] {
+		return w
+	}
+	return nil
+}
+
+// add adds a watched table. It is Fatal if another table of the configuration has it already.
+func (t *tables) add(w *watched) error {
+	database, name := t.fold(w.Database), t.fold(w.Table.Table)
+	if t.byPlace[database] == nil {
+		t.byPlace[database] = map[string]*watched{}
+	}
+	if other := t.byPlace[database][name]; other != nil {
+		return replicator.OfTable(w.Name, replicator.Fatal(fmt.Errorf("tables %s and %s both stand for %s.%s: a row of it is "+
+			"one cell; change one of the patterns", other.Name, w.Name, w.Database, w.Table.Table)))
+	}
+	t.byPlace[database][name] = w
+	t.byName[w.Name] = append(t.byName[w.Name], w)
+	t.byID[w.id] = w
+	return nil
+}
+
+// sameMembers fails where the server has other tables that match than when the reader was opened.
+func (r *Reader) sameMembers(ctx context.Context, db querier, name string) error {
+	p := r.tables.pattern(name)
+	if p == nil {
+		return nil
+	}
+	fresh, err := p.compare(ctx, db)
+	if err == nil && len(fresh) > 0 {
+		err = membersChanged(name, fmt.Errorf("%s.%s is new", fresh[0].Database, fresh[0].Table))
+	}
+	return err
+}
+
+// compare returns the tables that match and that are neither members nor known to be left out. It fails if a member is
+// gone.
+func (p *pattern) compare(ctx context.Context, db querier) (fresh []replicator.Table, err error) {
+	listed, err := p.list(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := map[string]bool{}
+	for _, t := range listed {
+		id := idOf(&t)
+		found[id] = true
+		if p.left[id] == nil && !slices.ContainsFunc(p.members, func(w *watched) bool { return w.id == id }) {
+			fresh = append(fresh, t)
+		}
+	}
+	for _, w := range p.members {
+		if !found[w.id] {
+			return nil, membersChanged(p.Name, fmt.Errorf("%s.%s is gone", w.Database, w.Table.Table))
+		}
+	}
+	return fresh, nil
+}
+
+// regroup is called behind a statement that names a table which matches, and which is no member.
+func (r *Reader) regroup(ctx context.Context, id string) error {
+	p := r.tables.pattern(nameOf(id))
+	if p == nil {
+		return nil
+	}
+	conn, err := r.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	p.mu.Lock()
+	for left := range p.left { // the statement may have mended it
+		if p.fold(left) == p.fold(id) {
+			delete(p.left, left)
+		}
+	}
+	p.mu.Unlock()
+	fresh, err := p.compare(ctx, conn)
+	if err != nil {
+		return err
+	}
+	for _, t := range fresh {
+		w, reason, err := loadMember(ctx, conn, r.server, t)
+		if err != nil {
+			return err
+		}
+		first := p.members[0]
+		if reason == nil && w.schema.Load().identity(&w.Table) == first.schema.Load().identity(&first.Table) {
+			return membersChanged(p.Name, fmt.Errorf("%s.%s is new", t.Database, t.Table))
+		}
+		if reason == nil {
+			reason = fmt.Errorf("its key or version has another type than that of %s", first.id)
+		}
+		p.mu.Lock()
+		p.left[idOf(&t)] = reason
+		p.mu.Unlock()
+		r.warnLeft(&t, reason)
+	}
+	return nil
+}
+
+func (r *Reader) warnLeft(t *replicator.Table, reason error) {
+	r.source.cfg.Logger.Warn("a table matches and can't be read: its rows are left out", slog.String("source", r.source.cfg.Name),
+		slog.String("table", t.Name), slog.String("name", t.Database+"."+t.Table), slog.Any("reason", reason))
+}

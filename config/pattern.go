@@ -1,0 +1,63 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"replicator"
+)
+
+// wildcards are the characters of a table's name that make it a pattern.
+const wildcards = "*?"
+
+// pattern completes a table whose name is a pattern. Its key may name the columns that say which table a row is of.
+func (l *loader) pattern(t *replicator.Table, s *Section) {
+	inDatabase := !l.config.ownDatabase[t.Name] && strings.ContainsAny(t.Database, wildcards)
+	inTable := strings.ContainsAny(t.Table, wildcards)
+	if !inDatabase && !inTable {
+		return
+	}
+	t.Pattern = true
+	if l.config.Source.Kafka != nil {
+		s.Problem("table", "%q stands for several tables, which can't be read from Kafka; name one table", t.Table)
+	}
+	if l.config.ownDatabase[t.Name] && strings.ContainsAny(t.Database, wildcards) {
+		s.Problem("table", "the name of the dsn's database has a * or a ?; say table = \"DATABASE.TABLE\"")
+	}
+	own := 0 // of the key's columns, those of the tables
+	for i, column := range t.Key {
+		switch column {
+		case "$database", "$table":
+			t.Key[i] = column[1:]
+		default:
+			own++
+		}
+	}
+	if own == 0 && len(t.Key) > 0 {
+		s.Problem("key", "names no column of the tables; say for example [\"$table\", \"id\"]")
+	}
+	t.Shared = inDatabase && !slices.Contains(t.Key, "database") || inTable && !slices.Contains(t.Key, "table")
+}
+
+// overlap is the table that two tables of the configuration both name, where one is a pattern; "" if there is none. That
+// two patterns have a table in common is found out when they are read.
+func overlap(a, b *replicator.Table) string {
+	switch {
+	case a.Pattern && b.Pattern:
+	case a.Pattern && a.Matches(b.Database, b.Table):
+		return b.Table
+	case b.Pattern && b.Matches(a.Database, a.Table):
+		return a.Table
+	}
+	return ""
+}
+
+// kafkaSink reports whether a view's sink is Kafka.
+func (l *loader) kafkaSink(s *Section) bool {
+	n := s.at.fields["sink"]
+	sink := (*Sink)(nil)
+	if n != nil && n.kind == aText {
+		sink = l.config.Sink(n.text)
+	}
+	return sink != nil && sink.Type == "kafka"
+}

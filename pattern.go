@@ -1,0 +1,30 @@
+package replicator
+
+import "strings"
+
+// Matches reports whether the table stands for one of that name: it is the table, or its Database and Table match.
+func (t *Table) Matches(database, table string) bool {
+	return matches(t.Database, database) && matches(t.Table, table)
+}
+
+// matches reports whether a text is what a pattern describes.
+func matches(pattern, text string) bool {
+	p, t := []rune(pattern), []rune(text)
+	star, from := -1, 0 // the last * and where the text behind what it stands for begins
+	i, j := 0, 0
+	for j < len(t) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, from = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
+			i, j = i+1, j+1
+		case star >= 0:
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	return strings.Trim(string(p[i:]), "*") == ""
+}
