@@ -157,7 +157,7 @@ func TestATopicGoesToAnotherViewOnceItsOwnIsForgotten(t *testing.T) {
 	l.configure(renamed)
 	for _, args := range [][]string{{"check"}, {"run", "--until-caught-up"}} {
 		r := l.run(args...)
-		if said := r.out + r.errors; r.code == 0 || !strings.Contains(said, "`replicator checkpoint forget cells`") {
+		if said := r.out + r.errors; r.code == 0 || !strings.Contains(said, "`replicator checkpoint forget cells -c ") {
 			t.Errorf("%v: exit status %d: %s", args, r.code, said)
 		}
 	}

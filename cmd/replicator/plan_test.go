@@ -59,7 +59,7 @@ func TestThePlanOfAChangedFile(t *testing.T) {
 	got = plan()
 	is(got, "index_users_email unchanged", "index_users_phone refused", "more fill", "users end")
 	if reason := got["index_users_phone"].Reason; !strings.Contains(reason, "after SIGHUP") ||
-		!strings.Contains(reason, "`replicator rebuild index_users_phone`") {
+		!strings.Contains(reason, "`replicator rebuild index_users_phone -c ") {
 		t.Errorf("the advice is %q", reason)
 	}
 	table := l.must("plan")

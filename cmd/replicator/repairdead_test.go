@@ -163,7 +163,7 @@ func TestARepairTriesWhatNoLetterExplains(t *testing.T) {
 	l.occupy(rdb)
 	l.repairs("things", 3)
 	l.must("deadletters", "drop", "--all")
-	if e := l.explains("things", "3"); e.Holds != "dead" || !strings.Contains(e.Why, "`replicator verify --repair`") {
+	if e := l.explains("things", "3"); e.Holds != "dead" || !strings.Contains(e.Why, "`replicator verify --repair things -c "+l.file()) {
 		t.Errorf("explain of what has no letter: %+v", e)
 	}
 	if r := l.repairs("things", 3); r.Dead != 1 || r.Repaired != 0 || len(l.letters("--view", "things")) != 1 {

@@ -194,7 +194,7 @@ func TestAChangedViewIsRefusedAloneOnSIGHUP(t *testing.T) {
 	}
 	refused := func() {
 		t.Helper()
-		l.failsWith("index_users_phone", "its definition changed", "`replicator rebuild index_users_phone`",
+		l.failsWith("index_users_phone", "its definition changed", "`replicator rebuild index_users_phone -c "+l.file(),
 			"restore the definition")
 		eventually(t, func() error {
 			code, text := l.get("/readyz")
