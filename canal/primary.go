@@ -59,59 +59,88 @@ func (p *plan) sameByPrimary(parts imageParts) bool {
 	return true
 }
 
-// updateByPrimary hands on the cells of the rows of an UPDATE, which it looks for by their primary keys.
-func (s *stream) updateByPrimary(ctx context.Context, p *plan, parts imageParts, data []byte, place scale) error {
-	var names []string
-	for _, i := range p.primary {
-		names = append(names, p.columns[i].Name)
+// sought are rows of a table that changed, and are to be looked for by their primary keys.
+type sought struct {
+	t     *watched
+	names []string
+	keys  [][]any
+}
+
+// updateByPrimary notes the rows of an UPDATE that are to be looked for by their primary keys. They are looked for at the
+// transaction's end, or before, if there are many.
+func (s *stream) updateByPrimary(ctx context.Context, p *plan, parts imageParts, data []byte) error {
+	i := slices.IndexFunc(s.tx.sought, func(x sought) bool { return x.t == p.t })
+	if i < 0 {
+		x := sought{t: p.t}
+		for _, at := range p.primary {
+			x.names = append(x.names, p.columns[at].Name)
+		}
+		i, s.tx.sought = len(s.tx.sought), append(s.tx.sought, x)
 	}
+	x := &s.tx.sought[i]
 	for off := 0; off < len(data); {
-		at := off
-		var keys [][]any
-		for off < len(data) && len(keys) < newestBatch {
-			at = off
-			for _, image := range []struct {
-				img  *image
-				part *imagePart
-			}{{&s.before, parts.before}, {&s.after, parts.after}} {
-				n, err := p.split(data[off:], image.img, image.part)
-				if err != nil {
-					return fmt.Errorf("table %s: row image: %w", p.t.Name, err)
-				}
-				off += n
-			}
-			s.after.inherit(&s.before)
-			key := make([]any, len(p.primary))
-			for n, i := range p.primary {
-				v, err := p.columns[i].Value(s.after.values[i])
-				if err != nil {
-					return fmt.Errorf("table %s: column %s: %w", p.t.Name, p.columns[i].Name, err)
-				}
-				key[n] = v
-			}
-			keys = append(keys, key)
+		n, err := p.split(data[off:], &s.before, parts.before)
+		if err == nil {
+			off += n
+			n, err = p.split(data[off:], &s.after, parts.after)
 		}
-		cells, err := s.byPrimary(ctx, p.t, names, keys)
 		if err != nil {
-			return err
+			return fmt.Errorf("table %s: row image: %w", p.t.Name, err)
 		}
-		d := s.delivery(p, &s.after, place, at)
-		for _, cell := range cells {
-			if err := s.deliver(ctx, replicator.Change{
-				Kind: replicator.Update, Cell: cell, Version: replicator.AnyVersion, Order: d.order, Time: s.tx.at,
-			}); err != nil {
-				return err
+		off += n
+		s.after.inherit(&s.before)
+		key := make([]any, len(p.primary))
+		for n, at := range p.primary {
+			if key[n], err = p.columns[at].Value(s.after.values[at]); err != nil {
+				return fmt.Errorf("table %s: column %s: %w", p.t.Name, p.columns[at].Name, err)
 			}
 		}
-		if len(cells) < len(keys) {
-			err := s.unlogged(p.t.Name, fmt.Errorf("table %s: rows were changed of which the binlog tells only the primary key, and "+
-				"they are gone: %w", p.t.Name, replicator.ErrUnlogged))
-			if err != nil {
+		if slices.ContainsFunc(x.keys, func(known []any) bool { return slices.Equal(known, key) }) {
+			continue
+		}
+		if x.keys = append(x.keys, key); len(x.keys) >= newestBatch {
+			if err := s.seek(ctx, x); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// seekAll looks for all rows that the present transaction left to be looked for.
+func (s *stream) seekAll(ctx context.Context) error {
+	for i := range s.tx.sought {
+		if err := s.seek(ctx, &s.tx.sought[i]); err != nil {
+			return err
+		}
+	}
+	s.tx.sought = nil
+	return nil
+}
+
+// seek hands on the cells of the rows.
+func (s *stream) seek(ctx context.Context, x *sought) error {
+	if len(x.keys) == 0 {
+		return nil
+	}
+	cells, err := s.byPrimary(ctx, x.t, x.names, x.keys)
+	if err != nil {
+		return err
+	}
+	gone := len(cells) < len(x.keys)
+	x.keys = nil
+	for _, cell := range cells {
+		if err := s.deliver(ctx, replicator.Change{
+			Kind: replicator.Update, Cell: cell, Version: replicator.AnyVersion, Order: s.order(s.pos - 1), Time: s.tx.at,
+		}); err != nil {
+			return err
+		}
+	}
+	if !gone {
+		return nil
+	}
+	return s.unlogged(x.t.Name, fmt.Errorf("table %s: rows were changed of which the binlog tells only the primary key, and "+
+		"they are gone: %w", x.t.Name, replicator.ErrUnlogged))
 }
 
 // cellsByPrimary returns the cells of the rows that have the given values in some columns, as of the binlog's present end

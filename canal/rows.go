@@ -140,7 +140,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	case column == "":
 		return s.images(ctx, p, shape.change, parts, data, place)
 	case s.byPrimary != nil && len(p.refers) == 0 && p.sameByPrimary(parts):
-		return s.updateByPrimary(ctx, p, parts, data, place)
+		return s.updateByPrimary(ctx, p, parts, data)
 	default:
 		return s.untold(p, column)
 	}

@@ -89,16 +89,17 @@ type stream struct {
 
 // transaction is the one that a stream is reading.
 type transaction struct {
-	open       bool   // a GTID or BEGIN was read, and not its end
-	standalone bool   // it is one statement, with no COMMIT
-	xa         bool   // it ends with XA PREPARE: its rows aren't committed yet
-	held       *held  // what is handed on at its end
-	xid        string // it is XA COMMIT of this transaction
-	skip       bool   // it was applied already
-	again      bool   // it was read already, under an older epoch
-	anonymous  bool   // it has no GTID: see token.Anonymous
-	explicit   bool   // it was begun by a statement
-	rows       bool   // it changed watched rows
+	open       bool     // a GTID or BEGIN was read, and not its end
+	standalone bool     // it is one statement, with no COMMIT
+	xa         bool     // it ends with XA PREPARE: its rows aren't committed yet
+	held       *held    // what is handed on at its end
+	sought     []sought // is looked for at its end
+	xid        string   // it is XA COMMIT of this transaction
+	skip       bool     // it was applied already
+	again      bool     // it was read already, under an older epoch
+	anonymous  bool     // it has no GTID: see token.Anonymous
+	explicit   bool     // it was begun by a statement
+	rows       bool     // it changed watched rows
 	from       int64
 	at         time.Time
 	run        gtidRun
@@ -284,6 +285,9 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 		s.shut = true
 		return false, nil
 	case replication.XA_PREPARE_LOG_EVENT:
+		if err := s.seekAll(ctx); err != nil {
+			return false, err
+		}
 		return true, s.prepare(body)
 	case replication.INTVAR_EVENT, replication.RAND_EVENT, replication.USER_VAR_EVENT, replication.ROWS_QUERY_EVENT,
 		replication.BEGIN_LOAD_QUERY_EVENT, replication.APPEND_BLOCK_EVENT, replication.DELETE_FILE_EVENT,
@@ -403,6 +407,9 @@ func (s *stream) here(run gtidRun) end {
 
 // committed ends a transaction that the log ends: what was held of it is handed on.
 func (s *stream) committed(ctx context.Context) error {
+	if err := s.seekAll(ctx); err != nil {
+		return err
+	}
 	if err := s.release(ctx); err != nil {
 		return err
 	}
