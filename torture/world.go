@@ -182,14 +182,14 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 	var parts []string
 	for part := range p.Parts {
 		parts = append(parts, name+shardSuffix(part))
-		db, err := freshDatabase(ctx, w.links[ownSource].address(), parts[part])
+		db, err := freshDatabase(ctx, w.links[ownSource].address(), parts[part], "&binlog_row_image="+p.Images)
 		if err != nil {
 			return w, err
 		}
 		w.sourceDBs = append(w.sourceDBs, db)
 	}
 	for shard := range p.Shards {
-		db, err := freshDatabase(ctx, w.main.Addr(), name+shardSuffix(shard))
+		db, err := freshDatabase(ctx, w.main.Addr(), name+shardSuffix(shard), "")
 		if err != nil {
 			return w, err
 		}
@@ -237,8 +237,8 @@ func (w *world) sinkName(shard int) string {
 	return fmt.Sprintf("torture%d%s", w.plan.Seed, shardSuffix(shard))
 }
 
-// freshDatabase makes an empty database, and connects to it.
-func freshDatabase(ctx context.Context, addr, name string) (*sql.DB, error) {
+// freshDatabase makes an empty database, and connects to it with further settings.
+func freshDatabase(ctx context.Context, addr, name, settings string) (*sql.DB, error) {
 	at := "root@tcp(" + addr + ")/"
 	root, err := sql.Open("mysql", at)
 	if err != nil {
@@ -253,7 +253,7 @@ func freshDatabase(ctx context.Context, addr, name string) (*sql.DB, error) {
 	}
 	// An ALTER that waits for one writer may keep another from a table, whose row the first one waits for: neither the
 	// ALTER nor the server sees that deadlock, which only a timeout ends.
-	return sql.Open("mysql", at+name+"?timeout=2s&readTimeout=10s&innodb_lock_wait_timeout=2")
+	return sql.Open("mysql", at+name+"?timeout=2s&readTimeout=10s&innodb_lock_wait_timeout=2"+settings)
 }
 
 // configure writes the configuration, all but one view. A program that is just starting sees the old one or the new.
