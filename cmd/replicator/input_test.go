@@ -31,7 +31,7 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 		{"a text in an INT", `{"phone": "call me"}`, []string{"index_users_phone", "users"}, "phone"},
 		{"an object in an INT", `{"phone": {"home": 1}}`, []string{"index_users_phone", "users"}, "phone"},
 		{"a text that is too long", `{"username": "12345678901"}`, []string{"users"}, "username"},
-		{"a list", `{"email": ["m@y.org", "n@y.org"]}`, []string{"index_users_email", "users"}, "list"},
+		{"a list", `{"email": ["m@y.org", "n@y.org"]}`, []string{"index_users_email"}, "list"},
 		{"a text longer than the index", fmt.Sprintf(`{"email": "%0101d"}`, 1),
 			[]string{"index_users_email", "users"}, "email"},
 	}
@@ -67,6 +67,7 @@ func TestBadInputBecomesDeadLetters(t *testing.T) {
 		}
 	}
 	l.expect("SELECT email FROM users WHERE username = 'fine'", "z@x.org")
+	l.expect("SELECT email FROM users WHERE email LIKE '[%'", `["m@y.org","n@y.org"]`) // a text column shows it as JSON
 	l.reaches("users", "running")
 	for _, view := range all {
 		l.dead(view, len(slices.DeleteFunc(slices.Clone(letters),

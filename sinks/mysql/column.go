@@ -3,6 +3,7 @@ package mysql
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -107,7 +108,8 @@ func (c *column) wrong(v any) error {
 // misfit is the error of a value of the right kind that doesn't fit.
 func (c *column) misfit(why string) error { return fmt.Errorf("%s does not fit %s", why, c.declared) }
 
-// text converts to CHAR, VARCHAR and the TEXTs: texts as they are, numbers in full, bytes that are text.
+// text converts to CHAR, VARCHAR and the TEXTs: texts as they are, numbers in full, bytes that are text, lists and
+// objects as JSON.
 func (c *column) text(v any) (any, error) {
 	var s string
 	switch v := v.(type) {
@@ -123,6 +125,12 @@ func (c *column) text(v any) (any, error) {
 		s = string(v)
 	case int64, uint64, float64, replicator.Number, bool, replicator.RawJSON:
 		s = replicator.FormatValue(v)
+	case []any, replicator.Object:
+		text, err := replicator.AppendExactJSON(nil, v, math.MaxInt)
+		if err != nil {
+			return nil, c.wrong(v)
+		}
+		s = string(text)
 	default:
 		return nil, c.wrong(v)
 	}
