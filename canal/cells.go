@@ -16,6 +16,22 @@ const versionsRead = 4
 // Cells implements replicator.Reader. It reads the key columns only, which an index on them holds. Each spelling of a
 // key is listed: the server's DISTINCT would take "a" and "A" for equal.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string,
+	limit int) (cells []replicator.Cell, next string, err error) {
+	for next = after; len(cells) == 0 || next != "" && len(cells) < limit; { // of a pattern, over its tables
+		some, behind, err := r.cellsOf(ctx, table, columns, next, limit-len(cells))
+		if err != nil {
+			return nil, "", err
+		}
+		cells, next = append(cells, some...), behind
+		if next == "" || r.tables.pattern(table) == nil {
+			break
+		}
+	}
+	return cells, next, nil
+}
+
+// cellsOf is Cells of one of the tables that a table of the configuration stands for.
+func (r *Reader) cellsOf(ctx context.Context, table string, columns []string, after string,
 	limit int) ([]replicator.Cell, string, error) {
 	at, err := r.at(table, after)
 	if err != nil || at == nil {
@@ -97,7 +113,7 @@ func (x *selection) siblings(ctx context.Context, conn querier, keys []replicato
 	ofAny := *x
 	ofAny.column = -1
 	for some := range slices.Chunk(keys, newestBatch) {
-		var selects []string
+		var selects, conditions []string
 		var args []any
 		for n, key := range some {
 			where, values, err := ofAny.cellCondition(replicator.Cell{Table: x.t.Name, Key: key})
@@ -105,9 +121,14 @@ func (x *selection) siblings(ctx context.Context, conn querier, keys []replicato
 				return nil, err
 			}
 			selects = append(selects, fmt.Sprintf("(SELECT %d, %s FROM %s WHERE %s)", n, x.list, x.from(), where))
+			conditions = append(conditions, where)
 			args = append(args, values...)
 		}
-		err := x.read(ctx, conn, strings.Join(selects, " UNION ALL "), args, func(_ int, values [][]byte) error {
+		query := strings.Join(selects, " UNION ALL ")
+		if x.t.Pattern { // one of many tables, which has few of the keys
+			query = "SELECT 0, " + x.list + " FROM " + x.from() + " WHERE (" + strings.Join(conditions, ") OR (") + ")"
+		}
+		err := x.read(ctx, conn, query, args, func(_ int, values [][]byte) error {
 			row, err := x.row(ctx, values, 0, time.Time{})
 			if err == nil {
 				cells = append(cells, row.Cell)

@@ -53,16 +53,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 		c.fail("binlog filters", describe(err), "")
 	}
 	for _, t := range s.cfg.Tables {
-		one := func(c *checker, t replicator.Table) {
-			c.table(ctx, conn, srv, t)
-			c.spellings(ctx, conn, srv, t, s.db.Conn)
-			c.cascades(ctx, conn, t)
-		}
-		if t.Pattern {
-			c.pattern(ctx, conn, newPattern(t, srv), one)
-		} else {
-			one(c, t)
-		}
+		c.tables(ctx, conn, srv, t, s.db.Conn)
 	}
 	c.merged(ctx, conn, srv, s)
 	c.joins(ctx, conn, s.cfg.Tables)
@@ -433,19 +424,6 @@ func (s *Source) Tables(ctx context.Context) ([]TableInfo, error) {
 		out = append(out, info)
 	}
 	return out, nil
-}
-
-// infos describes the columns, with those that say which table of a pattern it is.
-func (s *schema) infos() (all []ColumnInfo) {
-	for i := range s.constants {
-		all = append(all, s.constants[i].info())
-	}
-	for i := range s.columns {
-		if s.constant(s.columns[i].Name) < 0 {
-			all = append(all, s.columns[i].info())
-		}
-	}
-	return all
 }
 
 func (c *declaredColumn) info() ColumnInfo {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"replicator"
 	"replicator/internal/sqlname"
@@ -107,7 +108,7 @@ func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p
 			continue
 		}
 		found := &look{fence: l.fence, cells: l.cells, rows: make([]*replicator.Row, len(l.cells))}
-		if err := x.newest(ctx, conn, found, own); err != nil {
+		if err := x.newestAtOnce(ctx, conn, found, own); err != nil {
 			return err
 		}
 		for _, i := range own {
@@ -120,6 +121,41 @@ func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p
 		}
 	}
 	return nil
+}
+
+// newestAtOnce is newest for one of many tables, which has few of the cells: one SELECT asks for all of them, where a
+// cell has one row there.
+func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wanted []int) error {
+	if !x.single || len(wanted) == 1 {
+		return x.newest(ctx, db, l, wanted)
+	}
+	at := map[replicator.Cell]int{}
+	var conditions []string
+	var args []any
+	for _, i := range wanted {
+		where, values, err := x.cellCondition(l.cells[i])
+		if err != nil {
+			return err
+		}
+		at[l.cells[i]] = i
+		conditions, args = append(conditions, where), append(args, values...)
+	}
+	query := "SELECT 0, " + x.list + " FROM " + x.from() + " WHERE (" + strings.Join(conditions, ") OR (") + ")" + l.fence.lock
+	err := x.read(ctx, db, query, args, func(_ int, values [][]byte) error {
+		row, err := x.row(ctx, values, l.fence.low, time.Now())
+		if err != nil {
+			return err
+		}
+		if i, is := at[row.Cell]; is {
+			l.drop(i)
+			l.put(i, row)
+		}
+		return nil
+	})
+	if isHeld(err) { // by somebody: newest waits for that row alone
+		return x.newest(ctx, db, l, wanted)
+	}
+	return classify(err)
 }
 
 // mayHold returns those of the keys that may be of this table, by the columns that say which one it is.
@@ -206,6 +242,22 @@ func (at *memberPlace) behind(next string, done bool) (string, bool) {
 	return inMember + url.QueryEscape(at.next) + " ", false
 }
 
+// tables checks what a table of the configuration stands for.
+func (c *checker) tables(ctx context.Context, db *sql.Conn, srv server, t replicator.Table,
+	connect func(context.Context) (*sql.Conn, error),
+) {
+	one := func(c *checker, t replicator.Table) {
+		c.table(ctx, db, srv, t)
+		c.spellings(ctx, db, srv, t, connect)
+		c.cascades(ctx, db, t)
+	}
+	if t.Pattern {
+		c.pattern(ctx, db, newPattern(t, srv), one)
+		return
+	}
+	one(c, t)
+}
+
 // pattern checks each table that matches. Where all is well one finding stands for them all.
 func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check func(*checker, replicator.Table)) {
 	what := "table " + p.Name
@@ -246,4 +298,17 @@ func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check fun
 		c.warn(what, "its key doesn't say in which table a row is: "+rows,
 			"put \"$table\" (and \"$database\", where the database has a * or ?) into the key if two tables may have the same key")
 	}
+}
+
+// infos describes the columns, with those that say which table of a pattern it is.
+func (s *schema) infos() (all []ColumnInfo) {
+	for i := range s.constants {
+		all = append(all, s.constants[i].info())
+	}
+	for i := range s.columns {
+		if s.constant(s.columns[i].Name) < 0 {
+			all = append(all, s.columns[i].info())
+		}
+	}
+	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -34,10 +35,11 @@ type pattern struct {
 
 	// What the start's position doesn't know yet. Used by the stream alone.
 	unsettled bool
-	pending   map[string]bool // members whose rows are passed over
-	gone      bool            // it knows a member that there is none of any more
-	end       int64           // where the log ended when the reader was opened
-	now       *layout         // the members
+	named     map[string][2]string // database and table of those that statements name and that are no members, by their IDs
+	pending   map[string]bool      // members whose rows are passed over
+	gone      bool                 // it knows a member that there is none of any more
+	end       int64                // where the log ended when the reader was opened
+	now       *layout              // the members
 }
 
 // constant is a column that a pattern's tables have beside their own: it says which one it is.
@@ -101,6 +103,13 @@ func (p *pattern) matches(database, table string) bool {
 	return folded.Matches(p.fold(database), p.fold(table))
 }
 
+// name is the ID of a table that a statement names and that is no member.
+func (p *pattern) name(database, table string) string {
+	id := memberID(p.Name, database, table)
+	p.named[id] = [2]string{database, table}
+	return id
+}
+
 // inDatabase reports whether tables of the database may match.
 func (p *pattern) inDatabase(database string) bool {
 	in := replicator.Table{Database: p.fold(p.Database), Table: "*"}
@@ -145,7 +154,8 @@ func (p *pattern) rows(ctx context.Context, db querier) (n int64, err error) {
 }
 
 func newPattern(t replicator.Table, srv server) *pattern {
-	p := &pattern{Table: t, fold: func(s string) string { return s }, left: map[string]error{}}
+	p := &pattern{Table: t, fold: func(s string) string { return s }, left: map[string]error{},
+		named: map[string][2]string{}}
 	if srv.fold {
 		p.fold = strings.ToLower
 	}
@@ -330,6 +340,13 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	// The servers may log a statement before they list what it made; to read the table waits for that.
+	if at, is := p.named[id]; is && !slices.ContainsFunc(fresh, func(t replicator.Table) bool { return idOf(&t) == id }) {
+		t := p.Table
+		t.Database, t.Table = at[0], at[1]
+		fresh = append(fresh, t)
+	}
+	clear(p.named)
 	for _, t := range fresh {
 		w, reason, err := loadMember(ctx, conn, r.server, t)
 		if err != nil {
@@ -341,6 +358,9 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 		}
 		if reason == nil {
 			reason = fmt.Errorf("its key or version has another type than that of %s", first.id)
+		}
+		if errors.Is(reason, errNoTable) {
+			continue
 		}
 		p.mu.Lock()
 		p.left[idOf(&t)] = reason

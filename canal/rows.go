@@ -74,7 +74,7 @@ func (t tables) mentions(database, table string) (names []string) {
 	}
 	for _, p := range t.patterns {
 		if p.matches(database, table) {
-			return some(memberID(p.Name, database, table))
+			return some(p.name(database, table))
 		}
 	}
 	return nil
