@@ -42,7 +42,8 @@ type ViewStatus struct {
 	Frozen     bool       `json:"frozen,omitempty"`      // it is rebuilding, and what it shows is not kept up until then
 	ETA        *float64   `json:"eta_seconds,omitempty"` // until a fill is done, by how fast it was lately; nil: not known
 
-	Verifying bool `json:"verifying,omitempty"` // it is being compared with its source
+	Verifying bool  `json:"verifying,omitempty"` // it is being compared with its source
+	FanOut    int64 `json:"fan_out,omitempty"`   // joined rows changed: so many of the cells made with them were read so far
 
 	Member string `json:"member,omitempty"`         // of a partition: who has it, by host and process
 	Behind *int64 `json:"behind_records,omitempty"` // of a partition: records that are not applied; nil: not known

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"replicator"
@@ -17,7 +18,7 @@ import (
 // when the looks at this one are applied: so other changes wait for a page at most, and memory holds no more. Whatever
 // comes to refer to the row meanwhile brings a change of its own.
 //
-// It has no state of its own; its lane's goroutine uses it.
+// Its lane's goroutine uses it.
 type referring struct {
 	*group
 	reader replicator.Reader
@@ -27,6 +28,8 @@ type referring struct {
 	// budget is that of references alone. They wait for looks, which take from the intake's budget: if references could
 	// fill that, both would wait forever.
 	budget *budget
+
+	found atomic.Int64 // cells that were found of the batch at hand; 0: there is none
 }
 
 // referringPage is how many cells are found at a time.
@@ -52,6 +55,7 @@ const referencesAtOnce = 64
 // apply has all cells looked at that some references are about. Most have few cells, so many are asked about at once;
 // where that gives more than a page, each reference is gone through by itself.
 func (r *referring) apply(ctx context.Context, batch []pending) error {
+	defer r.found.Store(0)
 	size := int64(0)
 	var since time.Time
 	lookups := map[replicator.Cell][]replicator.Reference{}
@@ -101,6 +105,7 @@ func (r *referring) look(ctx context.Context, cells []replicator.Cell, since tim
 	if len(cells) == 0 {
 		return nil
 	}
+	r.found.Add(int64(len(cells)))
 	for _, c := range cells {
 		if !r.views.joins(c) {
 			continue

@@ -82,6 +82,9 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 			st.ReadLag = &seconds
 		}
 		st.Position, st.Rate = s.reader.Locate(st.Applied.Order), r.meter.rate(i)
+		if found := s.tail.referring.found.Load(); found > referringPage && len(r.views[i].Joins) > 0 {
+			st.FanOut = found
+		}
 	}
 	if now.Filling() {
 		filling = time.UnixMicro(now.Epoch) // epochs are made of the clock, and never go back

@@ -303,7 +303,8 @@ type viewStatus struct {
 	View, Sink, Source, Kind, State, Position, Error string
 	LagSeconds                                       *float64 `json:"lag_seconds"`
 	Rate                                             float64
-	DeadLetters                                      int `json:"dead_letters"`
+	DeadLetters                                      int   `json:"dead_letters"`
+	FanOut                                           int64 `json:"fan_out"`
 }
 
 // status asks the program for the status of a view.

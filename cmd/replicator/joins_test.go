@@ -202,6 +202,40 @@ func (l *joinsLab) writes() (stop func()) {
 	}
 }
 
+// While entries of a joined row are read again, status says how many were.
+func TestStatusShowsAFanOut(t *testing.T) {
+	t.Parallel()
+	l := newJoinsLab(t, servertest.MySQL(t))
+	const orders = 4000
+	values := make([]string, 0, orders)
+	for n := range orders {
+		values = append(values, fmt.Sprintf("(%d, 1, 2, 'many')", 100+n))
+	}
+	l.exec("INSERT INTO orders VALUES " + strings.Join(values, ","))
+	p := l.running()
+	l.caughtUp()
+	held, err := l.connect(l.server, l.database).Begin() // a reader of the sink's holds an entry of the third page
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Exec("SELECT id FROM joined WHERE id = 2500 FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	l.exec("UPDATE customers SET name = 'new' WHERE id = 1")
+	eventually(t, func() error {
+		n := l.status("joined").FanOut
+		return as(n > 1000, fmt.Sprintf("status says that %d entries were read", n))
+	})
+	if err := held.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	l.equal()
+	if n := l.status("joined").FanOut; n != 0 {
+		t.Errorf("status says that %d entries were read, and nothing is under way", n)
+	}
+	p.stop()
+}
+
 // A change of one row that thousands of entries are made with goes on where it has to after the source was down.
 func TestAFanOutSurvivesTheSourceBeingDown(t *testing.T) {
 	t.Parallel()

@@ -82,7 +82,11 @@ func statusTable(views []replicator.ViewStatus) *statusGrid {
 		if shards {
 			row = slices.Insert(row, 1, painted{v.Source, plain})
 		}
-		g.add(row, painted{v.Error, red})
+		note := painted{v.Error, red}
+		if v.Error == "" && v.FanOut > 0 {
+			note = painted{fmt.Sprintf("joined rows changed: %d entries read again so far", v.FanOut), plain}
+		}
+		g.add(row, note)
 	}
 	return g
 }
