@@ -87,25 +87,6 @@ type stream struct {
 	tally tally
 }
 
-// transaction is the one that a stream is reading.
-type transaction struct {
-	open       bool     // a GTID or BEGIN was read, and not its end
-	standalone bool     // it is one statement, with no COMMIT
-	xa         bool     // it ends with XA PREPARE: its rows aren't committed yet
-	held       *held    // what is handed on at its end
-	sought     []sought // is looked for at its end
-	xid        string   // it is XA COMMIT of this transaction
-	skip       bool     // it was applied already
-	again      bool     // it was read already, under an older epoch
-	anonymous  bool     // it has no GTID: see token.Anonymous
-	explicit   bool     // it was begun by a statement
-	rows       bool     // it changed watched rows
-	from       int64
-	at         time.Time
-	run        gtidRun
-	sid        sid
-}
-
 // handlerError is an error of the Handler, which is passed on as it is.
 type handlerError struct{ error }
 
