@@ -52,7 +52,7 @@ func TestTypesOfJoinedValues(t *testing.T) {
 	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
-		l.exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer_id INT, status VARCHAR(20))",
+		l.exec("CREATE TABLE orders (id BIGINT PRIMARY KEY, customer_id INT, status VARCHAR(20), KEY (customer_id))",
 			"CREATE TABLE customers (id INT PRIMARY KEY, `rank` SMALLINT, body JSON)",
 			"CREATE TABLE items (order_id BIGINT, line INT, sku VARCHAR(33) NOT NULL, n MEDIUMINT, PRIMARY KEY (order_id, line))")
 		l.configure(joinedViews)

@@ -26,13 +26,6 @@ func TestARemedyCanBeTypedAsItStands(t *testing.T) {
 		{"a statement logged as text", "on_unlogged = \"stop\"\n", func(l *lab) {
 			l.session("SET SESSION binlog_format = 'STATEMENT'", "UPDATE cell SET body = '{\"email\": \"s@x.org\"}'")
 		}, "binlog_format"},
-		{"rows without all their columns", "on_unlogged = \"stop\"\n", func(l *lab) {
-			l.session("SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE cell SET body = '{\"email\": \"m@x.org\"}'")
-		}, "binlog_row_image"},
-		{"an XA transaction", "", func(l *lab) {
-			l.session("XA START 'a'", "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (UNHEX('"+keyText("x")+
-				"'), 'users', 1, '{\"email\": \"xa@x.org\"}')", "XA END 'a'", "XA PREPARE 'a'", "XA COMMIT 'a'")
-		}, "XA"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

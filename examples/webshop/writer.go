@@ -93,7 +93,7 @@ var (
 func (w *Writer) change() string {
 	order, customer, company, product := w.some(orders), w.some(customers), w.some(companies), w.some(products)
 	status, city := statuses[w.rand.IntN(len(statuses))], cities[w.rand.IntN(len(cities))]
-	switch w.rand.IntN(19) {
+	switch w.rand.IntN(21) {
 	case 0:
 		return fmt.Sprintf("INSERT INTO orders (id, customer_id, status) VALUES (%d, %s, '%s') ON DUPLICATE KEY UPDATE "+
 			"customer_id = VALUES(customer_id), rev = rev + 1", order, w.maybe(customers), status)
@@ -129,6 +129,10 @@ func (w *Writer) change() string {
 			order, 1+w.rand.IntN(5))
 	case 15:
 		return fmt.Sprintf("DELETE FROM order_items WHERE order_id = %d", order)
+	case 18: // keys change
+		return fmt.Sprintf("UPDATE IGNORE orders SET id = %d WHERE id = %d", w.some(orders), order)
+	case 19:
+		return fmt.Sprintf("UPDATE IGNORE customers SET id = %d WHERE id = %d", w.some(customers), customer)
 	case 16: // everywhere at once
 		return fmt.Sprintf("UPDATE order_items SET price = price + 1 WHERE product_id = %d", product)
 	case 17:

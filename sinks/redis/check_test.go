@@ -255,7 +255,7 @@ func TestAnEntityThatFailsMidwayCountsNothing(t *testing.T) {
 						t.Fatal("it was applied")
 					}
 					if wrong := c.deny[0] != "ACL"; wrong &&
-						(!replicator.IsFatal(err) || !strings.Contains(err.Error(), "anew")) {
+						(!replicator.IsFatal(err) || !strings.Contains(err.Error(), "filled again")) {
 						t.Errorf("of what is remembered it says %v", err)
 					}
 				}
