@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"replicator/internal/servers"
@@ -111,17 +110,12 @@ func TestViewsOfRowsThatTheBinlogHoldsInPartAreReadFromTheSource(t *testing.T) {
 						statements = slices.DeleteFunc(slices.Clone(statements), func(q string) bool { return q == "BEGIN" || q == "COMMIT" })
 						statements = slices.Concat([]string{"XA START " + id}, statements, []string{"XA END " + id, "XA PREPARE " + id})
 					}
-					l.session(slices.Concat(c.session, statements)...)
+					l.endedSession(slices.Concat(c.session, statements)...)
 				}
 				end := func() {
-					if c.xa == "" {
-						return
+					if c.xa != "" {
+						l.session("XA " + c.xa + " " + id)
 					}
-					// MariaDB knows the name of it only once it has ended the session that prepared it.
-					eventually(t, func() error {
-						_, err := l.db.ExecContext(t.Context(), "XA "+c.xa+" "+id)
-						return err
-					})
 				}
 				begin(first)
 				end()
@@ -137,9 +131,6 @@ func TestViewsOfRowsThatTheBinlogHoldsInPartAreReadFromTheSource(t *testing.T) {
 				l.showsTheSource()
 				l.must("verify")
 				p.stop()
-				if strings.Contains(p.Log(), compared) && strings.Contains(name, "XA") && len(c.session) == 0 {
-					t.Errorf("views were compared:\n%s", p.Log())
-				}
 			})
 		}
 	})
@@ -155,4 +146,19 @@ func (l *lab) showsTheSource() {
 		"SELECT id, JSON_UNQUOTE(JSON_EXTRACT(body, '$.email')), JSON_EXTRACT(body, '$.n') FROM doc ORDER BY 1")
 	l.expectLike("SELECT id, name, note FROM v_ver ORDER BY 1",
 		"SELECT id, name, note FROM ver a WHERE v = (SELECT MAX(v) FROM ver b WHERE a.id = b.id) ORDER BY 1")
+}
+
+// endedSession is session, and waits until the server has ended it: before that MariaDB does not know a transaction by
+// its name that was prepared in it.
+func (l *lab) endedSession(statements ...string) {
+	l.t.Helper()
+	db := l.connect(l.server, l.database)
+	db.SetMaxOpenConns(1)
+	id := rowsOf(l.t, db, "SELECT CONNECTION_ID()")[0]
+	execAll(l.t, db, statements...)
+	db.Close()
+	eventually(l.t, func() error {
+		left := l.rows("SELECT id FROM information_schema.processlist WHERE id = " + id)
+		return as(len(left) == 0, "the server has the session still")
+	})
 }
