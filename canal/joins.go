@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"replicator"
-	"replicator/canal/gtid"
 	"replicator/internal/sqlname"
 )
 
@@ -43,25 +42,46 @@ func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched,
 	return nil
 }
 
-// beginSnapshot has what is read behind the fence from now on read as of one moment, on MySQL: a document shows all of a
-// transaction or nothing of it. MariaDB's fences are snapshots already. Where rows are locked to be read, they are the
-// newest ones; what changed between two of them is looked at again.
-func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence) error {
-	if r.server.flavor == gtid.MariaDB || f.lock != "" {
+// beginSnapshot has rows of tables and those that they are joined with read as of one moment: a document shows all of a
+// transaction or nothing of it. The moment is after the fence's low. It is not MariaDB's snapshot that the low was taken
+// from: where another table is renamed into the place of one, as gh-ost does, that snapshot may not see rows that were
+// copied since. The tables are opened first. So nothing is renamed before all is read.
+//
+// Where rows are locked to be read, they are the newest ones; what changed between two of them is looked at again.
+func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of ...*watched) error {
+	if f.lock != "" {
 		return nil
 	}
-	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-		"START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
-		if _, err := conn.ExecContext(ctx, q); err != nil {
-			return classify(err)
-		}
-	}
+	f.end()
 	f.end = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
 		defer cancel()
 		_, _ = conn.ExecContext(ctx, "COMMIT") // an error ends the connection, and the transaction with it
 	}
+	begin := []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION"}
+	for _, t := range of {
+		for _, name := range append([]string{t.Name}, t.lookedUp()...) {
+			if w := r.tables.one(name); w != nil {
+				begin = append(begin, "SELECT 1 FROM "+sqlname.Quote(w.Database)+"."+sqlname.Quote(w.Table.Table)+" WHERE FALSE")
+			}
+		}
+	}
+	for _, q := range begin {
+		if _, err := conn.ExecContext(ctx, q); err != nil {
+			return classify(err)
+		}
+	}
 	return nil
+}
+
+// lookedUp are the tables that the table's rows are joined with, each once.
+func (t *watched) lookedUp() (tables []string) {
+	for _, l := range t.Lookups {
+		if l.Table != t.Name && !slices.Contains(tables, l.Table) {
+			tables = append(tables, l.Table)
+		}
+	}
+	return tables
 }
 
 // sizeOf is what rows come to, in bytes.

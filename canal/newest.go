@@ -43,8 +43,8 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	}
 	defer func() { f.end() }()
 	joined := r.joined(cells)
-	if joined {
-		if err := r.beginSnapshot(ctx, conn, f); err != nil {
+	if len(joined) > 0 {
+		if err := r.beginSnapshot(ctx, conn, f, joined...); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -55,7 +55,7 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 		case bytes == 0:
 		case size > 0:
 			n = int(min(int64(n), max((bytes-l.size)/size, 1)))
-		case joined: // one cell may have ten thousand joined rows
+		case len(joined) > 0: // one cell may have ten thousand joined rows
 			n = 1
 		}
 		for err = r.lookAt(ctx, conn, l, n); errors.Is(err, errChunkFull) && n > 1; err = r.lookAt(ctx, conn, l, n) {
@@ -134,12 +134,14 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 	return nil
 }
 
-// joined reports whether cells have joined rows.
-func (r *Reader) joined(cells []replicator.Cell) bool {
-	return slices.ContainsFunc(cells, func(c replicator.Cell) bool {
-		w := r.tables.one(c.Table)
-		return w != nil && len(w.Lookups) > 0
-	})
+// joined are the tables of cells that have joined rows.
+func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
+	for _, c := range cells {
+		if w := r.tables.one(c.Table); w != nil && len(w.Lookups) > 0 && !slices.Contains(tables, w) {
+			tables = append(tables, w)
+		}
+	}
+	return tables
 }
 
 // joinLook reads the joined rows of some of a look's cells, of one table.

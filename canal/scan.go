@@ -85,7 +85,7 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, co
 	defer func() { f.end() }()
 	var joins *joinedChunk
 	if len(x.t.Lookups) > 0 {
-		if err := r.beginSnapshot(ctx, conn, f); err != nil {
+		if err := r.beginSnapshot(ctx, conn, f, x.t); err != nil {
 			return chunk, err
 		}
 		joins = &joinedChunk{}

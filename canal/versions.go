@@ -200,7 +200,7 @@ func (s *newestScan) read(ctx context.Context, place string,
 	}
 	defer func() { s.fence.end() }()
 	if len(s.rows.t.Lookups) > 0 {
-		if err := s.reader.beginSnapshot(ctx, s.conn, s.fence); err != nil {
+		if err := s.reader.beginSnapshot(ctx, s.conn, s.fence, s.rows.t); err != nil {
 			return chunk, false, err
 		}
 	}
