@@ -161,6 +161,7 @@ type Handler interface {
 
 	// Unlogged is told that rows of a table changed up to an order and that the log does not say which (ErrUnlogged): a
 	// TRUNCATE, a statement logged as text, another table that was renamed into the watched one's place, rows that can't be
-	// read or don't tell their cell. To return err ends reading. With nil reading goes on, with the rows of the table that has the name from then on.
+	// read or don't tell their cell. To return err ends reading. With nil reading goes on, with the rows of the table that
+	// has the name from then on.
 	Unlogged(table string, order int64, err error) error
 }

@@ -62,7 +62,8 @@ func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of
 	for _, t := range of {
 		for _, name := range append([]string{t.Name}, t.lookedUp()...) {
 			if w := r.tables.one(name); w != nil {
-				begin = append(begin, "SELECT 1 FROM "+sqlname.Quote(w.Database)+"."+sqlname.Quote(w.Table.Table)+" WHERE FALSE")
+				begin = append(begin, fmt.Sprintf("SELECT 1 FROM %s.%s WHERE FALSE", sqlname.Quote(w.Database),
+					sqlname.Quote(w.Table.Table)))
 			}
 		}
 	}

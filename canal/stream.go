@@ -64,7 +64,8 @@ type stream struct {
 
 	entered bool // the handler was told of the file, or reading began in it
 
-	visible  func(ctx context.Context, xid string) (bool, error)      // whether reads see a committed XA transaction; nil: not known
+	// visible reports whether reads see a committed XA transaction; nil: it is not known.
+	visible  func(ctx context.Context, xid string) (bool, error)
 	byFormat func(ctx context.Context, by statement, err error) error // names the server's binlog_format; nil: not known
 
 	// byPrimary finds the cells of rows; nil: it can't be asked.

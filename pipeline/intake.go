@@ -93,7 +93,7 @@ func (t *tail) Change(ctx context.Context, c *replicator.Change) error {
 	t.blank = false
 	t.window.touch(c)
 	if !c.Last && t.views.joins(c.Cell) { // the log doesn't tell the joined rows
-		c = &replicator.Change{Kind: replicator.Delete, Cell: c.Cell, Version: replicator.AnyVersion, Order: c.Order, Time: c.Time}
+		c = reread(c.Cell, c.Order, c.Time)
 	}
 	return t.intake.add(ctx, c)
 }

@@ -178,7 +178,17 @@ func (p *pending) mergePut(row *replicator.Row) (spare int64) {
 // lookAt is the change that has a cell looked at, and written again whatever the sink holds: for a sweep, a dead
 // letter's retry.
 func lookAt(c replicator.Cell) *replicator.Change {
-	return &replicator.Change{Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Rewrite: true}
+	look := reread(c, 0, time.Time{})
+	look.Rewrite = true
+	return look
+}
+
+// reread is the change of a cell of which nothing but that is known: it has the cell looked at. order is where it
+// changed, and at when that was committed; zero where that is no matter.
+func reread(c replicator.Cell, order int64, at time.Time) *replicator.Change {
+	return &replicator.Change{
+		Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Order: order, Time: at,
+	}
 }
 
 // take hands over the batch that has waited longest as the one in flight; none if nothing is pending.

@@ -43,9 +43,7 @@ func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	if err := r.budget.take(ctx, size); err != nil {
 		return err
 	}
-	r.lane.add(&replicator.Change{
-		Kind: replicator.Delete, Cell: cell, Version: replicator.AnyVersion, Order: ref.Order, Time: ref.Time,
-	}, size)
+	r.lane.add(reread(cell, ref.Order, ref.Time), size)
 	return nil
 }
 
@@ -110,8 +108,7 @@ func (r *referring) look(ctx context.Context, cells []replicator.Cell, since tim
 		if !r.views.joins(c) {
 			continue
 		}
-		change := &replicator.Change{Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Time: since}
-		if err := r.intake.add(ctx, change); err != nil {
+		if err := r.intake.add(ctx, reread(c, 0, since)); err != nil {
 			return err
 		}
 	}

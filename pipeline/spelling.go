@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"time"
 
 	"replicator"
 )
@@ -41,7 +42,7 @@ func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	if err := s.budget.take(ctx, size); err != nil {
 		return err
 	}
-	s.lanes.spellings.add(&replicator.Change{Kind: replicator.Delete, Cell: cell, Version: replicator.AnyVersion, Time: c.Time}, size)
+	s.lanes.spellings.add(reread(cell, 0, c.Time), size)
 	return nil
 }
 
@@ -70,7 +71,7 @@ func (s *spellings) apply(ctx context.Context, batch []pending) error {
 				return err
 			}
 			for _, c := range cells {
-				changes = append(changes, &replicator.Change{Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion})
+				changes = append(changes, reread(c, 0, time.Time{}))
 			}
 		}
 	}

@@ -14,8 +14,8 @@
 // two at once. A reader (reader.go) polls entities that exist throughout: what it sees of them must not go back, and
 // must not vanish; and an index and the rows that it leads to must agree in every snapshot. Where the source has two
 // shards, keys move between them in half of the runs (moves.go). In two thirds of the runs views of plain rows show
-// joined rows, of another table and of the same one (joined.go); faults hit that table, too. In half of the runs the writers fall silent before the
-// last fault: what is noticed only when something more is written is not noticed then. In the end all is healed, and
+// joined rows, of another table and of the same one (joined.go); faults hit that table, too. In half of the runs the
+// writers fall silent before the last fault: what is noticed only when something more is written is not noticed then. In the end all is healed, and
 // within -patience every view has to equal what the model (model.go) makes of the rows that the source then holds.
 //
 // # What is compared
