@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -158,7 +159,7 @@ func (l *lab) endedSession(statements ...string) {
 	execAll(l.t, db, statements...)
 	db.Close()
 	eventually(l.t, func() error {
-		left := l.rows("SELECT id FROM information_schema.processlist WHERE id = " + id)
-		return as(len(left) == 0, "the server has the session still")
+		left, err := l.sessions("id = " + id)
+		return cmp.Or(err, as(len(left) == 0, "the server has ended the session"))
 	})
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,12 +13,18 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// staysUp checks that the pipeline was not interrupted by one dead connection after another. How long all of it takes
-// says more of a busy machine.
-func (p *process) staysUp() {
+// cut cuts a link. The returned function checks that the pipeline was not interrupted by one dead connection after
+// another since then. How long all of it takes says more of a busy machine, and so does an interruption before the cut.
+func (p *process) cut(link *servertest.Link) (staysUp func()) {
 	p.lab.t.Helper()
-	if n := strings.Count(p.Log(), "pipeline interrupted"); n > 2 {
-		p.lab.t.Errorf("it was interrupted %d times", n)
+	interruptions := func() int { return strings.Count(p.Log(), "pipeline interrupted") }
+	before := interruptions()
+	link.Cut()
+	return func() {
+		p.lab.t.Helper()
+		if n := interruptions() - before; n > 2 {
+			p.lab.t.Errorf("it was interrupted %d times", n)
+		}
 	}
 }
 
@@ -48,7 +54,7 @@ func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
 	}
 	l.put("a", 2, `{"email": "b@x.org"}`)
 	l.executes("`users`")
-	link.Cut()
+	staysUp := p.cut(link)
 	if err := held.Rollback(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +63,7 @@ func TestAMySQLSinkWhoseLinkGoesSilentWithinATransaction(t *testing.T) {
 		t.Errorf("while the link is silent: error %q, lag %v", st.Error, st.LagSeconds)
 	}
 	l.caughtUp()
-	p.staysUp()
+	staysUp()
 	l.expect(emails, "b@x.org a", "c@x.org b")
 	if st := l.status("users"); st.State != "running" || st.Error != "" {
 		t.Errorf("after it: %+v", st)
@@ -94,18 +100,19 @@ func TestALockThatLastsShows(t *testing.T) {
 	p.stop()
 }
 
-// executes waits until a statement of the program that contains a text is under way. The list fails as a whole where
-// another test's statement has bytes in it that are no text: then it is asked again.
+// executes waits until a statement of the program that contains a text is under way.
 func (l *lab) executes(text string) {
 	l.t.Helper()
-	query := "SELECT id FROM information_schema.PROCESSLIST WHERE user = '" + l.user + "' AND info LIKE '%" + text + "%'"
 	eventually(l.t, func() error {
-		found, err := tryRows(l.t.Context(), l.db, query)
-		if err == nil && len(found) == 0 {
-			err = errors.New("no statement with " + text + " is under way")
-		}
-		return err
+		found, err := l.sessions("user = '" + l.user + "' AND info LIKE '%" + text + "%'")
+		return cmp.Or(err, as(len(found) > 0, "a statement with "+text+" is under way"))
 	})
+}
+
+// sessions are the ids of the server's sessions of which a condition holds. The list fails as a whole (3854) where
+// another test's statement has bytes in it that are no text: then ask again.
+func (l *lab) sessions(where string) (ids []string, err error) {
+	return tryRows(l.t.Context(), l.db, "SELECT id FROM information_schema.processlist WHERE "+where)
 }
 
 // lagGrows waits until a view's lag is at least a second and more than it was, in status and metrics.
@@ -194,13 +201,13 @@ func TestALinkOfASinkThatGoesSilentWhileItIsIdle(t *testing.T) {
 			p := l.running()
 			l.caughtUp()
 			l.must("verify", view)
-			link.Cut()
+			staysUp := p.cut(link)
 			l.put("b", 1, `{"email": "b@x.org"}`)
 			if st := l.reaches(view, "retrying"); st.Error == "" || st.LagSeconds == nil {
 				t.Errorf("while the link is silent: error %q, lag %v", st.Error, st.LagSeconds)
 			}
 			l.caughtUp()
-			p.staysUp()
+			staysUp()
 			eventually(t, func() error {
 				if got := emails(); !slices.Equal(got, []string{"a@x.org", "b@x.org"}) {
 					return fmt.Errorf("the view shows %v", got)

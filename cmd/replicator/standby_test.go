@@ -126,11 +126,10 @@ func (l *lab) neverBack() (stop func()) {
 // standsStill stops a process between its transactions: it marks its sink now and then, also where nothing is written.
 func (l *lab) standsStill(p *process) {
 	l.t.Helper()
-	open := "SELECT COUNT(*) FROM information_schema.innodb_trx JOIN information_schema.processlist " +
-		"ON id = trx_mysql_thread_id WHERE db = DATABASE()"
+	open := "db = DATABASE() AND id IN (SELECT trx_mysql_thread_id FROM information_schema.innodb_trx)"
 	for range 100 {
 		p.signal(syscall.SIGSTOP)
-		if l.rows(open)[0] == "0" {
+		if found, err := l.sessions(open); err == nil && len(found) == 0 {
 			return
 		}
 		p.signal(syscall.SIGCONT)
