@@ -6,7 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/service"
@@ -194,6 +196,7 @@ func (l *joinsLab) writes() (stop func()) {
 					l.t.Error(err)
 				}
 			}
+			_ = pause.For(ctx, 20*time.Millisecond) // the pace leaves the processors to what is tested
 		}
 	})
 	return func() {
@@ -246,7 +249,7 @@ func TestAFanOutSurvivesTheSourceBeingDown(t *testing.T) {
 		l.sinkOn2(sink, "")
 		l.configure(source, strings.Split(program, "[tables.cell]")[0], orderTables,
 			strings.ReplaceAll(mainSink, "${DSN}", "${SINK}"), plainOrders, joinedOrders)
-		const orders = 8000
+		const orders = 4000
 		values := make([]string, 0, orders)
 		for n := range orders {
 			values = append(values, fmt.Sprintf("(%d, 1, 2, 'many')", 100+n))

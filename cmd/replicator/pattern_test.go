@@ -221,37 +221,39 @@ var steps = []struct {
 }
 
 func TestAllTablesThatMatchAreOneTable(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		for _, tenants := range []bool{false, true} {
-			for _, when := range []string{"while it runs", "while it is down", "and it is killed then"} {
-				t.Run(fmt.Sprintf("tenants=%t, %s", tenants, when), func(t *testing.T) {
-					m := newMany(t, s, tenants)
-					steps[0].do(m)
-					p := m.running()
-					m.agree(steps[0].name)
-					for _, step := range steps[1:] {
-						if when == "while it is down" {
-							p.kill()
-						}
-						step.do(m)
-						if when == "and it is killed then" {
-							p.kill()
-						}
-						if when != "while it runs" {
-							p = m.running()
-						}
-						m.agree(step.name)
+		for when, tenants := range map[string]bool{
+			"while it runs": false, "while it is down": true, "and it is killed then": true,
+		} {
+			t.Run(fmt.Sprintf("tenants=%t, %s", tenants, when), func(t *testing.T) {
+				m := newMany(t, s, tenants)
+				steps[0].do(m)
+				p := m.running()
+				m.agree(steps[0].name)
+				for _, step := range steps[1:] {
+					if when == "while it is down" {
+						p.kill()
 					}
-					m.must("verify")
-					p.stop()
-				})
-			}
+					step.do(m)
+					if when == "and it is killed then" {
+						p.kill()
+					}
+					if when != "while it runs" {
+						p = m.running()
+					}
+					m.agree(step.name)
+				}
+				m.must("verify")
+				p.stop()
+			})
 		}
 	})
 }
 
 // Equal keys in two tables are one cell where the key doesn't name the table.
 func TestOfEqualKeysInTwoTablesTheHighestVersionIsShown(t *testing.T) {
+	t.Parallel()
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		m := newMany(t, s, false)
 		m.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink,

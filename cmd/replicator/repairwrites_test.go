@@ -37,7 +37,8 @@ fields = ["name"]
 	var writer sync.WaitGroup
 	writer.Go(func() { writeNotes(ctx, t, l.db) })
 	for i := range 4 {
-		l.exec(fmt.Sprintf("DELETE FROM names WHERE id %% 4 <> %d", i))
+		// Some rows stay each time: a table that has lost all rows of a while ago counts as emptied.
+		l.exec(fmt.Sprintf("DELETE FROM names WHERE id %% 8 NOT IN (%d, 7)", i))
 		if r := l.run("verify", "names", "--repair"); r.code != exitDone {
 			t.Errorf("repair %d: exit status %d: %s%s", i, r.code, r.out, r.errors)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long anything may take that ends by itself.
-const patience = 2 * time.Minute
+const patience = 10 * time.Minute
 
 // Program is the built program with a configuration and a state directory of its own.
 type Program struct {
