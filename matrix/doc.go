@@ -1,5 +1,6 @@
-// Package matrix runs one scenario on every release of a source that the program promises to follow, with each setting
-// that changes how it reads: with and without GTIDs, with and without the names of columns in the binlog.
+// Package matrix runs one scenario on every release of a source that the program promises to follow: with the server's
+// defaults, and with the other value of each setting that changes how it is read, which are GTIDs and the names of
+// columns in the binlog.
 //
 // The scenario: writers change a table of plain rows and a table of cells with versions, both tables are altered, the
 // program is killed again and again, views are rebuilt. In the end every view must equal the rows. Views of all kinds

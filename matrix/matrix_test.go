@@ -27,22 +27,20 @@ type settings struct {
 	args []string
 }
 
-// allSettings are the combinations of a kind: with and without GTIDs, and with and without the names of columns in the
-// binlog, where it can be either.
+// allSettings are a kind's defaults, and the settings in which each differs from them: GTIDs on or off, and the names of
+// columns in the binlog, where it can be either.
 func allSettings(kind servers.Kind) []settings {
-	all := []settings{{name: "defaults"}}
+	other := settings{}
 	for name, on := range map[string]bool{"with GTIDs": true, "without GTIDs": false} {
 		if args := servers.GTIDs(kind, on); args != nil {
-			all = append(all, settings{name, args})
+			other = settings{name, args}
 		}
 	}
-	if kind == servers.MySQL57 {
-		return all
+	if kind != servers.MySQL57 {
+		other.name = strings.TrimPrefix(other.name+", full metadata", ", ")
+		other.args = append(other.args, "--binlog-row-metadata=FULL")
 	}
-	for _, s := range all {
-		all = append(all, settings{s.name + ", full metadata", append([]string{"--binlog-row-metadata=FULL"}, s.args...)})
-	}
-	return all
+	return []settings{{name: "defaults"}, other}
 }
 
 func TestEveryViewEqualsTheRowsOnEveryServer(t *testing.T) {
