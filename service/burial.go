@@ -102,6 +102,16 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 	return err
 }
 
+// raise has the letters removed of another source's cells that a repair has a view show, by the process that runs, or
+// without one.
+func (v Verification) raise(ctx context.Context, view, source string, cells []replicator.Cell) error {
+	err := Client(v.Config).Look(ctx, view, source, cells)
+	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) {
+		err = alone(ctx, v.Setup, func(store replicator.Store) error { return store.Raise(ctx, view, source, cells) })
+	}
+	return err
+}
+
 // buryByPartition saves the letters of each partition, and tells the process that applies it, which else would never
 // clear them. Letters of a partition that another member has are not saved. The cells are not looked at: the topic may
 // know less of them than the source, which the repair asked.
@@ -129,9 +139,14 @@ func (v Verification) buryByPartition(ctx context.Context, o *inspection, letter
 	return errors.Join(failed...)
 }
 
-// buryAlone saves letters while no process keeps their view. Where there is no state yet none is begun: the first start
-// learns from the sink what is dead.
+// buryAlone saves letters while no process keeps their view.
 func buryAlone(ctx context.Context, setup Setup, letters []replicator.DeadLetter) error {
+	return alone(ctx, setup, func(store replicator.Store) error { return store.Bury(ctx, letters) })
+}
+
+// alone changes letters in the store while no process has it. Where there is no state yet none is begun: the first start
+// learns from the sink what is dead.
+func alone(ctx context.Context, setup Setup, change func(replicator.Store) error) error {
 	r, err := readStore(ctx, setup.Config)
 	if errors.Is(err, checkpoint.ErrNoState) {
 		return nil
@@ -146,7 +161,7 @@ func buryAlone(ctx context.Context, setup Setup, letters []replicator.DeadLetter
 	if err != nil {
 		return err
 	}
-	return errors.Join(store.Bury(ctx, letters), store.Close())
+	return errors.Join(change(store), store.Close())
 }
 
 // buried tells which cells of a source there are letters of in a view: as they are listed when it is asked first.

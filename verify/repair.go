@@ -199,6 +199,9 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 		for _, r := range applied.Rejected {
 			why[r.View][r.Op] = r.Err
 		}
+		if err := v.raise(ctx, to.Views, ops, applied.Elsewhere); err != nil {
+			return nil, nil, err
+		}
 		for view, why := range why {
 			if err := v.bury(ctx, to.Views[view].Name, ops, rows, why); err != nil {
 				return nil, nil, err
@@ -210,6 +213,33 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 		all = all[len(ops):]
 	}
 	return dead, older, nil
+}
+
+// raise removes the letters of other sources' cells that are shown since ops were applied. No log tells of that, so
+// nobody else would: stopping must not come between.
+func (v *verifier) raise(
+	ctx context.Context, views []*replicator.View, ops []replicator.Op, shown []replicator.Elsewhere,
+) error {
+	if v.Raise == nil {
+		return nil
+	}
+	type letters struct {
+		view   int
+		source string
+	}
+	cells := map[letters][]replicator.Cell{}
+	for _, e := range shown {
+		of := letters{e.View, e.Source}
+		cells[of] = append(cells[of], ops[e.Op].Cell)
+	}
+	for of, cells := range cells {
+		name := views[of.view].Name
+		if err := v.Raise(context.WithoutCancel(ctx), name, of.source, cells); err != nil {
+			return fmt.Errorf("view %s shows %d cells of source %s whose dead letters could not be removed "+
+				"(`replicator deadletters retry --view %s` does): %w", name, len(cells), of.source, name, err)
+		}
+	}
+	return nil
 }
 
 // bury saves letters of the ops that are dead. Stopping must not come between: that the sink calls a cell dead, and

@@ -35,6 +35,10 @@ type Options struct {
 	// it by then, and nobody else does. nil: there is no list of letters.
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
 
+	// Raise removes letters that another source's cells have in a view: a repair took away what kept them from being shown.
+	// nil: there is no list of letters.
+	Raise func(ctx context.Context, view, source string, cells []replicator.Cell) error
+
 	// Together opens the view with its siblings, those of its sink that are kept up with it now, for a repair to write to
 	// all of them. nil, or if it returns nil: the view alone.
 	Together func(ctx context.Context) (*Together, error)
