@@ -1,6 +1,7 @@
 package canal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -24,7 +25,8 @@ import (
 //
 // How a reader waits for that:
 //
-//	MariaDB                      a consistent snapshot names its place in the binlog: none is taken that is too early
+//	MariaDB                      a consistent snapshot names its place in the binlog, and what it sees later reads see:
+//	                             visibleFrom
 //	MySQL, gtid_mode=ON          @@gtid_owned lists what is being committed: settle.go
 //	MySQL 8.0, without           the Performance Schema's locks of metadata do: settle.go
 //	MySQL 8.0.22, without both   FOR SHARE NOWAIT reads what nobody holds
@@ -47,7 +49,6 @@ type fence struct {
 	low   int64
 	lock  string // the clause of a locking read, where the server can't be asked otherwise
 	waits bool   // such a read waits for who holds a row
-	end   func() // to be called when all is read
 }
 
 // settleTime is how long a scan waits for transactions that are in the binlog and not yet visible.
@@ -56,13 +57,14 @@ const settleTime = time.Minute
 // fence waits until what the tail has read is visible, where that is known. Otherwise it is what present returns.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	if r.server.flavor == gtid.MariaDB {
-		f = &fence{end: func() {}}
-		return f, r.behindSnapshot(ctx, conn, f, r.start.Order)
+		f = &fence{}
+		f.low, err = r.visibleFrom(ctx, conn, r.start.Order)
+		return f, err
 	}
 	if r.server.gtid() {
 		low, before := r.history.latest()
 		if before != nil {
-			return &fence{low: low, end: func() {}}, r.untilVisible(ctx, conn, before.String())
+			return &fence{low: low}, r.untilVisible(ctx, conn, before.String())
 		}
 	}
 	return r.present(ctx, conn)
@@ -70,12 +72,13 @@ func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error
 
 // present is a fence whose low is not before the binlog's present end.
 func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
-	f = &fence{end: func() {}}
+	f = &fence{}
 	if f.low, err = r.end(ctx, conn); err != nil {
 		return f, err
 	}
 	if r.server.flavor == gtid.MariaDB {
-		return f, r.behindSnapshot(ctx, conn, f, f.low)
+		f.low, err = r.visibleFrom(ctx, conn, f.low)
+		return f, err
 	}
 	patience := commitPatience
 	if !r.server.locksForSelect() {
@@ -173,37 +176,27 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 	return nil
 }
 
-// behindSnapshot begins a transaction on MariaDB, whose consistent snapshots say where in the binlog they were taken:
-// at from or later.
-func (r *Reader) behindSnapshot(ctx context.Context, conn *sql.Conn, f *fence, from int64) (err error) {
-	end := func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
-		defer cancel()
-		_, err := conn.ExecContext(ctx, "COMMIT")
-		return err
-	}
+// visibleFrom is a place up to which all is visible on MariaDB, at from or later: that of a consistent snapshot, which
+// says where in the binlog it was taken. Nothing is read from the snapshot itself. Where another table took the place of
+// a watched one since, as gh-ost has it, it may lack rows that were copied before.
+func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (int64, error) {
 	for late := time.Now().Add(settleTime); ; {
-		if f.low, err = r.snapshot(ctx, conn); err == nil && f.low >= from {
-			f.end = func() { _ = end() } // an error ends the connection, and the transaction with it
-			return nil
+		low, err := r.snapshot(ctx, conn)
+		if err != nil || low >= from {
+			return low, err
 		}
-		if eerr := end(); err == nil {
-			err = eerr
-		}
-		if err == nil && time.Now().After(late) {
-			err = errors.New("transactions that are in the binlog are not visible after " + settleTime.String())
-		}
-		if err != nil {
-			return err
+		if time.Now().After(late) {
+			return 0, errors.New("transactions that are in the binlog are not visible after " + settleTime.String())
 		}
 		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
-			return err
+			return 0, err
 		}
 	}
 }
 
-// snapshot begins a transaction that sees all up to low, and nothing else.
+// snapshot is the place of a snapshot that is taken now.
 func (r *Reader) snapshot(ctx context.Context, conn *sql.Conn) (low int64, err error) {
+	defer func() { err = cmp.Or(err, commit(ctx, conn)) }()
 	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 		"START TRANSACTION WITH CONSISTENT SNAPSHOT"} {
 		if _, err := conn.ExecContext(ctx, q); err != nil {
@@ -219,6 +212,14 @@ func (r *Reader) snapshot(ctx context.Context, conn *sql.Conn) (low int64, err e
 		low = min(low, at)
 	}
 	return low, nil
+}
+
+// commit ends a transaction that only read. An error ends the connection, and the transaction with it.
+func commit(ctx context.Context, conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
+	defer cancel()
+	_, err := conn.ExecContext(ctx, "COMMIT")
+	return err
 }
 
 // snapshotReads is how often the place of a snapshot is read. MariaDB keeps the values of binlog_snapshot_% for all

@@ -42,21 +42,14 @@ func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched,
 	return nil
 }
 
-// beginSnapshot has rows of tables and those that they are joined with read as of one moment: a document shows all of a
-// transaction or nothing of it. The moment is after the fence's low. It is not MariaDB's snapshot that the low was taken
-// from: where another table is renamed into the place of one, as gh-ost does, that snapshot may not see rows that were
-// copied since. The tables are opened first. So nothing is renamed before all is read.
+// beginSnapshot has rows of tables and those that they are joined with read as of one moment, until end is called: a
+// document shows all of a transaction or nothing of it. The moment is after the fence's low. The tables are opened
+// first, so that nothing is renamed before all is read.
 //
 // Where rows are locked to be read, they are the newest ones; what changed between two of them is looked at again.
-func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of ...*watched) error {
+func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of ...*watched) (end func(), err error) {
 	if f.lock != "" {
-		return nil
-	}
-	f.end()
-	f.end = func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTimeout)
-		defer cancel()
-		_, _ = conn.ExecContext(ctx, "COMMIT") // an error ends the connection, and the transaction with it
+		return func() {}, nil
 	}
 	begin := []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION"}
 	for _, t := range of {
@@ -69,10 +62,11 @@ func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of
 	}
 	for _, q := range begin {
 		if _, err := conn.ExecContext(ctx, q); err != nil {
-			return classify(err)
+			_ = commit(ctx, conn)
+			return nil, classify(err)
 		}
 	}
-	return nil
+	return func() { _ = commit(ctx, conn) }, nil
 }
 
 // lookedUp are the tables that the table's rows are joined with, each once.

@@ -105,6 +105,32 @@ func TestNewestIncludesWhatTheBinlogHas(t *testing.T) {
 	})
 }
 
+// Another table may take a watched one's place, with the rows that were copied into it, between the naming of a look's
+// place and the look.
+func TestALookFindsWhatWasCopiedIntoATableThatTookAnothersPlace(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+		src := b.source(replicator.Table{Name: "t", Key: []string{"id"}})
+		r := b.open(src, b.latest(src))
+		conn, err := r.connect(testContext(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		f, err := r.present(testContext(t), conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.exec("CREATE TABLE copy LIKE t", "INSERT INTO copy SELECT * FROM t", "RENAME TABLE t TO gone, copy TO t")
+		key, _ := replicator.MakeKey(int64(1))
+		l := &look{fence: f, cells: []replicator.Cell{{Table: "t", Key: key}}, rows: make([]*replicator.Row, 1)}
+		if err := r.lookAt(testContext(t), conn, l, 1); err != nil || l.rows[0] == nil {
+			t.Errorf("%v, %v", l.rows[0], err)
+		}
+	})
+}
+
 // load runs statements from several connections until ctx is done.
 func (b *bench) load(ctx context.Context, workers int, f func(ctx context.Context, db *sql.DB, worker,
 	n int) error) (stop func()) {

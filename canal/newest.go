@@ -41,12 +41,13 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() { f.end() }()
 	joined := r.joined(cells)
 	if len(joined) > 0 {
-		if err := r.beginSnapshot(ctx, conn, f, joined...); err != nil {
+		end, err := r.beginSnapshot(ctx, conn, f, joined...)
+		if err != nil {
 			return nil, 0, err
 		}
+		defer end()
 	}
 	l := &look{fence: f, cells: cells, rows: make([]*replicator.Row, len(cells)), bytes: bytes}
 	for l.done < len(cells) && !l.full() {

@@ -162,7 +162,6 @@ func (r *Reader) cellsByPrimary(ctx context.Context, t *watched, names []string,
 	if err != nil {
 		return nil, err
 	}
-	defer f.end()
 	var same, wanted []string
 	for _, name := range names {
 		same = append(same, sqlname.Quote(name)+" = ?")

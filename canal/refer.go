@@ -206,7 +206,6 @@ func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, aft
 	if err != nil {
 		return nil, "", err
 	}
-	defer f.end()
 	x = x.keysOnly()
 	err = untilFree(ctx, f.atMost(waitingRows, limit), func(n int) error {
 		cells, next, err = x.referringPage(ctx, conn, f, condition, args, after, n)

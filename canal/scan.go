@@ -82,12 +82,13 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, co
 	if err != nil {
 		return chunk, err
 	}
-	defer func() { f.end() }()
 	var joins *joinedChunk
 	if len(x.t.Lookups) > 0 {
-		if err := r.beginSnapshot(ctx, conn, f, x.t); err != nil {
+		end, err := r.beginSnapshot(ctx, conn, f, x.t)
+		if err != nil {
 			return chunk, err
 		}
+		defer end()
 		joins = &joinedChunk{}
 	}
 	limit.Rows = f.atMost(waitingRows, limit.Rows)

@@ -94,7 +94,6 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 	if err != nil {
 		return nil, err
 	}
-	defer f.end()
 	alone := map[replicator.Key]bool{}
 	for some := range slices.Chunk(keys, f.atMost(1, fetchRows)) {
 		if err := x.spelledAlone(ctx, conn, f, some, alone); err != nil {

@@ -198,11 +198,12 @@ func (s *newestScan) read(ctx context.Context, place string,
 	if s.fence, err = s.reader.fence(ctx, s.conn); err != nil {
 		return chunk, false, err
 	}
-	defer func() { s.fence.end() }()
 	if len(s.rows.t.Lookups) > 0 {
-		if err := s.reader.beginSnapshot(ctx, s.conn, s.fence, s.rows.t); err != nil {
+		end, err := s.reader.beginSnapshot(ctx, s.conn, s.fence, s.rows.t)
+		if err != nil {
 			return chunk, false, err
 		}
+		defer end()
 	}
 	s.limit.Rows, s.asked = s.fence.atMost(waitingRows, s.limit.Rows), s.fence.atMost(waitingRows, s.asked)
 	query, args, err := s.along.scanQuery(s.columns, place, s.limit.Rows)
