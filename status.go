@@ -1,6 +1,8 @@
 package replicator
 
 import (
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -52,6 +54,50 @@ type ViewStatus struct {
 // KeptUp reports whether what the view shows follows its source: it runs, or is rebuilt beside that.
 func (s *ViewStatus) KeptUp() bool {
 	return s.State == StateRunning || s.State == StateRebuilding && !s.Frozen
+}
+
+// Next says what happens next with a view that is in trouble; "" if it is not.
+func (s *ViewStatus) Next() string {
+	switch {
+	case s.State == StateFailed:
+		return "it is tried again every 30 s at the latest, and goes on by itself once the cause is mended"
+	case s.State == StateRetrying:
+		return "it is tried again within seconds, and goes on by itself once the cause has passed"
+	}
+	return ""
+}
+
+// Cause is an error, and all views that it is the error of.
+type Cause struct {
+	Error string
+	State string   // of the first of them
+	Views []string // with the source, where it has a name
+}
+
+// Includes reports whether it is the error of a view.
+func (c Cause) Includes(v ViewStatus) bool { return c.Error == v.cause() }
+
+// cause is the view's error without its name.
+func (s *ViewStatus) cause() string { return strings.TrimPrefix(s.Error, "view "+s.View+": ") }
+
+// CausesOf are the errors of views: one that several views have is one cause.
+func CausesOf(views []ViewStatus) (causes []Cause) {
+	for _, v := range views {
+		text, name := v.cause(), v.View
+		if text == "" {
+			continue
+		}
+		if v.Source != "" {
+			name += " (" + v.Source + ")"
+		}
+		i := slices.IndexFunc(causes, func(c Cause) bool { return c.Error == text })
+		if i < 0 {
+			causes = append(causes, Cause{Error: text, State: v.State})
+			i = len(causes) - 1
+		}
+		causes[i].Views = append(causes[i].Views, name)
+	}
+	return causes
 }
 
 // PastError is an error of a view that is over.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"replicator"
 )
@@ -63,6 +64,18 @@ func OpenFile(dir string) (*File, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return f, nil
+}
+
+// SavedAt is when checkpoints were last saved in a directory; zero if none ever were.
+func SavedAt(dir string) (time.Time, error) {
+	info, err := os.Stat(filepath.Join(dir, checkpointsName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), nil
 }
 
 // document is checkpoints.json.

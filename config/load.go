@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,6 +38,36 @@ func Load(path string, env func(string) (string, bool), types []SinkType) (*Conf
 // environment or a secret's file for, and can't have, it leaves out.
 func LoadToAsk(path string, env func(string) (string, bool), types []SinkType) (*Config, error) {
 	return load(path, &loader{env: env, types: types, toAsk: true})
+}
+
+// LoadAddress reads only where the running process listens: of a file that can't be read as a whole, because somebody
+// edits it. The Config has nothing else.
+func LoadAddress(path string, env func(string) (string, bool)) (*Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	var section []byte
+	inside := false
+	for line := range bytes.Lines(data) {
+		if text := bytes.TrimSpace(line); bytes.HasPrefix(text, []byte("[")) {
+			inside = bytes.HasPrefix(text, []byte("[http]"))
+		}
+		if inside {
+			section = append(section, line...)
+		}
+	}
+	l := &loader{env: env, toAsk: true, file: path, dir: dir, readFile: os.ReadFile}
+	l.config = &Config{File: path, Path: filepath.Join(dir, filepath.Base(path))}
+	l.http((&Section{l: l, at: l.parse(section)}).sub("http"))
+	if len(l.problems) > 0 {
+		return nil, join(l.problems)
+	}
+	return l.config, nil
 }
 
 func load(path string, l *loader) (*Config, error) {

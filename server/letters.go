@@ -30,7 +30,8 @@ type LetterGroup struct {
 	Letters int       `json:"letters"`
 	First   time.Time `json:"first"`
 	Last    time.Time `json:"last"`
-	Example string    `json:"example"` // the oldest one's id
+	Example string    `json:"example"`        // the oldest one's id
+	Keys    []string  `json:"keys,omitempty"` // of the oldest entities; none where values of rows need a token
 }
 
 type groupsAnswer struct {
@@ -98,7 +99,17 @@ func (s *Server) letterGroups(w http.ResponseWriter, r *http.Request) {
 		s.failed(w, r, err)
 		return
 	}
-	answer(w, http.StatusOK, groupsAnswer{Groups: append([]LetterGroup{}, groups...)})
+	answer(w, http.StatusOK, groupsAnswer{Groups: append([]LetterGroup{}, s.open(groups)...)})
+}
+
+// open are groups as everybody may see them: where there is a token, keys need it, as all values of rows do.
+func (s *Server) open(groups []LetterGroup) []LetterGroup {
+	for i := range groups {
+		if s.hasToken {
+			groups[i].Keys = nil
+		}
+	}
+	return groups
 }
 
 func (s *Server) letter(w http.ResponseWriter, r *http.Request) {

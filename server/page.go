@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,7 +49,8 @@ var scriptHash = sync.OnceValue(func() string {
 type pageData struct {
 	Title    string
 	Views    []pageView
-	Links    []pageView // those that are not ready, a few of them
+	Links    []pageView         // those that are not ready, a few of them
+	Causes   []replicator.Cause // errors that several views have
 	Sources  []pageSource
 	Error    string
 	Troubled int
@@ -65,6 +67,8 @@ type pageView struct {
 	LagCurve, RateCurve curve
 	Filling             bool
 	Acts                bool // this process can do something with it
+	Lacking             bool // it runs, and lacks what dead letters tell of
+	Shared              bool // its error is one of pageData.Causes
 }
 
 type pageSource struct {
@@ -128,12 +132,19 @@ func (s *Server) overview(r *http.Request) pageData {
 	}
 	rate := func(v *float64) string { return fmt.Sprintf("%.1f", *v) }
 	letters := map[string]int{} // each source's status has the view's
+	for _, c := range replicator.CausesOf(views) {
+		if len(c.Views) > 1 {
+			d.Causes = append(d.Causes, c)
+		}
+	}
 	for i, v := range views {
 		past := s.watch.history.of(now, v.View, v.Source)
 		p := pageView{ViewStatus: v, ID: fmt.Sprintf("view-%d", i),
 			LagCurve: newCurve("lag", past.lag, human.Seconds), RateCurve: newCurve("changes/s", past.rate, rate),
 			Filling: v.State == replicator.StateFilling || v.State == replicator.StateRebuilding,
-			Acts:    v.State != replicator.StateStandby}
+			Acts:    v.State != replicator.StateStandby,
+			Lacking: v.State == replicator.StateRunning && v.DeadLetters > 0,
+			Shared:  slices.ContainsFunc(d.Causes, func(c replicator.Cause) bool { return c.Includes(v) })}
 		d.Views = append(d.Views, p)
 		if notReady(v) != "" {
 			d.Troubled++
@@ -199,6 +210,7 @@ func (s *Server) lettersPage(w http.ResponseWriter, r *http.Request) {
 	if d.Groups, err = c.LetterGroups(r.Context(), d.View); err != nil {
 		d.Error = err.Error()
 	}
+	s.open(d.Groups)
 	s.render(w, r, "deadletters", d)
 }
 

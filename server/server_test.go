@@ -96,7 +96,8 @@ func (f full) LetterGroups(ctx context.Context, view string) (groups []LetterGro
 			at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 			groups = append(groups, LetterGroup{Group: "group-" + v.View, View: v.View, Table: "cells",
 				Reason:  `field email: the text has 300 characters, "email" <VARCHAR(255)> holds 255`,
-				Letters: v.DeadLetters, First: at, Last: at.Add(time.Hour), Example: "letter-" + v.View})
+				Letters: v.DeadLetters, First: at, Last: at.Add(time.Hour), Example: "letter-" + v.View,
+				Keys: []string{"c7@shop.test"}})
 		}
 	}
 	return groups, err
@@ -409,6 +410,37 @@ func TestPageShowsEveryViewAndNoMarkupOfOthers(t *testing.T) {
 	if code != 200 || strings.Contains(text, "<script>alert") ||
 		!strings.HasPrefix(headers.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("%d %v\n%s", code, headers, text)
+	}
+}
+
+func TestPageShowsAnErrorOfSeveralViewsOnceAndLettersInAmberWithTheirKeys(t *testing.T) {
+	var views []replicator.ViewStatus
+	for _, name := range []string{"orders", "items", "carts"} {
+		v := viewOf(name, replicator.StateRetrying, lag(3))
+		v.Error = "sink search: connection refused"
+		views = append(views, v)
+	}
+	lacking := viewOf("users", replicator.StateRunning, lag(0.1))
+	lacking.DeadLetters = 1
+	p := full{&program{views: append(views, lacking)}}
+	s, _ := serve(t, "127.0.0.1:0", "", p, nil)
+	_, _, text := ask(t, s, "GET", "/", "", nil)
+	if n := strings.Count(text, "connection refused"); n != 1 || !strings.Contains(text, "orders, items, carts:") {
+		t.Errorf("the error of three views is shown %d times", n)
+	}
+	for _, want := range []string{`class="state running lacking"`, "1 dead letter<"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if _, _, text = ask(t, s, "GET", "/deadletters", "", nil); !strings.Contains(text, "<code>c7@shop.test</code>") {
+		t.Errorf("the letters' key is not shown:\n%s", text)
+	}
+	s, _ = serve(t, "127.0.0.1:0", "s3cret", p, nil)
+	for _, path := range []string{"/deadletters", "/api/v1/deadletters"} {
+		if _, _, text := ask(t, s, "GET", path, "", nil); strings.Contains(text, "c7@") {
+			t.Errorf("%s shows a value of a row without the token", path)
+		}
 	}
 }
 

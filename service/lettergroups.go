@@ -17,6 +17,9 @@ import (
 // mostGroups bounds how many groups of dead letters are told apart.
 const mostGroups = 1000
 
+// mostKeys is how many entities a group names.
+const mostKeys = 3
+
 // differing matches what differs between the reasons of dead letters of one kind: numbers, and what is quoted.
 var differing = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'[^']*'|0x[0-9a-fA-F]+|[0-9]+`)
 
@@ -43,6 +46,9 @@ func GroupLetters(letters iter.Seq2[replicator.DeadLetter, error]) ([]server.Let
 			g = &server.LetterGroup{Group: id, View: l.View, Source: l.Source, Table: l.Cell.Table, Reason: reason,
 				First: l.Time.UTC(), Example: l.ID}
 			at[id] = g
+		}
+		if key := l.Cell.Key.String(); len(g.Keys) < mostKeys && !slices.Contains(g.Keys, key) {
+			g.Keys = append(g.Keys, key)
 		}
 		g.Letters++
 		g.Last = l.Time.UTC()

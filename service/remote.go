@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/checkpoint"
 	"replicator/config"
+	"replicator/internal/human"
 	"replicator/internal/pause"
 	"replicator/server"
 )
@@ -40,6 +42,34 @@ func SavedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 		}
 	}
 	return views, nil
+}
+
+// Stopped says that nothing runs, and since when, as an error that wraps why it can't be asked.
+func Stopped(ctx context.Context, cfg *config.Config, why error) error {
+	last, err := lastSave(ctx, cfg)
+	switch {
+	case err != nil:
+		return errors.Join(why, err)
+	case last.IsZero():
+		return fmt.Errorf("%w, and has saved nothing yet: `replicator run` starts it", why)
+	}
+	return fmt.Errorf("%w: nothing was saved since %s (%s ago). `replicator run` starts it", why,
+		last.UTC().Format("2006-01-02 15:04:05 UTC"), human.Duration(time.Since(last)))
+}
+
+// lastSave is when a process that runs saved last: in files it does so every second or so. In MySQL nothing tells that,
+// but up to when the views showed everything. Zero: nothing was saved.
+func lastSave(ctx context.Context, cfg *config.Config) (last time.Time, err error) {
+	if cfg.Checkpoint.Store != "mysql" {
+		return checkpoint.SavedAt(cfg.Checkpoint.Path)
+	}
+	saved, err := Checkpoints(ctx, cfg)
+	for _, c := range saved {
+		if c.Shown.After(last) {
+			last = c.Shown
+		}
+	}
+	return last, err
 }
 
 // idle is the status of views that this process does not keep.

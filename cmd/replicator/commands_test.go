@@ -89,7 +89,14 @@ func TestStatusHasAllFieldsWhetherOrNotItRuns(t *testing.T) {
 	fields := []string{"view", "sink", "kind", "state", "position", "lag_seconds", "rate", "dead_letters", "error"}
 	look := func(state string, dead int, placed bool) {
 		t.Helper()
-		lines := jsonLines[map[string]any](t, l.must("status", "--json"))
+		r, code := l.run("status", "--json"), 0
+		if state == "stopped" {
+			code = 1
+		}
+		if since := strings.Contains(r.errors, "since"); r.code != code || since != (placed && code == 1) {
+			t.Errorf("exit status %d: %s", r.code, r.errors)
+		}
+		lines := jsonLines[map[string]any](t, r.out)
 		if len(lines) != 3 {
 			t.Fatalf("%d lines for 3 views", len(lines))
 		}
@@ -103,10 +110,10 @@ func TestStatusHasAllFieldsWhetherOrNotItRuns(t *testing.T) {
 				t.Errorf("%v, want state %s", line, state)
 			}
 		}
-		if got := l.status("index_users_phone"); got.DeadLetters != dead {
-			t.Errorf("%d dead letters, want %d", got.DeadLetters, dead)
+		if got := jsonLines[viewStatus](t, r.out)[2]; got.View != "index_users_phone" || got.DeadLetters != dead {
+			t.Errorf("%d dead letters of %s, want %d", got.DeadLetters, got.View, dead)
 		}
-		if text := l.must("status"); !strings.Contains(text, "VIEW") ||
+		if text := l.run("status").out; !strings.Contains(text, "VIEW") ||
 			!strings.Contains(text, "index_users_email  main  index  "+state) {
 			t.Errorf("status prints\n%s", text)
 		}
@@ -260,25 +267,25 @@ func TestConfigurationIsFoundWhereverItIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"status", "-c", elsewhere}, {"-c", elsewhere, "status"},
-		{"--config=" + elsewhere, "status"}, {"deadletters", "-c", elsewhere, "list"}} {
+	for _, args := range [][]string{{"schema", "-c", elsewhere}, {"-c", elsewhere, "schema"},
+		{"--config=" + elsewhere, "schema"}, {"deadletters", "-c", elsewhere, "list"}} {
 		if r := l.command(args...); r.code != 0 {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
-	if r := l.command("status"); r.code != 2 || !strings.Contains(r.errors, "replicator.toml") ||
+	if r := l.command("schema"); r.code != 2 || !strings.Contains(r.errors, "replicator.toml") ||
 		!strings.Contains(r.errors, "REPLICATOR_CONFIG") {
 		t.Errorf("no configuration: %+v", r)
 	}
 	l.env["REPLICATOR_CONFIG"] = elsewhere
-	if r := l.command("status"); r.code != 0 {
+	if r := l.command("schema"); r.code != 0 {
 		t.Errorf("$REPLICATOR_CONFIG: %+v", r)
 	}
 	delete(l.env, "REPLICATOR_CONFIG")
 	if err := os.WriteFile(l.file(), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := l.command("status"); r.code != 0 {
+	if r := l.command("schema"); r.code != 0 {
 		t.Errorf("replicator.toml here: %+v", r)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,10 +82,14 @@ func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Write
 	}
 	var rows [][]string
 	for _, g := range groups[:min(len(groups), most)] {
-		rows = append(rows, []string{strconv.Itoa(g.Letters), g.View, g.Table, g.Example,
+		keys := strings.Join(g.Keys, ", ")
+		if g.Letters > len(g.Keys) {
+			keys += ", …"
+		}
+		rows = append(rows, []string{strconv.Itoa(g.Letters), g.View, g.Table, keys, g.Example,
 			g.Last.Format(time.RFC3339), g.Reason})
 	}
-	if err := printTable(out, []string{"count", "view", "table", "example", "last", "reason"},
+	if err := printTable(out, []string{"count", "view", "table", "keys", "example", "last", "reason"},
 		rows); err != nil || len(rows) == 0 {
 		return err
 	}

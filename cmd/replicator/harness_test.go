@@ -310,12 +310,13 @@ type viewStatus struct {
 // status asks the program for the status of a view.
 func (l *lab) status(view string) viewStatus {
 	l.t.Helper()
-	for _, s := range jsonLines[viewStatus](l.t, l.must("status", "--json")) {
+	r := l.run("status", "--json") // fails where nothing runs, and says what was saved
+	for _, s := range jsonLines[viewStatus](l.t, r.out) {
 		if s.View == view {
 			return s
 		}
 	}
-	l.t.Fatalf("status doesn't list view %s", view)
+	l.t.Fatalf("status doesn't list view %s: %s", view, r.errors)
 	return viewStatus{}
 }
 

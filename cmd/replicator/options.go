@@ -35,16 +35,9 @@ func (o *options) loadToAsk() (*config.Config, error) { return o.loadBy(config.L
 
 func (o *options) loadBy(load func(string, func(string) (string, bool), []config.SinkType) (*config.Config,
 	error)) (*config.Config, error) {
-	path := o.config
-	if path == "" {
-		path = os.Getenv("REPLICATOR_CONFIG")
-	}
-	if path == "" {
-		path = "replicator.toml"
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, usageError{errors.New("no configuration: there is no replicator.toml here and $REPLICATOR_CONFIG is not set; " +
-				"name the file with -c, or write one with `replicator init --source DSN > replicator.toml`")}
-		}
+	path, err := o.path()
+	if err != nil {
+		return nil, err
 	}
 	c, err := load(path, os.LookupEnv, sinks.Types())
 	if err != nil {
@@ -52,6 +45,22 @@ func (o *options) loadBy(load func(string, func(string) (string, bool), []config
 	}
 	o.file = remedy.File(c.Path)
 	return c, nil
+}
+
+// path is that of the file: -c, then $REPLICATOR_CONFIG, then replicator.toml.
+func (o *options) path() (string, error) {
+	path := o.config
+	if path == "" {
+		path = os.Getenv("REPLICATOR_CONFIG")
+	}
+	if path == "" {
+		path = "replicator.toml"
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return "", usageError{errors.New("no configuration: there is no replicator.toml here and $REPLICATOR_CONFIG is not set; " +
+				"name the file with -c, or write one with `replicator init --source DSN > replicator.toml`")}
+		}
+	}
+	return path, nil
 }
 
 // someViews are the arguments of a command that must be told which views it is about.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"replicator"
+	"replicator/config"
+	"replicator/internal/human"
+	"replicator/internal/nearest"
+	"replicator/internal/remedy"
 	"replicator/server"
 	"replicator/service"
 )
@@ -19,76 +25,228 @@ import (
 func statusCommand(o *options) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
-		Use:   "status",
+		Use:   "status [VIEW…]",
 		Short: "Print a row per view: state, position, lag, rate, dead letters",
-		Long: `Asks the running process how far each view is. If none is running, it prints what is saved, with the
-state "stopped". ` + "`watch replicator status`" + ` prints it again every two seconds; the status page at
-[http] listen also shows the last hour.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return status(cmd.Context(), o, newTerminal(cmd.OutOrStdout()), asJSON)
+		Long: `Asks the running process how far each view is. Named views are shown in full, with the whole error
+and what happens next. An error that several views share is shown once, below the table.
+If nothing runs, it prints what is saved, with the state "stopped", says since when, and exits 1.
+A file that can't be read does not matter while the program runs: it is asked at the address that the
+file's [http] names.
+` + "`watch replicator status`" + ` prints it again every two seconds; the status page at [http] listen also shows
+the last hour.`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return status(cmd, o, names, asJSON)
 		},
 	}
+	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
 	return cmd
 }
 
-func status(ctx context.Context, o *options, t terminal, asJSON bool) error {
-	views, err := askStatus(ctx, o)
+func status(cmd *cobra.Command, o *options, names []string, asJSON bool) error {
+	views, stopped, err := o.askStatus(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return printJSON(t.out, views)
+	if views, err = onlyNamed(views, names); err != nil {
+		return err
 	}
+	t := newTerminal(cmd.OutOrStdout())
 	columns, _ := t.size()
-	_, err = fmt.Fprintln(t.out, strings.Join(statusTable(views).lines(columns, t.colour), "\n"))
-	return err
+	switch {
+	case asJSON:
+		err = printJSON(t.out, views)
+	case len(names) > 0:
+		_, err = fmt.Fprintln(t.out, strings.Join(inFull(views, columns, t.colour), "\n"))
+	default:
+		_, err = fmt.Fprintln(t.out, strings.Join(statusLines(views, columns, t.colour), "\n"))
+	}
+	return errors.Join(err, stopped)
 }
 
-// askStatus asks the running process, or the store if there is none.
-func askStatus(ctx context.Context, o *options) ([]replicator.ViewStatus, error) {
-	cfg, err := o.loadToAsk()
-	if err != nil {
-		return nil, err
-	}
-	views, err := service.Client(cfg).Status(ctx)
-	if errors.Is(err, server.ErrNotRunning) {
-		if cfg.Checkpoint.Store == "mysql" { // now a server is asked
-			cfg, err = o.load()
+// askStatus asks the running process, or the store if there is none: stopped then says since when. A file that is being
+// edited is no reason not to ask.
+func (o *options) askStatus(ctx context.Context, warnings io.Writer) (views []replicator.ViewStatus, stopped, err error) {
+	cfg, wrong := o.loadToAsk()
+	if wrong != nil {
+		path, err := o.path()
+		if err != nil {
+			return nil, nil, err
 		}
-		if cfg != nil {
-			views, err = service.SavedStatus(ctx, cfg)
+		listens, err := config.LoadAddress(path, os.LookupEnv)
+		if err != nil {
+			return nil, nil, wrong
+		}
+		views, err = service.Client(listens).Status(ctx)
+		if err != nil {
+			return nil, nil, wrong
+		}
+		o.file = remedy.File(listens.Path)
+		fmt.Fprintf(warnings, "replicator: the file can't be used, and the program goes on with what it read before:\n%v\n",
+			wrong)
+		return views, nil, nil
+	}
+	views, err = service.Client(cfg).Status(ctx)
+	if !errors.Is(err, server.ErrNotRunning) {
+		return views, nil, err
+	}
+	if cfg.Checkpoint.Store == "mysql" { // now a server is asked
+		if cfg, wrong = o.load(); wrong != nil {
+			return nil, nil, wrong
 		}
 	}
-	return views, err
+	if views, wrong = service.SavedStatus(ctx, cfg); wrong != nil {
+		return nil, nil, wrong
+	}
+	return views, service.Stopped(ctx, cfg, err), nil
 }
 
-// statusTable is a row for each view. On a terminal that is too narrow, errors stand below.
-func statusTable(views []replicator.ViewStatus) *statusGrid {
-	g := &statusGrid{grid{header: []string{"view", "sink", "kind", "state", "position", "lag", "rate", "dead letters"}}}
+// onlyNamed are the status of the named views; of all if none is named.
+func onlyNamed(views []replicator.ViewStatus, names []string) ([]replicator.ViewStatus, error) {
+	if len(names) == 0 {
+		return views, nil
+	}
+	var all []string
+	for _, v := range views {
+		if !slices.Contains(all, v.View) {
+			all = append(all, v.View)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return nil, usageError{fmt.Errorf("there is no view %q%s", name, nearest.Meant(name, all))}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(views), func(v replicator.ViewStatus) bool {
+		return !slices.Contains(names, v.View)
+	}), nil
+}
+
+// statusLines are the table of views, and below it each error once. On a terminal an error takes one line.
+func statusLines(views []replicator.ViewStatus, columns int, colour bool) []string {
+	lines := statusTable(views).narrowed(columns, colour)
+	causes := replicator.CausesOf(views)
+	if len(causes) > 0 {
+		lines = append(lines, "")
+	}
+	whole := ""
+	for _, c := range causes {
+		names := strings.Join(c.Views, ", ")
+		if columns > 0 && cells(names) > columns/3 && len(c.Views) > 1 {
+			names = fmt.Sprintf("%s and %d more", c.Views[0], len(c.Views)-1)
+		}
+		text := visible(names + ": " + c.Error)
+		if columns > 0 && cells(text) > columns {
+			whole = strings.Fields(c.Views[0])[0]
+		}
+		lines = append(lines, painted{cut(text, columns), stateColour(c.State)}.show(colour))
+	}
+	if whole != "" {
+		lines = append(lines, painted{cut("`replicator status "+whole+"` shows all of it", columns), faint}.show(colour))
+	}
+	for _, v := range views {
+		if v.FanOut > 0 {
+			lines = append(lines, cut(fmt.Sprintf("%s: joined rows changed, %d entries read again so far", v.View, v.FanOut),
+				columns))
+		}
+	}
+	return lines
+}
+
+// statusTable is a row for each view.
+func statusTable(views []replicator.ViewStatus) *grid {
+	g := &grid{header: []string{"view", "sink", "kind", "state", "position", "lag", "rate", "dead letters"}}
 	shards := slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.Source != "" })
 	if shards {
 		g.header = slices.Insert(g.header, 1, "source")
 	}
 	for _, v := range views {
-		lag := "-"
-		if v.LagSeconds != nil {
-			lag = strconv.FormatFloat(*v.LagSeconds, 'f', 1, 64) + "s"
-		}
-		rate := strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s"
 		row := []painted{{v.View, plain}, {v.Sink, plain}, {v.Kind, plain}, {v.State, stateColour(v.State)},
-			{v.Position, plain}, {lag, plain}, {rate, plain}, shownDead(v)}
+			{v.Position, plain}, {shownLag(v), plain}, {shownRate(v), plain}, shownDead(v)}
 		if shards {
 			row = slices.Insert(row, 1, painted{v.Source, plain})
 		}
-		note := painted{v.Error, red}
-		if v.Error == "" && v.FanOut > 0 {
-			note = painted{fmt.Sprintf("joined rows changed: %d entries read again so far", v.FanOut), plain}
-		}
-		g.add(row, note)
+		g.add(row)
 	}
 	return g
+}
+
+// narrowed are the lines of a table of views that fits a terminal: what matters least is left out first.
+func (g *grid) narrowed(columns int, colour bool) []string {
+	for _, name := range []string{"position", "kind", "sink", "rate"} {
+		if columns > 0 && g.width() > columns {
+			g = g.without(name)
+		}
+	}
+	if over := g.width() - columns; columns > 0 && over > 0 {
+		const least = 8
+		if view := g.widths()[0]; view-over >= least {
+			for _, r := range g.rows {
+				r.cells[0].text = cut(r.cells[0].text, view-over)
+			}
+		}
+	}
+	return g.lines(columns, colour)
+}
+
+func shownLag(v replicator.ViewStatus) string {
+	if v.LagSeconds == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v.LagSeconds, 'f', 1, 64) + "s"
+}
+
+func shownRate(v replicator.ViewStatus) string { return strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s" }
+
+// inFull shows all that is known of views, with what happens next.
+func inFull(views []replicator.ViewStatus, columns int, colour bool) (lines []string) {
+	for i, v := range views {
+		if i > 0 {
+			lines = append(lines, "")
+		}
+		title := v.View
+		if v.Source != "" {
+			title += ", source " + v.Source
+		}
+		lines = append(lines, painted{visible(title), bold}.show(colour))
+		say := func(name string, value painted) {
+			if value.text == "" {
+				return
+			}
+			const indent = "  %-14s"
+			for k, text := range wrapped(visible(value.text), max(columns-16, min(columns, 20))) {
+				if k > 0 {
+					name = ""
+				}
+				lines = append(lines, painted{fmt.Sprintf(indent, name), faint}.show(colour)+painted{text, value.paint}.show(colour))
+			}
+		}
+		say("state", painted{v.State, stateColour(v.State)})
+		say("kept", painted{v.Kind + " in sink " + v.Sink, plain})
+		say("position", painted{v.Position, plain})
+		say("lag", painted{shownLag(v), plain})
+		say("rate", painted{shownRate(v), plain})
+		say("dead letters", shownDead(v))
+		if v.Progress > 0 {
+			say("filled", painted{fmt.Sprintf("%.0f %%, %d rows", 100*v.Progress, v.FilledRows), plain})
+		}
+		if v.FanOut > 0 {
+			say("joined rows", painted{fmt.Sprintf("changed: %d entries read again so far", v.FanOut), plain})
+		}
+		say("error", painted{v.Error, stateColour(v.State)})
+		if !v.ErrorSince.IsZero() {
+			say("since", painted{v.ErrorSince.UTC().Format(time.DateTime) + " UTC, " + human.Duration(time.Since(v.ErrorSince)), plain})
+		}
+		say("next", painted{v.Next(), plain})
+		if v.DeadLetters > 0 {
+			say("", painted{"`replicator deadletters list --view " + v.View + "` says what could not be kept, and why", plain})
+		}
+		if past := v.LastError; v.Error == "" && past != nil {
+			say("last error", painted{fmt.Sprintf("%s, for %s: %s", past.Since.UTC().Format(time.DateTime)+" UTC",
+				human.Duration(past.Until.Sub(past.Since)), past.Error), plain})
+		}
+	}
+	return lines
 }
 
 func stateColour(state string) paint {
@@ -110,24 +268,6 @@ func shownDead(v replicator.ViewStatus) painted {
 		return painted{strconv.Itoa(v.DeadLetters), red}
 	}
 	return painted{"0", plain}
-}
-
-// statusGrid is a grid whose notes are its last column where there is room.
-type statusGrid struct{ grid }
-
-func (g *statusGrid) lines(columns int, colour bool) []string {
-	wide := grid{header: append(slices.Clone(g.header), "error")}
-	for _, r := range g.rows {
-		note := painted{}
-		if len(r.notes) > 0 {
-			note = r.notes[0]
-		}
-		wide.rows = append(wide.rows, gridRow{cells: append(slices.Clone(r.cells), note)})
-	}
-	if columns == 0 || wide.width() <= columns {
-		return wide.lines(columns, colour)
-	}
-	return g.grid.lines(columns, colour)
 }
 
 func waitCommand(o *options) *cobra.Command {

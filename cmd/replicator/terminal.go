@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -157,6 +158,19 @@ func (g *grid) add(cells []painted, notes ...painted) {
 		}
 	}
 	g.rows = append(g.rows, row)
+}
+
+// without is the table without the column of a name.
+func (g *grid) without(name string) *grid {
+	i := slices.Index(g.header, name)
+	if i < 0 {
+		return g
+	}
+	less := &grid{header: slices.Delete(slices.Clone(g.header), i, i+1)}
+	for _, r := range g.rows {
+		less.rows = append(less.rows, gridRow{slices.Delete(slices.Clone(r.cells), i, i+1), r.notes})
+	}
+	return less
 }
 
 // widths are those of the columns.

@@ -17,7 +17,7 @@ func TestMistakesInTheCommandLineAreUsageErrors(t *testing.T) {
 		{[]string{"rnu"}, `did you mean "run"?`},
 		{[]string{"run", "--untill-caught-up"}, "--help"},
 		{[]string{"run", "extra"}, "--help"},
-		{[]string{"status", "extra"}, "--help"},
+		{[]string{"check", "extra"}, "--help"},
 		{[]string{"tail", "--from", "yesterday"}, "latest or earliest"},
 		{[]string{"tail", "--view", "nobody"}, "nobody"},
 		{[]string{"rebuild"}, "name one or more views to rebuild; "},

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"replicator"
+	"replicator/server"
+)
+
+// inProcess runs a command line in this process.
+func inProcess(t *testing.T, args ...string) (out, errors string, err error) {
+	t.Helper()
+	var printed, said bytes.Buffer
+	root := newRoot()
+	root.SetOut(&printed)
+	root.SetErr(&said)
+	root.SetArgs(args)
+	err = root.ExecuteContext(t.Context())
+	return printed.String(), said.String(), err
+}
+
+// theseViews is a program that has the views.
+type theseViews struct {
+	server.Controller
+	views []replicator.ViewStatus
+}
+
+func (v theseViews) Status(context.Context) ([]replicator.ViewStatus, error) { return v.views, nil }
+
+// serving starts what answers for the views, and returns a file that names it.
+func serving(t *testing.T, views ...replicator.ViewStatus) (file string) {
+	t.Helper()
+	s, err := server.Listen("127.0.0.1:0", "", theseViews{views: views}, server.NewMetrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(context.Background()) })
+	file = filepath.Join(t.TempDir(), "replicator.toml")
+	text := strings.NewReplacer("${DSN}", "u@tcp(127.0.0.1:1)/app", "${LISTEN}", s.Addr()).Replace(cellViews)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// manyViews are twenty views, of which five have one error.
+func manyViews() (views []replicator.ViewStatus) {
+	lag := 1234.5
+	for i := range 20 {
+		v := replicator.ViewStatus{View: fmt.Sprintf("orders_by_customer_%d", i), Sink: "search", Kind: "document",
+			State: replicator.StateRunning, Position: "mysql-bin.000042:73829104", LagSeconds: &lag, Rate: 1000.5}
+		if i%4 == 0 {
+			v.State, v.Error = replicator.StateRetrying, "sink search: "+strings.Repeat("connection refused ", 30)+"the end"
+			v.ErrorSince = time.Now()
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+func TestStatusIsATableOn80ColumnsWithOneLineForEachCause(t *testing.T) {
+	views := manyViews()
+	for _, columns := range []int{60, 80, 120, 200} {
+		lines := statusLines(views, columns, false)
+		if n := len(views) + 4; len(lines) != n { // the header, a blank, the error, what shows all of it
+			t.Errorf("on %d columns %d lines, not %d:\n%s", columns, len(lines), n, strings.Join(lines, "\n"))
+		}
+		for _, line := range lines {
+			if n := cells(line); n > columns {
+				t.Errorf("%d columns on a terminal of %d: %q", n, columns, line)
+			}
+		}
+	}
+	text := strings.Join(statusLines(views, 0, false), "\n")
+	if n := strings.Count(text, "the end"); n != 1 {
+		t.Errorf("the error of five views is shown %d times:\n%s", n, text)
+	}
+	if !strings.Contains(text, "orders_by_customer_0, orders_by_customer_4, ") {
+		t.Errorf("its views are not named:\n%s", text)
+	}
+}
+
+func TestStatusOfAViewShowsAllWithWhatHappensNext(t *testing.T) {
+	file := serving(t, manyViews()...)
+	out, _, err := inProcess(t, "status", "orders_by_customer_4", "-c", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"orders_by_customer_4", "retrying", "document in sink search", "the end", "tried again"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "orders_by_customer_8") {
+		t.Errorf("another view is shown:\n%s", out)
+	}
+	if _, _, err := inProcess(t, "status", "orders_by_customer_44", "-c", file); err == nil ||
+		!strings.Contains(err.Error(), `did you mean "orders_by_customer_4"`) {
+		t.Error(err)
+	}
+}
+
+// While somebody edits the file, the program that runs is asked all the same.
+func TestStatusAsksTheRunningProgramThroughAFileThatIsBroken(t *testing.T) {
+	for name, edit := range map[string]func(string) string{
+		"a syntax error":  func(text string) string { return text + "\n[views.new\n" },
+		"an unknown word": func(text string) string { return strings.ReplaceAll(text, "kind", "kinds") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := serving(t, manyViews()...)
+			text, err := os.ReadFile(file)
+			if err == nil {
+				err = os.WriteFile(file, []byte(edit(string(text))), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, said, err := inProcess(t, "status", "-c", file)
+			if err != nil || !strings.Contains(out, "orders_by_customer_19") {
+				t.Errorf("%v\n%s", err, out)
+			}
+			if !strings.Contains(said, "replicator.toml:") {
+				t.Errorf("what is wrong with the file is not said: %q", said)
+			}
+		})
+	}
+}
