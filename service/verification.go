@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/human"
 	"replicator/server"
 	"replicator/verify"
 )
@@ -22,7 +24,9 @@ type Verification struct {
 	Sample   float64 // share of the entities; 0: all
 	Rate     int     // cells a second; 0: no limit
 	Repair   bool
+	Listed   int // differences of each view that the results name; 0: the first twenty
 	Progress func(view string, at verify.Progress)
+	Say      func(text string) // something that has to be known of what is found
 }
 
 // Run verifies views one after the other. One that can't be verified does not hide what is found of the others: the
@@ -30,6 +34,12 @@ type Verification struct {
 func (v Verification) Run(ctx context.Context, names []string) (results []verify.Result, failed error) {
 	if err := asksTables(v.Config, "verify"); err != nil {
 		return nil, err
+	}
+	if v.Say == nil {
+		v.Say = func(string) {}
+	}
+	if err := Client(v.Config).Alive(ctx); errors.Is(err, server.ErrNotRunning) {
+		v.Say(Stopped(ctx, v.Config, err).Error())
 	}
 	in := v.inspector()
 	defer func() { failed = errors.Join(failed, in.close()) }()
@@ -68,6 +78,7 @@ func (v Verification) shards(ctx context.Context, in *inspector,
 		total.Newer += r.Newer
 		total.Differences = append(total.Differences, r.Differences...)
 	}
+	total.Differences = total.Differences[:min(len(total.Differences), cmp.Or(v.Listed, len(total.Differences)))]
 	return total, nil
 }
 
@@ -85,12 +96,15 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 		}
 	}
 	fence, err := v.fence(ctx, o)
+	if err == nil && fence == nil {
+		err = v.sayBehind(ctx, o)
+	}
 	if err != nil {
 		return result, err
 	}
 	return verify.Run(ctx, verify.Options{
 		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
-		Sample: v.Sample, Rate: v.Rate, Repair: v.Repair, Fence: fence, Shard: numberOf(v.Config, shard),
+		Listed: v.Listed, Sample: v.Sample, Rate: v.Rate, Repair: v.Repair, Fence: fence, Shard: numberOf(v.Config, shard),
 		Bury:     func(ctx context.Context, letters []replicator.DeadLetter) error { return v.bury(ctx, o, letters) },
 		Raise:    v.raise,
 		Together: func(ctx context.Context) (*verify.Together, error) { return v.together(ctx, in, shard, view) },
@@ -126,6 +140,37 @@ func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Co
 			return c.Wait(ctx, server.Fence{At: pos, Source: o.source.Name()}, views, fenceTime)
 		})
 	}, nil
+}
+
+// sayBehind says how far a view is behind that nobody keeps: what was committed since counts as a difference.
+func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
+	saved, err := Checkpoints(ctx, v.Config)
+	if err != nil {
+		return nil // it is only said how far the view is
+	}
+	i := slices.IndexFunc(saved, func(c replicator.Checkpoint) bool {
+		return c.View == o.view.Name && c.Source == o.source.Name()
+	})
+	if i < 0 || saved[i].Position.IsZero() {
+		return nil
+	}
+	latest, err := o.source.Latest(ctx, nil)
+	if err != nil {
+		return err
+	}
+	at, _ := Place(saved[i].Position)
+	end, _ := Place(latest)
+	switch shown := saved[i].Shown; {
+	case at == end:
+		v.Say(fmt.Sprintf("view %s includes all that was committed (%s)", o.view.Name, at))
+	case shown.IsZero():
+		v.Say(fmt.Sprintf("view %s is at %s, and its source at %s: it lacks what was committed between the two", o.view.Name,
+			at, end))
+	default:
+		v.Say(fmt.Sprintf("view %s is at %s, and its source at %s: it lacks what was committed in the last %s", o.view.Name, at,
+			end, human.Duration(time.Since(shown))))
+	}
+	return nil
 }
 
 // together opens a view for a repair with its siblings: those that the running process keeps up. If none keeps the view,

@@ -63,7 +63,7 @@ func (v *verifier) count(kind replicator.DifferenceKind, d Difference) {
 	case replicator.Dead:
 		v.result.Dead++
 	}
-	if len(v.result.Differences) < shown {
+	if len(v.result.Differences) < v.Listed {
 		v.result.Differences = append(v.result.Differences, d)
 	}
 }

@@ -47,6 +47,7 @@ type Options struct {
 	// nil: what is dead is left alone.
 	Buried func(ctx context.Context, cell replicator.Cell) (bool, error)
 
+	Listed   int     // differences that the Result names; 0: the first twenty
 	Sample   float64 // share of the keys that is looked at, 0 to 1; 0: all
 	Rate     int     // cells a second; 0: no limit
 	Repair   bool
@@ -96,7 +97,7 @@ type Result struct {
 	// of those that a repair did not help, cells of which the sink remembers something newer than the source has
 	Newer int64 `json:"newer,omitempty"`
 
-	Differences []Difference `json:"differences"` // the first thousand
+	Differences []Difference `json:"differences"` // the first, as many as Options.Listed says
 }
 
 // Remaining is how many differences there are still: a repair can't help what is dead.
@@ -114,7 +115,7 @@ type Difference struct {
 const (
 	pageSize  = 500
 	pageBytes = 16 << 20 // of rows and of what they contribute, that are compared at once
-	shown     = 1000     // differences that a Result names
+	mostShown = 20       // differences that a Result names, unless told otherwise
 	// at a cell that differs, at most: what moves from each to the next is in the hands of the pipeline
 	looks     = 4
 	perListed = 20 // as many keys are listed for the price of one look
@@ -138,6 +139,9 @@ var ErrUnverifiable = errors.New("can't be verified")
 // Run verifies one view. The Result is of all that was looked at since the beginning, also where an error cut the run
 // short.
 func Run(ctx context.Context, o Options) (Result, error) {
+	if o.Listed == 0 {
+		o.Listed = mostShown
+	}
 	v := &verifier{Options: o, Place: o.Resume}
 	if v.Place == nil {
 		v.Place = &Place{}

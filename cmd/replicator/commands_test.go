@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -124,6 +125,19 @@ func TestStatusHasAllFieldsWhetherOrNotItRuns(t *testing.T) {
 	look("running", 1, true)
 	p.stop()
 	look("stopped", 1, true)
+	for i := range 25 {
+		l.put(string(rune('b'+i)), 1, fmt.Sprintf(`{"email": "%d@x.org"}`, i))
+	}
+	for args, listed := range map[string]int{"": 20, "--all": 25} {
+		r := l.run(append([]string{"verify", "index_users_email"}, strings.Fields(args)...)...)
+		if n := strings.Count(r.out, "missing\n"); r.code != 3 || n != listed || strings.Contains(r.out, "5 more") != (args == "") {
+			t.Errorf("verify %s: %d differences are listed, exit status %d:\n%s", args, n, r.code, r.out)
+		}
+		first, rest, _ := strings.Cut(r.errors, "\n")
+		if !strings.Contains(first, "not running") || !strings.Contains(first, "since") || !strings.Contains(rest, "lacks what was committed") {
+			t.Errorf("verify %s does not say first that nothing runs, and how far behind the view is:\n%s", args, r.errors)
+		}
+	}
 }
 
 func TestCheckSaysWhatIsThereAndWhatIsNot(t *testing.T) {

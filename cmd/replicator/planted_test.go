@@ -172,7 +172,7 @@ func (p *planting) restore() {
 // verify runs verify and returns what it says of each view: KEY KIND.
 func (p *planting) verify(code int, args ...string) map[string][]string {
 	p.t.Helper()
-	r := p.run(append([]string{"verify", "--json"}, args...)...)
+	r := p.run(append([]string{"verify", "--json", "--all"}, args...)...)
 	if r.code != code {
 		p.t.Errorf("verify %v: exit status %d, not %d: %s\n%s", args, r.code, code, r.errors, r.out)
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,7 +46,7 @@ func (e differencesError) Error() string {
 
 func verifyCommand(o *options) *cobra.Command {
 	v := service.Verification{}
-	asJSON, sample := false, ""
+	asJSON, all, sample := false, false, ""
 	cmd := &cobra.Command{
 		Use:   "verify [VIEW…]",
 		Short: "Compare views with the source; --repair fixes what differs",
@@ -52,8 +54,8 @@ func verifyCommand(o *options) *cobra.Command {
 source. It counts what is missing, stale, extra, or dead: absent because it can't be decoded,
 computed or stored. --repair fixes the first three, at once in all views of the sink that are kept
 up, so that they go on agreeing. It may run while the program and the application work: a cell that
-differs is read again once the view had time to include it. Exit status 3 if differences remain,
-dead ones included.`,
+differs is read again once the view had time to include it. Of each view 20 differences are listed,
+with --all all. Exit status 3 if differences remain, dead ones included.`,
 		RunE: func(cmd *cobra.Command, names []string) (err error) {
 			if v.Setup, err = o.setup(names...); err != nil {
 				return err
@@ -69,7 +71,14 @@ dead ones included.`,
 			if len(names) == 0 {
 				names = viewNames(v.Config)
 			}
+			if all {
+				v.Listed = math.MaxInt
+			}
 			bars := &bars{out: cmd.ErrOrStderr()}
+			v.Say = func(text string) {
+				bars.end()
+				fmt.Fprintln(cmd.ErrOrStderr(), "replicator:", o.file.In(text))
+			}
 			v.Progress = bars.verifying
 			results, err := v.Run(cmd.Context(), names)
 			bars.end()
@@ -78,6 +87,7 @@ dead ones included.`,
 	}
 	cmd.ValidArgsFunction = o.completeViews
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
+	cmd.Flags().BoolVar(&all, "all", false, "list all differences, not the first 20 of each view")
 	cmd.Flags().BoolVar(&v.Repair, "repair", false, "fix what differs")
 	cmd.Flags().StringVar(&sample, "sample", "", "compare this `share` of the entities only, such as 1%")
 	cmd.Flags().IntVar(&v.Rate, "rate", 0, "cells per second; 0: no limit")
@@ -113,7 +123,9 @@ func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
 	}
 	count := func(n int64) string { return strconv.FormatInt(n, 10) }
 	var rows, cells [][]string
+	hidden := int64(0)
 	for _, r := range results {
+		hidden += r.Missing + r.Stale + r.Extra + r.Dead - int64(len(r.Differences))
 		rows = append(rows, []string{r.View, count(r.Checked),
 			count(r.Missing), count(r.Stale), count(r.Extra), count(r.Dead), count(r.Repaired)})
 		for _, d := range r.Differences {
@@ -129,15 +141,26 @@ func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	return printTable(out, []string{"view", "key", "column", "difference"}, cells)
+	if err := printTable(out, []string{"view", "key", "column", "difference"}, cells); err != nil {
+		return err
+	}
+	if hidden > 0 {
+		fmt.Fprintf(out, "and %d more; --all lists them\n", hidden)
+	}
+	return nil
 }
 
-// bars shows how far each of several verifications is, one after the other, on a terminal.
+// bars shows how far each of several verifications is, one after the other: elsewhere than on a terminal once they take
+// long.
 type bars struct {
-	out  io.Writer
-	view string
+	out   io.Writer
+	view  string
+	shown time.Time // when something was, or might have been
 	*progress
 }
+
+// quietFor is how long nothing is shown where there is no terminal.
+const quietFor = 5 * time.Second
 
 func (b *bars) verifying(view string, at verify.Progress) {
 	if b.progress == nil || b.view != view {
@@ -148,7 +171,11 @@ func (b *bars) verifying(view string, at verify.Progress) {
 	if at.Estimate > 0 {
 		ratio = min(1, float64(at.Cells)/float64(at.Estimate))
 	}
-	if b.file != nil {
+	if b.shown.IsZero() {
+		b.shown = time.Now()
+	}
+	if b.file != nil || time.Since(b.shown) >= quietFor {
+		b.shown = time.Now()
 		b.Progress("verifying "+view+": "+at.Doing, at.Cells, ratio)
 	}
 }
