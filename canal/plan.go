@@ -12,6 +12,7 @@ import (
 
 	"replicator"
 	"replicator/canal/binlog"
+	"replicator/internal/nearest"
 	"replicator/internal/remedy"
 )
 
@@ -122,8 +123,8 @@ func (p *plan) assign(s *schema) error {
 		}
 		i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 		if i < 0 {
-			return -1, unreadable{why: fmt.Sprintf("there is no column %s (%s); the table was altered, or the configuration "+
-				"is wrong. Restore the column or correct the configuration", name, role)}
+			return -1, unreadable{why: fmt.Sprintf("there is no column %s (%s)%s; the table was altered, or the configuration "+
+				"is wrong. Restore the column or correct the configuration", name, role, nearest.Close(name, names))}
 		}
 		p.wanted[i] = true
 		if err := p.columns[i].Problem; err != nil && role != "" { // where nobody names it, rows lack its value

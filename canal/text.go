@@ -11,6 +11,7 @@ import (
 
 	"replicator"
 	"replicator/canal/binlog"
+	"replicator/internal/nearest"
 	"replicator/internal/sqlname"
 )
 
@@ -144,8 +145,8 @@ func newSelection(t *watched) (*selection, error) {
 		}
 		c := s.column(name)
 		if c == nil {
-			return -1, fmt.Errorf("%s.%s has no column %s (%s); the table was altered, or the configuration is wrong",
-				t.Database, t.Table.Table, name, role)
+			return -1, fmt.Errorf("%s.%s has no column %s (%s)%s; the table was altered, or the configuration is wrong",
+				t.Database, t.Table.Table, name, role, nearest.Close(name, s.names()))
 		}
 		at[folded] = len(x.columns)
 		x.columns = append(x.columns, newSelected(c))

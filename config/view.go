@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"replicator"
@@ -94,11 +95,7 @@ func (l *loader) kind(s *Section, v *replicator.View) (*Sink, Kind) {
 	sink := l.config.Sink(v.Sink)
 	if sink == nil {
 		if v.Sink != "" {
-			var names []string
-			for _, k := range l.config.Sinks {
-				names = append(names, k.Name)
-			}
-			s.Problem("sink", "there is no [sinks.%s]%s", v.Sink, nearest.Meant(v.Sink, names))
+			s.Problem("sink", "there is no [sinks.%s]%s", v.Sink, l.sinksFor(v.Sink, v.Kind))
 		}
 		return nil, Kind{}
 	}
@@ -113,6 +110,34 @@ func (l *loader) kind(s *Section, v *replicator.View) (*Sink, Kind) {
 		s.Problem("kind", "a %s sink has no kind %q%s", sink.Type, v.Kind, nearest.Meant(v.Kind, kinds))
 	}
 	return sink, Kind{}
+}
+
+// sinksFor is what may be meant by a sink that is not there: one of a type that has the kind, or, where there is none,
+// what to write.
+func (l *loader) sinksFor(written, kind string) string {
+	var names, types []string
+	for _, t := range l.types {
+		if kind == "" || slices.ContainsFunc(t.Kinds, func(k Kind) bool { return k.Name == kind }) {
+			types = append(types, t.Name)
+		}
+	}
+	for _, k := range l.config.Sinks {
+		if len(types) == 0 || slices.Contains(types, k.Type) {
+			names = append(names, k.Name)
+		}
+	}
+	if slices.Contains(types, written) { // a type in place of a name
+		types = []string{written}
+		names = slices.DeleteFunc(names, func(name string) bool { return l.config.Sink(name).Type != written })
+	}
+	if len(names) > 0 || len(types) == 0 {
+		return nearest.Meant(written, names)
+	}
+	text := fmt.Sprintf("; write one with type = %q", types[0])
+	if kind != "" {
+		text += fmt.Sprintf(", as views of kind %q need", kind)
+	}
+	return text
 }
 
 // feeds reads from: TABLE or TABLE.COLUMN-VALUE. Names of tables hold no dot, so everything after the first one is the

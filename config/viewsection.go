@@ -1,7 +1,10 @@
 package config
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"replicator"
@@ -47,12 +50,25 @@ func (s *ViewSection) fieldName(path string) string {
 	return name
 }
 
+// looksComputed matches what is hardly a path: an operator between blanks, or a call.
+var looksComputed = regexp.MustCompile(`^[^"\']*\s[-+*/%]\s[^"\']*$|^[a-z][a-z0-9_]*\([^"\']*\)$`)
+
 // path checks the form of a path; what an expression means is for who compiles it.
 func (s *ViewSection) path(key string, p Pair) {
 	if strings.HasPrefix(p.Text, "=") {
 		if strings.TrimSpace(p.Text) == "=" {
 			s.ProblemAt(p, key, "an expression must follow the =")
 		}
+		return
+	}
+	if looksComputed.MatchString(p.Text) {
+		named := "=" + p.Text
+		written := strconv.Quote(named)
+		if key == "sum" && s.Sink != nil && s.Sink.Type == "mysql" {
+			written = fmt.Sprintf("{ total = %q }", named)
+		}
+		s.ProblemAt(p, key, "%q looks like an expression, and an expression begins with =: write %s; if it is one name, write '%s'",
+			p.Text, written, quoted(p.Text))
 		return
 	}
 	if PathName(p.Text) == "" {

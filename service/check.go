@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,6 +55,9 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 	if err != nil {
 		return nil, err
 	}
+	for i := range found {
+		found[i].Detail = locate(cfg, found[i].Detail)
+	}
 	findings = append(findings, found...)
 	tried, err := tryOutIfSound(ctx, cfg, findings)
 	if err != nil {
@@ -103,6 +107,28 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 		findings = append(findings, tried.findings...)
 	}
 	return findings, nil
+}
+
+// noColumn matches what a source says of a column that is not there.
+var noColumn = regexp.MustCompile(`(?:has|there is) no column (\S+) \(`)
+
+// locate adds where the file names a column that is not there.
+func locate(cfg *config.Config, detail string) string {
+	missing := noColumn.FindStringSubmatch(detail)
+	if missing == nil {
+		return detail
+	}
+	for _, v := range cfg.Views {
+		for _, f := range v.Fields {
+			if config.PathName(f.Path) != missing[1] || strings.HasPrefix(f.Path, "=") {
+				continue
+			}
+			if line := cfg.Line(v.Name, "fields."+f.Name); line > 0 {
+				return fmt.Sprintf("%s:%d: view %s: %s", cfg.File, line, v.Name, detail)
+			}
+		}
+	}
+	return detail
 }
 
 // checkSources looks at every source (with Kafka, the origin's). Those that it opened are to be closed, also after an

@@ -10,6 +10,7 @@ import (
 	"replicator"
 	"replicator/codec"
 	"replicator/config"
+	"replicator/internal/nearest"
 	"replicator/survey"
 	"replicator/view"
 )
@@ -118,8 +119,8 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 	}
 	for i, f := range v.Fields {
 		if !present[i] && f.Path != "" && !t.isColumn(v, f.Path) && t.joinable(v) {
-			t.warn(what, "correct the path, unless few rows have it",
-				"none of %d sampled rows has %s, for %s", tried, f.Path, f.Name)
+			t.warn(what, t.otherwise(v, f.Path), "none of %d sampled rows has %s, for %s%s", tried, f.Path, f.Name,
+				t.line(v, "fields."+f.Name))
 		}
 	}
 	wrong, first := make([]int, len(v.Fields)), make([]error, len(v.Fields))
@@ -151,6 +152,65 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 		}
 	}
 	return err
+}
+
+// line is where a key of a view stands, to end what is said of it.
+func (t *trial) line(v *replicator.View, key string) string {
+	if n := t.cfg.Line(v.Name, key); n > 0 {
+		return fmt.Sprintf(" (%s:%d)", t.cfg.File, n)
+	}
+	return ""
+}
+
+// otherwise is what else a path may have meant that no row has: a column of the table, or the property with the nearest
+// name.
+func (t *trial) otherwise(v *replicator.View, path string) string {
+	for _, o := range config.OriginsOf(v, path) {
+		rows, table := t.rows[o.Table], t.cfg.Table(o.Table)
+		if rows == nil || table.Body == "" {
+			continue
+		}
+		if i := slices.IndexFunc(rows.Columns, func(c survey.Column) bool { return strings.EqualFold(c.Name, o.Path) }); i >= 0 {
+			return fmt.Sprintf("there is a column of that name: write %q", config.ColumnPath(rows.Columns[i].Name))
+		}
+		if near := nearest.Close(o.Path, t.properties(table)); near != "" {
+			return strings.TrimPrefix(near, ": ")
+		}
+	}
+	return "correct the path, unless few rows have it"
+}
+
+// mostProperties bounds how many names of a table's properties are compared with one that is not there.
+const mostProperties = 1000
+
+// properties are the paths of the properties that sampled bodies of a table have.
+func (t *trial) properties(table *replicator.Table) (paths []string) {
+	c, err := codec.New(table.Codec)
+	if err != nil {
+		return nil
+	}
+	known := map[string]bool{}
+	var add func(of replicator.Object, begin string, depth int)
+	add = func(of replicator.Object, begin string, depth int) {
+		for _, m := range of {
+			if len(paths) < mostProperties && !known[begin+m.Name] {
+				known[begin+m.Name] = true
+				paths = append(paths, begin+m.Name)
+			}
+			if inner, ok := m.Value.(replicator.Object); ok && depth < 3 {
+				add(inner, begin+m.Name+".", depth+1)
+			}
+		}
+	}
+	for i, body := range t.rows[table.Name].Values[table.Body] {
+		if !t.decodable(table.Name, i) {
+			continue
+		}
+		if document, err := c.Document(body); err == nil {
+			add(document, "", 1)
+		}
+	}
+	return paths
 }
 
 // addable says why a value is no amount, of the field that a view adds up.

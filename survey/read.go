@@ -46,7 +46,22 @@ const mostTables = 100
 // is of the connection, or ErrDSN, ErrNoDatabase, or names a table that is not there. With ErrNoTables there is an
 // empty Database. It leaves Database.DSN to the caller.
 func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
-	r, done, err := connect(ctx, dsn)
+	return read(ctx, dsn, only, sourceRights)
+}
+
+// ReadSink looks at a database that views are to be kept in. What its user lacks are the rights of a sink.
+func ReadSink(ctx context.Context, dsn string) (*Database, error) {
+	return read(ctx, dsn, nil, sinkRights)
+}
+
+// The rights that the program needs at a source, and in the database of a sink: the database is put in.
+const (
+	sourceRights = "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*"
+	sinkRights   = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP ON %s.*"
+)
+
+func read(ctx context.Context, dsn string, only []string, rights string) (*Database, error) {
+	r, done, err := connect(ctx, dsn, rights)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +93,7 @@ func (r *reader) names(ctx context.Context) ([]string, error) {
 // Sample looks at one table and a few of its rows, as Read does at all, and at further columns of these, those that are
 // named; * names all. A table without a unique key has none.
 func Sample(ctx context.Context, dsn, database, table string, columns []string) (*Table, error) {
-	r, done, err := connect(ctx, dsn)
+	r, done, err := connect(ctx, dsn, sourceRights)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +110,7 @@ func Sample(ctx context.Context, dsn, database, table string, columns []string) 
 }
 
 // connect opens the one connection of a reader; done closes it.
-func connect(ctx context.Context, dsn string) (r *reader, done func(), err error) {
+func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), err error) {
 	cfg, err := mysqldsn.Parse(dsn)
 	if err != nil {
 		return nil, nil, ErrDSN // err may quote it
@@ -116,7 +131,7 @@ func connect(ctx context.Context, dsn string) (r *reader, done func(), err error
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		_ = db.Close() // it has nothing open
-		return nil, nil, fmt.Errorf("connecting to %s: %w%s", cfg.Addr, err, missing(err))
+		return nil, nil, fmt.Errorf("connecting to %s: %w%s", cfg.Addr, err, missing(err, strings.ReplaceAll(rights, "%s", sqlname.Quote(cfg.DBName))))
 	}
 	done = func() {
 		_ = conn.Close() // what was asked for was read
@@ -240,10 +255,10 @@ func (r *reader) grant(ctx context.Context, table string) string {
 var deniedTo = regexp.MustCompile(`for user ('.*'@'.*') to database`)
 
 // missing is the statement that lets a user in who was kept out for the lack of rights; "" if that was not why.
-func missing(err error) string {
+func missing(err error, rights string) string {
 	if answer := (*mysql.MySQLError)(nil); errors.As(err, &answer) && answer.Number == 1044 {
 		if named := deniedTo.FindStringSubmatch(answer.Message); named != nil {
-			return ": GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO " + named[1]
+			return ": GRANT " + rights + " TO " + named[1]
 		}
 	}
 	return ""

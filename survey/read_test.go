@@ -241,6 +241,10 @@ func TestMistakesNameTheServerAndNeverThePassword(t *testing.T) {
 			t.Errorf("%s: %v", c.says, err)
 		}
 	}
+	if _, err := survey.ReadSink(t.Context(), s.dsn("elsewhere")); err == nil || !strings.Contains(err.Error(),
+		": GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP ON `elsewhere`.* TO '") {
+		t.Errorf("of a sink: %v", err)
+	}
 	s.exec("CREATE TABLE other (id INT PRIMARY KEY)")
 	if db := s.read("cell"); len(db.Tables) != 2 || db.Tables[0].Skipped || !db.Tables[1].Skipped {
 		t.Errorf("one of two tables: %+v", db.Tables)

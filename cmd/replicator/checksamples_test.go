@@ -35,6 +35,9 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 		strings.Replace(strings.NewReplacer("index_users_email", "nowhere").Replace(emailView), "[\"email\"]",
 			"[\"email\"]\nwhere = \"nope == 1\"", 1)+"table = \"nowhere\"\ncreate = true\n",
 		"[views.summed]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"email\"]\nsum = \"phone\"\ncreate = true\n",
+		"[views.columned]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"row\"\nkey = { id = \"$row_key\" }\nfields = [\"ref_key\"]\ncreate = true\n",
+		"[views.narrow]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"row\"\nkey = { id = \"$row_key\" }\n"+
+			"fields = { sort = \"$column_name\" }\ncreate = true\ntypes = { sort = \"VARCHAR(3)\" }\n",
 		"[views.counted]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"counter\"\ngroup = [\"email\"]\ncreate = true\n")
 	out := l.must("check")
 	for _, want := range []string{
@@ -45,6 +48,9 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 		"warn  view users: 1 values in 3 sampled rows can't be kept: username: ",
 		"warn  view nowhere: where is true of none of 3 sampled rows: nope == 1",
 		"warn  view summed: 1 values in 3 sampled rows can't be kept: phone: it is not a number",
+		"did you mean \"email\"?",
+		"there is a column of that name: write \"$ref_key\"",
+		"its column sort takes 3 characters, while column_name of the source takes",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it lacks %s\n%s", want, out)
@@ -54,6 +60,11 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 		strings.Contains(out, "warn  view counted") ||
 		strings.Contains(out, "warn  view index_users_email:") {
 		t.Errorf("it shows a value, or what is not so:\n%s", out)
+	}
+	l.configure(source, program, mainSink, strings.Replace(emailView, `["email"]`, `{ email = "$ref_kye" }`, 1))
+	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, `did you mean "ref_key"?`) ||
+		!strings.Contains(r.out, "replicator.toml:") {
+		t.Errorf("of a column that is not there it says\n%s", r.out)
 	}
 }
 

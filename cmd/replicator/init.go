@@ -131,7 +131,7 @@ func lookAtTargets(ctx context.Context, targets []survey.Target, source string) 
 		if err != nil {
 			return nil, usageError{err}
 		}
-		if t.Database, err = survey.Read(ctx, dsn, nil); err != nil && !errors.Is(err, survey.ErrNoTables) {
+		if t.Database, err = survey.ReadSink(ctx, dsn); err != nil && !errors.Is(err, survey.ErrNoTables) {
 			return nil, fmt.Errorf("--sink: %w", err)
 		}
 	}

@@ -17,6 +17,15 @@ func Word(written string, words []string) (word string, distance int) {
 	return word, distance
 }
 
+// Close asks whether the nearest word was meant, as the end of an error; "" if none is near, or there is no other.
+func Close(written string, words []string) string {
+	word, distance := Word(written, words)
+	if word == "" || word == written || distance > max(1, len(written)/3) {
+		return ""
+	}
+	return fmt.Sprintf(": did you mean %q?", word)
+}
+
 // Meant is the end of an error about a word that is not known: the nearest word that is, and all of them; "" if there
 // are none.
 func Meant(written string, words []string) string {

@@ -24,3 +24,13 @@ func TestTheNearestWord(t *testing.T) {
 		t.Errorf("of no words the nearest is %q", got)
 	}
 }
+
+func TestOnlyAWordThatIsNearIsMeant(t *testing.T) {
+	words := []string{"full_name", "email", "address.city"}
+	for written, want := range map[string]string{"fullname": `: did you mean "full_name"?`, "adress.city": `: did you mean "address.city"?`,
+		"phone": "", "email": ""} {
+		if got := Close(written, words); got != want {
+			t.Errorf("%q: %q, not %q", written, got, want)
+		}
+	}
+}

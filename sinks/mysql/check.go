@@ -5,7 +5,9 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"replicator"
@@ -32,6 +34,9 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	from := s.origins("")
 	for _, v := range views {
 		found = append(found, s.checkView(ctx, v, from))
+	}
+	if s.shard == "" { // a rebuild of several shards is in place
+		found = append(found, s.checkRebuilds(ctx, what)...)
 	}
 	return found
 }
@@ -94,7 +99,10 @@ func (s *Sink) grant(ctx context.Context, database, rights string) string {
 
 // mayCreate reports whether the user has CREATE on the database, as far as the grants say so plainly; a role may give
 // it, too.
-func (s *Sink) mayCreate(ctx context.Context) bool {
+func (s *Sink) mayCreate(ctx context.Context) bool { return s.has(ctx, "CREATE") }
+
+// has reports whether the user has a right on the database, as mayCreate does.
+func (s *Sink) has(ctx context.Context, right string) bool {
 	grants, err := texts(ctx, s.db, "SHOW GRANTS")
 	if err != nil {
 		return true // Open will tell
@@ -104,7 +112,7 @@ func (s *Sink) mayCreate(ctx context.Context) bool {
 		everywhere := strings.HasPrefix(on, "*.*") || strings.Contains(on, "%") ||
 			strings.Contains(strings.ReplaceAll(on, `\_`, "_"), "`"+s.database+"`.*")
 		list := strings.Split(strings.TrimPrefix(privileges, "GRANT "), ", ") // CREATE VIEW is another one
-		some := slices.Contains(list, "ALL PRIVILEGES") || slices.Contains(list, "CREATE")
+		some := slices.Contains(list, "ALL PRIVILEGES") || slices.Contains(list, right)
 		if isRole := !onSome; isRole || everywhere && some {
 			return true
 		}
@@ -165,10 +173,7 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 		err = s.uncreatable(ctx, v, statement)
 	}
 	if err != nil {
-		f.Level, f.Detail = replicator.Fail, err.Error()
-		f.Fix = replicator.FixFor(err,
-			"correct the view's fields and types, or create the table: `replicator schema` prints its DDL")
-		return f
+		return failed(f.What, err, "correct the view's fields and types, or create the table: `replicator schema` prints its DDL")
 	}
 	switch gone, err := s.gone(ctx, v); {
 	case err != nil:
@@ -180,6 +185,55 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 		f.Fix = "`replicator checkpoint reset " + v.Name + "` has it filled anew, too"
 	default:
 		f.Detail += " is not there yet; the first start creates it"
+		if narrow, err := s.narrower(ctx, v, from); err == nil && narrow != "" {
+			f.Level, f.Detail = replicator.Warn, f.Detail+", and "+narrow
+			f.Fix = "give the column at least the source's length in `types`, or leave it out there"
+		}
 	}
 	return f
+}
+
+// lengthOf is the length in a type of text or bytes.
+var lengthOf = regexp.MustCompile(`(?i)^\s*(?:var)?(?:char|binary)\s*\(\s*(\d+)\s*\)`)
+
+// narrower says which type of the configuration is shorter than the source's column that it takes the values of.
+func (s *Sink) narrower(ctx context.Context, v *replicator.View, from *origins) (string, error) {
+	for _, u := range usesOf(v) {
+		given := lengthOf.FindStringSubmatch(settingsOf(v).Types[u.Name])
+		if given == nil {
+			continue
+		}
+		room, _ := strconv.Atoi(given[1])
+		for _, feed := range v.From {
+			column, err := from.column(ctx, s.tables[feed.Table], u.Path)
+			if err != nil || column == nil {
+				return "", err
+			}
+			holds := lengthOf.FindStringSubmatch(column.Type)
+			if holds == nil {
+				continue
+			}
+			if n, _ := strconv.Atoi(holds[1]); n > room {
+				return fmt.Sprintf("its column %s takes %d characters, while %s of the source takes %d: rows with longer values "+
+					"become dead letters", u.Name, room, column.Name, n), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// checkRebuilds warns of what a rebuild beside a view will lack.
+func (s *Sink) checkRebuilds(ctx context.Context, what string) []replicator.Finding {
+	var lacking []string
+	for _, right := range []string{"CREATE", "ALTER", "DROP", "INSERT"} {
+		if !s.has(ctx, right) {
+			lacking = append(lacking, right)
+		}
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	return []replicator.Finding{{What: what + ": rebuilds", Level: replicator.Warn,
+		Detail: "the user lacks " + strings.Join(lacking, " and ") + ", so views can only be rebuilt in place (rebuild --in-place)",
+		Fix:    s.grant(ctx, s.database, strings.Join(lacking, ", "))}}
 }

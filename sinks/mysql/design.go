@@ -50,7 +50,8 @@ var unconvertible = []string{"geometry", "point", "linestring", "polygon", "mult
 func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement string) error {
 	doing := creating(v)
 	if !s.mayCreate(ctx) {
-		return replicator.Fatal(fmt.Errorf("%s: the user lacks CREATE on its database", doing))
+		return replicator.Fatal(curable{fmt.Errorf("%s: the user lacks CREATE on its database", doing),
+			s.grant(ctx, s.database, "CREATE")})
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {

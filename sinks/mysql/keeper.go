@@ -8,6 +8,7 @@ import (
 
 	"replicator"
 	"replicator/config"
+	"replicator/internal/nearest"
 	"replicator/sinks/judge"
 )
 
@@ -97,7 +98,7 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 		c := sh.column(name)
 		switch {
 		case c == nil:
-			problems = append(problems, fmt.Sprintf("it has no column %s", name))
+			problems = append(problems, fmt.Sprintf("it has no column %s%s", name, nearest.Close(name, sh.columnNames())))
 		case c.generated:
 			problems = append(problems, fmt.Sprintf("its column %s is generated", name))
 		case !c.known():

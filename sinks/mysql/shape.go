@@ -43,6 +43,13 @@ func (s *shape) name() string   { return s.database + "." + s.table }
 func (s *shape) quoted() string { return sqlname.Quote(s.database) + "." + sqlname.Quote(s.table) }
 
 // column finds a column as MySQL does: without regard to case. A table that is not there has none.
+func (s *shape) columnNames() (names []string) {
+	for _, c := range s.columns {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 func (s *shape) column(name string) *column {
 	if s == nil {
 		return nil
