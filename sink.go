@@ -128,6 +128,13 @@ type Refresher interface {
 	Refresh(ctx context.Context) error
 }
 
+// Evicter is a Target whose server drops data by itself when its memory is short. What is lost by that no mark tells.
+type Evicter interface {
+	// Evicted returns how many keys were dropped since it was called last; the first time, since a Mark that followed a call
+	// of it. Each Mark finds out.
+	Evicted() int64
+}
+
 // Sourced is a Sink that knows which sources have fed its views.
 type Sourced interface {
 	// Sources are the names of all that the sink may hold views for, in any order: Marks says which.

@@ -47,6 +47,9 @@ type ViewStatus struct {
 	Verifying bool  `json:"verifying,omitempty"` // it is being compared with its source
 	FanOut    int64 `json:"fan_out,omitempty"`   // joined rows changed: so many of the cells made with them were read so far
 
+	// Evicted is how many keys, of anybody, the sink's server evicted since the program was started.
+	Evicted int64 `json:"evicted_keys,omitempty"`
+
 	Member string `json:"member,omitempty"`         // of a partition: who has it, by host and process
 	Behind *int64 `json:"behind_records,omitempty"` // of a partition: records that are not applied; nil: not known
 }

@@ -163,7 +163,24 @@ func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
 	}
 	s.register(now.Position)
 	s.marked, s.markedAt, s.askedAt = now, time.Now(), time.Now()
+	s.lookForEvictions()
 	return now, nil
+}
+
+// lookForEvictions has views compared with the source whose sink dropped keys: nothing else tells what is missing there.
+// That is noted in the next mark, in which the sink remembers that it told of them.
+func (s *saver) lookForEvictions() {
+	evicter, ok := s.target.(replicator.Evicter)
+	if !ok {
+		return
+	}
+	if n := evicter.Evicted(); n > 0 {
+		s.notes.setEvicted(s.views, s.progress.current().Position.Order)
+		s.shown.evict(s.views, n)
+		s.cfg.Log.Warn("the sink's server evicts keys, as its memory is short: comparing the views with the source",
+			"sink", s.cfg.Name, "source", s.cfg.Source.Name(), "evicted_keys", n, "views", s.views.names(),
+			"fix", "give the server more memory, and set maxmemory-policy to noeviction")
+	}
 }
 
 // ask asks the sink whether it answers and still holds what was marked: while nothing is written nothing else tells.
@@ -175,6 +192,7 @@ func (s *saver) ask(ctx context.Context) error {
 	if err := s.target.Mark(ctx, s.marked); err != nil {
 		return fmt.Errorf("sink %s: asking whether it holds what was marked: %w", s.cfg.Name, err)
 	}
+	s.lookForEvictions()
 	return nil
 }
 

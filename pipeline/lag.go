@@ -94,10 +94,11 @@ type shown struct {
 	began   time.Time            // when the pipeline started
 	at      map[string]time.Time // by view
 	savedAt map[string]time.Time // by view; what was saved before the start is not dated in the store
+	evicted map[string]int64     // by view: keys that its server evicted since the start
 }
 
 func newShown(before map[string]time.Time) *shown {
-	n := &shown{at: map[string]time.Time{}, savedAt: map[string]time.Time{}}
+	n := &shown{at: map[string]time.Time{}, savedAt: map[string]time.Time{}, evicted: map[string]int64{}}
 	maps.Copy(n.at, before)
 	return n
 }
@@ -193,6 +194,22 @@ func (n *shown) allSaved(views viewSet) {
 	for _, v := range views {
 		n.savedAt[v.Name] = time.Now()
 	}
+}
+
+// evict notes that the server of views evicted keys.
+func (n *shown) evict(views viewSet, keys int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, v := range views {
+		n.evicted[v.Name] += keys
+	}
+}
+
+// evictedKeys is how many keys a view's server evicted since the start.
+func (n *shown) evictedKeys(v *replicator.View) int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.evicted[v.Name]
 }
 
 // checkpointAge is how many seconds ago all progress of a view was saved. Where it was not since the start that is at

@@ -64,6 +64,16 @@ func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
 	return news
 }
 
+// setEvicted says that views have to be compared with the source, for what their sink lost while they were at an order.
+// It is another comparison than one that is under way: what that found may be lost since.
+func (n *notes) setEvicted(views viewSet, order int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, v := range views {
+		n.swapped[v.Name], n.dirty = max(order, n.swapped[v.Name]+1), true
+	}
+}
+
 // addSwaps adds the views that are to be compared with the source to others.
 func (n *notes) addSwaps(all map[string]int64) {
 	n.mu.Lock()

@@ -145,6 +145,10 @@ func statusLines(views []replicator.ViewStatus, columns int, colour bool) []stri
 		lines = append(lines, painted{cut("`replicator status "+whole+"` shows all of it", columns), faint}.show(colour))
 	}
 	for _, v := range views {
+		if v.Evicted > 0 {
+			text := fmt.Sprintf("%s: the sink's server evicted %d keys: see docs/operating.md, A Redis that evicts", v.View, v.Evicted)
+			lines = append(lines, painted{cut(text, columns), red}.show(colour))
+		}
 		if v.FanOut > 0 {
 			lines = append(lines, cut(fmt.Sprintf("%s: joined rows changed, %d entries read again so far", v.View, v.FanOut),
 				columns))
@@ -232,6 +236,9 @@ func inFull(views []replicator.ViewStatus, columns int, colour bool) (lines []st
 		}
 		if v.FanOut > 0 {
 			say("joined rows", painted{fmt.Sprintf("changed: %d entries read again so far", v.FanOut), plain})
+		}
+		if v.Evicted > 0 {
+			say("evicted", painted{fmt.Sprintf("%d keys, by the sink's server: see docs/operating.md, A Redis that evicts", v.Evicted), red})
 		}
 		say("error", painted{v.Error, stateColour(v.State)})
 		if !v.ErrorSince.IsZero() {

@@ -22,7 +22,9 @@ type Target struct {
 	keepers []*keeper
 	marks   *judge.Marks
 	memory  *memory
-	batches sync.Pool // of *batch, to be used again
+
+	evictions evictions
+	batches   sync.Pool // of *batch, to be used again
 
 	reclaims bool // it is there to take back what earlier definitions, views or sources put there
 }

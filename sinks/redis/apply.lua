@@ -168,7 +168,16 @@ for i = 1, count do
   end
   a = a + 1
 end
-if #records > 0 then call('MSET', unpack(records)) end
+if #records > 0 then
+  call('MSET', unpack(records))
+  if call('EXISTS', 'replicator:checking') == 1 then -- sums are checked (sums.go): what a record was before is kept
+    for i = 1, count do
+      if not others[i] and call('HEXISTS', 'replicator:before', KEYS[i]) == 0 then
+        call('HSET', 'replicator:before', KEYS[i], olds[i] or '')
+      end
+    end
+  end
+end
 
 local function restore(i)
   if others[i] then return end

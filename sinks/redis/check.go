@@ -69,7 +69,8 @@ type adder func(part string, level replicator.Level, detail, fix string)
 func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, add adder) {
 	if text, err := node.Info(ctx).Result(); err != nil {
 		add("INFO", replicator.Warn, classify(err, "INFO").Error(),
-			"let the user run INFO: it shows version and settings, and by it a failover that lost the last writes is noticed")
+			"let the user run INFO: it shows version and settings, and by it evictions and a failover that lost the last "+
+				"writes are noticed")
 	} else {
 		checkInfo(parseInfo(text), s.cluster, add)
 	}
@@ -111,9 +112,12 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 	case policy == "noeviction":
 		add("maxmemory", replicator.Fail, "used_memory is "+info["used_memory"]+" of "+info["maxmemory"]+
 			" bytes: it takes no writes", "CONFIG SET maxmemory to more, or remove what is not needed there")
+	case strings.HasPrefix(policy, "volatile-"):
+		add("maxmemory", replicator.Warn, "maxmemory_policy is "+policy+": keys with an expiry vanish early when memory is "+
+			"short, and once there are none the server takes no writes", setNoEviction)
 	default:
-		add("maxmemory", replicator.Warn, "maxmemory_policy is "+policy+": entries and what is remembered of them vanish "+
-			"when memory is short", "CONFIG SET maxmemory-policy noeviction")
+		add("maxmemory", replicator.Fail, "maxmemory_policy is "+policy+": when memory is short the server drops what the "+
+			"program remembers of rows, and what sums are made of", setNoEviction)
 	}
 	saved := info["aof_enabled"] != "0" || info["rdb_last_save_time"] == "" || info["rdb_saves"] != "0"
 	if saved || info["connected_slaves"] != "0" {
@@ -123,6 +127,10 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 			"would empty it, and the views would have to be filled anew", "CONFIG SET appendonly yes")
 	}
 }
+
+// setNoEviction is the fix where the server may evict keys. Managed servers refuse CONFIG.
+const setNoEviction = "CONFIG SET maxmemory-policy noeviction; where a provider refuses CONFIG, set it in the " +
+	"provider's parameters, or keep the views in a Redis of their own"
 
 // isFull reports whether the server uses all the memory that it may.
 func isFull(info map[string]string) bool {

@@ -67,7 +67,11 @@ func TestCheck(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			expect(plain, "maxmemory", replicator.Warn)
+			expect(plain, "maxmemory", replicator.Fail)
+			if err := rdb.ConfigSet(t.Context(), "maxmemory-policy", "volatile-lru").Err(); err != nil {
+				t.Fatal(err)
+			}
+			expect(plain, "maxmemory", replicator.Warn) // the program's own keys have no expiry
 			expect(plain, "persistence", replicator.Warn)
 			expect(Config{URLs: plain.URLs, Username: "poor", Password: "secret"}, "permissions", replicator.Fail)
 			expect(Config{URLs: plain.URLs, Username: "narrow", Password: "secret"}, "permissions", replicator.Fail)

@@ -36,6 +36,7 @@ type keeper struct {
 	ids        []viewID // what records call it of all sources that an entity may move to, the own one first
 	fellows    []string // the other ones, in the order of ids
 	generation uint64
+	evicted    int64  // by its mark, when it was opened: see evictions
 	filling    bool   // it was being filled when it was opened
 	former     bool   // and may show things by an earlier definition
 	kind       byte   // of its claims

@@ -29,6 +29,7 @@ type storedMark struct {
 	Succeeded   bool   `json:"succeeded,omitempty"` // forgotten because another view took its place
 	Vacated     bool   `json:"vacated,omitempty"`   // forgotten, and what the source put there was taken back
 	Former      bool   `json:"former,omitempty"`    // there were earlier generations
+	Evicted     int64  `json:"evicted,omitempty"`   // keys that the servers had evicted, as the pipeline was told: see evictions
 	replicator.StoredStanding
 }
 
@@ -150,23 +151,30 @@ type newMark struct {
 }
 
 // changeMarks replaces marks of a source in every copy, if those are still what change was given; else it is asked
-// again. It is the servers' names that are expected (swap) and returned.
+// again. It is the servers' names that are expected (swap).
 func (s *Sink) changeMarks(ctx context.Context, source, expected string,
-	change func(known map[string]*viewMark) ([]newMark, error)) (string, error) {
+	change func(known map[string]*viewMark) ([]newMark, error)) (markedOn, error) {
 	for range maxTries {
 		known, err := s.readMarks(ctx, source)
 		if err != nil {
-			return "", err
+			return markedOn{}, err
 		}
 		marks, err := change(known)
 		if err != nil {
-			return "", err
+			return markedOn{}, err
 		}
-		if done, servers, err := s.swap(ctx, source, expected, marks); err != nil || done {
-			return servers, err
+		if done, on, err := s.swap(ctx, source, expected, marks); err != nil || done {
+			return on, err
 		}
 	}
-	return "", errors.New("other replicators write the same marks all the time")
+	return markedOn{}, errors.New("other replicators write the same marks all the time")
+}
+
+// markedOn are the servers that have the marks: their names with commas between, and how many keys they have evicted
+// together since they were started; 0 where they don't say.
+type markedOn struct {
+	servers string
+	evicted int64
 }
 
 // swap replaces marks in every copy that still is as it was read, and is on the server that it should be on. It
@@ -174,14 +182,14 @@ func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 // its run_id, another one each time it is started, and its master_replid, another one each time a replica takes over,
 // or a first one follows; none where the user may not run INFO. Before the names stands how often the address led to
 // another server: between two marks on one server it may have led to another and back.
-func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMark) (bool, string, error) {
+func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMark) (bool, markedOn, error) {
 	keys := s.markKeys(source)
 	calls := make([]call, 0, len(keys))
 	moved := strconv.FormatInt(s.links.moved.Load(), 10)
 	names := make([]string, 1+len(keys))
 	copy(names, strings.Split(expected, ","))
 	if expected != "" && names[0] != moved {
-		return false, "", judge.ErrOtherServer
+		return false, markedOn{}, judge.ErrOtherServer
 	}
 	names[0] = moved
 	for i, key := range keys {
@@ -193,24 +201,31 @@ func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMar
 	}
 	cmds, err := s.run(ctx, s.swapMarks, calls)
 	if err != nil {
-		return false, "", classify(err, "writing marks")
+		return false, markedOn{}, classify(err, "writing marks")
 	}
-	all := true
+	all, evicted := true, map[string]int64{}
 	for i, cmd := range cmds {
 		answer, err := cmd.Slice()
-		if err == nil && len(answer) != 2 {
+		if err == nil && len(answer) != 3 {
 			err = errors.New("the script of marks answers with something else")
 		}
 		if err != nil {
-			return false, "", classify(err, "writing marks")
+			return false, markedOn{}, classify(err, "writing marks")
 		}
 		if answer[0] == int64(-1) {
-			return false, "", judge.ErrOtherServer
+			return false, markedOn{}, judge.ErrOtherServer
 		}
 		names[1+i] = fmt.Sprint(answer[1])
+		if n, err := strconv.ParseInt(fmt.Sprint(answer[2]), 10, 64); err == nil { // else the user may not ask
+			evicted[names[1+i]] = n // several copies may be on one server
+		}
 		all = all && answer[0] == int64(1)
 	}
-	return all, strings.Join(names, ","), nil
+	on := markedOn{servers: strings.Join(names, ",")}
+	for _, n := range evicted {
+		on.evicted += n
+	}
+	return all, on, nil
 }
 
 func (m storedMark) encode() string {
@@ -223,18 +238,18 @@ func (m storedMark) encode() string {
 
 // register gives each view the generation that it is known by, or a new one if it isn't known by this definition. It
 // returns how far each is, and the servers' names.
-func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, string, error) {
+func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, markedOn, error) {
 	// Nothing is written where all is known: `explain` and `verify` look also at a server that takes no writes, for it
 	// is full or a replica.
 	if known, err := s.rdb.SIsMember(ctx, sourcesKey, source).Result(); err != nil {
-		return nil, "", classify(err, "looking for the source")
+		return nil, markedOn{}, classify(err, "looking for the source")
 	} else if !known {
 		if err := s.rdb.SAdd(ctx, sourcesKey, source).Err(); err != nil {
-			return nil, "", classify(err, "registering the source")
+			return nil, markedOn{}, classify(err, "registering the source")
 		}
 	}
 	marked := make([]replicator.Standing, len(keepers))
-	servers, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) (begin []newMark, err error) {
+	on, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) (begin []newMark, err error) {
 		var refused []error
 		for i, k := range keepers {
 			m := cmp.Or(known[k.view.Name], newViewMark(len(s.markKeys(source))))
@@ -249,6 +264,7 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 				begin = append(begin, newMark{k.view.Name, m, m.with(func(storedMark) storedMark { return mark })})
 			}
 			k.generation, marked[i] = mark.Generation, mark.Standing()
+			k.evicted = mark.Evicted
 			k.filling = mark.Phase == replicator.PhaseFilling
 			k.former = mark.Former && k.filling
 			if k.former || k.filling && s.anyEnded(known) {
@@ -257,7 +273,7 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 		}
 		return begin, errors.Join(refused...)
 	})
-	return marked, servers, err
+	return marked, on, err
 }
 
 // damaged is the error for a view whose mark can't be read.
@@ -338,7 +354,10 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 				if err := k.check(m, marking, i); err != nil {
 					return nil, err
 				}
-				raised := m.with(func(one storedMark) storedMark { return one.at(one.Standing().Raise(at)) })
+				raised := m.with(func(one storedMark) storedMark {
+					one.Evicted = t.evictions.told()
+					return one.at(one.Standing().Raise(at))
+				})
 				mark, _ := raised.whole()
 				if err := marking.Note(i, mark.Standing()); err != nil {
 					return nil, err
@@ -349,11 +368,12 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 			}
 			return raise, nil
 		}
-		servers, err := t.sink.changeMarks(ctx, t.source, marking.Expected(), raised)
+		on, err := t.sink.changeMarks(ctx, t.source, marking.Expected(), raised)
 		if err != nil {
 			return err
 		}
-		return marking.Answered(servers)
+		t.evictions.are(on.evicted)
+		return marking.Answered(on.servers)
 	})
 	if t.sink.cluster && errors.Is(err, judge.ErrFell) {
 		return fmt.Errorf("%w: %w", replicator.ErrPartFellBack, err) // see posts.go

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
-	"replicator/internal/wire"
 )
 
 // In a cluster a node may step back by itself: its replica that took over had not got the last writes, or it came back
@@ -110,8 +109,8 @@ func (t *Target) strayPosts(
 
 // stray is the post as a stray, whose place leads Tidy to removePost.
 func (p *post) stray() replicator.Stray {
-	at := wire.AppendText(wire.AppendText(wire.AppendText(nil, p.pending.key), ""), p.entity.text)
-	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: string(at), Kind: replicator.Extra}
+	at := placeOf(p.pending.key, "", p.entity.text)
+	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: at, Kind: replicator.Extra}
 }
 
 // removePost takes back what an entity is said to contribute to a key of a view, if its record doesn't have it.

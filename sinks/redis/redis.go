@@ -28,7 +28,9 @@ type Sink struct {
 	sources judge.Sources // that feed it, and that an entity may move between
 	feeds   func(source string) bool
 
-	apply, swapMarks, swapRecord, push script
+	apply, swapMarks, swapRecord, push, sums script
+
+	sumBytes int64 // about how much memory sums take that are compared at once
 }
 
 var _ replicator.Sink = (*Sink)(nil)
@@ -42,7 +44,8 @@ func New(c Config) (*Sink, error) {
 	s := &Sink{name: c.Name, user: c.Username, cluster: c.Cluster, log: c.Logger, rdb: rdb, links: links,
 		names: c.Names, sources: c.Sources, feeds: c.Feeds,
 		apply: newScript(library + applySource), swapMarks: newScript(marksSource),
-		swapRecord: newScript(swapSource), push: newScript(library + pushSource)}
+		swapRecord: newScript(swapSource), push: newScript(library + pushSource),
+		sums: newScript(library + sumsSource), sumBytes: 32 << 20}
 	if s.cluster {
 		s.tags = markTags()
 	}
@@ -79,11 +82,17 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := errors.Join(refused...); err != nil {
 		return nil, err
 	}
-	marked, servers, err := s.register(ctx, source, t.keepers)
+	marked, on, err := s.register(ctx, source, t.keepers)
 	if err != nil {
 		return nil, err
 	}
-	t.marks = judge.NewMarks(t.views, marked, servers)
+	t.marks = judge.NewMarks(t.views, marked, on.servers)
+	t.evictions.begin(on.evicted)
+	for i, k := range t.keepers {
+		if !marked[i].Position.IsZero() {
+			t.evictions.since(k.evicted)
+		}
+	}
 	return t, t.makeRoom(ctx)
 }
 

@@ -62,25 +62,38 @@ func (t *Target) search(ctx context.Context, view int) (search, error) {
 func (t *Target) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
-	at, is := strings.CutPrefix(after, inPosts)
-	switch {
-	case t.sink.names == nil:
-		return nil, "", nil
-	case !is:
-		strays, next, err = t.strayKeys(ctx, view, after, limit)
-		if next == "" && t.sink.cluster {
-			next = inPosts
+	if at, is := strings.CutPrefix(after, inPosts); is {
+		if strays, next, err = t.strayPosts(ctx, view, at, limit); next != "" {
+			next = inPosts + next
 		}
 		return strays, next, err
 	}
-	if strays, next, err = t.strayPosts(ctx, view, at, limit); next != "" {
-		next = inPosts + next
+	counted := !t.sink.cluster && counts(t.keepers[view].kind)
+	at, inThem := strings.CutPrefix(after, inKeys)
+	if counted && !inThem {
+		if strays, next, err = t.straySums(ctx, view, at); next == "" && t.sink.names != nil {
+			next = inKeys
+		}
+		return strays, next, err
+	}
+	if t.sink.names != nil {
+		strays, next, err = t.strayKeys(ctx, view, at, limit)
+	}
+	switch {
+	case next != "" && counted:
+		next = inKeys + next
+	case next == "" && t.sink.cluster && t.sink.names != nil:
+		next = inPosts
 	}
 	return strays, next, err
 }
 
-// inPosts begins the places of a search that has been through the keys: in a cluster it then goes through the posts.
-const inPosts = "posts "
+// What begins the places of a search. What nobody claims is told by the sums, so these come first, then the keys; in a
+// cluster the posts come after the keys.
+const (
+	inKeys  = "keys "
+	inPosts = "posts "
+)
 
 // strayKeys is Strays for what stands at keys that the view's template makes.
 func (t *Target) strayKeys(
@@ -180,8 +193,7 @@ func (s *search) among(ctx context.Context, candidates []candidate) (strays []re
 			if c.member != "" {
 				name += " " + c.member
 			}
-			at := wire.AppendText(wire.AppendText(nil, c.key), c.member)
-			strays = append(strays, replicator.Stray{Name: name, At: string(at), Kind: replicator.Extra})
+			strays = append(strays, replicator.Stray{Name: name, At: placeOf(c.key, c.member), Kind: replicator.Extra})
 		}
 	}
 	return strays, nil
@@ -322,15 +334,20 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	if err != nil {
 		return 0, classify(err, doing)
 	}
+	var sums []sumAt
 	for _, stray := range strays {
 		at := wire.NewReader(stray.At)
 		c := candidate{key: at.Text(), member: at.Text()}
-		entity := ""
+		entity, sum := "", false
 		if at.More() {
-			entity = at.Text()
+			entity, sum = at.Text(), at.More() && at.Text() == ofSum
 		}
 		if at.Bad() {
 			return removed, fmt.Errorf("%q is no place in a view", stray.At)
+		}
+		if sum {
+			sums = append(sums, sumAt{c.key, c.member})
+			continue
 		}
 		c.entities, _ = t.sink.names.Entities(s.k.view, c.key)
 		var gone bool
@@ -346,8 +363,21 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 			removed++
 		}
 	}
-	return removed, nil
+	mended, err := t.tidySums(ctx, view, sums)
+	return removed + mended, classify(err, "putting the sums right")
 }
+
+// placeOf is the place of a stray for Tidy: a key, a member in it ("": none), the entity by whose post it is there, and
+// ofSum where it is a sum that is wrong.
+func placeOf(parts ...string) string {
+	var at []byte
+	for _, part := range parts {
+		at = wire.AppendText(at, part)
+	}
+	return string(at)
+}
+
+const ofSum = "sum"
 
 // remove removes a candidate if it is a stray, on the condition that nobody touches it or its claims meanwhile.
 func (s *search) remove(ctx context.Context, c candidate) (removed bool, err error) {

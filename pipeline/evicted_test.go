@@ -1,0 +1,70 @@
+package pipeline_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"replicator"
+	"replicator/sinks/sinktest"
+)
+
+// evictingSink is a sink whose server says that it dropped keys.
+type evictingSink struct {
+	replicator.Sink
+	evicted atomic.Int64
+}
+
+func (s *evictingSink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	target, err := s.Sink.Open(ctx, source, views)
+	return evictingTarget{target, s}, err
+}
+
+type evictingTarget struct {
+	replicator.Target
+	sink *evictingSink
+}
+
+func (t evictingTarget) Evicted() int64 { return t.sink.evicted.Swap(0) }
+
+// TestViewsOfASinkThatEvictsAreCompared: within seconds, also while nothing changes, and once more if keys are dropped
+// while they are compared.
+func TestViewsOfASinkThatEvictsAreCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink := newFakeSource(), &evictingSink{Sink: sinktest.NewReference()}
+		history(f, rand.New(rand.NewPCG(11, 11)), 20)
+		p := start(newPipeline(f, sink, newMemoryStore(), "a"))
+		p.caughtUp(t, f)
+		if at := p.Swapped()["a"]; at != 0 {
+			t.Fatalf("the view is to be compared since %d", at)
+		}
+		due := func() int64 {
+			sink.evicted.Store(3)
+			time.Sleep(10 * time.Second)
+			return p.Swapped()["a"]
+		}
+		first := due()
+		if first == 0 {
+			t.Error("evictions had nothing compared")
+		}
+		if got := p.Status(nil)[0].Evicted; got != 3 {
+			t.Errorf("the status says that %d keys were evicted", got)
+		}
+		if second := due(); second == first {
+			t.Error("what is evicted while the views are compared is not compared again")
+		}
+		p.Compared("a", first)
+		at := p.Swapped()["a"]
+		if at == 0 {
+			t.Error("the first comparison is taken for the second")
+		}
+		p.Compared("a", at)
+		if at := p.Swapped()["a"]; at != 0 {
+			t.Errorf("once compared, the view is to be compared since %d", at)
+		}
+		p.stopped(t)
+	})
+}

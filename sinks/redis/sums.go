@@ -1,0 +1,515 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator"
+	"replicator/internal/pause"
+	"replicator/sinks/judge"
+)
+
+// Counters, rankings and indexes whose values several entities claim have a sum beside each key, to which each change
+// adds. A sum is wrong for as long as nobody computes it anew, once Redis evicts it, or a record whose contribution it
+// has. So a verification, and a rebuild, add up what all records say and compare that with the sums. Records are
+// compared with the source before that.
+//
+// Records change while they are read. What doubtful finds may be right, therefore. audit computes the sums of one
+// moment: from then on the script that applies keeps each record as it was, the first time that it is replaced. What a
+// sum lacked at that moment it lacks until it is mended, whatever is added to it meanwhile.
+
+//go:embed sums.lua
+var sumsSource string
+
+// The keys of a check that is under way: its name, and records as they were when it began.
+const (
+	checkKey  = prefix + "checking"
+	beforeKey = prefix + "before"
+)
+
+// sumAt is where a sum stands: at a key, or at a member of one.
+type sumAt struct{ key, member string }
+
+func (a sumAt) place() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(a.key + "\x00" + a.member)) // it never fails
+	return h.Sum64()
+}
+
+func (a sumAt) String() string { return strings.TrimSuffix(a.key+" "+a.member, " ") }
+
+// tally is a sum, and how many claims it is made of.
+type tally struct {
+	claims int64
+	amount big.Rat
+}
+
+func (t *tally) add(claims int64, amount *big.Rat) {
+	t.claims += claims
+	t.amount.Add(&t.amount, amount)
+}
+
+// text is an amount in decimal digits.
+func (t *tally) text() string {
+	places, _ := t.amount.FloatPrec() // sums of decimals end
+	return t.amount.FloatString(places)
+}
+
+// tallyOf reads what is remembered of a sum; false if that is no sum.
+func tallyOf(kind byte, stored any) (*tally, bool) {
+	t := new(tally)
+	text, ok := stored.(string)
+	if !ok {
+		return t, stored == nil
+	}
+	if kind == kindRanking {
+		claims, amount, _ := strings.Cut(text, " ")
+		n, err := strconv.ParseInt(claims, 10, 64)
+		if err != nil {
+			return new(tally), false
+		}
+		t.claims, text = n, amount
+	}
+	if _, ok := t.amount.SetString(text); !ok || strings.Trim(text, "-.0123456789") != "" {
+		return new(tally), false
+	}
+	return t, true
+}
+
+// same reports whether two tallies are remembered alike.
+func (t *tally) same(kind byte, other *tally) bool {
+	return t.amount.Cmp(&other.amount) == 0 && (kind != kindRanking || t.claims == other.claims)
+}
+
+// wrongSum is a sum that is not what the records say.
+type wrongSum struct {
+	sumAt
+	lacks   tally
+	damaged bool // what is remembered is no sum
+	kind    replicator.DifferenceKind
+}
+
+// sums adds up what records say of a view's keys.
+type sums struct {
+	*Target
+	k        *keeper
+	from, to uint64 // which places
+	only     map[sumAt]bool
+	most     int64
+	size     int64
+	of       map[sumAt]*tally
+}
+
+const (
+	sumCost     = 300 // bytes that a sum takes besides its key and member
+	sumsAtOnce  = 500 // that are computed together for one moment
+	recordsRead = 1000
+)
+
+func (t *Target) sums(k *keeper, from uint64) *sums {
+	return &sums{Target: t, k: k, from: from, to: math.MaxUint64, most: t.sink.sumBytes, of: map[sumAt]*tally{}}
+}
+
+// at is the tally of a sum; nil if it is not among those that are added up.
+func (s *sums) at(a sumAt) *tally {
+	if s.only != nil && !s.only[a] {
+		return nil
+	}
+	if t := s.of[a]; t != nil {
+		return t
+	}
+	if p := a.place(); p < s.from || p > s.to {
+		return nil
+	}
+	s.of[a] = new(tally)
+	s.size += int64(len(a.key)+len(a.member)) + sumCost
+	for s.size > s.most && s.to > s.from {
+		s.narrow(s.from + (s.to-s.from)/2)
+	}
+	return s.of[a]
+}
+
+// narrow leaves out the places behind one.
+func (s *sums) narrow(to uint64) {
+	s.to = to
+	maps.DeleteFunc(s.of, func(a sumAt, _ *tally) bool {
+		out := a.place() > to
+		if out {
+			s.size -= int64(len(a.key)+len(a.member)) + sumCost
+		}
+		return out
+	})
+}
+
+// add adds what an entity's record says, and reports whether it says anything of the sums.
+func (s *sums) add(key, stored string) (counts bool, err error) {
+	r, err := parseRecord(stored)
+	if err != nil {
+		return false, replicator.Fatal(fmt.Errorf("%s: %w", key, err))
+	}
+	for _, c := range r.cells {
+		for i := range c.views {
+			v := &c.views[i]
+			if !v.contributes() || v.claims[0] != s.k.kind {
+				continue
+			}
+			claims, err := parseClaims(v.claims)
+			if err != nil {
+				return false, replicator.Fatal(fmt.Errorf("%s: %w", key, err))
+			}
+			for _, x := range claims {
+				if !s.isOurs(v.id, x.key) {
+					continue
+				}
+				at := sumAt{x.key, x.member}
+				if s.k.kind != kindCounter {
+					at.member = cmp.Or(x.member, strings.TrimPrefix(key, recordKey("")))
+				}
+				amount, ok := new(big.Rat).SetString(x.counted())
+				if t := s.at(at); t != nil && ok {
+					counts = true
+					t.add(1, amount)
+				}
+			}
+		}
+	}
+	return counts, nil
+}
+
+// isOurs reports whether a key is the view's, given which view's claim it is.
+func (s *sums) isOurs(id viewID, key string) bool {
+	if slices.Contains(s.k.ids, id) {
+		return true
+	}
+	if s.sink.names == nil {
+		return false
+	}
+	_, is := s.sink.names.Entities(s.k.view, key)
+	return is
+}
+
+// straySums finds sums that are not what the records say, from a place on.
+func (t *Target) straySums(ctx context.Context, view int, after string) ([]replicator.Stray, string, error) {
+	const doing = "comparing the sums with what was added"
+	k := t.keepers[view]
+	if t.sink.cluster || !counts(k.kind) {
+		return nil, "", nil
+	}
+	var from uint64
+	if err := judge.At(after, &from); err != nil {
+		return nil, "", err
+	}
+	doubtful, end, err := t.doubtful(ctx, k, from)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	var strays []replicator.Stray
+	err = t.audit(ctx, k, doubtful, func(_ string, wrong []wrongSum) error {
+		for _, w := range wrong {
+			strays = append(strays, replicator.Stray{Name: w.String(), At: placeOf(w.key, w.member, "", ofSum), Kind: w.kind})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	next := ""
+	if end < math.MaxUint64 {
+		next = judge.Cursor(end + 1)
+	}
+	return strays, next, nil
+}
+
+// doubtful are sums that may be wrong: they differ from what the records say while those change. It returns up to which
+// place it looked.
+func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt, uint64, error) {
+	s := t.sums(k, from)
+	err := t.eachRecords(ctx, func(keys []string) error {
+		stored, err := t.sink.get(ctx, keys)
+		for i := 0; i < len(keys) && err == nil; i++ {
+			_, err = s.add(keys[i], stored[i])
+		}
+		return err
+	})
+	if err == nil {
+		err = s.addShown(ctx)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	var differ []sumAt
+	for some := range slices.Chunk(slices.Collect(maps.Keys(s.of)), recordsRead) {
+		remembered, err := s.remembered(ctx, some)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i, at := range some {
+			if held, ok := tallyOf(k.kind, remembered[i]); !ok || !held.same(k.kind, s.of[at]) {
+				differ = append(differ, at)
+			}
+		}
+	}
+	if len(differ) > sumsAtOnce {
+		slices.SortFunc(differ, func(a, b sumAt) int { return cmp.Compare(a.place(), b.place()) })
+		s.to = differ[sumsAtOnce].place() - 1
+		differ = differ[:sumsAtOnce]
+	}
+	return differ, s.to, nil
+}
+
+// addShown adds the sums of the keys that the view shows: of none of them may a record say anything.
+func (s *sums) addShown(ctx context.Context) error {
+	if s.sink.names == nil || s.sink.names.Begins(s.k.view) == "" {
+		return nil
+	}
+	for after := ""; ; {
+		keys, next, err := s.sink.scan(ctx, s.sink.names.Begins(s.k.view), storedAs(s.k.view), after, recordsRead)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if !s.isOurs("", key) || strings.HasPrefix(key, prefix) {
+				continue
+			}
+			if err := s.addMembers(ctx, key); err != nil {
+				return err
+			}
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
+}
+
+// addMembers adds the sums that are remembered beside a key.
+func (s *sums) addMembers(ctx context.Context, key string) error {
+	if s.k.kind == kindCounter {
+		s.at(sumAt{key: key})
+		return nil
+	}
+	for cursor := uint64(0); ; {
+		fields, next, err := s.sink.rdb.HScan(ctx, beside(s.k.kind, key), cursor, "", memberPage).Result()
+		if redis.HasErrorPrefix(err, "WRONGTYPE") {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(fields); i += 2 {
+			s.at(sumAt{key, fields[i]})
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// remembered is what stands beside the keys.
+func (s *sums) remembered(ctx context.Context, list []sumAt) ([]any, error) {
+	cmds, err := s.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, at := range list {
+			if s.k.kind == kindCounter {
+				p.Get(ctx, beside(s.k.kind, at.key))
+			} else {
+				p.HGet(ctx, beside(s.k.kind, at.key), at.member)
+			}
+		}
+		return nil
+	})
+	found := make([]any, len(list))
+	for i, cmd := range cmds {
+		one := cmd.(*redis.StringCmd)
+		switch failed := one.Err(); {
+		case failed == nil:
+			found[i] = one.Val()
+		case redis.HasErrorPrefix(failed, "WRONGTYPE"):
+			found[i] = "?"
+		case !errors.Is(failed, redis.Nil):
+			return nil, cmp.Or(err, failed)
+		}
+	}
+	return found, nil
+}
+
+// eachRecords goes through the keys of all records.
+func (t *Target) eachRecords(ctx context.Context, do func(keys []string) error) error {
+	for after := ""; ; {
+		keys, next, err := t.sink.scan(ctx, recordKey(""), "string", after, recordsRead)
+		if err != nil {
+			return err
+		}
+		for some := range slices.Chunk(keys, recordsRead) {
+			if err := do(some); err != nil {
+				return err
+			}
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
+}
+
+// audit finds which of some sums are wrong, and has something done with those. One is under way at a time, and has a
+// name.
+func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(name string, wrong []wrongSum) error) error {
+	if len(list) == 0 {
+		return nil
+	}
+	name := rand.Text()
+	held, err := t.beginAudit(ctx, k, list, name)
+	if err != nil {
+		return err
+	}
+	defer func() { // one that ends otherwise is forgotten a minute later
+		_, _ = t.step(context.WithoutCancel(ctx), nil, "end", name, k)
+	}()
+	s := t.sums(k, 0)
+	s.only, s.most = map[sumAt]bool{}, math.MaxInt64
+	for _, at := range list {
+		s.only[at] = true
+	}
+	if err := s.addAsOf(ctx, name); err != nil {
+		return err
+	}
+	var wrong []wrongSum
+	for i, at := range list {
+		added := cmp.Or(s.of[at], new(tally))
+		stored, ok := tallyOf(k.kind, held[i])
+		isHeld := held[i] != nil
+		kind := judge.Difference(added.claims > 0, isHeld, ok && isHeld && stored.same(k.kind, added))
+		if ok && stored.same(k.kind, added) || kind == "" {
+			continue
+		}
+		w := wrongSum{sumAt: at, lacks: *added, damaged: !ok, kind: kind}
+		w.lacks.claims -= stored.claims
+		w.lacks.amount.Sub(&added.amount, &stored.amount)
+		wrong = append(wrong, w)
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return do(name, wrong)
+}
+
+// beginAudit begins a check when no other one is under way, and returns what is remembered of the sums at that moment.
+func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name string) ([]any, error) {
+	keys, args := make([]string, len(list)), make([]any, len(list))
+	for i, at := range list {
+		keys[i], args[i] = beside(k.kind, at.key), at.member
+	}
+	for {
+		answer, err := t.step(ctx, keys, "begin", name, k, args...)
+		if err != nil || answer != nil {
+			return answer, err
+		}
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errOvertaken: another check of sums took the place of one that had not gone on for a minute.
+var errOvertaken = errors.New("it was interrupted for too long: another one has begun")
+
+// addAsOf adds what all records said when a check began.
+func (s *sums) addAsOf(ctx context.Context, name string) error {
+	before := map[string]string{} // what those said that were replaced since
+	seen := map[string]bool{}     // a scan may return a key twice
+	return s.eachRecords(ctx, func(keys []string) error {
+		answer, err := s.step(ctx, keys, "page", name, s.k)
+		if err == nil && len(answer) != 2 {
+			err = errOvertaken
+		}
+		if err != nil {
+			return err
+		}
+		replaced, _ := answer[0].([]any)
+		records, _ := answer[1].([]any)
+		for i := 0; i+1 < len(replaced); i += 2 {
+			key := fmt.Sprint(replaced[i])
+			if _, known := before[key]; !known {
+				before[key], _ = replaced[i+1].(string)
+			}
+		}
+		for i, key := range keys[:min(len(keys), len(records))] {
+			stored, was := before[key]
+			if !was {
+				stored, _ = records[i].(string)
+			}
+			if seen[key] {
+				continue
+			}
+			counts, err := s.add(key, stored)
+			if err != nil {
+				return err
+			}
+			if counts {
+				seen[key] = true
+			}
+		}
+		return nil
+	})
+}
+
+// step makes a step of a check; nil if another one is under way.
+func (t *Target) step(ctx context.Context, keys []string, step, name string, k *keeper, args ...any) ([]any, error) {
+	c := newCall(append([]string{checkKey, beforeKey}, keys...), append([]any{step, name, string(k.kind)}, args...)...)
+	cmds, err := t.sink.run(ctx, t.sink.sums, []call{c})
+	if err != nil {
+		return nil, err
+	}
+	switch answer := cmds[0].Val().(type) {
+	case []any:
+		return answer, nil
+	case int64:
+		if answer == 1 {
+			return []any{}, nil
+		}
+	}
+	return nil, nil
+}
+
+// tidySums puts sums right.
+func (t *Target) tidySums(ctx context.Context, view int, list []sumAt) (mended int, err error) {
+	k := t.keepers[view]
+	for some := range slices.Chunk(list, sumsAtOnce) {
+		err := t.audit(ctx, k, some, func(name string, wrong []wrongSum) error {
+			var keys []string
+			var args []any
+			for _, w := range wrong {
+				thrown := ""
+				if w.damaged {
+					thrown = "1"
+				}
+				keys = append(keys, w.key, beside(k.kind, w.key))
+				args = append(args, w.member, thrown, w.lacks.claims, w.lacks.text())
+			}
+			answer, err := t.step(ctx, keys, "mend", name, k, args...)
+			if err == nil && answer == nil {
+				err = errOvertaken
+			}
+			if err == nil {
+				mended += len(wrong)
+			}
+			return err
+		})
+		if err != nil {
+			return mended, err
+		}
+	}
+	return mended, nil
+}
