@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -18,18 +19,32 @@ import (
 // when the looks at this one are applied: so other changes wait for a page at most, and memory holds no more. Whatever
 // comes to refer to the row meanwhile brings a change of its own.
 //
+// A stop waits for the page at hand and no more, however small the rest may be: no position behind the reference is saved,
+// so the next session finds all of it anew.
+//
 // Its lane's goroutine uses it.
 type referring struct {
 	*group
 	reader replicator.Reader
 	intake *intake
 	lane   *lane
+	stop   context.Context // see run
 
 	// budget is that of references alone. They wait for looks, which take from the intake's budget: if references could
 	// fill that, both would wait forever.
 	budget *budget
 
 	found atomic.Int64 // cells that were found of the batch at hand; 0: there is none
+}
+
+// run looks at what is referred to until ctx is done, or unread is closed and nothing is left. Once stop is done, what is
+// left stays.
+func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error {
+	r.stop = stop
+	if err := r.lane.run(ctx, unread); !errors.Is(err, errStopped) {
+		return err
+	}
+	return nil
 }
 
 // referringPage is how many cells are found at a time.
@@ -78,6 +93,9 @@ func (r *referring) apply(ctx context.Context, batch []pending) error {
 // lookAt has the cells looked at that references of one lookup are about.
 func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, since time.Time) error {
 	for after, more := "", true; more; more = after != "" {
+		if r.stop.Err() != nil {
+			return errStopped
+		}
 		cells, next, err := r.reader.Referring(ctx, refs, after, referringPage)
 		if err != nil {
 			return fmt.Errorf("table %s: finding the rows that are joined with some that changed: %w", refs[0].Table, err)

@@ -134,7 +134,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	feeders.Go(func() { endIntake(s.read(intake)) })
 	feed(s.fill)
 	feed(s.letters.compare)
-	start(&finder, func() error { return s.lanes.referring.run(ctx, unread) })
+	start(&finder, func() error { return s.tail.referring.run(ctx, stop, unread) })
 	start(&asker, func() error { return s.lanes.spellings.run(ctx, unfed) })
 	for _, l := range s.lanes.shares {
 		start(&lanes, func() error { return l.run(ctx, drain) })
