@@ -247,7 +247,7 @@ func (c *checker) retention(ctx context.Context, db querier, srv server) {
 
 // retention is how long the server keeps a binlog file; 0: for ever.
 func retention(ctx context.Context, db querier, srv server) (time.Duration, error) {
-	if v, err := variable(ctx, db, "binlog_expire_logs_auto_purge"); err != nil || strings.EqualFold(v, "OFF") {
+	if v, err := variable(ctx, db, "binlog_expire_logs_auto_purge"); err != nil || isOff(v) {
 		return 0, err
 	}
 	v, err := variable(ctx, db, "binlog_expire_logs_seconds")
@@ -349,7 +349,7 @@ var cascade = regexp.MustCompile(`CONSTRAINT .* FOREIGN KEY .* ON (DELETE|UPDATE
 // cascades warns of rows that change without a word in the binlog: where InnoDB itself carries out foreign keys, which
 // are MariaDB and MySQL before 9.6, what a cascade does to the child table is not logged.
 func (c *checker) cascades(ctx context.Context, db querier, table replicator.Table) {
-	if v, err := variable(ctx, db, "innodb_native_foreign_keys"); err != nil || strings.EqualFold(v, "OFF") {
+	if v, err := variable(ctx, db, "innodb_native_foreign_keys"); err != nil || isOff(v) {
 		return
 	}
 	var name, ddl string

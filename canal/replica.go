@@ -49,7 +49,7 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 		f.What = "log_slave_updates"
 	}
 	logs, err := variable(ctx, db, f.What)
-	if err != nil || !strings.EqualFold(logs, "OFF") {
+	if err != nil || !isOff(logs) {
 		return f, err
 	}
 	if replicates, err := s.replicates(ctx, db); err != nil || !replicates {
@@ -59,7 +59,7 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 	f.Detail = "OFF, and the server replicates another one: what it gets from there is not in its binlog"
 	f.Fix = "start it with " + f.What + " = ON, or read the server that it replicates"
 	only, err := variable(ctx, db, "read_only")
-	if err == nil && only != "" && !strings.EqualFold(only, "OFF") {
+	if err == nil && only != "" && !isOff(only) {
 		f.Level = replicator.Fail
 	}
 	if err != nil || s.flavor != gtid.MariaDB {
@@ -83,7 +83,7 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 // replicates reports whether the server has a source of its own. Where the account may not ask it is taken for none.
 func (s server) replicates(ctx context.Context, db querier) (bool, error) {
 	if s.flavor == gtid.MariaDB { // SHOW ALL SLAVES STATUS would need a right of its own
-		if galera, err := variable(ctx, db, "wsrep_on"); err != nil || strings.EqualFold(galera, "ON") {
+		if galera, err := variable(ctx, db, "wsrep_on"); err != nil || galera != "" && !isOff(galera) {
 			return err == nil, err // the other nodes' writes are logged as those of a replica are
 		}
 		rows, err := named(ctx, db, "SHOW GLOBAL STATUS LIKE 'Slaves\\_running'")
