@@ -37,6 +37,9 @@
 //	joins          only where -only names it: filling orders with their customers and items, the latency of a change in
 //	               each table, a change that a third of the orders are made with and the latency beside it, and the same
 //	               by a join query for each order
+//	images         only where -only names it: an update of every row of a table, logged with binlog_row_image FULL,
+//	               NOBLOB and MINIMAL: of a body and a number, then of the number alone. A row that the log has whole is
+//	               used as it is, any other one is read from the source
 //
 // "of raw" is the program's speed divided by that of the raw writes beside it, which no program that does the same work
 // can pass. Raw writes use as many connections, and batches as large, as the program's lanes do.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +26,7 @@ const (
 	customerOrders = 10
 	orderItems     = 3
 	manyShare      = 3 // one order in so many is of customer 1
+	shopColumns    = 9 // of the view; none of them is NULL
 )
 
 // shopDDL are the source's tables. The columns n and m are written with growing numbers, which the view shows.
@@ -134,17 +134,7 @@ func (l *lab) newShop(ctx context.Context) (*shop, error) {
 		return nil, err
 	}
 	insert := func(table string, n int, row func(i int) string) error {
-		for from := 0; from < n; from += 1000 {
-			var rows []string
-			for i := from; i < min(from+1000, n); i++ {
-				rows = append(rows, row(i))
-			}
-			_, err := l.sourceDB.ExecContext(ctx, "INSERT INTO "+s.database+"."+table+" VALUES "+strings.Join(rows, ","))
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return l.insert(ctx, s.database+"."+table, n, row)
 	}
 	err := errors.Join(
 		insert("customers (id, name)", 1+s.customers, func(i int) string {
@@ -288,13 +278,15 @@ func (s *shop) naive(ctx context.Context) error {
 
 // copy writes an order as one query finds it.
 func (s *shop) copy(ctx context.Context, id int) error {
-	row, into := shopRow()
+	row, into, args := make([]string, shopColumns), make([]any, shopColumns), make([]any, shopColumns)
+	for i := range row {
+		into[i] = &row[i]
+	}
 	if err := s.sourceDB.QueryRowContext(ctx, s.join()+"WHERE o.id = ?", id).Scan(into...); err != nil {
 		return err
 	}
-	args := make([]any, len(row))
 	for i := range row {
-		args[i] = row[i].String
+		args[i] = row[i]
 	}
 	_, err := s.sinkDB.ExecContext(ctx, "REPLACE INTO "+s.database+".naive VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", args...)
 	return err
@@ -311,53 +303,15 @@ func (s *shop) join() string {
 	return text
 }
 
-// shopRow is a row of the view, and where its columns are scanned into. None of them is NULL.
-func shopRow() (row []sql.NullString, into []any) {
-	row = make([]sql.NullString, 9)
-	for i := range row {
-		into = append(into, &row[i])
-	}
-	return row, into
-}
-
 // check compares every row of the view with the join.
 func (s *shop) check(ctx context.Context) error {
 	defer s.show.begin("checking every row")()
-	want, err := s.sourceDB.QueryContext(ctx, s.join()+"ORDER BY o.id")
-	if err != nil {
-		return err
-	}
-	defer want.Close()
-	got, err := s.sinkDB.QueryContext(ctx, "SELECT * FROM "+s.database+".shown ORDER BY id")
-	if err != nil {
-		return err
-	}
-	defer got.Close()
-	checked := int64(0)
-	for want.Next() {
-		should, into := shopRow()
-		if err := want.Scan(into...); err != nil {
-			return err
-		}
-		holds, into := shopRow()
-		if !got.Next() {
-			return fmt.Errorf("the result is wrong: the view ends before order %s", should[0].String)
-		}
-		if err := got.Scan(into...); err != nil {
-			return err
-		}
-		if !slices.Equal(holds, should) {
-			return fmt.Errorf("the result is wrong: the view holds %v, not %v", holds, should)
-		}
-		checked++
-	}
-	if got.Next() {
-		return errors.New("the result is wrong: the view has rows that are no orders")
-	}
+	checked, err := s.sameRows(ctx, shopColumns, s.join()+"ORDER BY o.id",
+		"SELECT * FROM "+s.database+".shown ORDER BY id")
 	for i := range s.results {
 		if strings.HasPrefix(s.results[i].Stage, "joins-") {
 			s.results[i].Checked = checked
 		}
 	}
-	return errors.Join(want.Err(), got.Err())
+	return err
 }

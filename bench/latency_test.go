@@ -64,3 +64,18 @@ func TestAViewWithJoinsIsMeasuredAndRight(t *testing.T) {
 	}
 	checkRows(t, l, want)
 }
+
+func TestEachRowImageIsMeasuredAndRight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and runs it for each figure")
+	}
+	l := quickLab(t, servers.MySQL, built(t), "-only", "images")
+	if err := l.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{}
+	for _, image := range []string{"full", "noblob", "minimal"} {
+		want["images-"+image+"-body"], want["images-"+image+"-column"] = l.entities, l.entities
+	}
+	checkRows(t, l, want)
+}
