@@ -1,10 +1,14 @@
 package service
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,5 +49,43 @@ func TestAVerificationOfAViewThatCantCatchUpSaysWhatIsWrongWithIt(t *testing.T) 
 	}
 	if err := in.close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A repair may run where no process does: it then removes letters itself.
+func TestALetterThatARepairEndsIsRemovedWithoutAProcess(t *testing.T) {
+	cfg := configured(t, twoShards)
+	v := Verification{Setup: Setup{Config: cfg, Log: slog.New(slog.DiscardHandler)}}
+	key, _ := replicator.MakeKey("a")
+	cell := replicator.Cell{Table: "cell", Column: "users", Key: key}
+	raise := func() {
+		t.Helper()
+		if err := v.raise(t.Context(), "emails", "west", []replicator.Cell{cell}); err != nil {
+			t.Error(err)
+		}
+	}
+	raise() // nothing ever ran
+	err := alone(t.Context(), v.Setup, nil)
+	if _, begun := os.Stat(cfg.Checkpoint.Path); err != nil || !errors.Is(begun, fs.ErrNotExist) {
+		t.Errorf("a state was begun: %v, %v", begun, err)
+	}
+	store, err := openStore(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []string{"east", "west"} {
+		err = errors.Join(err, store.Bury(t.Context(), []replicator.DeadLetter{{View: "emails", Source: source, Cell: cell}}))
+	}
+	if err := errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	raise()
+	var left []string
+	err = EachLetter(t.Context(), cfg, "emails", func(l replicator.DeadLetter) error {
+		left = append(left, l.Source)
+		return nil
+	})
+	if err != nil || !slices.Equal(left, []string{"east"}) {
+		t.Errorf("the letters that are left are of %v, %v", left, err)
 	}
 }
