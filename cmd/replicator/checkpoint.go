@@ -133,7 +133,7 @@ The program must not be running.`,
 }
 
 func checkpointForget(o *options) *cobra.Command {
-	yes := false
+	yes, data := false, false
 	cmd := &cobra.Command{
 		Use:   "forget VIEW…",
 		Short: "Forget everything about views: positions, and what the sinks know of their cells",
@@ -143,16 +143,51 @@ they begin as [source] start says. Until they have caught up readers may see the
 start = "earliest" what the binlog says from its beginning, deleted rows included; counters begin at zero.
 To correct a view, use reset. forget is for views of a version or a configuration that must leave no
 trace.
+With --data what a view left in its sink goes, too, after it was shown. The file need not have the
+view any more. Of MySQL these are tables that the program made, and no others; of Redis the keys that
+its records name, of Elasticsearch the view's indexes. A Kafka topic stays.
 The program must not be running.`,
 		Args: o.someViews,
 		RunE: func(cmd *cobra.Command, names []string) error {
+			if data {
+				return forgetData(cmd, o, names, yes)
+			}
 			const question = "Forget all that is known of %s? Readers may see the past at the next run."
 			return withPositions(cmd, o, names, yes, question, (*service.Positions).Forget)
 		},
 	}
 	cmd.ValidArgsFunction = o.completeViews
+	cmd.Flags().BoolVar(&data, "data", false, "also remove what the views left in their sinks")
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd
+}
+
+// forgetData removes what views left in their sinks, once that was shown and confirmed.
+func forgetData(cmd *cobra.Command, o *options, names []string, yes bool) (err error) {
+	setup, err := o.setup()
+	if err != nil {
+		return err
+	}
+	p, err := service.OpenPositions(cmd.Context(), setup, names)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	left, err := p.Leftovers(cmd.Context())
+	if err != nil {
+		return err
+	}
+	for _, l := range left {
+		fmt.Fprintf(cmd.OutOrStdout(), "view %s left in sink %s: %s, %d %s\n", l.View, l.Sink, l.What, l.Count, l.Of)
+	}
+	if len(left) == 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s left nothing in the sinks\n", namesOrAll(names))
+	}
+	question := "Remove that, and forget all that is known of " + namesOrAll(names) + "?"
+	if err := confirm(cmd, yes, question); err != nil {
+		return err
+	}
+	return p.Discard(cmd.Context())
 }
 
 // withPositions does something to the positions of views, once somebody has confirmed it.

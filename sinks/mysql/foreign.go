@@ -32,6 +32,19 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 			foreign = append(foreign, "column "+c.name)
 		}
 	}
+	dependents, err := s.dependents(ctx, sh)
+	if err != nil {
+		return "", fmt.Errorf("view %s: %w", v.Name, err)
+	}
+	foreign = append(foreign, dependents...)
+	if len(foreign) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("table %s has what is not the view's: %s", sh.name(), strings.Join(foreign, ", ")), nil
+}
+
+// dependents names the triggers and the foreign keys of a table, and those of other tables that lead to it.
+func (s *Sink) dependents(ctx context.Context, sh *shape) (all []string, err error) {
 	for _, of := range []struct{ what, query string }{
 		{"trigger", "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS " +
 			"WHERE EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ? ORDER BY 1"},
@@ -42,14 +55,11 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 	} {
 		names, err := texts(ctx, s.db, of.query, sh.database, sh.table)
 		if err != nil {
-			return "", classify(err, fmt.Sprintf("view %s: looking for what else table %s has", v.Name, sh.name()))
+			return nil, classify(err, fmt.Sprintf("looking for what else table %s has", sh.name()))
 		}
 		for _, name := range names {
-			foreign = append(foreign, of.what+" "+name)
+			all = append(all, of.what+" "+name)
 		}
 	}
-	if len(foreign) == 0 {
-		return "", nil
-	}
-	return fmt.Sprintf("table %s has what is not the view's: %s", sh.name(), strings.Join(foreign, ", ")), nil
+	return all, nil
 }

@@ -1,0 +1,93 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"replicator"
+)
+
+// Left is what one view left in one sink.
+type Left struct {
+	View, Sink string
+	replicator.Leftover
+}
+
+// Leftovers says what is in the sinks of the named views, which the file may have no more. A view that neither the file,
+// the store nor a sink knows is an InvalidError.
+func (p *Positions) Leftovers(ctx context.Context) (left []Left, err error) {
+	known := map[string]bool{}
+	for _, v := range p.Config.Views {
+		known[v.Name] = true
+	}
+	for _, c := range p.saved {
+		known[c.View] = true
+	}
+	err = p.eachEmptier(func(name string, sink replicator.Emptier) error {
+		for _, view := range p.names {
+			some, err := sink.Left(ctx, view)
+			if err != nil {
+				return fmt.Errorf("view %s: %w", view, err)
+			}
+			for _, l := range some {
+				left = append(left, Left{view, name, l})
+				known[view] = true
+			}
+		}
+		return nil
+	})
+	for _, view := range p.names {
+		if err == nil && !known[view] {
+			err = InvalidError{fmt.Errorf("nothing is known of a view %q: neither the file has it, nor the checkpoint store or a sink",
+				view)}
+		}
+	}
+	return left, err
+}
+
+// Discard removes what the named views left in the sinks, and then forgets all that is known of them.
+func (p *Positions) Discard(ctx context.Context) error {
+	err := p.eachEmptier(func(_ string, sink replicator.Emptier) error {
+		for _, view := range p.names {
+			err := sink.Empty(ctx, view)
+			if err == nil {
+				err = sink.(replicator.Sink).Forget(ctx, view)
+			}
+			if err != nil {
+				return fmt.Errorf("view %s: %w", view, err)
+			}
+		}
+		return nil
+	})
+	for _, view := range p.names {
+		if err == nil {
+			err = p.store.Forget(ctx, view)
+		}
+	}
+	return err
+}
+
+// eachEmptier calls do with every sink: which one kept a view that the file has no more is not known.
+func (p *Positions) eachEmptier(do func(name string, sink replicator.Emptier) error) error {
+	for i := range p.Config.Sinks {
+		name := p.Config.Sinks[i].Name
+		opened, err := p.sink(name)
+		if err != nil {
+			return err
+		}
+		emptier, ok := opened.(replicator.Emptier)
+		if ok {
+			err = do(name, emptier)
+		} else if slices.ContainsFunc(ViewsOf(p.Config, name), func(v *replicator.View) bool {
+			return slices.Contains(p.names, v.Name)
+		}) {
+			err = InvalidError{errors.New("what its views left there can't be removed by this command")}
+		}
+		if err = errors.Join(err, opened.Close()); err != nil {
+			return reaching("sink "+name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package elastic
+
+import (
+	"context"
+	"strings"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
+
+	"replicator"
+)
+
+var _ replicator.Emptier = (*Sink)(nil)
+
+// Left implements replicator.Emptier. An index says by its mapping which view it is of.
+func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftover, err error) {
+	all, err := s.leftIndexes(ctx, view)
+	for i := 0; i < len(all) && err == nil; i++ {
+		var counted struct{ Count int64 }
+		of := all[i].index
+		if all[i].shown {
+			of = all[i].alias() // which hides what is gone
+		}
+		err = s.client.call(ctx, esapi.CountRequest{Index: []string{of}}, &counted)
+		left = append(left, replicator.Leftover{What: "index " + all[i].index, Count: counted.Count, Of: "documents"})
+	}
+	return left, err
+}
+
+// Empty implements replicator.Emptier. The aliases go with their indexes.
+func (s *Sink) Empty(ctx context.Context, view string) error {
+	all, err := s.leftIndexes(ctx, view)
+	for i := 0; i < len(all) && err == nil; i++ {
+		err = s.remove(ctx, all[i].index)
+	}
+	return err
+}
+
+func (s *Sink) leftIndexes(ctx context.Context, view string) (left []*generation, err error) {
+	all, err := s.generations(ctx, "*")
+	for _, g := range all {
+		if strings.TrimSuffix(g.view, replicator.ShadowSuffix) == view {
+			left = append(left, g)
+		}
+	}
+	return left, err
+}

@@ -1,0 +1,27 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+
+	"replicator"
+)
+
+var _ replicator.Emptier = (*Sink)(nil)
+
+// Left implements replicator.Emptier. Other programs may read a topic, and go on from its records: it is never removed.
+func (s *Sink) Left(_ context.Context, view string) ([]replicator.Leftover, error) {
+	for _, v := range s.cfg.Views {
+		if v.Name == view {
+			return nil, replicator.Fatal(fmt.Errorf("the topic of view %s is not removed, as other programs may read it: "+
+				"delete it with the brokers' own tool (kafka-topics.sh --delete)", view))
+		}
+	}
+	return nil, nil
+}
+
+// Empty implements replicator.Emptier.
+func (s *Sink) Empty(ctx context.Context, view string) error {
+	_, err := s.Left(ctx, view)
+	return err
+}
