@@ -104,6 +104,9 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	stop, stopNow := context.WithCancel(stop)
 	defer stopNow()
 	r.Log.Info("running", "views", len(cfg.Views), "sinks", len(s.sinks), "http", cfg.HTTP.Listen)
+	if err := r.sayBeginnings(stop, cfg); err != nil {
+		r.Log.Warn("from where the views go on can't be said", "error", err)
+	}
 	var caughtUp error
 	var next *config.Config
 	var waiting sync.WaitGroup
@@ -147,6 +150,9 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	r.front.leave()
 	if r.before = s.handOn(); lost { // as a restart: another process has kept the views since
 		r.before = nil
+	}
+	if r.UntilCaughtUp && next == nil && !lost {
+		err = errors.Join(err, r.sayLetters(context.Background(), cfg))
 	}
 	left := s.undrained()
 	switch err = errors.Join(err, caughtUp, s.Close()); {

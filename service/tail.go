@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,6 +42,7 @@ type tailing struct {
 	reader    replicator.Reader
 	evaluator replicator.Evaluator // nil: print bodies
 	bodies    bodies
+	missing   absences
 }
 
 // errEnough ends a tail that has printed as many lines as it was asked for.
@@ -87,6 +91,7 @@ func (t *Tail) follow(ctx context.Context, shard config.Shard) (err error) {
 		return err
 	}
 	err = one.reader.Read(ctx, one)
+	one.missing.end(one.log())
 	if ctx.Err() != nil || errors.Is(err, errEnough) {
 		err = nil
 	}
@@ -118,13 +123,47 @@ func (t *tailing) source() (*canal.Source, error) {
 
 // Unlogged says that changes are missing from what is printed, and goes on: nothing is kept that would be wrong without
 // them.
-func (t *tailing) Unlogged(_ string, _ int64, err error) error {
-	log := t.Log
-	if t.shard.Name != "" {
-		log = log.With("source", t.shard.Name)
-	}
-	log.Warn("changes are missing here", "error", err)
+func (t *tailing) Unlogged(table string, _ int64, err error) error {
+	t.missing.say(t.log(), table, err, time.Now())
 	return nil
+}
+
+// absences says that changes of a table are missing: at once, then once a minute with how many there were. A log may
+// have thousands of statements that do not say what they change.
+type absences struct {
+	said  map[string]time.Time // by table
+	quiet map[string]int       // since then
+	last  map[string]error
+}
+
+func (a *absences) say(log *slog.Logger, table string, err error, now time.Time) {
+	if a.said == nil {
+		a.said, a.quiet, a.last = map[string]time.Time{}, map[string]int{}, map[string]error{}
+	}
+	a.last[table] = err
+	if at, is := a.said[table]; is && now.Sub(at) < time.Minute {
+		a.quiet[table]++
+		return
+	}
+	log.Warn("changes are missing here", "table", table, "count", a.quiet[table]+1, "error", err)
+	a.said[table], a.quiet[table] = now, 0
+}
+
+// end says what was not said yet.
+func (a *absences) end(log *slog.Logger) {
+	for _, table := range slices.Sorted(maps.Keys(a.quiet)) {
+		if n := a.quiet[table]; n > 0 {
+			log.Warn("changes are missing here", "table", table, "count", n, "error", a.last[table])
+		}
+	}
+}
+
+// log is the program's, with the source where there are several.
+func (t *tailing) log() *slog.Logger {
+	if t.shard.Name != "" {
+		return t.Log.With("source", t.shard.Name)
+	}
+	return t.Log
 }
 
 // wholeRows asks for everything that the tables hold.

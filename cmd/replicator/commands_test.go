@@ -138,6 +138,12 @@ func TestStatusHasAllFieldsWhetherOrNotItRuns(t *testing.T) {
 			t.Errorf("verify %s does not say first that nothing runs, and how far behind the view is:\n%s", args, r.errors)
 		}
 	}
+	r := l.run("run", "--until-caught-up")
+	for _, want := range []string{`"going on where the views were"`, `"behind":"`, "deadletters list --view index_users_phone", `"dead_letters":1`} {
+		if !strings.Contains(r.errors, want) {
+			t.Errorf("run --until-caught-up does not say %s:\n%s", want, r.errors)
+		}
+	}
 }
 
 func TestCheckSaysWhatIsThereAndWhatIsNot(t *testing.T) {
