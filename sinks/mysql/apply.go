@@ -63,6 +63,13 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 			if !fits {
 				it.values[n].err = fmt.Errorf("the cell's key is longer than the %d bytes that can be remembered", maxEntity)
 			}
+			if it.values[n].err != nil {
+				reason, again := t.makeRoom(ctx, it.values[n].keeper, it.values[n].err)
+				if again != nil {
+					return replicator.Applied{}, again
+				}
+				it.values[n].err = reason
+			}
 			batch.Reject(i, n, it.values[n].err)
 		}
 		if fits {

@@ -106,7 +106,7 @@ func (c *column) wrong(v any) error {
 }
 
 // misfit is the error of a value of the right kind that doesn't fit.
-func (c *column) misfit(why string) error { return fmt.Errorf("%s does not fit %s", why, c.declared) }
+func (c *column) misfit(why string) error { return misfitError{c, why} }
 
 // text converts to CHAR, VARCHAR and the TEXTs: texts as they are, numbers in full, bytes that are text, lists and
 // objects as JSON.
@@ -236,7 +236,7 @@ func (c *column) inet(v any) (any, error) {
 	return a.String(), nil
 }
 
-// enum converts to a member of an ENUM, in the declared spelling.
+// enum converts to a member of an ENUM. One that is spelt otherwise is another text, whatever the collation says.
 func (c *column) enum(v any) (any, error) {
 	s, ok := v.(string)
 	if b, isBytes := v.([]byte); isBytes {
@@ -245,11 +245,10 @@ func (c *column) enum(v any) (any, error) {
 	if !ok {
 		return nil, c.wrong(v)
 	}
-	m, ok := c.member(s)
-	if !ok {
-		return nil, fmt.Errorf("the text is no member of the column's ENUM")
+	if !slices.Contains(c.members, s) {
+		return nil, fmt.Errorf("the text is no member of the column's ENUM, spelt as it is")
 	}
-	return m, nil
+	return s, nil
 }
 
 // set converts a list of texts, or texts separated by commas, to a SET.
@@ -271,31 +270,14 @@ func (c *column) set(v any) (any, error) {
 	default:
 		return nil, c.wrong(v)
 	}
-	for i, p := range parts {
-		m, ok := c.member(p)
-		if !ok {
-			return nil, fmt.Errorf("a text is no member of the column's SET")
+	for _, p := range parts {
+		if !slices.Contains(c.members, p) {
+			return nil, fmt.Errorf("a text is no member of the column's SET, spelt as it is")
 		}
-		parts[i] = m
 	}
 	// As the server shows it: a text is compared with what it shows.
 	shown := slices.DeleteFunc(slices.Clone(c.members), func(m string) bool { return !slices.Contains(parts, m) })
 	return strings.Join(shown, ","), nil
-}
-
-// member finds a member: the same text, or the same but for case where the collation doesn't tell.
-func (c *column) member(s string) (string, bool) {
-	if slices.Contains(c.members, s) {
-		return s, true
-	}
-	if strings.HasSuffix(c.collation, "_ci") {
-		for _, m := range c.members {
-			if strings.EqualFold(m, s) {
-				return m, true
-			}
-		}
-	}
-	return "", false
 }
 
 // members reads the members out of a declaration: enum('a','it”s').

@@ -276,7 +276,11 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	case origin.Charset == "":
 		return typ, nil
 	}
-	set, collation, err := s.byBytes(ctx, origin.Charset, origin.tellsSpaces())
+	wanted := "utf8mb4" // the source's columns may get another character set
+	if sizes := sizesOf(typ); (r == ofKey || r == ofGroup) && (len(sizes) != 1 || sizes[0] > prefix) {
+		wanted = origin.Charset // a long key has room for what the source has, and no more
+	}
+	set, collation, err := s.byBytes(ctx, wanted, origin.tellsSpaces())
 	if err != nil {
 		return "", err
 	}

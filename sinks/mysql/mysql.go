@@ -64,7 +64,8 @@ type Sink struct {
 	few      int    // cells of a key that are no crowd: see crowd.go
 	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
 
-	looks    looks      // at the views' tables
+	looks    looks // at the views' tables
+	widening widening
 	creating sync.Mutex // held while the own tables are looked at and created
 
 	droppedLeft atomic.Bool // what earlier processes replaced was dropped: see dropLeft
@@ -196,6 +197,12 @@ func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins
 		}
 	}
 	k, err := s.keep(ctx, v, from)
+	if err == nil {
+		var widened bool
+		if widened, err = s.widenShadow(ctx, k, from); widened && err == nil {
+			k, err = s.keep(ctx, v, from)
+		}
+	}
 	if err == nil {
 		var emptied bool
 		if emptied, err = s.register(ctx, t.source, k); emptied {

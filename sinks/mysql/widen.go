@@ -1,0 +1,252 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"replicator"
+	"replicator/config"
+)
+
+// A column of a source may get wider: VARCHAR(10) becomes VARCHAR(100), INT becomes BIGINT. The first value that needs
+// it does not fit the view's column. If the program made that (create = true), it is widened then, online, and the
+// value is applied: where the server need not copy the table for that, or the table is small, as a shadow is when its
+// rebuild begins. Else the value is a dead letter, whose reason names the ALTER TABLE.
+
+// smallTable is how many rows a table may have that is copied to widen a column.
+const smallTable = 10_000
+
+// misfitError is the error of a value of the right kind that doesn't fit its column.
+type misfitError struct {
+	column *column
+	why    string
+}
+
+func (e misfitError) Error() string { return e.why + " does not fit " + e.column.declared }
+
+// widening is what was found out lately of columns that a value did not fit.
+type widening struct {
+	mu    sync.Mutex
+	found map[string]widened // by view and column
+}
+
+type widened struct {
+	statement string // that would widen the column; "" if the source's is no wider
+	until     time.Time
+}
+
+// askAgain is how long it is taken for true that the source's column is no wider: many values may not fit.
+const askAgain = time.Second
+
+// makeRoom widens the column that a value did not fit, if the source's is wider now: the view has to be opened again
+// then (again). Else it returns the reason with what a person can do.
+func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, again error) {
+	var misfit misfitError
+	if !errors.As(err, &misfit) || misfit.column == k.version || k.ledger && misfit.column == k.amount() {
+		return err, nil
+	}
+	w := &t.sink.widening
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := k.view.Name + "\x00" + misfit.column.name
+	found := w.found[name]
+	if time.Now().After(found.until) {
+		now, failed := definition(ctx, t.sink.db, k.table)
+		if failed == nil && k.definition != "" && now != k.definition { // another lane has widened it, or somebody
+			return nil, k.altered()
+		}
+		found.statement = ""
+		if failed == nil {
+			found.statement, failed = t.sink.widen(ctx, k.view, k.table, now, misfit.column, t.sink.origins(t.source))
+		}
+		if failed == nil && found.statement != "" && misfit.column.isOurs() && settingsOf(k.view).Create {
+			if done, failed := t.sink.widenOwn(ctx, k, found.statement); failed != nil {
+				return nil, failed
+			} else if done {
+				return nil, k.altered()
+			}
+		}
+		found.until = time.Now().Add(askAgain)
+		if w.found == nil {
+			w.found = map[string]widened{}
+		}
+		w.found[name] = found
+	}
+	if found.statement == "" {
+		return err, nil
+	}
+	return fmt.Errorf("%w: the source's column is wider now: %s, then `replicator deadletters retry`", err,
+		found.statement), nil
+}
+
+// widen is the ALTER TABLE that gives a column of a view the width that the source's has now; "" if that is no wider, or
+// if the configuration says the type. All else that the table's definition says of the column stays.
+func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition string, c *column, from *origins) (
+	string, error,
+) {
+	uses := usesOf(v)
+	i := slices.IndexFunc(uses, func(u use) bool { return strings.EqualFold(u.Name, c.name) })
+	if i < 0 || uses[i].role == ofSum || uses[i].role == ofVersion || settingsOf(v).Types[uses[i].Name] != "" {
+		return "", nil
+	}
+	d := declarer{sink: s, view: v, from: from}
+	if measured, err := d.measured(ctx, uses[i].Field); err != nil || !measured {
+		return "", err
+	}
+	typ, err := d.sourceType(ctx, uses[i].Field, uses[i].role)
+	if err != nil || typ == "" {
+		return "", err
+	}
+	typ, _, _ = strings.Cut(typ, " CHARACTER SET ")
+	if typ = strings.ToLower(typ); !wider(c, typ) {
+		return "", nil
+	}
+	line := c.quoted + " " + c.declared
+	for l := range strings.Lines(definition) {
+		l = strings.TrimSuffix(strings.TrimSpace(l), ",")
+		if rest, is := strings.CutPrefix(l, line); is && (rest == "" || rest[0] == ' ') {
+			return "ALTER TABLE " + table + " MODIFY " + c.quoted + " " + typ + rest, nil
+		}
+	}
+	return "", nil
+}
+
+// measured reports whether the types of the source's columns say how long values are: those of members and of types that
+// only MariaDB has become texts with room to spare.
+func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, error) {
+	for _, o := range config.OriginsOf(d.view, f.Path) {
+		origin, err := d.from.column(ctx, d.sink.tables[o.Table], o.Path)
+		if err != nil || origin == nil {
+			return false, err
+		}
+		if kind := origin.kind(); kind == "enum" || kind == "set" || foreign[kind] != "" {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// widenOwn widens a column of a table that the program made, and reports whether it did. A long transaction of somebody
+// else's that has read the table is not waited for: whoever comes behind the ALTER would wait, too.
+func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done bool, err error) {
+	err = s.onConnection(ctx, func(conn *sql.Conn) error {
+		if _, err := conn.ExecContext(ctx, "SET SESSION lock_wait_timeout = 5"); err != nil {
+			return err
+		}
+		_, err := conn.ExecContext(ctx, statement+", ALGORITHM=INPLACE, LOCK=NONE")
+		var refused *mysql.MySQLError
+		if errors.As(err, &refused) && !is(err, errLockWait) && k.isSmall(ctx, conn) {
+			_, err = conn.ExecContext(ctx, statement)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = conn.ExecContext(ctx, "SET SESSION lock_wait_timeout = DEFAULT")
+		return err
+	})
+	var refused *mysql.MySQLError
+	switch {
+	case err == nil:
+		s.log.Info("widened a column, as the source's is wider now", "sink", s.name, "view", k.view.Name,
+			"statement", statement)
+		return true, nil
+	case errors.As(err, &refused) && !is(err, errLockWait):
+		s.log.Warn("a column is narrower than the source's, and the server can't widen it without a copy of the table",
+			"sink", s.name, "view", k.view.Name, "statement", statement, "error", classify(err, "widening a column"))
+		return false, nil
+	}
+	return false, classify(err, "widening a column")
+}
+
+// narrower are the statements that widen the view's columns of which the source's are wider.
+func (s *Sink) narrower(ctx context.Context, k *keeper, from *origins) (statements []string, err error) {
+	now, err := definition(ctx, s.db, k.table)
+	for _, c := range slices.Concat(k.keys, k.fields) {
+		if err != nil || now == "" {
+			break
+		}
+		var statement string
+		if statement, err = s.widen(ctx, k.view, k.table, now, c, from); statement != "" {
+			statements = append(statements, statement)
+		}
+	}
+	return statements, classify(err, "comparing the widths of columns with the source's")
+}
+
+// widenShadow widens a shadow's columns before it is filled, and reports whether there were any.
+func (s *Sink) widenShadow(ctx context.Context, k *keeper, from *origins) (widened bool, err error) {
+	if k.view.Shadows == "" || !settingsOf(k.view).Create {
+		return false, nil
+	}
+	statements, err := s.narrower(ctx, k, from)
+	for _, statement := range statements {
+		if err != nil {
+			break
+		}
+		var done bool
+		done, err = s.widenOwn(ctx, k, statement)
+		widened = widened || done
+	}
+	return widened, err
+}
+
+// isSmall reports whether a view's table may be copied to widen a column.
+func (k *keeper) isSmall(ctx context.Context, conn *sql.Conn) bool {
+	var rows int
+	err := conn.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) AS some", k.table,
+		smallTable+1)).Scan(&rows)
+	return err == nil && rows <= smallTable
+}
+
+// wider reports whether a type of the same family as a column's holds all that the column does, and more.
+func wider(c *column, typ string) bool {
+	kind, sizes := (&SourceColumn{Type: typ}).kind(), sizesOf(typ)
+	unsigned := strings.Contains(typ, "unsigned")
+	switch {
+	case integerBits[c.typ] > 0 && integerBits[kind] > 0:
+		return integerBits[kind] > integerBits[c.typ] && (c.unsigned || !unsigned)
+	case c.typ == "decimal" && kind == "decimal" && len(sizes) == 2:
+		whole, had := sizes[0]-sizes[1], c.precision-c.scale
+		return whole >= had && sizes[1] >= c.scale && whole+sizes[1] > had+c.scale && c.unsigned == unsigned
+	case c.fits("char", "varchar") && (kind == "varchar" || kind == "char" && c.typ == "char") && len(sizes) == 1:
+		return int64(sizes[0]) > c.chars
+	case c.fits("binary") && kind == "varbinary", c.fits("varbinary") && kind == "varbinary":
+		return len(sizes) == 1 && int64(sizes[0]) > c.bytes
+	case c.fits("char", "varchar", "tinytext", "text", "mediumtext") && textBytes[kind] > 0:
+		return textBytes[kind] > c.bytes
+	case c.fits("binary", "varbinary", "tinyblob", "blob", "mediumblob") && blobBytes[kind] > 0:
+		return blobBytes[kind] > c.bytes
+	case c.fits("datetime", "timestamp", "time") && kind == c.typ:
+		return len(sizes) == 1 && sizes[0] > c.fraction
+	}
+	return false
+}
+
+func (c *column) fits(types ...string) bool { return slices.Contains(types, c.typ) }
+
+// The most bytes of the types that are kept outside of the row.
+var (
+	textBytes = map[string]int64{"tinytext": 1<<8 - 1, "text": 1<<16 - 1, "mediumtext": 1<<24 - 1, "longtext": 1<<32 - 1}
+	blobBytes = map[string]int64{"tinyblob": 1<<8 - 1, "blob": 1<<16 - 1, "mediumblob": 1<<24 - 1, "longblob": 1<<32 - 1}
+)
+
+// sizesOf are the numbers in a type's brackets.
+func sizesOf(typ string) (sizes []int) {
+	_, in, _ := strings.Cut(typ, "(")
+	in, _, _ = strings.Cut(in, ")")
+	for _, text := range strings.Split(in, ",") {
+		if n, err := strconv.Atoi(strings.TrimSpace(text)); err == nil {
+			sizes = append(sizes, n)
+		}
+	}
+	return sizes
+}
