@@ -127,7 +127,8 @@ func TestReasonsShowNoValues(t *testing.T) {
 		{`{"error":{"type":"illegal_argument_exception","reason":"something with hunter2"}}`,
 			"Elasticsearch answers 400 illegal_argument_exception"},
 		{`{"error":{"type":"document_parsing_exception","reason":"[1:2] failed to parse: hunter2","caused_by":{"type":"illegal_argument_exception","reason":"Limit of total fields [1000] has been exceeded while adding new fields [1]"}}}`,
-			"Elasticsearch answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded"},
+			"Elasticsearch answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded: set " +
+				"index.mapping.total_fields.limit in a settings_file, or leave out members that nobody searches for by `fields`"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"mapper [x] cannot be changed from type [text] to [long]"}}`,
 			"Elasticsearch answers 400 illegal_argument_exception: mapper [x] cannot be changed from type [text] to [long]"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"hunter2: mapper [x] cannot be changed from type [text] to [long]"}}`,

@@ -73,7 +73,7 @@ var (
 	ofMixed   = regexp.MustCompile(`can't merge a non object mapping \[([^\]]*)\]`)
 	ofMapper  = regexp.MustCompile(`^mapper \[([^\]]*)\] cannot be changed from type \[[^\]]*\] to \[[^\]]*\]$`)
 	ofName    = regexp.MustCompile(`(?i)field name cannot (be an empty string|contain only)`)
-	ofLimit   = regexp.MustCompile(`Limit of [a-z ]+ \[\d+\] has been exceeded`)
+	ofLimit   = regexp.MustCompile(`Limit of ([a-z ]+) \[\d+\] has been exceeded`)
 	ofIndex   = regexp.MustCompile(`no such index \[[^\]]*\]|(?:index|alias) \[[^\]]*\][^\[\]:]*(?:blocked|exists|closed)`)
 )
 
@@ -114,7 +114,20 @@ func specific(typ, text string) string {
 		return "a member's name is empty, or an empty part of it stands beside a dot, for which there is no mapping; " +
 			asItIs
 	}
-	return ofLimit.FindString(text)
+	if m := ofLimit.FindStringSubmatch(text); m != nil {
+		if setting := limits[m[1]]; setting != "" {
+			return m[0] + ": set " + setting + " in a settings_file, or leave out members that nobody searches for by `fields`"
+		}
+		return m[0]
+	}
+	return ""
+}
+
+// limits are the settings of the limits of mappings, as reasons name them.
+var limits = map[string]string{
+	"total fields":  "index.mapping.total_fields.limit",
+	"mapping depth": "index.mapping.depth.limit",
+	"nested fields": "index.mapping.nested_fields.limit",
 }
 
 // harmless is what may be shown of a reason.

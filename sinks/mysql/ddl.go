@@ -162,7 +162,8 @@ func outside(typ string) string {
 const prefix = 191
 
 // indexKeys are the keys of an index's table: by value, and by the entity's key. Columns that are too long to be
-// indexed in full can't be part of a primary key, which would take values for equal that begin alike.
+// indexed in full can't be part of a primary key, which would take values for equal that begin alike. Then a number of
+// its own is it, because many servers want every table to have a primary key.
 func indexKeys(columns []*declared, keys []string) []string {
 	room := int64(seen.MostIndexed)
 	for _, c := range columns {
@@ -170,29 +171,46 @@ func indexKeys(columns []*declared, keys []string) []string {
 			room -= indexBytes(c.typ)
 		}
 	}
-	var parts []string
-	long := false
+	byKey := "  KEY (" + strings.Join(keys, ", ") + ")"
+	parts, long, fit := valueKey(columns, room)
+	if !fit { // beside the key there is no room for the values: these alone are found then
+		parts, _, _ = valueKey(columns, seen.MostIndexed)
+		keys, long = nil, true
+	}
+	byValue := strings.Join(append(parts, keys...), ", ")
+	if long {
+		return []string{"  " + numberColumn(columns) + " BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY",
+			"  KEY (" + byValue + ")", byKey}
+	}
+	return []string{"  PRIMARY KEY (" + byValue + ")", byKey}
+}
+
+// valueKey are the parts of an index of values, in so many bytes: of a long column its beginning, and as many columns as
+// fit. It reports whether some value is not there in full, and whether all have a part.
+func valueKey(columns []*declared, room int64) (parts []string, long, fit bool) {
 	for _, c := range columns {
 		if c.role != ofIndex {
 			continue
 		}
-		q := sqlname.Quote(c.name)
-		if n := indexBytes(c.typ); n > room || n > 2000 {
-			q, long = fmt.Sprintf("%s(%d)", q, prefix), true
-			room -= 4 * prefix
-		} else {
-			room -= n
+		q, n := sqlname.Quote(c.name), indexBytes(c.typ)
+		if (n > room || n > 2000) && n > 4*prefix { // the server refuses a beginning that is longer than the column
+			q, n, long = fmt.Sprintf("%s(%d)", q, prefix), 4*prefix, true
+		}
+		if room -= n; room < 0 {
+			return parts, long, false
 		}
 		parts = append(parts, q)
 	}
-	byValue := strings.Join(append(slices.Clone(parts), keys...), ", ")
-	byKey := "  KEY (" + strings.Join(keys, ", ") + ")"
-	if long { // a number of its own, because many servers want every table to have a primary key
-		return []string{
-			"  replicator_id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY", "  KEY (" + byValue + ")", byKey,
-		}
+	return parts, long, true
+}
+
+// numberColumn is the name of a column of numbers, beside those of the view.
+func numberColumn(columns []*declared) string {
+	name := "replicator_id"
+	for slices.ContainsFunc(columns, func(c *declared) bool { return strings.EqualFold(c.name, name) }) {
+		name += "_"
 	}
-	return []string{"  PRIMARY KEY (" + byValue + ")", byKey}
+	return sqlname.Quote(name)
 }
 
 // outsideBytes is more than any index holds: of a type whose values are kept outside of the row.

@@ -29,7 +29,7 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 		if slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(x.parts[0].column, n) }) {
 			indexed = true
 		}
-		if !x.unique || autoOnly(x, sh) {
+		if !x.unique || autoOnly(x, sh, k.view) {
 			continue
 		}
 		switch {
@@ -56,14 +56,14 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// autoOnly reports whether an index is made of nothing but an AUTO_INCREMENT column: rows get numbers of their own
-// there.
-func autoOnly(x *index, sh *shape) bool {
+// autoOnly reports whether an index is made of nothing but an AUTO_INCREMENT column that the view does not write: rows
+// get numbers of their own there.
+func autoOnly(x *index, sh *shape, v *replicator.View) bool {
 	if len(x.parts) != 1 {
 		return false
 	}
 	c := sh.column(x.parts[0].column)
-	return c != nil && c.auto
+	return c != nil && c.auto && !manages(v, c.name)
 }
 
 func (indexKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {

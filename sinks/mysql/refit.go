@@ -143,7 +143,7 @@ func (f *refit) oneRowFor() role {
 
 // identifies reports whether a primary key may stay: it tells all rows of the view apart, and makes no two of one.
 func (f *refit) identifies(x *index, columns []*declared) bool {
-	if autoOnly(x, f.sh) {
+	if autoOnly(x, f.sh, f.view) {
 		return true
 	}
 	if f.view.Kind == "index" {
@@ -171,7 +171,7 @@ func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index)
 	byKey := lines[len(lines)-1]
 	switch lines = lines[:len(lines)-1]; {
 	case primary == nil: // as in a table that is created
-	case autoOnly(primary, f.sh) && len(f.added)+len(f.gone) > 0: // values were found by an index of the earlier columns
+	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.gone) > 0: // values were found by an index of the earlier columns
 		lines = []string{strings.Replace(lines[len(lines)-1], "PRIMARY KEY", "KEY", 1)}
 	default:
 		lines = nil

@@ -30,7 +30,7 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 	for i := range sh.indexes {
 		x := &sh.indexes[i]
 		switch {
-		case !x.unique || autoOnly(x, sh):
+		case !x.unique || autoOnly(x, sh, k.view):
 		case x.exactly(names):
 			found = true
 		case !x.whole(names):
@@ -40,9 +40,12 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 		}
 	}
 	if !found {
+		add := "PRIMARY"
+		if slices.ContainsFunc(sh.indexes, func(x index) bool { return x.name == "PRIMARY" }) { // a table has one
+			add = "UNIQUE"
+		}
 		problems = append(problems, fmt.Sprintf("it has no primary or unique key on exactly the %s: "+
-			"ALTER TABLE %s ADD PRIMARY KEY (%s)",
-			what, k.table, strings.Join(names, ", ")))
+			"ALTER TABLE %s ADD %s KEY (%s)", what, k.table, add, strings.Join(quotedNames(names), ", ")))
 	}
 	return problems
 }
