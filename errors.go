@@ -27,6 +27,10 @@ var ErrEmptied = fmt.Errorf("%w", ErrUnlogged)
 // ErrOtherTables: other tables match a pattern than when reading began. The next session reads these.
 var ErrOtherTables = errors.New("reading begins again with the tables that match now")
 
+// ErrOpenAgain: what a sink has was changed on purpose since views were opened, by a swap or an ALTER TABLE. Nothing is
+// wrong: the next session opens them as they are now.
+var ErrOpenAgain = errors.New("the views are opened again")
+
 // ErrClaimed: another shard of the source has a row of the cell, and the view shows that one.
 var ErrClaimed = errors.New("another shard of the source has a row of this key")
 

@@ -79,7 +79,7 @@ func (r *run) loop(ctx context.Context) error {
 		r.setTrouble(next.state, err)
 		r.cfg.Observer.Retry(r.cfg.Name)
 		level := slog.LevelError
-		if errors.Is(err, replicator.ErrOtherTables) { // the source's tables come and go
+		if errors.Is(err, replicator.ErrOtherTables) || errors.Is(err, replicator.ErrOpenAgain) { // nothing is wrong
 			level = slog.LevelInfo
 		}
 		r.cfg.Log.Log(ctx, level, "pipeline interrupted", "sink", r.cfg.Name, "views", r.views.names(), "state", next.state,

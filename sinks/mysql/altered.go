@@ -24,7 +24,7 @@ const tableInterval = 10 * time.Second
 // counted is what of a definition changes with every row.
 var counted = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 
-var errAltered = errors.New("it was altered since the view was opened, and is looked at anew")
+var errAltered = fmt.Errorf("it was altered since the view was opened: %w", replicator.ErrOpenAgain)
 
 func (k *keeper) altered() error {
 	return replicator.OfView(fmt.Errorf("view %s: table %s: %w", k.view.Name, k.table, errAltered), k.view.Name)
@@ -70,7 +70,10 @@ func (t *Target) lookAtTable(ctx context.Context, k *keeper, order int64) error 
 	case lost:
 		return fmt.Errorf("view %s: %w", k.view.Name, t.sink.refuseLost(ctx, k.view, k.table, "was emptied"))
 	case k.definition == "":
-		return nil
+		return t.lookAtReferences(ctx, k)
+	}
+	if err := t.lookAtReferences(ctx, k); err != nil {
+		return err
 	}
 	now, err := definition(ctx, t.sink.db, k.table)
 	if err == nil && now != k.definition {

@@ -212,6 +212,11 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 		mode = carefully
 		err = t.applyPatiently(ctx, batch, items, mode)
 	}
+	if again, failed := t.unorder(ctx, err); failed != nil {
+		return failed
+	} else if again {
+		return t.applyOrSplit(ctx, batch, items, quickly)
+	}
 	reason := rowReason(err)
 	switch {
 	case err == nil || reason == "" && !tooMuch(err):

@@ -8,7 +8,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestACopyOfTheSourcesTableIsTaken: its AUTO_INCREMENT gives no number to a row that comes with one, also if that is 0.
+// TestACopyOfTheSourcesTableIsTaken: its AUTO_INCREMENT gives no number to a row that comes with one, 0 included.
 func TestACopyOfTheSourcesTableIsTaken(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE v (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), n INT, "+

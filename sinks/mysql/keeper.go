@@ -42,6 +42,8 @@ type keeper struct {
 	shardOn *shardColumn // nil: the view lives in one database
 
 	fresh atomic.Bool // see startsFresh
+
+	unordered, ordered atomic.Bool // whether rows need no order, and whether they do: see references.go
 }
 
 // kind is how a kind of view is stored.

@@ -454,8 +454,8 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 }
 
 // errSwapped: the views were swapped, or are being swapped, since the target was opened; or a counter was begun anew.
-var errSwapped = errors.New("a rebuilt view was swapped in, or a counter begun anew, since the views were opened: " +
-	"they are opened anew")
+var errSwapped = fmt.Errorf("a rebuilt view was swapped in, or a counter begun anew, since the views were opened: %w",
+	replicator.ErrOpenAgain)
 
 // readEpoch is the number of swaps, and of counters begun anew, that the sink has seen.
 func (s *Sink) readEpoch(ctx context.Context) (epoch int64, err error) {

@@ -88,8 +88,8 @@ func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, ag
 		found.statement), nil
 }
 
-// widen is the ALTER TABLE that gives a column of a view the width that the source's has now; "" if that is no wider, or
-// if the configuration says the type. All else that the table's definition says of the column stays.
+// widen is the ALTER TABLE that gives a column of a view the width that the source's has now; "" if that is no wider,
+// or if the configuration says the type. All else that the table's definition says of the column stays.
 func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition string, c *column, from *origins) (
 	string, error,
 ) {
@@ -120,8 +120,8 @@ func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition 
 	return "", nil
 }
 
-// measured reports whether the types of the source's columns say how long values are: those of members and of types that
-// only MariaDB has become texts with room to spare.
+// measured reports whether the types of the source's columns say how long values are: those of members and of types
+// that only MariaDB has become texts with room to spare.
 func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, error) {
 	for _, o := range config.OriginsOf(d.view, f.Path) {
 		origin, err := d.from.column(ctx, d.sink.tables[o.Table], o.Path)

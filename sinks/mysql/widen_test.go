@@ -114,7 +114,8 @@ func TestAColumnOfACreatedTableIsWidenedWhenTheSourcesIs(t *testing.T) {
 			"["+strings.Repeat("C3A4", 60)+" 1099511627776 "+strings.Repeat("78", 200)+" 12345.678]" {
 			t.Errorf("it holds %v", got)
 		}
-		if got := columnTypes(t, db, "v"); got != "data varbinary(300), id int, n bigint, name varchar(100), price decimal(9,3)" {
+		want := "data varbinary(300), id int, n bigint, name varchar(100), price decimal(9,3)"
+		if got := columnTypes(t, db, "v"); got != want {
 			t.Errorf("the table has %s", got)
 		}
 		if f := finding(t, other.sink, other.view); f.Level != replicator.OK {
@@ -151,8 +152,8 @@ func TestALargeTableIsNotCopiedToWidenAColumn(t *testing.T) {
 // A table of somebody else's is left alone. The reason and check say what to type, and that it is enough.
 func TestTheAlterTableForATableOfOthersIsNamed(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		db, dsn := database(t, s, "CREATE TABLE v (id INT PRIMARY KEY, name VARCHAR(10) NOT NULL DEFAULT 'it''s' COMMENT 'a, b', "+
-			"n INT NOT NULL, data VARBINARY(10), price DECIMAL(5,2), KEY (name))")
+		db, dsn := database(t, s, "CREATE TABLE v (id INT PRIMARY KEY, "+
+			"name VARCHAR(10) NOT NULL DEFAULT 'it''s' COMMENT 'a, b', n INT NOT NULL, data VARBINARY(10), price DECIMAL(5,2), KEY (name))")
 		w := newWidening(t, dsn, false)
 		w.set(wide)
 		f := finding(t, w.sink, w.view)
@@ -169,8 +170,9 @@ func TestTheAlterTableForATableOfOthersIsNamed(t *testing.T) {
 		if err := w.applied(t, wideItem(t, 2)); err != nil {
 			t.Errorf("after %s: %v", f.Fix, err)
 		}
-		if got := column(t, db, "SELECT CONCAT(COLUMN_DEFAULT, COLUMN_COMMENT, IS_NULLABLE) FROM information_schema.COLUMNS "+
-			"WHERE TABLE_SCHEMA = DATABASE() AND COLUMN_NAME = 'name' AND TABLE_NAME = 'v'"); !strings.Contains(fmt.Sprint(got), "a, bNO") {
+		got := column(t, db, "SELECT CONCAT(COLUMN_DEFAULT, COLUMN_COMMENT, IS_NULLABLE) FROM information_schema.COLUMNS "+
+			"WHERE TABLE_SCHEMA = DATABASE() AND COLUMN_NAME = 'name' AND TABLE_NAME = 'v'")
+		if !strings.Contains(fmt.Sprint(got), "a, bNO") {
 			t.Errorf("the column lost what it had: %v", got)
 		}
 	})

@@ -120,7 +120,7 @@ func (w *writer) remove(k *keeper, changes []change) error {
 // what is made of them.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for some := range slices.Chunk(changes, maxList) {
-		w.write("DELETE FROM ", k.table, " WHERE ")
+		w.begins(k, "DELETE", "FROM ", k.table, " WHERE ")
 		for i, columns := range lists {
 			if i > 0 {
 				w.write(" AND ")
@@ -208,7 +208,7 @@ func appendAfter(b []byte, n int, between string) []byte {
 // insert inserts rows, as many in a statement as the server takes.
 func (w *writer) insert(k *keeper, rows []row, keys [][]any, suffix string) error {
 	for n := 0; n < len(rows); {
-		w.write("INSERT INTO ", k.table, " (", k.inserted, ") VALUES ")
+		w.begins(k, "INSERT", "INTO ", k.table, " (", k.inserted, ") VALUES ")
 		for from := n; n < len(rows) && n-from < maxList && !w.full(); n++ {
 			w.text = appendAfter(w.text, n-from, ",")
 			w.text = k.appendRow(w.text, rows[n], keys[n])

@@ -1,0 +1,103 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Tables of views may refer to each other, or to themselves, by foreign keys. Parents and children then come in any
+// order: in one transaction, whichever the file names first, in lanes that don't wait for each other, and while tables
+// are filled. In the end both are there, if they are in the source. So the rows of such a table are written without a
+// look at its foreign keys, from the first time on that one refuses a row: no row waits, and none is a dead letter for
+// another's sake.
+//
+// That is for keys between views' tables alone. One that leads to a table of somebody else's, or comes from one, is
+// looked at as ever: nobody brings the row that is missing there, and nobody takes away the one that is in the way.
+
+const (
+	errNoParent = 1452
+	errChildren = 1451
+)
+
+// unorder finds out whether an error is of a foreign key between tables of views, and has their rows written in any
+// order then. It reports whether that is new of one of them: the transaction is to be tried again.
+func (t *Target) unorder(ctx context.Context, err error) (again bool, failed error) {
+	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
+		return false, nil
+	}
+	for _, k := range t.kept {
+		if k.unordered.Load() || k.ordered.Load() {
+			continue
+		}
+		among, failed := t.sink.refersAmongViews(ctx, k)
+		if failed != nil {
+			return false, failed
+		}
+		k.ordered.Store(!among)
+		if among && k.unordered.CompareAndSwap(false, true) {
+			again = true
+			t.sink.log.Info("the rows of a table are written without a look at its foreign keys, which are between tables of "+
+				"views: they come in any order", "sink", t.sink.name, "view", k.view.Name)
+		}
+	}
+	return again, nil
+}
+
+// lookAtReferences finds out whether somebody else's table refers to an unordered one by now.
+func (t *Target) lookAtReferences(ctx context.Context, k *keeper) error {
+	if !k.unordered.Load() {
+		return nil
+	}
+	among, err := t.sink.refersAmongViews(ctx, k)
+	if err == nil && !among {
+		k.unordered.Store(false)
+	}
+	return err
+}
+
+// refersAmongViews reports whether a view's table has foreign keys, or is what some refer to, and all of them are
+// between tables of views.
+func (s *Sink) refersAmongViews(ctx context.Context, k *keeper) (bool, error) {
+	const doing = "looking for foreign keys"
+	targets, err := texts(ctx, s.db, "SELECT DISTINCT target FROM "+viewsTable+" WHERE name IS NOT NULL")
+	if err != nil {
+		return false, ofViews(err)
+	}
+	views := map[string]bool{}
+	for _, target := range targets {
+		views[strings.ToLower(s.tableName(target))] = true
+	}
+	database, table := split(settingsOf(k.view).Table, s.database)
+	others, err := texts(ctx, s.db, "SELECT DISTINCT CONCAT('`', TABLE_SCHEMA, '`.`', TABLE_NAME, '`') "+
+		"FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_SCHEMA = ? AND REFERENCED_TABLE_NAME = ? "+
+		"UNION SELECT DISTINCT CONCAT('`', REFERENCED_TABLE_SCHEMA, '`.`', REFERENCED_TABLE_NAME, '`') "+
+		"FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND "+
+		"REFERENCED_TABLE_NAME IS NOT NULL", database, table, database, table)
+	if err != nil {
+		return false, classify(err, fmt.Sprintf("view %s: %s", k.view.Name, doing))
+	}
+	for _, other := range others {
+		if !views[strings.ToLower(other)] {
+			return false, nil
+		}
+	}
+	return len(others) > 0, nil
+}
+
+// hasUnchecked reports whether a statement may be written so that it looks at no foreign key: MySQL 5.7 has only a
+// setting of the session, which would stay where a statement fails.
+func (s *server) hasUnchecked() bool { return s.mariaDB || !strings.HasPrefix(s.version, "5.") }
+
+// begins begins a statement that changes a view's table: a verb, and what follows.
+func (w *writer) begins(k *keeper, verb string, rest ...string) {
+	switch {
+	case !k.unordered.Load():
+	case w.server.mariaDB:
+		verb = "SET STATEMENT foreign_key_checks = 0 FOR " + verb
+	default:
+		verb += " /*+ SET_VAR(foreign_key_checks = OFF) */"
+	}
+	w.write(verb, " ")
+	w.write(rest...)
+}
