@@ -194,7 +194,7 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 		f.Fix = "`replicator checkpoint reset " + v.Name + "` has it filled anew, too"
 	default:
 		f.Detail += " is not there yet; the first start creates it"
-		if narrow, err := s.narrower(ctx, v, from); err == nil && narrow != "" {
+		if narrow, err := s.shortType(ctx, v, from); err == nil && narrow != "" {
 			f.Level, f.Detail = replicator.Warn, f.Detail+", and "+narrow
 			f.Fix = "give the column at least the source's length in `types`, or leave it out there"
 		}
@@ -205,8 +205,8 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 // lengthOf is the length in a type of text or bytes.
 var lengthOf = regexp.MustCompile(`(?i)^\s*(?:var)?(?:char|binary)\s*\(\s*(\d+)\s*\)`)
 
-// narrower says which type of the configuration is shorter than the source's column that it takes the values of.
-func (s *Sink) narrower(ctx context.Context, v *replicator.View, from *origins) (string, error) {
+// shortType says which type of the configuration is shorter than the source's column that it takes the values of.
+func (s *Sink) shortType(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	for _, u := range usesOf(v) {
 		given := lengthOf.FindStringSubmatch(settingsOf(v).Types[u.Name])
 		if given == nil {
