@@ -8,6 +8,7 @@ import (
 
 	"replicator"
 	"replicator/checkpoint"
+	"replicator/config"
 	"replicator/internal/pause"
 	"replicator/server"
 )
@@ -100,6 +101,17 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 		err = buryAlone(ctx, v.Setup, letters)
 	}
 	return err
+}
+
+// raising removes letters of a source's cells.
+type raising func(ctx context.Context, view, source string, cells []replicator.Cell) error
+
+// betweenShards is raise where the source is several; else nil.
+func betweenShards(cfg *config.Config, raise raising) raising {
+	if len(cfg.Source.Shards) < 2 {
+		return nil
+	}
+	return raise
 }
 
 // raise has the letters removed of another source's cells that a repair has a view show, by the process that runs, or

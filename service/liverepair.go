@@ -52,7 +52,7 @@ func (r liveRepair) compare(ctx context.Context, from *verify.Place) (result ver
 		Bury: func(ctx context.Context, letters []replicator.DeadLetter) error {
 			return r.line.lookAt(ctx, letters[0].View, cellsOfLetters(letters))
 		},
-		Raise: r.store.Raise,
+		Raise: betweenShards(r.Config, r.store.Raise),
 		Together: func(ctx context.Context) (*verify.Together, error) {
 			return in.together(ctx, r.shard(), r.view, keptUp(r.line.Status(nil)))
 		},

@@ -106,7 +106,7 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 		View: o.view, Tables: o.tables, Reader: o.reader, Target: o.target, Evaluator: o.evaluator,
 		Listed: v.Listed, Sample: v.Sample, Rate: v.Rate, Repair: v.Repair, Fence: fence, Shard: numberOf(v.Config, shard),
 		Bury:     func(ctx context.Context, letters []replicator.DeadLetter) error { return v.bury(ctx, o, letters) },
-		Raise:    v.raise,
+		Raise:    betweenShards(v.Config, v.raise),
 		Together: func(ctx context.Context) (*verify.Together, error) { return v.together(ctx, in, shard, view) },
 		Buried:   v.buried(o),
 		Progress: func(at verify.Progress) { v.Progress(view.Name, at) },

@@ -4,7 +4,8 @@
 // is read from the sink itself, not from its states. What can't be computed or held is dead: it is counted by itself,
 // whatever the list of dead letters knows of it, and no repair helps it. Three passes: over the cells that the source
 // has, for what is missing or stale; over what the sink holds, for what is extra; over what the sink holds of no cell
-// at all (replicator.Tidier).
+// at all (replicator.Tidier). Where several sources feed the view a repair makes one more, over what the sink remembers of
+// rows that are gone.
 //
 // A live writer gives no false alarm: a cell that differs is looked at again, and the view is given time to include
 // what the source had committed when it was read (Options.Fence), until it is right, or until two looks in a row find

@@ -215,6 +215,28 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	return dead, older, nil
 }
 
+// forget writes that cells have no row, those that have none.
+func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
+	var gone []replicator.Cell
+	for len(cells) > 0 {
+		ops, _, err := v.alone().expected(ctx, cells)
+		if err != nil {
+			return err
+		}
+		for _, op := range ops {
+			if op.Version == replicator.NoVersion {
+				gone = append(gone, op.Cell)
+			}
+		}
+		cells = cells[len(ops):]
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	_, _, err := v.mend(ctx, gone)
+	return err
+}
+
 // raise removes the letters of other sources' cells that are shown since ops were applied. No log tells of that, so
 // nobody else would: stopping must not come between.
 func (v *verifier) raise(

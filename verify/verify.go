@@ -36,7 +36,7 @@ type Options struct {
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
 
 	// Raise removes letters that another source's cells have in a view: a repair took away what kept them from being shown.
-	// nil: there is no list of letters.
+	// nil: no other source feeds the view.
 	Raise func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
 	// Together opens the view with its siblings, those of its sink that are kept up with it now, for a repair to write to
@@ -76,7 +76,8 @@ type Progress struct {
 // Place is how far a run came that ended by an error, and what it had found: another one goes on from there. It is kept
 // in memory only. The zero value is the beginning; a run that was completed leaves it so.
 type Place struct {
-	// one for each table of the source, then one over what the sink holds, and one over what it holds of no cell
+	// one for each table of the source, then one over what the sink holds, one over what it remembers, and one over what it
+	// holds of no cell
 	pass   int
 	after  string
 	salt   uint64 // makes samples differ from run to run
@@ -172,6 +173,12 @@ func (v *verifier) run(ctx context.Context) error {
 		}
 		v.pass, v.after = v.pass+1, ""
 	}
+	if v.pass == len(tables)+1 {
+		if err := v.remembered(ctx); err != nil {
+			return fmt.Errorf("view %s: what the sink remembers: %w", v.View.Name, err)
+		}
+		v.pass, v.after = v.pass+1, ""
+	}
 	if err := v.strays(ctx); err != nil {
 		return fmt.Errorf("view %s: what the sink holds of no cell: %w", v.View.Name, err)
 	}
@@ -212,7 +219,7 @@ func (v *verifier) source(ctx context.Context, table string) error {
 	return v.pages(ctx, Progress{Doing: "table " + table, Estimate: estimate},
 		func(after string, limit int) ([]replicator.Cell, string, error) {
 			return v.Reader.Cells(ctx, table, v.columns(table), after, limit)
-		}, func(checked int) { v.result.Checked += int64(checked) })
+		}, v.check, func(checked int) { v.result.Checked += int64(checked) })
 }
 
 // estimate is how many cells a table has; 0: not known. The server knows how many rows there are: as many as there are
@@ -234,12 +241,25 @@ func (v *verifier) sink(ctx context.Context) error {
 	}
 	return v.pages(ctx, at, func(after string, limit int) ([]replicator.Cell, string, error) {
 		return v.Target.Held(ctx, 0, after, limit)
-	}, func(int) {})
+	}, v.check, func(int) {})
 }
 
-// pages checks cells page by page, no faster than wanted.
+// remembered has a repair take from the sink what it remembers of rows that are gone, where it shows nothing of them: the
+// row of another source, which feeds the view, too, would wait behind such a one for ever.
+func (v *verifier) remembered(ctx context.Context) error {
+	if !v.Repair || v.Raise == nil {
+		return nil
+	}
+	return v.pages(ctx, Progress{Doing: "what the sink remembers", Estimate: v.result.Checked},
+		func(after string, limit int) ([]replicator.Cell, string, error) {
+			return v.Target.Outdated(ctx, math.MaxInt64, after, limit)
+		}, v.forget, func(int) {})
+}
+
+// pages does something with cells page by page, no faster than wanted.
 func (v *verifier) pages(ctx context.Context, at Progress,
-	read func(after string, limit int) ([]replicator.Cell, string, error), count func(checked int)) error {
+	read func(after string, limit int) ([]replicator.Cell, string, error),
+	do func(ctx context.Context, cells []replicator.Cell) error, count func(checked int)) error {
 	for {
 		if v.Continue != nil {
 			if err := v.Continue(); err != nil {
@@ -255,7 +275,7 @@ func (v *verifier) pages(ctx context.Context, at Progress,
 		v.moved = true
 		listed := len(cells)
 		cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !v.View.Feeds(c) || !v.sampled(c.Key) })
-		if err := v.check(ctx, cells); err != nil {
+		if err := do(ctx, cells); err != nil {
 			return err
 		}
 		count(len(cells))
