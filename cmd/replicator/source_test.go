@@ -379,8 +379,8 @@ func TestAPurgedBinlogStopsOrRebuilds(t *testing.T) {
 // With gtid_mode = ON a server no longer sends what was written without GTIDs.
 func TestGTIDsThatWereTurnedOnStopOrRebuild(t *testing.T) {
 	t.Parallel()
-	for _, onLost := range []string{"stop", "rebuild"} {
-		t.Run(onLost, func(t *testing.T) {
+	for name, onLost := range map[string]string{"stop": "stop", "stop, remedied": "stop", "rebuild": "rebuild"} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, servertest.Own(t, servers.MySQL))
 			l.configure(source, "on_lost = \""+onLost+"\"\n", program, mainSink, emailView, usersView, phoneView)
@@ -398,8 +398,15 @@ func TestGTIDsThatWereTurnedOnStopOrRebuild(t *testing.T) {
 			if onLost == "stop" {
 				p := l.running()
 				l.failsWith("users", "ON_PERMISSIVE", "replicator rebuild")
+				if name != onLost {
+					l.remedied("users")
+					l.allRun()
+				}
 				p.stop()
 				mode("ON_PERMISSIVE")
+			}
+			if name != onLost {
+				l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c")
 			}
 			l.must("run", "--until-caught-up")
 			l.expect(emails, "a@x.org a", "b@x.org b", "c@x.org c")
