@@ -20,7 +20,7 @@ func Word(written string, words []string) (word string, distance int) {
 // Close asks whether the nearest word was meant, as the end of an error; "" if none is near, or there is no other.
 func Close(written string, words []string) string {
 	word, distance := Word(written, words)
-	if word == "" || word == written || distance > max(1, len(written)/3) {
+	if word == "" || word == written || distance > len(written)/3 {
 		return ""
 	}
 	return fmt.Sprintf(": did you mean %q?", word)

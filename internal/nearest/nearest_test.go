@@ -26,9 +26,9 @@ func TestTheNearestWord(t *testing.T) {
 }
 
 func TestOnlyAWordThatIsNearIsMeant(t *testing.T) {
-	words := []string{"full_name", "email", "address.city"}
+	words := []string{"full_name", "email", "address.city", "x"}
 	for written, want := range map[string]string{"fullname": `: did you mean "full_name"?`, "adress.city": `: did you mean "address.city"?`,
-		"phone": "", "email": ""} {
+		"phone": "", "email": "", "y": ""} {
 		if got := Close(written, words); got != want {
 			t.Errorf("%q: %q, not %q", written, got, want)
 		}

@@ -30,13 +30,13 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	}
 	found := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "connected to " + srv.version}}
 	found = append(found, s.checkSettings(ctx, srv, what)...)
+	if s.shard == "" { // a rebuild of several shards is in place
+		found = append(found, s.checkRebuilds(ctx, what)...)
+	}
 	found = append(found, s.checkOwn(ctx, what))
 	from := s.origins("")
 	for _, v := range views {
 		found = append(found, s.checkView(ctx, v, from))
-	}
-	if s.shard == "" { // a rebuild of several shards is in place
-		found = append(found, s.checkRebuilds(ctx, what)...)
 	}
 	return found
 }
