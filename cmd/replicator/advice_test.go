@@ -39,7 +39,7 @@ func TestAdviceNamesCommandsAndFlagsThatExist(t *testing.T) {
 		"verify --repair users": true, "status --json": true, "deadletters list": true, "explain VIEW KEY": true,
 		"explain": true, "checkpoint set --pos FILE:POS --yes": true, "wait --gtid SET": true,
 		"verfy": false, "verify --repiar": false, "deadletters lsit": false, "explain VIEW": false,
-		"status extra": false, "rebuild --rate soon v": false, "-c": false,
+		"status users": true, "check extra": false, "rebuild --rate soon v": false, "-c": false,
 	} {
 		if err := (advice{text: text}).parse(); (err == nil) != works {
 			t.Errorf("`replicator %s`: %v", text, err)
