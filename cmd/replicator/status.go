@@ -57,9 +57,9 @@ func status(cmd *cobra.Command, o *options, names []string, asJSON bool) error {
 	case asJSON:
 		err = printJSON(t.out, views)
 	case len(names) > 0:
-		_, err = fmt.Fprintln(t.out, strings.Join(inFull(views, columns, t.colour), "\n"))
+		_, err = fmt.Fprintln(t.out, strings.Join(inFull(views, o.file, columns, t.colour), "\n"))
 	default:
-		_, err = fmt.Fprintln(t.out, strings.Join(statusLines(views, columns, t.colour), "\n"))
+		_, err = fmt.Fprintln(t.out, strings.Join(statusLines(views, o.file, columns, t.colour), "\n"))
 	}
 	return errors.Join(err, stopped)
 }
@@ -123,7 +123,7 @@ func onlyNamed(views []replicator.ViewStatus, names []string) ([]replicator.View
 }
 
 // statusLines are the table of views, and below it each error once. On a terminal an error takes one line.
-func statusLines(views []replicator.ViewStatus, columns int, colour bool) []string {
+func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, colour bool) []string {
 	lines := statusTable(views).narrowed(columns, colour)
 	causes := replicator.CausesOf(views)
 	if len(causes) > 0 {
@@ -142,7 +142,9 @@ func statusLines(views []replicator.ViewStatus, columns int, colour bool) []stri
 		lines = append(lines, painted{cut(text, columns), stateColour(c.State)}.show(colour))
 	}
 	if whole != "" {
-		lines = append(lines, painted{cut("`replicator status "+whole+"` shows all of it", columns), faint}.show(colour))
+		for _, text := range wrapped(file.In("`replicator status "+whole+"` shows all of it"), columns) {
+			lines = append(lines, painted{text, faint}.show(colour))
+		}
 	}
 	for _, v := range views {
 		if v.Evicted > 0 {
@@ -203,7 +205,7 @@ func shownLag(v replicator.ViewStatus) string {
 func shownRate(v replicator.ViewStatus) string { return strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s" }
 
 // inFull shows all that is known of views, with what happens next.
-func inFull(views []replicator.ViewStatus, columns int, colour bool) (lines []string) {
+func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour bool) (lines []string) {
 	for i, v := range views {
 		if i > 0 {
 			lines = append(lines, "")
@@ -246,7 +248,7 @@ func inFull(views []replicator.ViewStatus, columns int, colour bool) (lines []st
 		}
 		say("next", painted{v.Next(), plain})
 		if v.DeadLetters > 0 {
-			say("", painted{"`replicator deadletters list --view " + v.View + "` says what could not be kept, and why", plain})
+			say("", painted{file.In("`replicator deadletters list --view " + v.View + "` says what could not be kept, and why"), plain})
 		}
 		if past := v.LastError; v.Error == "" && past != nil {
 			say("last error", painted{fmt.Sprintf("%s, for %s: %s", past.Since.UTC().Format(time.DateTime)+" UTC",

@@ -68,7 +68,7 @@ func manyViews() (views []replicator.ViewStatus) {
 func TestStatusIsATableOn80ColumnsWithOneLineForEachCause(t *testing.T) {
 	views := manyViews()
 	for _, columns := range []int{60, 80, 120, 200} {
-		lines := statusLines(views, columns, false)
+		lines := statusLines(views, "", columns, false)
 		if n := len(views) + 4; len(lines) != n { // the header, a blank, the error, what shows all of it
 			t.Errorf("on %d columns %d lines, not %d:\n%s", columns, len(lines), n, strings.Join(lines, "\n"))
 		}
@@ -78,7 +78,7 @@ func TestStatusIsATableOn80ColumnsWithOneLineForEachCause(t *testing.T) {
 			}
 		}
 	}
-	text := strings.Join(statusLines(views, 0, false), "\n")
+	text := strings.Join(statusLines(views, "", 0, false), "\n")
 	if n := strings.Count(text, "the end"); n != 1 {
 		t.Errorf("the error of five views is shown %d times:\n%s", n, text)
 	}
