@@ -22,7 +22,7 @@
 //	replicator:claims:{KEY}        beside a unique value, or a set of other members: how often each is claimed
 //	replicator:dead:SOURCE:VIEW    the set of entities of which the view does not show a cell because it is a dead letter
 //	replicator:posts:{KEY}, replicator:gone:{KEY}:…   in a cluster: who contributes what to KEY, at which revision
-//	replicator:checking, replicator:before   while sums are compared with the records: see sums.go
+//	replicator:checking, replicator:before   while sums are compared with the records: see audit.go
 //
 // # How a batch is applied
 //
@@ -69,9 +69,9 @@
 // another type · push.go the steps in a cluster · posts.go what they left behind · slot.go which keys share a slot ·
 // memory.go records that need not be read · slab.go the memory of batches · marks.go marks and generations · walk.go
 // pages of cells · former.go what earlier definitions put there · predecessor.go what views showed that ended ·
-// compare.go what keys really hold · sums.go sums that are wrong · stray.go what came from no cell · value.go texts of
-// values · check.go findings · permission.go what the user may not do, and which view lacks it · errors.go what failed, said without
-// values.
+// compare.go what keys really hold · sums.go sums that may be wrong · audit.go those that are · stray.go what came from
+// no cell · value.go texts of values · check.go findings · permission.go what the user may not do, and which view lacks
+// it · errors.go what failed, said without values.
 //
 // lib.lua stands before apply.lua, push.lua and sums.lua, which change users' keys; swap.lua replaces a record, marks.lua
 // a mark.

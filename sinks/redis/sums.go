@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -14,12 +13,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
-	"replicator/internal/pause"
 	"replicator/sinks/judge"
 )
 
@@ -361,155 +358,4 @@ func (t *Target) eachRecords(ctx context.Context, do func(keys []string) error) 
 			return nil
 		}
 	}
-}
-
-// audit finds which of some sums are wrong, and has something done with those. One is under way at a time, and has a
-// name.
-func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(name string, wrong []wrongSum) error) error {
-	if len(list) == 0 {
-		return nil
-	}
-	name := rand.Text()
-	held, err := t.beginAudit(ctx, k, list, name)
-	if err != nil {
-		return err
-	}
-	defer func() { // one that ends otherwise is forgotten a minute later
-		_, _ = t.step(context.WithoutCancel(ctx), nil, "end", name, k)
-	}()
-	s := t.sums(k, 0)
-	s.only, s.most = map[sumAt]bool{}, math.MaxInt64
-	for _, at := range list {
-		s.only[at] = true
-	}
-	if err := s.addAsOf(ctx, name); err != nil {
-		return err
-	}
-	var wrong []wrongSum
-	for i, at := range list {
-		added := cmp.Or(s.of[at], new(tally))
-		stored, ok := tallyOf(k.kind, held[i])
-		isHeld := held[i] != nil
-		kind := judge.Difference(added.claims > 0, isHeld, ok && isHeld && stored.same(k.kind, added))
-		if ok && stored.same(k.kind, added) || kind == "" {
-			continue
-		}
-		w := wrongSum{sumAt: at, lacks: *added, damaged: !ok, kind: kind}
-		w.lacks.claims -= stored.claims
-		w.lacks.amount.Sub(&added.amount, &stored.amount)
-		wrong = append(wrong, w)
-	}
-	if len(wrong) == 0 {
-		return nil
-	}
-	return do(name, wrong)
-}
-
-// beginAudit begins a check when no other one is under way, and returns what is remembered of the sums at that moment.
-func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name string) ([]any, error) {
-	keys, args := make([]string, len(list)), make([]any, len(list))
-	for i, at := range list {
-		keys[i], args[i] = beside(k.kind, at.key), at.member
-	}
-	for {
-		answer, err := t.step(ctx, keys, "begin", name, k, args...)
-		if err != nil || answer != nil {
-			return answer, err
-		}
-		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// errOvertaken: another check of sums took the place of one that had not gone on for a minute.
-var errOvertaken = errors.New("it was interrupted for too long: another one has begun")
-
-// addAsOf adds what all records said when a check began.
-func (s *sums) addAsOf(ctx context.Context, name string) error {
-	before := map[string]string{} // what those said that were replaced since
-	seen := map[string]bool{}     // a scan may return a key twice
-	return s.eachRecords(ctx, func(keys []string) error {
-		answer, err := s.step(ctx, keys, "page", name, s.k)
-		if err == nil && len(answer) != 2 {
-			err = errOvertaken
-		}
-		if err != nil {
-			return err
-		}
-		replaced, _ := answer[0].([]any)
-		records, _ := answer[1].([]any)
-		for i := 0; i+1 < len(replaced); i += 2 {
-			key := fmt.Sprint(replaced[i])
-			if _, known := before[key]; !known {
-				before[key], _ = replaced[i+1].(string)
-			}
-		}
-		for i, key := range keys[:min(len(keys), len(records))] {
-			stored, was := before[key]
-			if !was {
-				stored, _ = records[i].(string)
-			}
-			if seen[key] {
-				continue
-			}
-			counts, err := s.add(key, stored)
-			if err != nil {
-				return err
-			}
-			if counts {
-				seen[key] = true
-			}
-		}
-		return nil
-	})
-}
-
-// step makes a step of a check; nil if another one is under way.
-func (t *Target) step(ctx context.Context, keys []string, step, name string, k *keeper, args ...any) ([]any, error) {
-	c := newCall(append([]string{checkKey, beforeKey}, keys...), append([]any{step, name, string(k.kind)}, args...)...)
-	cmds, err := t.sink.run(ctx, t.sink.sums, []call{c})
-	if err != nil {
-		return nil, err
-	}
-	switch answer := cmds[0].Val().(type) {
-	case []any:
-		return answer, nil
-	case int64:
-		if answer == 1 {
-			return []any{}, nil
-		}
-	}
-	return nil, nil
-}
-
-// tidySums puts sums right.
-func (t *Target) tidySums(ctx context.Context, view int, list []sumAt) (mended int, err error) {
-	k := t.keepers[view]
-	for some := range slices.Chunk(list, sumsAtOnce) {
-		err := t.audit(ctx, k, some, func(name string, wrong []wrongSum) error {
-			var keys []string
-			var args []any
-			for _, w := range wrong {
-				thrown := ""
-				if w.damaged {
-					thrown = "1"
-				}
-				keys = append(keys, w.key, beside(k.kind, w.key))
-				args = append(args, w.member, thrown, w.lacks.claims, w.lacks.text())
-			}
-			answer, err := t.step(ctx, keys, "mend", name, k, args...)
-			if err == nil && answer == nil {
-				err = errOvertaken
-			}
-			if err == nil {
-				mended += len(wrong)
-			}
-			return err
-		})
-		if err != nil {
-			return mended, err
-		}
-	}
-	return mended, nil
 }
