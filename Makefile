@@ -55,7 +55,7 @@ profile: ## measure where the program is busy, for the compiler: makes what `mak
 	go run ./bench profile cmd/replicator/guide.pgo
 
 .PHONY: servers
-servers: ## fetch the servers that tests need (once; about 600 MB)
+servers: ## fetch the servers that tests need (once; about 650 MB)
 	@$(SERVERS) fetch || [ "$$CI" != true ]
 
 # tests runs the tests of packages, with or without the race detector, so many at once. `make lint` is what vets them.

@@ -26,7 +26,7 @@ func Debezium(ctx context.Context, dir string, say func(string)) (*exec.Cmd, err
 	if err != nil {
 		return nil, err
 	}
-	java := installedJava(debeziumJava)
+	java := installedJava(debeziumJava, 0)
 	if java == "" {
 		return nil, fmt.Errorf("servers: Debezium Server needs Java %d or newer: install one, or name its home in JAVA_HOME",
 			debeziumJava)

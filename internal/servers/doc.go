@@ -1,5 +1,5 @@
-// Package servers runs real MySQL, MariaDB, Redis, Valkey, Elasticsearch and Kafka servers on loopback, for the tests,
-// for `replicator demo` and for the benchmark. It installs nothing and needs no root.
+// Package servers runs real MySQL, MariaDB, Redis, Valkey, Elasticsearch, OpenSearch and Kafka servers on loopback, for
+// the tests, for `replicator demo` and for the benchmark. It installs nothing and needs no root.
 //
 // # Where a server comes from
 //
@@ -13,10 +13,10 @@
 //     Debian's can name a mirror in $REPLICATOR_DEBIAN_MIRROR;
 //  3. a server of fitting version in PATH.
 //
-// MySQL 8.0 and 5.7 and MariaDB 11.4 are in no suite, Elasticsearch and Kafka in no distribution: they come from a Maven repository ($REPLICATOR_MAVEN_REPOSITORY, else
-// what the machine's Maven is set up with, else what Debian's would ask), and their sums are checked. The database
-// servers get their libraries from Debian. Elasticsearch and Kafka need a Java, which comes from Debian where the
-// machine has none. [KafkaMember] makes a broker one of a cluster.
+// MySQL 8.0 and 5.7 and MariaDB 11.4 are in no suite, Elasticsearch, OpenSearch and Kafka in no distribution: they come
+// from a Maven repository ($REPLICATOR_MAVEN_REPOSITORY, else what the machine's Maven is set up with, else what that of
+// Debian would ask), and their sums are checked. The database servers get their libraries from Debian. The others need a Java,
+// which comes from Debian where the machine has none. [KafkaMember] makes a broker one of a cluster.
 //
 // If none of them has it, the error is a [*MissingError], which says what was looked for and what to do.
 // A first fetch takes 20 to 60 seconds, and says so through [Options.Progress].

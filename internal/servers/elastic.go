@@ -34,23 +34,27 @@ const elasticRemedy = "It needs Java (for Elasticsearch 8 release 17 or newer, f
 	" to a cache that was filled elsewhere; " +
 	"tests also take a server that runs already, in ELASTICSEARCH_URL"
 
-// elasticWrapper runs the launcher. Elasticsearch refuses uid 0, so root runs it as nobody, with one capability left:
-// to read the cache and write to the directory wherever they are. Without that securebit access(2), which Java asks,
-// would not count the capability. A change of uid clears the signal that ties the process to its parent: hence
-// --pdeathsig.
-const elasticWrapper = `#!/bin/sh
+// elasticWrapper runs the launcher.
+const elasticWrapper = notRoot + `exec $n bash "$r/elasticsearch/bin/elasticsearch" "$@"
+`
+
+// notRoot begins the wrapper of a server that refuses uid 0: $r is the installation, and $n runs a command of root's as
+// nobody, with one capability left: to read the cache and write to the directory wherever they are. Without that
+// securebit access(2), which Java asks, would not count the capability. A change of uid clears the signal that ties the
+// process to its parent: hence --pdeathsig.
+const notRoot = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
+n=
 if [ "$(id -u)" = 0 ]; then
   keep=-all,+dac_override
-  exec setpriv --reuid=65534 --regid=65534 --clear-groups --securebits=+no_setuid_fixup --no-new-privs --pdeathsig=KILL \
-    --inh-caps="$keep" --ambient-caps="$keep" --bounding-set="$keep" bash "$r/elasticsearch/bin/elasticsearch" "$@"
+  n="setpriv --reuid=65534 --regid=65534 --clear-groups --securebits=+no_setuid_fixup --no-new-privs --pdeathsig=KILL \
+    --inh-caps=$keep --ambient-caps=$keep --bounding-set=$keep"
 fi
-exec bash "$r/elasticsearch/bin/elasticsearch" "$@"
 `
 
 // fetchElastic makes an installation.
 func fetchElastic(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
-	if _, err := javaHome(ctx, cache, in.spec.java, say); err != nil {
+	if _, err := javaHome(ctx, cache, in.spec, say); err != nil {
 		return err
 	}
 	artifact, dir := in.spec.artifact, in.root
@@ -77,7 +81,7 @@ func prepareElastic(ctx context.Context, s *Server) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	java, err := javaHome(ctx, cache, s.in.spec.java, s.opts.Progress)
+	java, err := javaHome(ctx, cache, s.in.spec, s.opts.Progress)
 	if err != nil {
 		return nil, &MissingError{Kind: s.Kind, Looked: []string{trimmed(err)}, cause: err}
 	}
@@ -119,7 +123,18 @@ func (s *Server) configureElastic() error {
 		// without threads of its own takes less of few cores.
 		jvm.WriteString("-XX:TieredStopAtLevel=1\n-XX:-UseG1GC\n-XX:+UseSerialGC\n")
 	}
-	yml := fmt.Sprintf(`cluster.name: test
+	yml := s.elasticSettings() + "xpack.security.enabled: false\n"
+	return errors.Join(
+		os.MkdirAll(config, 0o755), os.MkdirAll(filepath.Join(s.Dir, "logs"), 0o755),
+		os.MkdirAll(filepath.Join(s.Dir, "tmp"), 0o755),
+		os.WriteFile(filepath.Join(config, "jvm.options"), []byte(jvm.String()), 0o644),
+		os.WriteFile(filepath.Join(config, "log4j2.properties"), logging, 0o644),
+		os.WriteFile(filepath.Join(config, "elasticsearch.yml"), []byte(yml), 0o644))
+}
+
+// elasticSettings are those of Elasticsearch and OpenSearch alike.
+func (s *Server) elasticSettings() string {
+	return fmt.Sprintf(`cluster.name: test
 node.name: test
 path.data: %q
 path.logs: %q
@@ -128,15 +143,8 @@ http.port: %d
 transport.host: 127.0.0.1
 transport.port: 0
 discovery.type: single-node
-xpack.security.enabled: false
 cluster.routing.allocation.disk.threshold_enabled: false
 `, filepath.Join(s.Dir, "data"), filepath.Join(s.Dir, "logs"), s.Port)
-	return errors.Join(
-		os.MkdirAll(config, 0o755), os.MkdirAll(filepath.Join(s.Dir, "logs"), 0o755),
-		os.MkdirAll(filepath.Join(s.Dir, "tmp"), 0o755),
-		os.WriteFile(filepath.Join(config, "jvm.options"), []byte(jvm.String()), 0o644),
-		os.WriteFile(filepath.Join(config, "log4j2.properties"), logging, 0o644),
-		os.WriteFile(filepath.Join(config, "elasticsearch.yml"), []byte(yml), 0o644))
 }
 
 func elasticArgs(_ *installation, s *Server) []string { return []string{"-p", s.elasticPIDFile()} }

@@ -11,7 +11,7 @@ import (
 )
 
 func TestElasticsearchKeepsItsDataThroughAKillAndCanBeSuspended(t *testing.T) {
-	for _, kind := range []servers.Kind{servers.Elasticsearch, servers.Elasticsearch9} {
+	for _, kind := range []servers.Kind{servers.Elasticsearch, servers.Elasticsearch9, servers.OpenSearch} {
 		t.Run(string(kind), func(t *testing.T) { keepsItsData(t, servertest.Own(t, kind)) })
 	}
 }

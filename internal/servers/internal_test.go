@@ -201,3 +201,20 @@ Conf libc6 (2.36 Debian [amd64])
 		t.Errorf("got %v", got)
 	}
 }
+
+func TestAJavaThatIsTooNewForAKindIsNotTaken(t *testing.T) {
+	home := t.TempDir()
+	err := errors.Join(os.Mkdir(filepath.Join(home, "bin"), 0o755),
+		os.WriteFile(filepath.Join(home, "bin", "java"), nil, 0o755),
+		os.WriteFile(filepath.Join(home, "release"), []byte("JAVA_VERSION=\"99.0.1\"\n"), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ES_JAVA_HOME", home)
+	if got := installedJava(98, 0); got != home {
+		t.Errorf("of Java 98 or newer there is %q", got)
+	}
+	if got := installedJava(98, 99); got != "" {
+		t.Errorf("of Java 98 alone there is %q", got)
+	}
+}

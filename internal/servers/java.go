@@ -16,23 +16,34 @@ import (
 // javaSuites has the releases of Java that can be fetched where a machine has none, and the Debian suites with them.
 var javaSuites = map[int]string{17: "bookworm", 21: "trixie"}
 
-// javaHome is the home of a Java of this machine, of a release or newer; it is fetched from Debian if there is none.
-func javaHome(ctx context.Context, cache string, release int, say func(string)) (string, error) {
-	if home := installedJava(release); home != "" {
+// javaHome is the home of a Java that runs a kind: one of this machine, or else fetched from Debian.
+func javaHome(ctx context.Context, cache string, sp *spec, say func(string)) (string, error) {
+	if home := installedJava(sp.java, sp.javaBelow); home != "" {
 		return home, nil
 	}
+	release := sp.java
 	root, err := once(ctx, cache, fmt.Sprintf("java-%d", release), say, func(dir string, log *os.File) error {
-		say(fmt.Sprintf("this machine has no Java %d or newer", release))
+		say("this machine has no " + sp.wantedJava())
 		return fetchJava(ctx, cache, release, dir, log, say)
 	})
 	if err != nil {
-		return "", fmt.Errorf("servers: no Java of release %d or newer in ES_JAVA_HOME, JAVA_HOME, PATH and /usr/lib/jvm, and none from Debian: %w", release, err)
+		return "", fmt.Errorf("servers: no %s in ES_JAVA_HOME, JAVA_HOME, PATH and /usr/lib/jvm, and none from Debian: %w",
+			sp.wantedJava(), err)
 	}
 	return filepath.Join(root, "home"), nil
 }
 
-// installedJava is the home of a Java of this machine, of a release or newer; "" if there is none.
-func installedJava(release int) string {
+// wantedJava is which Java runs the kind, for messages.
+func (sp *spec) wantedJava() string {
+	if sp.javaBelow > 0 {
+		return fmt.Sprintf("Java %d to %d", sp.java, sp.javaBelow-1)
+	}
+	return fmt.Sprintf("Java %d or newer", sp.java)
+}
+
+// installedJava is the home of a Java of this machine, of a release or newer, and below another if that is not 0; "" if
+// there is none.
+func installedJava(release, below int) string {
 	homes := []string{os.Getenv("ES_JAVA_HOME"), os.Getenv("JAVA_HOME")}
 	if program, err := exec.LookPath("java"); err == nil {
 		if real, err := filepath.EvalSymlinks(program); err == nil {
@@ -44,7 +55,10 @@ func installedJava(release int) string {
 		homes = append(homes, installed...)
 	}
 	for _, home := range homes {
-		if home != "" && javaRelease(home) >= release {
+		if home == "" {
+			continue
+		}
+		if has := javaRelease(home); has >= release && (below == 0 || has < below) {
 			return home
 		}
 	}

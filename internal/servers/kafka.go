@@ -41,10 +41,10 @@ exec "$KAFKA_JAVA/bin/java" $KAFKA_OPTIONS -Dorg.slf4j.simpleLogger.defaultLogLe
 // fetchKafka makes an installation, with a formatted data directory to copy.
 func fetchKafka(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	dir := in.root
-	if _, err := javaHome(ctx, cache, in.spec.java, say); err != nil {
+	if _, err := javaHome(ctx, cache, in.spec, say); err != nil {
 		return err
 	}
-	artifacts, err := kafkaArtifacts()
+	artifacts, err := jarsIn(kafkaJars)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func initialiseKafka(ctx context.Context, in *installation, data string, _ []str
 	if err != nil {
 		return err
 	}
-	java, err := javaHome(ctx, cache, in.spec.java, orDiscard(nil))
+	java, err := javaHome(ctx, cache, in.spec, orDiscard(nil))
 	if err != nil {
 		return err
 	}
@@ -93,21 +93,6 @@ func initialiseKafka(ctx context.Context, in *installation, data string, _ []str
 		return fmt.Errorf("servers: formatting a data directory for Kafka: %w", err)
 	}
 	return nil
-}
-
-// kafkaArtifacts reads kafkaJars.
-func kafkaArtifacts() (artifacts []mavenArtifact, err error) {
-	for line := range strings.Lines(kafkaJars) {
-		f := strings.Fields(line)
-		if len(f) == 0 || f[0] == "#" {
-			continue
-		}
-		if len(f) != 4 {
-			return nil, fmt.Errorf("servers: kafka.jars has the line %q", line)
-		}
-		artifacts = append(artifacts, mavenArtifact{sum: f[0], group: f[1], name: f[2], version: f[3], kind: "jar"})
-	}
-	return artifacts, nil
 }
 
 // kafkaID makes an id in Kafka's form of a UUID. One that begins with a dash would be taken for an option.
@@ -179,7 +164,7 @@ func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	java, err := javaHome(ctx, cache, s.in.spec.java, s.opts.Progress)
+	java, err := javaHome(ctx, cache, s.in.spec, s.opts.Progress)
 	if err != nil {
 		return nil, &MissingError{Kind: s.Kind, Looked: []string{trimmed(err)}, cause: err}
 	}

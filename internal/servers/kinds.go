@@ -26,6 +26,7 @@ const (
 
 	Elasticsearch  Kind = "elasticsearch-8" // Elasticsearch 8.19
 	Elasticsearch9 Kind = "elasticsearch-9" // Elasticsearch 9.5
+	OpenSearch     Kind = "opensearch-2"    // OpenSearch 2.19
 	Kafka          Kind = "kafka-4"         // Kafka 4.3
 )
 
@@ -58,8 +59,9 @@ type spec struct {
 
 	// The rest is for servers that Debian doesn't have; nil for the others.
 
-	artifact mavenArtifact // what the server comes in, if that is one file
-	java     int           // the oldest release of Java that runs it
+	artifact  mavenArtifact // what the server comes in, if that is one file
+	java      int           // the oldest release of Java that runs it
+	javaBelow int           // and the first that doesn't any more; 0 if all do
 	// fetch makes the installation in its directory.
 	fetch func(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error
 	// prepare makes what the server reads in Dir besides its data, before each start, and gives its environment.
@@ -153,6 +155,12 @@ var specs = map[Kind]*spec{
 		artifact: elastic9Artifact, java: 21,
 		fetch: fetchElastic, prepare: prepareElastic, serving: elasticPID, remedy: elasticRemedy,
 	},
+	OpenSearch: {
+		server: []string{"opensearch"},
+		args:   elasticArgs, ping: pingElastic, dsn: elasticURL, leftovers: []string{"tmp/pid"},
+		java: 17, javaBelow: 24, // it can't do without a security manager, which later releases lack
+		fetch: fetchOpenSearch, prepare: prepareOpenSearch, serving: elasticPID, remedy: openSearchRemedy,
+	},
 	Kafka: {
 		server: []string{"kafka"}, initialise: initialiseKafka,
 		args: kafkaArgs, ping: pingKafka, dsn: kafkaAddr, leftovers: []string{"data/.lock"},
@@ -162,7 +170,7 @@ var specs = map[Kind]*spec{
 
 // Kinds lists every kind, sources first.
 func Kinds() []Kind {
-	return append(AllSourceKinds(), Redis7, Redis8, Valkey, Elasticsearch, Elasticsearch9, Kafka)
+	return append(AllSourceKinds(), Redis7, Redis8, Valkey, Elasticsearch, Elasticsearch9, OpenSearch, Kafka)
 }
 
 // SourceKinds lists the kinds with a binlog that every test of a source runs on.

@@ -25,6 +25,21 @@ type mavenArtifact struct {
 	sum                        string // SHA-256, in hexadecimal digits
 }
 
+// jarsIn reads a list of jars: each line has the sum, group, name and version of one, or is a comment.
+func jarsIn(list string) (artifacts []mavenArtifact, err error) {
+	for line := range strings.Lines(list) {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] == "#" {
+			continue
+		}
+		if len(f) != 4 {
+			return nil, fmt.Errorf("servers: a list of jars has the line %q", line)
+		}
+		artifacts = append(artifacts, mavenArtifact{sum: f[0], group: f[1], name: f[2], version: f[3], kind: "jar"})
+	}
+	return artifacts, nil
+}
+
 func (a mavenArtifact) file() string { return a.name + "-" + a.version + "." + a.kind }
 
 // fetch downloads the artifact into dir and returns its path.

@@ -21,7 +21,7 @@ var standIns = map[servers.Kind][]servers.Kind{
 	servers.MariaDB1011:   {servers.MariaDB114, servers.MariaDB118},
 	servers.MariaDB118:    {servers.MariaDB114, servers.MariaDB1011},
 	servers.Redis7:        {servers.Redis8, servers.Valkey},
-	servers.Elasticsearch: {servers.Elasticsearch9},
+	servers.Elasticsearch: {servers.Elasticsearch9, servers.OpenSearch},
 }
 
 // named reads a list of kinds from the environment.

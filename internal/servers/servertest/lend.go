@@ -24,7 +24,7 @@ const lenderVariable = "REPLICATOR_TEST_LENDER"
 
 // lendable are the kinds whose tests keep to names of their own, and whose servers take many seconds of a processor
 // until they are warm.
-var lendable = []servers.Kind{servers.Elasticsearch, servers.Elasticsearch9, servers.Kafka}
+var lendable = []servers.Kind{servers.Elasticsearch, servers.Elasticsearch9, servers.OpenSearch, servers.Kafka}
 
 // Lender has one server of a kind for all test binaries of a run. It starts one when a test first asks for it.
 type Lender struct {

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 }
 
 func fetch(ctx context.Context, names []string) error {
-	kinds := append(servers.AllSourceKinds(), servers.Redis7, servers.Elasticsearch, servers.Kafka)
+	kinds := append(servers.AllSourceKinds(), servers.Redis7, servers.Elasticsearch, servers.OpenSearch, servers.Kafka)
 	if len(names) > 0 {
 		kinds = nil
 	}
