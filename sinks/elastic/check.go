@@ -22,10 +22,10 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	if err != nil {
 		return []replicator.Finding{failed(what, err, entering(err))}
 	}
-	findings := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "Elasticsearch " + version}}
-	if !strings.HasPrefix(version, "8.") && !strings.HasPrefix(version, "9.") {
-		findings[0].Level = replicator.Warn
-		findings[0].Fix = "the program is tested with Elasticsearch 8.19; 8.0 or newer is expected to work"
+	product, tested, fix := s.client.product()
+	findings := []replicator.Finding{{What: what, Level: replicator.OK, Detail: product + " " + version}}
+	if major, _, _ := strings.Cut(version, "."); !slices.Contains(tested, major) {
+		findings[0].Level, findings[0].Fix = replicator.Warn, fix
 	}
 	findings = append(append(findings, s.health(ctx)), s.privileges(ctx, views)...)
 	for _, v := range views {
@@ -49,19 +49,15 @@ func entering(err error) string {
 	case hasStatus(err, http.StatusForbidden):
 		return "grant the cluster privilege monitor"
 	}
-	return "start Elasticsearch, or check addresses"
+	return "start Elasticsearch or OpenSearch, or check addresses"
 }
 
 // version asks a node; servers without GET / (a test distribution) say it too.
 func (s *Sink) version(ctx context.Context) (string, error) {
-	var info struct {
-		Version struct {
-			Number string `json:"number"`
-		} `json:"version"`
-	}
-	err := s.client.call(ctx, esapi.InfoRequest{}, &info)
+	var said info
+	err := s.client.call(ctx, esapi.InfoRequest{}, &said)
 	if err == nil {
-		return info.Version.Number, nil
+		return said.Version.Number, nil
 	}
 	if !hasStatus(err, http.StatusMethodNotAllowed, http.StatusBadRequest) {
 		return "", err
@@ -109,6 +105,10 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 	}
 	if len(names) == 0 {
 		f.Detail = "no views"
+		return []replicator.Finding{f}
+	}
+	if s.client.openSearch.Load() {
+		f.Detail = "OpenSearch can't be asked for them"
 		return []replicator.Finding{f}
 	}
 	onIndexes := object{"names": names, "privileges": []string{"manage", "read", "write"}}

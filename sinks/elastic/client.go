@@ -18,8 +18,6 @@ import (
 
 	"github.com/elastic/elastic-transport-go/v8/elastictransport"
 	"github.com/elastic/go-elasticsearch/v8/esapi"
-
-	"replicator"
 )
 
 // client speaks to the cluster by the requests of Elastic's own client, over its transport; bodies are rendered and
@@ -31,6 +29,9 @@ type client struct {
 	held    time.Duration // how long the cluster may hold a request back (see hold)
 
 	states pace // how many documents' states are read at once
+
+	openSearch atomic.Bool // that answers, and not Elasticsearch
+	doubted    atomic.Bool // it is to be asked whether it still does
 }
 
 // Timeout is how long an answer is waited for, until it begins, unless Config.Timeout says otherwise. Until all of it
@@ -69,7 +70,7 @@ func newClient(c Config) (*client, error) {
 		HTTP2: &http.HTTP2Config{SendPingTimeout: c.Timeout, PingTimeout: c.Timeout},
 	}
 	options := []elastictransport.Option{
-		elastictransport.WithURLs(nodes...), elastictransport.WithTransport(h), elastictransport.WithInterceptors(genuine),
+		elastictransport.WithURLs(nodes...), elastictransport.WithTransport(h),
 		elastictransport.WithUserAgent("replicator"),
 	}
 	if len(nodes) == 1 {
@@ -91,22 +92,6 @@ func newClient(c Config) (*client, error) {
 		return nil, err
 	}
 	return &client{elastic: e, http: h, limit: 2 * c.Timeout, held: min(c.Timeout/3, 10*time.Second)}, nil
-}
-
-var errNotElasticsearch = errors.New("the server that answers is not Elasticsearch 7.14 or newer (it sends no header " +
-	"X-Elastic-Product): check the sink's addresses")
-
-// genuine refuses every successful answer that is not Elasticsearch's: other servers take the same requests, and mean
-// others.
-func genuine(next elastictransport.RoundTripFunc) elastictransport.RoundTripFunc {
-	return func(req *http.Request) (*http.Response, error) {
-		res, err := next(req)
-		if err == nil && res.StatusCode < 300 && res.Header.Get("X-Elastic-Product") != "Elasticsearch" {
-			res.Body.Close()
-			return nil, errNotElasticsearch
-		}
-		return res, err
-	}
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }
@@ -151,7 +136,7 @@ func body(of any) io.Reader {
 
 func decode(answer []byte, into any) error {
 	if err := json.Unmarshal(answer, into); err != nil {
-		return fmt.Errorf("reading Elasticsearch's answer: %w", err)
+		return fmt.Errorf("reading the cluster's answer: %w", err)
 	}
 	return nil
 }
@@ -169,13 +154,13 @@ func (c *client) receive(ctx context.Context, request esapi.Request, most int64)
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	res, err := c.hold(request).Do(ctx, c.elastic)
-	if errors.Is(err, errNotElasticsearch) {
-		return nil, replicator.Fatal(err)
-	}
 	if err != nil {
 		return nil, c.lost(err)
 	}
 	defer res.Body.Close()
+	if err := c.recognise(ctx, res); err != nil {
+		return nil, err
+	}
 	from := io.Reader(res.Body)
 	if most > 0 {
 		from = io.LimitReader(from, most+1)
@@ -235,8 +220,9 @@ func (c *client) hold(request esapi.Request) esapi.Request {
 }
 
 // lost is the error of a request without an answer. Where one connection went silent all others are as dead, and each
-// would be waited for: those that are idle are given up.
+// would be waited for: those that are idle are given up. What answers next may be another server.
 func (c *client) lost(err error) error {
+	c.doubted.Store(true)
 	c.http.CloseIdleConnections()
 	return unreachable(err)
 }

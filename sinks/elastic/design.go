@@ -146,6 +146,7 @@ func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) 
 		if mapping, err = s.made(ctx, v); err != nil {
 			return nil, err
 		}
+		s.client.known(member(mapping, "properties"))
 		if !strings.Contains(settingsOf(v).IndexSettings, "ignore_malformed") {
 			settings["index.mapping.ignore_malformed"] = true
 		}

@@ -123,30 +123,30 @@ func FuzzParseNeverPanicsAndKeepsWhatItReads(f *testing.F) {
 func TestReasonsShowNoValues(t *testing.T) {
 	for _, c := range []struct{ answer, want string }{
 		{`{"error":{"type":"document_parsing_exception","reason":"[1:9] failed to parse field [n] of type [long] in document with id 'hunter2'. Preview of field's value: 'hunter2'","caused_by":{"type":"illegal_argument_exception","reason":"For input string: \"hunter2\""}}}`,
-			"Elasticsearch answers 400 document_parsing_exception: the value does not fit field [n] of type [long]"},
+			"the cluster answers 400 document_parsing_exception: the value does not fit field [n] of type [long]"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"something with hunter2"}}`,
-			"Elasticsearch answers 400 illegal_argument_exception"},
+			"the cluster answers 400 illegal_argument_exception"},
 		{`{"error":{"type":"document_parsing_exception","reason":"[1:2] failed to parse: hunter2","caused_by":{"type":"illegal_argument_exception","reason":"Limit of total fields [1000] has been exceeded while adding new fields [1]"}}}`,
-			"Elasticsearch answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded: set " +
+			"the cluster answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded: set " +
 				"index.mapping.total_fields.limit in a settings_file, or leave out members that nobody searches for by `fields`"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"mapper [x] cannot be changed from type [text] to [long]"}}`,
-			"Elasticsearch answers 400 illegal_argument_exception: mapper [x] cannot be changed from type [text] to [long]"},
+			"the cluster answers 400 illegal_argument_exception: mapper [x] cannot be changed from type [text] to [long]"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"hunter2: mapper [x] cannot be changed from type [text] to [long]"}}`,
-			"Elasticsearch answers 400 illegal_argument_exception"},
+			"the cluster answers 400 illegal_argument_exception"},
 		{`{"error":{"type":"es_rejected_execution_exception","reason":"rejected execution of TimedRunnable{original=` +
 			`org.elasticsearch.action.ActionRunnable: BulkShardRequest [[v-r1][0]] containing [index {[v-r1][1], ` +
 			`source[{\"x\":\"hunter2\"}]}], creationTimeNanos=1} on ` +
 			`TaskExecutionTimeTrackingEsThreadPoolExecutor[name = node-1/write, queue capacity = 10000, ` +
 			`task execution EWMA = 2.2ms, org.elasticsearch.common.util.concurrent.` +
 			`TaskExecutionTimeTrackingEsThreadPoolExecutor@1f[Running, pool size = 1, queued tasks = 10000]]"}}`,
-			"Elasticsearch answers 400 es_rejected_execution_exception: " +
+			"the cluster answers 400 es_rejected_execution_exception: " +
 				"the thread pool node-1/write takes no more (queue capacity 10000)"},
 		{`{"error":{"type":"es_rejected_execution_exception","reason":"rejected execution of primary operation [` +
 			`coordinating_and_primary_bytes=7, all_bytes=7, primary_operation_bytes=5, max_primary_bytes=9]"}}`,
-			"Elasticsearch answers 400 es_rejected_execution_exception: the memory for writes, " +
+			"the cluster answers 400 es_rejected_execution_exception: the memory for writes, " +
 				"indexing_pressure.memory.limit, has no room (operation_bytes=5, max_primary_bytes=9)"},
-		{`no JSON with hunter2`, "Elasticsearch answers 400 Bad Request"},
-		{`{"error":"text with hunter2"}`, "Elasticsearch answers 400 Bad Request"},
+		{`no JSON with hunter2`, "the cluster answers 400 Bad Request"},
+		{`{"error":"text with hunter2"}`, "the cluster answers 400 Bad Request"},
 	} {
 		if got := refused(400, []byte(c.answer)).Error(); got != c.want {
 			t.Errorf("%s\n is told as %s", c.answer, got)

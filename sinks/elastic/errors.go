@@ -30,7 +30,7 @@ type reason struct {
 
 // Error says what is wrong, without values of the document: Elasticsearch's reasons quote them.
 func (f *failure) Error() string {
-	text := fmt.Sprintf("Elasticsearch answers %d %s", f.Status, cmp.Or(f.Type, http.StatusText(f.Status)))
+	text := fmt.Sprintf("the cluster answers %d %s", f.Status, cmp.Or(f.Type, http.StatusText(f.Status)))
 	for _, say := range []func(typ, text string) string{specific, harmless} { // what lies deeper may say more
 		for r := &f.reason; r != nil; r = r.Cause {
 			if safe := say(r.Type, r.Reason); safe != "" {
@@ -132,7 +132,7 @@ var limits = map[string]string{
 
 // harmless is what may be shown of a reason.
 func harmless(typ, text string) string {
-	if typ == rejected {
+	if strings.HasSuffix(typ, rejected) {
 		return full(text)
 	}
 	if aboutServer.MatchString(typ) {
@@ -147,7 +147,7 @@ func harmless(typ, text string) string {
 	return ofIndex.FindString(text)
 }
 
-const rejected = "es_rejected_execution_exception"
+const rejected = "rejected_execution_exception" // Elasticsearch's begins with es_
 
 var (
 	ofQueue    = regexp.MustCompile(`\[name = ([^,\]]+), queue capacity = (\d+)`)
@@ -227,7 +227,8 @@ func (f *failure) unblocking() string {
 	switch {
 	case strings.Contains(f.Reason, "flood-stage"), strings.Contains(f.Reason, "index read-only / allow delete"):
 		return "usually the disk is nearly full (flood stage): free some, or see the index's blocks"
-	case strings.Contains(f.Reason, "/no master"), strings.Contains(f.Reason, "state not recovered"):
+	case strings.Contains(f.Reason, "/no master"), strings.Contains(f.Reason, "/no cluster-manager"),
+		strings.Contains(f.Reason, "state not recovered"):
 		return "the cluster has no master, or has only just begun: see its nodes' logs if that stays so"
 	}
 	return "see `GET _cluster/settings` and the index's blocks"
@@ -246,7 +247,7 @@ func (f *failure) lacksShards() bool { return f.Type == "unavailable_shards_exce
 
 // ofNodes are types of errors that pass: of a node that is busy, or does not answer.
 var ofNodes = regexp.MustCompile(
-	`rejected_execution|circuit_breaking|time(d_)?out|node|connect|transport|shard|master|task_cancelled`)
+	`rejected_execution|circuit_breaking|time(d_)?out|node|connect|transport|shard|master|cluster_manager|task_cancelled`)
 
 // statusOfType is the status that an error of that type has where a whole request ends by it.
 func (f *failure) statusOfType() int {

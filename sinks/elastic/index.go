@@ -117,7 +117,7 @@ type indexInfo struct {
 // describe asks what the indexes are that a name, an alias or a pattern leads to.
 func (s *Sink) describe(ctx context.Context, name string) (found map[string]indexInfo, err error) {
 	err = s.client.call(ctx, esapi.IndicesGetRequest{
-		Index: []string{name}, Features: "aliases,mappings,settings", ExpandWildcards: "all",
+		Index: []string{name}, ExpandWildcards: "all",
 		FilterPath: []string{"*.aliases", "*.mappings._meta", "*.mappings._routing", "*.mappings._source",
 			"*.mappings.properties." + stateField, "*.settings.index.mapping.source"},
 	}, &found)

@@ -183,7 +183,7 @@ func TestErrorsOfRequestsAreClassified(t *testing.T) {
 			_ string) {
 			w.Header().Del("X-Elastic-Product")
 			fmt.Fprint(w, "{}")
-		}, true, "not Elasticsearch"},
+		}, true, "neither Elasticsearch"},
 		"not JSON": {func(w http.ResponseWriter, _ string) { fmt.Fprint(w, "<html>") }, false, "reading"},
 		"too few items": {func(w http.ResponseWriter,
 			_ string) {

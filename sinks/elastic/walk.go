@@ -107,31 +107,47 @@ func (t *Target) hits(
 		if err := t.Refresh(ctx); err != nil {
 			return nil, "", err
 		}
-		var opened struct {
-			ID string `json:"id"`
-		}
-		open := esapi.OpenPointInTimeRequest{Index: []string{k.generation.write}, KeepAlive: keepPoint}
-		if err := t.sink.client.call(ctx, open, &opened); err != nil {
+		if p.Point, err = t.sink.client.openPoint(ctx, k.generation.write); err != nil {
 			return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 		}
-		p.Point = opened.ID
 	}
-	asked := min(limit, p.Size)
-	if found, err = t.page(ctx, query, &p, asked); err != nil {
+	found, more, err := t.page(ctx, query, &p, min(limit, p.Size))
+	if err != nil {
 		return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 	}
-	if len(found) < asked { // the last page
-		end := esapi.ClosePointInTimeRequest{Body: body(object{"id": p.Point})}
-		_ = t.sink.client.call(ctx, end, nil) // it ends by itself, too
+	if !more {
+		t.sink.client.closePoint(ctx, p.Point)
 		return found, "", nil
 	}
 	return found, judge.Cursor(p), nil
 }
 
-// page reads the next documents, and moves p on.
-func (t *Target) page(ctx context.Context, query object, p *page, limit int) ([]hit, error) {
+// page reads the next documents, moves p on, and reports whether there may be more.
+func (t *Target) page(ctx context.Context, query object, p *page, size int) (found []hit, more bool, err error) {
+	order, apart := t.sink.client.pageOrder()
+	if !apart {
+		size++ // see whole
+	}
+	for ; ; size *= 2 {
+		found, err = t.search(ctx, query, order, p, size)
+		if more = len(found) == size; err != nil || !more {
+			break
+		}
+		if !apart {
+			found = whole(found)
+		}
+		if len(found) > 0 {
+			p.After = found[len(found)-1].Sort
+			break
+		}
+	}
+	return found, more, err
+}
+
+// search reads what the next page begins with.
+func (t *Target) search(ctx context.Context, query object, order string, p *page, size int) ([]hit, error) {
 	search := object{
-		"size": limit, "_source": stateAlone, "sort": []string{"_shard_doc"}, "track_total_hits": false,
+		"size": size, "_source": stateAlone, "sort": []string{order}, "track_total_hits": false,
 		"pit":   object{"id": p.Point, "keep_alive": keepPoint},
 		"query": query,
 	}
@@ -155,9 +171,6 @@ func (t *Target) page(ctx context.Context, query object, p *page, limit int) ([]
 	p.Size = paced(p.Size, len(result.Hits.Hits), len(answer), time.Since(began))
 	if result.Point != "" {
 		p.Point = result.Point
-	}
-	if n := len(result.Hits.Hits); n > 0 {
-		p.After = result.Hits.Hits[n-1].Sort
 	}
 	return result.Hits.Hits, nil
 }
