@@ -210,13 +210,19 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 	return findings
 }
 
-// unblocking is what takes blocks from an index.
+// unblocking is what takes blocks from an index: one after another, and first those that keep settings from being
+// changed, as OpenSearch takes them.
 func unblocking(index string, blocks []string) string {
-	settings := object{}
+	var last, requests []string
 	for _, b := range blocks {
-		settings["index."+b] = nil
+		request := fmt.Sprintf("PUT %s/_settings {\"index.%s\":null}", index, b)
+		if b == "blocks.read" || b == "blocks.write" {
+			last = append(last, request)
+		} else {
+			requests = append(requests, request)
+		}
 	}
-	text := "PUT " + index + "/_settings " + string(replicator.AppendJSON(nil, replicator.ObjectOf(settings)))
+	text := strings.Join(append(requests, last...), ", then ")
 	if slices.Contains(blocks, "blocks.read_only_allow_delete") {
 		text = "free disk space if that is why, then " + text
 	}

@@ -125,3 +125,36 @@ func TestARefreshOverAConnectionThatWentSilentIsSentAgain(t *testing.T) {
 		t.Error("a cluster that is silent from the start was refreshed")
 	}
 }
+
+// Another server may answer where the one that was asked is gone.
+func TestOpenSearchIsAskedWhoItIsOnceAndAgainAfterItWasLost(t *testing.T) {
+	var asked atomic.Int64
+	var product atomic.Value
+	product.Store("opensearch")
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			asked.Add(1)
+		}
+		_, _ = w.Write([]byte(`{"version": {"distribution": "` + product.Load().(string) + `"}}`))
+	}))
+	defer s.Close()
+	c, err := newClient(Config{Addresses: []string{s.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	request := esapi.ClusterHealthRequest{}
+	for range 3 {
+		if err := c.call(t.Context(), request, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if asked.Load() != 1 {
+		t.Errorf("it was asked %d times", asked.Load())
+	}
+	product.Store("another")
+	_ = c.lost(errors.New("cut"))
+	if err := c.call(t.Context(), request, nil); !replicator.IsFatal(err) {
+		t.Errorf("of a stranger in its place the client says %v", err)
+	}
+}

@@ -85,6 +85,12 @@ func (c *cluster) do(method, path, body string) []byte {
 	return answer
 }
 
+func (c *cluster) isOpenSearch() bool {
+	c.t.Helper()
+	status, answer := c.ask("GET", "/", "") // of which Elasticsearch's test distribution has none
+	return status == http.StatusOK && bytes.Contains(answer, []byte(`"opensearch"`))
+}
+
 // search returns the sources of all documents that an alias shows, as they stand there, by id.
 func (c *cluster) search(alias string) map[string]json.RawMessage {
 	c.t.Helper()
@@ -157,8 +163,10 @@ func newSinkOf(t testing.TB, c elastic.Config) *elastic.Sink {
 	return s
 }
 
-func TestConformance(t *testing.T) {
-	url := servertest.Elasticsearch(t)
+func TestConformance(t *testing.T) { conforms(t, servertest.Elasticsearch(t), 20) }
+
+// conforms holds the sink in a cluster to the contract, and to so many histories.
+func conforms(t *testing.T, url string, histories int) {
 	c := newCluster(t, url)
 	name := servertest.Name()
 	users, profile := replicator.Feed{Table: "cell", Column: "users"}, replicator.Feed{Table: "cell", Column: "profile"}
@@ -179,7 +187,7 @@ func TestConformance(t *testing.T) {
 	// A sink that is closed waits for other people's searches that long: here there are none but the suite's.
 	quick := elastic.Config{Addresses: []string{url}, Views: views, SearchTime: 300 * time.Millisecond}
 	sinktest.Run(t, sinktest.Subject{
-		Tables: tables, Views: views, Histories: 20,
+		Tables: tables, Views: views, Histories: histories,
 		New:  func(t testing.TB) replicator.Sink { return looks.watch(newSinkOf(t, quick)) },
 		Read: looks.read, Search: looks.reader, Plant: looks.plant, Remove: looks.remove,
 		Bad: map[string]any{"email": replicator.ObjectOf(map[string]any{"an": "object"})},

@@ -81,7 +81,7 @@ var (
 var ofPipeline = regexp.MustCompile(`^pipeline with id \[[^\]]*\] does not exist$`)
 
 // asItIs is what to do about a value that Elasticsearch can hold, but not index by its members.
-const asItIs = `map the field as "flattened", or as "object" with "enabled": false`
+const asItIs = `map the field as "flattened" (OpenSearch: "flat_object"), or as "object" with "enabled": false`
 
 // aboutServer are types of errors whose reasons speak of the cluster, never of a document.
 var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|resource_already_exists|` +

@@ -98,6 +98,9 @@ func (p *pair) works() {
 // A setting may do the same, of which the mapping says nothing.
 func TestASettingThatDisablesTheSourceStopsTheViewAlone(t *testing.T) {
 	p := newPair(t)
+	if p.isOpenSearch() {
+		t.Skip("OpenSearch has no such setting")
+	}
 	mend := p.template(indexOf(p.other), `{"settings": {"index.mapping.source.mode": "disabled"}}`)
 	_, err := p.sink.Open(t.Context(), "", p.views)
 	if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "leaves _replicator out of _source") {
