@@ -49,9 +49,9 @@
 //
 // Temporary: no answer, 429, 5xx, a blocked index (full disk) or one that lacks shards, which is its view's trouble
 // alone. Fatal: 401, 403, an alias that is somebody else's, a mapping that Elasticsearch refuses or that leaves out of
-// _source what is read back, a pipeline that there is not or that drops documents, a server that is not Elasticsearch
-// (OpenSearch sends no X-Elastic-Product). ErrSinkLost: the index, its write alias or its marks are gone. A document's
-// state that can't be read is none: the document is made anew.
+// _source what is read back, a pipeline that there is not or that drops documents, a server that is neither
+// Elasticsearch nor OpenSearch. ErrSinkLost: the index, its write alias or its marks are gone. A document's state that
+// can't be read is none: the document is made anew.
 //
 // # What is where
 //
@@ -61,7 +61,8 @@
 // held · walk.go walks · stray.go what came from no cell · registry.go marks · index.go generations · alias.go what an
 // alias shows · design.go what an index is created with · mapping.go how fields are mapped · omitted.go what _source
 // lacks · retired.go indexes that are not needed any more · shadow.go rebuilds · check.go findings · client.go requests ·
-// answers.go, scan.go what answers and documents say · errors.go what failed, said without values.
+// opensearch.go what is not as in Elasticsearch · answers.go, scan.go what answers and documents say · errors.go what
+// failed, said without values.
 //
 // What every sink decides alike is in package judge.
 package elastic

@@ -145,6 +145,12 @@ func TestReasonsShowNoValues(t *testing.T) {
 			`coordinating_and_primary_bytes=7, all_bytes=7, primary_operation_bytes=5, max_primary_bytes=9]"}}`,
 			"the cluster answers 400 es_rejected_execution_exception: the memory for writes, " +
 				"indexing_pressure.memory.limit, has no room (operation_bytes=5, max_primary_bytes=9)"},
+		{`{"error":{"type":"rejected_execution_exception","reason":"rejected execution of primary operation [` +
+			`coordinating_and_primary_bytes=7, all_bytes=7, primary_operation_bytes=5, max_primary_bytes=9]"}}`, // OpenSearch
+			"the cluster answers 400 rejected_execution_exception: the memory for writes, " +
+				"indexing_pressure.memory.limit, has no room (operation_bytes=5, max_primary_bytes=9)"},
+		{`{"error":{"type":"mapper_parsing_exception","reason":"failed to parse field [n] of type [long] in document with id 'hunter2'. Preview of field's value: 'hunter2'"}}`,
+			"the cluster answers 400 mapper_parsing_exception: the value does not fit field [n] of type [long]"},
 		{`no JSON with hunter2`, "the cluster answers 400 Bad Request"},
 		{`{"error":"text with hunter2"}`, "the cluster answers 400 Bad Request"},
 	} {

@@ -29,6 +29,7 @@ func TestABlockSaysWhoseItIs(t *testing.T) {
 		{403, "blocked by: [FORBIDDEN/13/cluster read-only / allow delete (api)];",
 			`"cluster.blocks.read_only_allow_delete": null`, "disk", true},
 		{503, "blocked by: [SERVICE_UNAVAILABLE/2/no master];", master, "disk", true},
+		{503, "blocked by: [SERVICE_UNAVAILABLE/2/no cluster-manager];", master, "disk", true}, // OpenSearch
 		{503, "blocked by: [SERVICE_UNAVAILABLE/1/state not recovered / initialized];", master, "disk", true},
 		{503, "blocked by: [SERVICE_UNAVAILABLE/99/something new];", "GET _cluster/settings", "disk", true},
 	} {

@@ -179,6 +179,7 @@ func TestErrorsOfRequestsAreClassified(t *testing.T) {
 			w.WriteHeader(502)
 			fmt.Fprint(w, "<html>")
 		}, false, "502"},
+		"no cluster manager": {refuse(503, "cluster_manager_not_discovered_exception"), false, "503"},
 		"no Elasticsearch": {func(w http.ResponseWriter,
 			_ string) {
 			w.Header().Del("X-Elastic-Product")
