@@ -77,13 +77,9 @@ func fetchElastic(ctx context.Context, in *installation, cache string, log *os.F
 
 // prepareElastic writes the configuration and finds a Java.
 func prepareElastic(ctx context.Context, s *Server) ([]string, error) {
-	cache, err := CacheDir()
+	java, err := s.java(ctx)
 	if err != nil {
 		return nil, err
-	}
-	java, err := javaHome(ctx, cache, s.in.spec, s.opts.Progress)
-	if err != nil {
-		return nil, &MissingError{Kind: s.Kind, Looked: []string{trimmed(err)}, cause: err}
 	}
 	if err := s.configureElastic(); err != nil {
 		return nil, fmt.Errorf("servers: %s: configuration: %w", s.Kind, err)

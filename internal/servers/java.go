@@ -33,6 +33,19 @@ func javaHome(ctx context.Context, cache string, sp *spec, say func(string)) (st
 	return filepath.Join(root, "home"), nil
 }
 
+// java is the home of a Java that runs the server.
+func (s *Server) java(ctx context.Context) (string, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	home, err := javaHome(ctx, cache, s.in.spec, s.opts.Progress)
+	if err != nil {
+		return "", &MissingError{Kind: s.Kind, Looked: []string{trimmed(err)}, cause: err}
+	}
+	return home, nil
+}
+
 // wantedJava is which Java runs the kind, for messages.
 func (sp *spec) wantedJava() string {
 	if sp.javaBelow > 0 {

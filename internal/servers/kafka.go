@@ -160,13 +160,9 @@ func kafkaAddr(addr, _ string) string { return addr }
 
 // prepareKafka writes the configuration, and gives a member's data directory an id of its own.
 func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
-	cache, err := CacheDir()
+	java, err := s.java(ctx)
 	if err != nil {
 		return nil, err
-	}
-	java, err := javaHome(ctx, cache, s.in.spec, s.opts.Progress)
-	if err != nil {
-		return nil, &MissingError{Kind: s.Kind, Looked: []string{trimmed(err)}, cause: err}
 	}
 	id := kafkaNodeOf(s)
 	err = os.WriteFile(filepath.Join(s.Dir, "server.properties"), []byte(kafkaProperties(s.Port, id)), 0o644)

@@ -95,13 +95,9 @@ func fetchOpenSearch(ctx context.Context, in *installation, cache string, log *o
 
 // prepareOpenSearch writes the configuration and finds a Java.
 func prepareOpenSearch(ctx context.Context, s *Server) ([]string, error) {
-	cache, err := CacheDir()
+	java, err := s.java(ctx)
 	if err != nil {
 		return nil, err
-	}
-	java, err := javaHome(ctx, cache, s.in.spec, s.opts.Progress)
-	if err != nil {
-		return nil, &MissingError{Kind: s.Kind, Looked: []string{trimmed(err)}, cause: err}
 	}
 	config := filepath.Join(s.Dir, "config")
 	err = errors.Join(os.MkdirAll(config, 0o755), os.MkdirAll(filepath.Join(s.Dir, "tmp"), 0o755),
