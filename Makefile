@@ -82,7 +82,7 @@ tested:
 	$(SERVERS) count "$$count" || exit 1; exit $$status
 
 # The servers of each run of `make matrix`: they take the place of those that the tests name.
-MATRIX ?= mysql mysql-8.0,redis-8 mysql-5.7,valkey mariadb-10.11 mariadb-11.4,elasticsearch-9 mariadb-11.8
+MATRIX ?= mysql mysql-8.0,redis-8 mysql-5.7,valkey,opensearch-2 mariadb-10.11 mariadb-11.4,elasticsearch-9 mariadb-11.8
 
 .PHONY: matrix
 matrix: ## run every test once on each kind of server: hours (Elasticsearch 9 needs Java 21)

@@ -208,6 +208,12 @@ func (e Elastic) Types(ctx context.Context, index string) (map[string]string, er
 	return types, err
 }
 
+// IsOpenSearch reports whether OpenSearch answers, which says so. Elasticsearch's distribution for tests does not.
+func (e Elastic) IsOpenSearch(ctx context.Context) bool {
+	text, err := e.text(ctx, http.MethodGet, "/", "")
+	return err == nil && bytes.Contains(text, []byte(`"opensearch"`))
+}
+
 // Indexes are the names of indexes, not of aliases, that match a pattern.
 func (e Elastic) Indexes(ctx context.Context, pattern string) ([]string, error) {
 	found, err := e.do(ctx, http.MethodGet, "/"+pattern+"?expand_wildcards=all&features=settings", "")
