@@ -25,8 +25,9 @@ type Op struct {
 	Rewrite bool
 }
 
-// State is what a sink remembers of a cell and a view: durable, and never forgotten while an older change of the cell
-// may still arrive. It decides about every op (Next); nothing else does. (How a view is doing is ViewStatus.State.)
+// State is what a sink remembers of a cell and a view, durably. It decides about every op (Next); nothing else does. A
+// sink may remove it once the cell is gone and lies below the view's horizon (Forgettable); what it can't judge without
+// it is read again from the source (Unknown). (How a view is doing is ViewStatus.State.)
 type State struct {
 	Version int64 // of the contributions applied last; NoVersion if the cell is gone or was never seen
 	Order   int64 // place of the op applied last: of two rows with one version the later one counts
@@ -79,4 +80,33 @@ func (s State) Next(op Op) (State, bool) {
 		return s, false
 	}
 	return State{Version: op.Version, Order: op.Order, AsOf: s.AsOf}, true
+}
+
+// Forgettable reports whether a sink may remove the state, given the view's horizon. The cell is gone, and every op that
+// the state could still refuse is below the horizon. A horizon is a log position that only rises. It never passes the
+// view's mark, and it is durable before anything is removed by it.
+func (s State) Forgettable(horizon int64) bool {
+	return s.Version == NoVersion && max(s.Order, s.AsOf) < horizon
+}
+
+// Unknown reports whether a sink that has the state s of a cell can't judge op: it stands below the horizon and would be
+// applied, but something that would refuse it may have been forgotten. Such an op is not applied. The engine reads the
+// cell again from the source and applies what it finds, as of a log position that is not below the horizon.
+//
+// What is forgotten was below the horizon, so it never decides about an op at or above it. What Next refuses it also
+// refuses with the forgotten state. And that a cell is gone can be judged without: where the cell was put since, that was
+// above what is forgotten; where nothing is known of it, see Obsolete.
+func (s State) Unknown(op Op, horizon int64) bool {
+	if max(op.Order, op.AsOf) >= horizon || op.Version == NoVersion {
+		return false
+	}
+	_, applies := s.Next(op)
+	return applies
+}
+
+// Obsolete reports whether op says, from below the horizon, that a cell is gone of which the sink knows nothing. It is
+// stale, and no state is kept of it: that could be older than the one that was forgotten, and let an op pass that the
+// forgotten one refused.
+func (s State) Obsolete(op Op, horizon int64) bool {
+	return s == Unseen && op.Version == NoVersion && op.AsOf < horizon
 }

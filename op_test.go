@@ -1,6 +1,9 @@
 package replicator
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+)
 
 func TestNext(t *testing.T) {
 	at := func(version, order, asOf int64) State { return State{Version: version, Order: order, AsOf: asOf} }
@@ -48,5 +51,89 @@ func TestNext(t *testing.T) {
 				t.Errorf("%+v became %+v, applied %v; and not %+v, %v", c.before, after, applied, c.after, c.applied)
 			}
 		})
+	}
+}
+
+// Random ops of one cell are judged by a sink that remembers everything and by one that forgets at random moments: what
+// the second one judges at all it judges as the first one does.
+func TestForgettingChangesNoVerdict(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	judged, unknown, forgot := 0, 0, 0
+	for range 20_000 {
+		remembers, forgets, horizon := Unseen, Unseen, int64(0)
+		type step struct {
+			op                 Op
+			horizon            int64
+			remembers, forgets State
+		}
+		var trace []step
+		for range 12 {
+			if rnd.IntN(3) == 0 {
+				horizon += rnd.Int64N(4)
+			}
+			if forgets.Forgettable(horizon) && rnd.IntN(2) == 0 {
+				forgot++
+				forgets = Unseen
+			}
+			op := Op{Version: rnd.Int64N(4), Order: rnd.Int64N(15), Rewrite: rnd.IntN(8) == 0}
+			if rnd.IntN(2) == 0 {
+				op.Version, op.Order, op.AsOf = rnd.Int64N(5)-1, 0, 1+rnd.Int64N(15)
+			}
+			trace = append(trace, step{op, horizon, remembers, forgets})
+			if forgets.Unknown(op, horizon) {
+				unknown++
+				continue // what the source has since comes instead
+			}
+			applied := false
+			if !forgets.Obsolete(op, horizon) {
+				forgets, applied = forgets.Next(op)
+			}
+			before := remembers
+			next, applies := remembers.Next(op)
+			remembers = next
+			judged++
+			changed := next.Version != before.Version
+			if forgets.Version != remembers.Version || applies != applied && (changed || op.Version != NoVersion) {
+				t.Fatalf("one applied it: %v, the other: %v; %+v and %+v\n%+v", applies, applied, remembers, forgets, trace)
+			}
+		}
+	}
+	t.Logf("%d ops judged, %d unknown, %d states forgotten", judged, unknown, forgot)
+}
+
+// A state that is not gone, or not below the horizon, is kept.
+func TestOnlyWhatIsGoneAndBelowTheHorizonIsForgotten(t *testing.T) {
+	for _, c := range []struct {
+		state State
+		may   bool
+	}{
+		{State{NoVersion, 5, 5}, true}, {State{NoVersion, 9, 5}, true}, {State{NoVersion, 10, 5}, false},
+		{State{NoVersion, 5, 10}, false}, {State{3, 5, 5}, false}, {State{0, 0, 0}, false},
+	} {
+		if got := c.state.Forgettable(10); got != c.may {
+			t.Errorf("%+v may be forgotten below 10: %v", c.state, got)
+		}
+	}
+}
+
+func TestWhatIsBelowTheHorizonIsReadAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		state             State
+		op                Op
+		unknown, obsolete bool
+	}{
+		"a put of an unseen cell":                 {Unseen, Op{Version: 1, Order: 9}, true, false},
+		"at the horizon":                          {Unseen, Op{Version: 1, Order: 10}, false, false},
+		"a look at an unseen cell":                {Unseen, Op{Version: 1, AsOf: 9}, true, false},
+		"an unseen cell is gone":                  {Unseen, Op{Version: NoVersion, AsOf: 9}, false, true},
+		"an unseen cell is gone since":            {Unseen, Op{Version: NoVersion, AsOf: 10}, false, false},
+		"a put that is refused":                   {State{5, 8, 0}, Op{Version: 4, Order: 9}, false, false},
+		"a put of a version that was deleted":     {State{1, 11, 0}, Op{Version: 5, Order: 4}, true, false},
+		"a known cell is gone":                    {State{1, 4, 0}, Op{Version: NoVersion, AsOf: 9}, false, false},
+		"a look from before, at a higher version": {State{1, 11, 0}, Op{Version: 5, AsOf: 4}, true, false},
+	} {
+		if u, o := c.state.Unknown(c.op, 10), c.state.Obsolete(c.op, 10); u != c.unknown || o != c.obsolete {
+			t.Errorf("%s: unknown %v, obsolete %v", name, u, o)
+		}
 	}
 }

@@ -90,9 +90,21 @@ type Target interface {
 // Span is the lowest and the highest of some versions.
 type Span struct{ Lowest, Highest int64 }
 
-// Applied is the outcome of Apply. Ops that are in neither list were applied whole.
+// Forgetter is a Target that can forget cells that are gone. One that is none remembers them for ever.
+type Forgetter interface {
+	// ForgetGone raises the horizon of each of the target's views to a log position, but never above the view's mark, and
+	// never while the mark says that the view is being filled. Then it looks at about limit cells and removes the states of
+	// those that are Forgettable in all views that know them, of the target or not. It returns how many cells it forgot, and
+	// goes on after the next that an earlier call returned ("" at first); an empty next is the end. Apply may run meanwhile,
+	// also of other processes: a horizon is durable before anything is removed by it, and whoever finds nothing of a cell
+	// judges by that horizon.
+	ForgetGone(ctx context.Context, horizon int64, after string, limit int) (forgotten int, next string, err error)
+}
+
+// Applied is the outcome of Apply. Ops that are in none of the lists were applied whole.
 type Applied struct {
 	Stale    []int // ops that were older than what every view of theirs holds, by their place in the batch
+	Unknown  []int // ops that were not applied to any view: State.Unknown holds in one. The cell has to be read again
 	Rejected []Rejected
 
 	// Dead are the values of Stale ops whose cell stands in the view as a dead letter.
@@ -101,6 +113,28 @@ type Applied struct {
 	// Elsewhere are the values of ops whose source shows nothing of the cell, where the view shows what another source has.
 	// A dead letter that the other source's cell had, because this source's was shown, is obsolete.
 	Elsewhere []Elsewhere
+}
+
+// Add adds the outcome of some of a batch's ops. places are theirs in the batch.
+func (a *Applied) Add(some Applied, places []int) {
+	for _, i := range some.Stale {
+		a.Stale = append(a.Stale, places[i])
+	}
+	for _, i := range some.Unknown {
+		a.Unknown = append(a.Unknown, places[i])
+	}
+	for _, r := range some.Rejected {
+		r.Op = places[r.Op]
+		a.Rejected = append(a.Rejected, r)
+	}
+	for _, d := range some.Dead {
+		d.Op = places[d.Op]
+		a.Dead = append(a.Dead, d)
+	}
+	for _, e := range some.Elsewhere {
+		e.Op = places[e.Op]
+		a.Elsewhere = append(a.Elsewhere, e)
+	}
 }
 
 // Elsewhere is the place of a value in a batch, and the source whose cell the view shows.

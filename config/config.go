@@ -78,7 +78,8 @@ type HTTP struct {
 
 // Limits bound what the program uses.
 type Limits struct {
-	Memory int64 // bytes of bodies in flight, for each pipeline
+	Memory  int64         // bytes of bodies in flight, for each pipeline
+	Deleted time.Duration // how long sinks remember cells that are gone; 0: for ever
 }
 
 // Rebuild bounds what a rebuild asks of the source.

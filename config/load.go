@@ -22,6 +22,7 @@ const (
 	defaultTable    = "replicator"
 	defaultListen   = "127.0.0.1:9190"
 	defaultMemory   = 64 << 20
+	defaultDeleted  = time.Hour
 	leastMemory     = 1 << 20
 	defaultInterval = time.Second
 	// Every view of 40 million cells within a day, for a few hundredths of a core.
@@ -136,6 +137,7 @@ func (l *loader) load(data []byte) (*Config, error) {
 	l.http(root.sub("http"))
 	limits := root.sub("limits")
 	l.config.Limits.Memory = limits.size("memory", defaultMemory, leastMemory)
+	l.config.Limits.Deleted = limits.duration("deleted", defaultDeleted, 0, 365*24*time.Hour)
 	limits.done()
 	rebuild := root.sub("rebuild")
 	l.config.Rebuild.Rate = int(rebuild.integer("rate", 0, 0, 1e9))

@@ -176,7 +176,7 @@ func TestDefaultsAreFilledIn(t *testing.T) {
 	equal(t, "checkpoint", c.Checkpoint, config.Checkpoint{Store: "file",
 		Path: "/etc/replicator/replicator-state", Interval: time.Second})
 	equal(t, "http", c.HTTP, config.HTTP{Listen: "127.0.0.1:9190"})
-	equal(t, "limits", c.Limits, config.Limits{Memory: 64 << 20})
+	equal(t, "limits", c.Limits, config.Limits{Memory: 64 << 20, Deleted: time.Hour})
 	if c.Source.Start != "snapshot" || c.Source.OnLost != "stop" || len(c.Source.Shards) != 1 ||
 		c.Source.Shards[0].Name != "" {
 		t.Errorf("source is %+v", c.Source)

@@ -167,6 +167,13 @@ func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
 	return now, nil
 }
 
+// lastMarked is what this session marked last.
+func (s *saver) lastMarked() replicator.Standing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.marked
+}
+
 // lookForEvictions has views compared with the source whose sink dropped keys: nothing else tells what is missing there.
 // That is noted in the next mark, in which the sink remembers that it told of them.
 func (s *saver) lookForEvictions() {

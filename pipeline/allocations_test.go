@@ -39,6 +39,7 @@ func freeLane() *lane {
 	g := &group{
 		shared: &shared{cfg: cfg}, views: views, evaluator: freeEvaluator{make([]replicator.Value, 1)},
 		progress: newProgress(views, []replicator.Checkpoint{{View: "v"}}), meter: newMeter(1, time.Second),
+		forgetting: &forgetting{},
 	}
 	b := newBudget(cfg.Memory, cfg.Lanes)
 	w := &writer{

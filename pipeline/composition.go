@@ -32,6 +32,7 @@ func (c *composition) newRun(views viewSet, from []replicator.Checkpoint) (*run,
 		group: &group{
 			shared: c.shared, views: views, evaluator: evaluator, source: source,
 			progress: newProgress(views, from), notes: newNotes(from), meter: newMeter(len(views), c.cfg.Interval),
+			forgetting: &forgetting{},
 		},
 		done: make(chan struct{}), state: replicator.StateStarting,
 	}

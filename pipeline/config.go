@@ -37,6 +37,7 @@ type Config struct {
 	Interval time.Duration // between checkpoints; default 1 s
 	Drain    time.Duration // the longest that a stop, or the source's failure, waits for what is in flight; default 20 s
 	Rate     int           // rows a second of a fill; 0: no limit
+	Deleted  time.Duration // how long cells that are gone are remembered, where the sink can forget them; 0: for ever
 
 	// SavesIdle: positions that move without a change for these views are saved each interval. Not for a store that
 	// writes to the source itself: its writes would move the position.

@@ -145,6 +145,9 @@ func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied
 		return nil
 	}
 	outcome, err := l.target.Apply(ctx, again)
+	if err == nil && len(outcome.Unknown) > 0 { // the horizon has passed what was above it just now
+		err = errBehindHorizon
+	}
 	if err != nil {
 		return err
 	}

@@ -45,8 +45,11 @@ type group struct {
 	progress  *progress
 	notes     *notes
 	meter     *meter
-	late      viewSet     // that joined the others, and may disagree with them until all do
-	agreed    atomic.Bool // they do
+
+	forgetting *forgetting
+
+	late   viewSet     // that joined the others, and may disagree with them until all do
+	agreed atomic.Bool // they do
 
 	// blank: the views begin at a place of the log in this session, nothing was kept of them before, and no change came
 	// since, so that they hold nothing. Who opens the session sets it, and its reader's goroutine alone uses it then.

@@ -11,7 +11,8 @@ import (
 )
 
 // session is one attempt at running the views of a run together: from the opening of reader and target until an error
-// or a stop. It owns its goroutines (the reader, the fill, the check of letters, the lanes, the saver) and waits for
+// or a stop. It owns its goroutines (the reader, the fill, the check of letters, the forgetter, the lanes, the
+// saver) and waits for
 // them. Its parts are put together when it is opened and not changed; each says by whom it is used.
 type session struct {
 	*group
@@ -26,6 +27,7 @@ type session struct {
 	lanes   *lanes
 	letters *letters
 	saver   *saver
+	forgets *forgetter
 
 	renewed context.Context // done once the session is to end so that another one begins
 	renew   context.CancelFunc
@@ -87,6 +89,7 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 	s.saver = &saver{group: r.group, reader: reader, target: target, lanes: s.lanes, reach: s.reach,
 		before: r.meter.total(), goesOn: r.goesOn}
 	s.tail.saver = s.saver
+	s.forgets = &forgetter{group: r.group, target: target, saver: s.saver}
 	writer := &writer{
 		spare: make(chan *opBatch, r.cfg.Lanes),
 		group: r.group, reader: reader, target: target, budget: budget, letters: s.letters, lanes: s.lanes,
@@ -134,6 +137,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	feeders.Go(func() { endIntake(s.read(intake)) })
 	feed(s.fill)
 	feed(s.letters.compare)
+	feed(s.forgets.run)
 	start(&finder, func() error { return s.tail.referring.run(ctx, stop, unread) })
 	start(&asker, func() error { return s.lanes.spellings.run(ctx, unfed) })
 	for _, l := range s.lanes.shares {

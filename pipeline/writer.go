@@ -196,7 +196,7 @@ func (w *writer) writeFull(ctx context.Context, b *opBatch) error {
 func (w *writer) write(ctx context.Context, b *opBatch) error {
 	if len(b.ops) > 0 {
 		began := time.Now()
-		applied, err := w.target.Apply(ctx, b.ops)
+		applied, err := w.applyOps(ctx, b)
 		if err != nil {
 			return fmt.Errorf("sink %s: %w", w.cfg.Name, err)
 		}

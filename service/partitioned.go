@@ -91,17 +91,7 @@ func pick[T any](all []T, places []int) []T {
 func (s *partitioned) Apply(ctx context.Context, ops []replicator.Op) (all replicator.Applied, err error) {
 	err = s.each(cellsOf(ops), func(t replicator.Target, places []int) error {
 		applied, err := t.Apply(ctx, pick(ops, places))
-		for _, i := range applied.Stale {
-			all.Stale = append(all.Stale, places[i])
-		}
-		for _, r := range applied.Rejected {
-			r.Op = places[r.Op]
-			all.Rejected = append(all.Rejected, r)
-		}
-		for _, d := range applied.Dead {
-			d.Op = places[d.Op]
-			all.Dead = append(all.Dead, d)
-		}
+		all.Add(applied, places)
 		return err
 	})
 	return all, err

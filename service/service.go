@@ -175,6 +175,7 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 		Memory:    s.Config.Limits.Memory,
 		Interval:  s.Config.Checkpoint.Interval,
 		Rate:      s.Config.Rebuild.Rate,
+		Deleted:   s.Config.Limits.Deleted,
 		SavesIdle: s.Config.Checkpoint.Store != "mysql" || s.cluster != nil,
 		LastShown: s.gone.of(from.Name()),
 		Paused:    paused,

@@ -21,6 +21,7 @@ type Plan struct {
 	Hears  string       // the source's read timeout, as a DSN has it; "": the default
 	Images string       // binlog_row_image of the writers' sessions
 	Memory string       // limits.memory
+	Gone   string       `json:",omitempty"` // limits.deleted; "": the default, which no run is as long as
 	Tables []Table
 	Views  []View
 	Topic  *Topic `json:",omitempty"` // through which the rows go; nil: the program keeps the views itself
@@ -119,6 +120,9 @@ func planOf(seed uint64, c Choices) Plan {
 	p.Images = "FULL"
 	if seed/4%2 == 1 {
 		p.Images = "MINIMAL"
+	}
+	if seed/8%2 == 1 {
+		p.Gone = "2s"
 	}
 	if c.Writes > 0 {
 		p.Writes = c.Writes

@@ -231,7 +231,11 @@ func (p Plan) process(a addresses) string {
 	} else {
 		b.WriteString("[checkpoint]\npath = \"state\"\ninterval = \"100ms\"\n\n")
 	}
-	fmt.Fprintf(b, "[http]\nlisten = %q\n\n[limits]\nmemory = %q\n\n", a.listen, p.Memory)
+	fmt.Fprintf(b, "[http]\nlisten = %q\n\n[limits]\nmemory = %q\n", a.listen, p.Memory)
+	if p.Gone != "" {
+		fmt.Fprintf(b, "deleted = %q\n", p.Gone)
+	}
+	b.WriteString("\n")
 	return b.String()
 }
 

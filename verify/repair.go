@@ -182,7 +182,8 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 				older[op.Cell.Key] = false
 			}
 		}
-		for _, i := range applied.Stale {
+		left := slices.Concat(applied.Stale, applied.Unknown) // what was applied since was read later
+		for _, i := range left {
 			older[ops[i].Cell.Key] = true
 		}
 		why := make([]map[int]error, len(to.Views))
@@ -191,7 +192,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 		}
 		for i, op := range ops {
 			for _, value := range op.Values {
-				if value.Err != nil && !slices.Contains(applied.Stale, i) {
+				if value.Err != nil && !slices.Contains(left, i) {
 					why[value.View][i] = value.Err
 				}
 			}

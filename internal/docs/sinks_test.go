@@ -36,7 +36,7 @@ func TestThePageOnSinksQuotesTheSeamAsItIs(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") || len(want) == 0 {
 		t.Errorf("docs/sinks.md shows\n%s\nand sink.go has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if n := strings.Count(read("sinks/sinktest/reference.go"), "\n"); n > 280 {
-		t.Errorf("the complete sink has %d lines, and the page says under 280", n)
+	if n := strings.Count(read("sinks/sinktest/reference.go"), "\n"); n > 300 {
+		t.Errorf("the complete sink has %d lines, and the page says under 300", n)
 	}
 }

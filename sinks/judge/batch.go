@@ -13,6 +13,7 @@ type Batch struct {
 	ops      []replicator.Op
 	first    []int // by op: where the verdicts on its values begin
 	verdicts []verdict
+	unknown  []bool // by op: a view can't judge it, and none applies it
 	beside   []replicator.Rejected
 	next     Rule
 }
@@ -52,13 +53,31 @@ func (b *Batch) Begin(ops []replicator.Op) {
 	}
 	clear(b.verdicts) // what follows them is zero
 	b.verdicts = slices.Grow(b.verdicts[:0], n)[:n]
+	clear(b.unknown)
+	b.unknown = slices.Grow(b.unknown[:0], len(ops))[:len(ops)]
+}
+
+// Unknown reports whether an op can't be judged, given what is known of its cell in each of the views that it has a value
+// for. A sink asks before it judges any of the values: no view is then given what another one can't judge. It may ask
+// again, after it has read again.
+func (b *Batch) Unknown(op int, known func(value int) Known) bool {
+	b.unknown[op] = false
+	for value := range b.ops[op].Values {
+		k := known(value)
+		b.unknown[op] = b.unknown[op] || k.State.Unknown(b.ops[op], k.Horizon)
+	}
+	return b.unknown[op]
 }
 
 // Judge says whether a value counts, given what is known of the op's cell in the value's view, and which state is to be
 // kept then: it may be another one also where the value does not count.
 func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applies bool) {
 	v := &b.verdicts[b.first[op]+value]
-	next, applies = b.next(known.State, b.ops[op])
+	if known.State.Obsolete(b.ops[op], known.Horizon) {
+		next, applies = known.State, false
+	} else {
+		next, applies = b.next(known.State, b.ops[op])
+	}
 	v.judged, v.applied, v.dead = true, applies, !applies && known.Dead
 	v.claimed, v.elsewhere = nil, ""
 	return next, applies
@@ -77,6 +96,10 @@ func (b *Batch) RejectBeside(op, view int, why error) {
 func (b *Batch) Applied() replicator.Applied {
 	var out replicator.Applied
 	for i := range b.ops {
+		if b.unknown[i] {
+			out.Unknown = append(out.Unknown, i)
+			continue
+		}
 		values := b.ops[i].Values
 		verdicts := b.verdicts[b.first[i]:][:len(values)]
 		judged, counts := false, false

@@ -14,6 +14,15 @@ type Known struct {
 	Shown bool // the cell contributes something
 	Dead  bool // it contributes nothing because it is a dead letter
 	Waits bool // it is one because another source's cell is shown: see Batch.Claim
+
+	// Horizon is the view's, read not before the state was: what was below it may have been forgotten.
+	Horizon int64
+}
+
+// Forgettable reports whether the sink may remove what it knows, given the view's horizon. That of a cell which
+// contributes something, or is a dead letter, is kept.
+func (k Known) Forgettable(horizon int64) bool {
+	return !k.Shown && !k.Dead && !k.Waits && k.State.Forgettable(horizon)
 }
 
 // Unseen is what a sink knows of a cell that it never saw.

@@ -33,6 +33,9 @@ func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	for _, i := range outcome.Stale {
 		stale[i] = true
 	}
+	for _, i := range outcome.Unknown {
+		b.unknown[p.of[i]] = true
+	}
 	for i, op := range p.Ops {
 		for _, value := range op.Values {
 			v := b.verdict(p.At(i, value.View))

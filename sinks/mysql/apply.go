@@ -393,11 +393,16 @@ func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates
 			it.after = append(it.after, v)
 		}
 	}
+	unknown := batch.Unknown(it.place, func(value int) judge.Known { return it.judged(value, states) })
 	for i := range it.values {
 		c := &it.values[i]
 		c.old = before.find(c.keeper.id)
+		if unknown {
+			c.applies, c.now, c.yields, c.waits, c.heir = false, nil, false, false, false
+			continue
+		}
 		var next replicator.State
-		next, c.applies = batch.Judge(it.place, i, c.old.known())
+		next, c.applies = batch.Judge(it.place, i, it.judged(i, states))
 		v := viewState{view: c.keeper.id, state: next, digest: c.digest, kept: c.kept}
 		if err := it.claim(batch, i, states, &v); err != nil {
 			return err

@@ -71,11 +71,11 @@ func failed(what string, err error, otherwise string) replicator.Finding {
 // checkOwn looks for the sink's own tables, or for the right to create them.
 func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	f := replicator.Finding{What: what + ": own tables", Level: replicator.OK, Detail: "there"}
-	existing, err := s.existing(ctx, viewsTable, stateTable, locksTable, deadTable)
+	existing, err := s.existing(ctx, ownNames...)
 	switch {
 	case err != nil:
 		f.Level, f.Detail = replicator.Fail, err.Error()
-	case len(existing) == 4:
+	case len(existing) == len(ownNames):
 		if err := s.probeOwn(ctx); err != nil {
 			f = failed(f.What, err, "")
 		}

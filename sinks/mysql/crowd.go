@@ -111,9 +111,17 @@ func (r *crowdReading) take(it *item) bool {
 	return true
 }
 
+// reads is how many queries write writes. It may be asked of nil.
+func (r *crowdReading) reads() int {
+	if r == nil || len(r.named) == 0 {
+		return 0
+	}
+	return 1
+}
+
 // write writes the query for the states of the known crowds' cells that the batch has, behind others.
 func (r *crowdReading) write(w *writer) {
-	if r == nil || len(r.named) == 0 {
+	if r.reads() == 0 {
 		return
 	}
 	w.write("; SELECT entity, cell, state FROM ", stateTable, " WHERE ")

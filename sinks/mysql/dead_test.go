@@ -62,7 +62,7 @@ func TestOpeningAKnownViewWritesNothing(t *testing.T) {
 		_, limited := limitedUser(t, db, dsn, map[string]string{
 			"names":            "SELECT, INSERT, UPDATE, DELETE", // which are asked for
 			"replicator_views": "SELECT", "replicator_locks": "SELECT", "replicator_dead": "SELECT",
-			"replicator_state": "SELECT"})
+			"replicator_state": "SELECT", "replicator_horizons": "SELECT"})
 		sink := newSink(t, limited)
 		defer sink.Close()
 		openTarget(t, sink, view("row", "names", "email"))

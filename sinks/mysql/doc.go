@@ -56,9 +56,10 @@
 //
 // # What is stored
 //
-// Four tables of the sink's own lie in the database that the DSN names: replicator_views (ids and marks),
+// Five tables of the sink's own lie in the database that the DSN names: replicator_views (ids and marks),
 // replicator_state (one row a cell: see stateFormat), replicator_locks (a row for each of replicator.Partitions) and
-// replicator_dead (a row for each cell and view that is a dead letter, as the states say it, too). Dropping one of the
+// replicator_dead (a row for each cell and view that is a dead letter, as the states say it, too) and
+// replicator_horizons (of each view, below which place what is gone may have been forgotten). Dropping one of the
 // first three is noticed: the views are then filled anew.
 //
 // # How a batch is applied
@@ -82,7 +83,7 @@
 // very many cells · novelty.go what is new · literal.go values in statements · dead.go which cells are dead letters ·
 // target.go versions · mark.go marks · shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go,
 // shardedcompare.go, shardedcheck.go several databases · fresh.go tables that were empty · emptied.go tables that were
-// dropped · loss.go tables that were emptied · altered.go tables that change · walk.go what pages through cells and
+// dropped · loss.go tables that were emptied · altered.go tables that change · forget.go what is gone · walk.go what pages through cells and
 // keys · sweep.go what a fill did not confirm · compare.go what a verify reads · shadow.go rebuilds beside the live
 // table · foreign.go what they would lose · refit.go tables of earlier definitions · ddl.go, declare.go, design.go
 // missing tables and their types · errors.go what servers say · fault.go what their errors concern · check.go what can

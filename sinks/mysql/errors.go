@@ -128,7 +128,7 @@ func (s *Sink) granting(ctx context.Context, said, err error, database string) e
 // ownTable reports whether the server's message "Table 'database.name' doesn't exist" is about a table of the sink's
 // own.
 func ownTable(message string) bool {
-	return slices.ContainsFunc([]string{viewsTable, stateTable, locksTable, deadTable}, func(name string) bool {
+	return slices.ContainsFunc(ownNames, func(name string) bool {
 		return strings.Contains(message, "."+name+"'")
 	})
 }

@@ -19,6 +19,8 @@ type batchStates struct {
 	own    heldStates
 	others heldStates         // what other sources know, by the entity as the target's own source names it
 	owners map[string][]owner // by view: the other sources that feed it
+
+	horizons map[uint32]int64 // of the target's views
 }
 
 // entities are where the cells of a key stand in the table of states: of the target's own source, and of the others.

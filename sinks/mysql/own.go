@@ -17,7 +17,12 @@ const (
 	stateTable = "replicator_state"
 	locksTable = "replicator_locks"
 	deadTable  = "replicator_dead"
+
+	horizonTable = "replicator_horizons"
 )
+
+// ownNames are those of all of them.
+var ownNames = []string{viewsTable, stateTable, locksTable, deadTable, horizonTable}
 
 // ownTables are created where they are missing. A cell's key stands before its column, so that all cells of an entity
 // lie side by side. A view that was defined anew gets a row and an id of its own; the old row stays, without a name, so
@@ -40,6 +45,10 @@ var ownTables = []string{
   cell VARBINARY(768) NOT NULL,
   PRIMARY KEY (view, entity, cell)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
+	"CREATE TABLE IF NOT EXISTS " + horizonTable + ` (
+  view INT UNSIGNED NOT NULL PRIMARY KEY,
+  horizon BIGINT NOT NULL
+) ENGINE=InnoDB`,
 	"CREATE TABLE IF NOT EXISTS " + viewsTable + ` (
   id INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
   source VARCHAR(64) NOT NULL,
@@ -59,7 +68,7 @@ var ownTables = []string{
 func (s *Sink) createOwn(ctx context.Context) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
-	existing, err := s.existing(ctx, viewsTable, stateTable, locksTable, deadTable)
+	existing, err := s.existing(ctx, ownNames...)
 	if err != nil {
 		return err
 	}
@@ -69,7 +78,7 @@ func (s *Sink) createOwn(ctx context.Context) error {
 			return classify(err, "table "+viewsTable)
 		}
 	}
-	if !existing[viewsTable] || !existing[stateTable] || !existing[locksTable] || !existing[deadTable] {
+	if len(existing) < len(ownNames) {
 		for _, ddl := range ownTables {
 			if _, err := s.db.ExecContext(ctx, ddl); err != nil {
 				return classify(err, fmt.Sprintf("creating the sink's own tables in database %s (the user needs CREATE there)",

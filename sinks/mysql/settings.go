@@ -115,7 +115,7 @@ func readView(s *config.ViewSection) config.Target {
 	r := &viewReader{ViewSection: s, shards: s.Sink.Settings.(Connection).Shards}
 	r.settings.Table = s.Name("table", s.View.Name, `"`+s.View.Name+`"`)
 	table := strings.ToLower(r.settings.Table[strings.LastIndex(r.settings.Table, ".")+1:])
-	if slices.Contains([]string{viewsTable, stateTable, locksTable, deadTable}, table) {
+	if slices.Contains(ownNames, table) {
 		s.Problem("table", "%s is a table of the program's own; give the view's another name", table)
 	}
 	if s.View.Kind == "counter" {

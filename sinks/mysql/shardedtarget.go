@@ -24,6 +24,8 @@ const absent = -1
 var (
 	_ replicator.Target = (*shardedTarget)(nil)
 	_ replicator.Tidier = (*shardedTarget)(nil)
+
+	_ replicator.Forgetter = (*shardedTarget)(nil)
 )
 
 // place finds out where each view stands in the shards' targets.
@@ -102,6 +104,19 @@ func (t *shardedTarget) Outdated(
 		}
 		return t.shards[shard].Outdated(ctx, before, after, limit)
 	})
+}
+
+// ForgetGone implements replicator.Forgetter. Each shard has a horizon of its own.
+func (t *shardedTarget) ForgetGone(
+	ctx context.Context, horizon int64, after string, limit int,
+) (forgotten int, next string, err error) {
+	_, next, err = page(t, after, func(shard int, after string) (_ []struct{}, next string, err error) {
+		if t.shards[shard] != nil {
+			forgotten, next, err = t.shards[shard].ForgetGone(ctx, horizon, after, limit)
+		}
+		return nil, next, err
+	})
+	return forgotten, next, err
 }
 
 // Held implements replicator.Target.

@@ -33,7 +33,8 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 	return nil
 }
 
-// begin begins a target's transaction, locks the partitions, and reads the states of entities, as readStates does.
+// begin begins a target's transaction, locks the partitions, and reads the states of entities, as readStates does, and
+// behind them the views' horizons.
 func (w *writer) begin(
 	t *Target, partitions []int, entities, cells []string, crowds *crowdReading,
 ) (*batchStates, error) {
@@ -48,6 +49,7 @@ func (w *writer) begin(
 		w.writeOwners(t)
 	}
 	crowds.write(w)
+	w.writeHorizons(t)
 	rows, err := w.conn.QueryContext(w.ctx, w.taken(&w.text))
 	if err != nil {
 		return nil, err
@@ -56,7 +58,7 @@ func (w *writer) begin(
 	if err := w.locked(rows, len(partitions)); err != nil {
 		return nil, err
 	}
-	found := &batchStates{own: make(heldStates, len(entities)), others: heldStates{}}
+	found := &batchStates{own: make(heldStates, len(entities)), others: heldStates{}, horizons: map[uint32]int64{}}
 	add := func(entity, cell []byte, state cellState, stored string) error {
 		h := heldState{cell: string(cell), views: state, stored: stored}
 		to, id := found.place(t.source, &h, string(entity))
@@ -68,10 +70,14 @@ func (w *writer) begin(
 		return nil
 	}
 	owners := min(len(entities), 1) // the number of their result set
+	horizons := owners + min(len(t.others), 1) + crowds.reads()
 	for set := 0; rows.NextResultSet(); set++ {
-		if set == owners && len(t.others) > 0 {
+		switch {
+		case set == owners && len(t.others) > 0:
 			err = found.scanOwners(rows)
-		} else {
+		case set == horizons:
+			err = found.scanHorizons(rows)
+		default:
 			err = scanStates(rows, add)
 		}
 		if err != nil {

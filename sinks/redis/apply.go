@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -25,6 +26,8 @@ type Target struct {
 
 	evictions evictions
 	batches   sync.Pool // of *batch, to be used again
+
+	horizons atomic.Pointer[horizons] // as they were read last
 
 	reclaims bool // it is there to take back what earlier definitions, views or sources put there
 }
@@ -64,6 +67,12 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		again, err := t.sink.write(ctx, b, write)
 		if err != nil {
 			return replicator.Applied{}, t.blame(ctx, err, write)
+		}
+		if b.behind {
+			if err := t.learnHorizons(ctx); err != nil {
+				return replicator.Applied{}, err
+			}
+			b.behind, b.horizons = false, t.horizons.Load()
 		}
 		t.memory.learn(b, write, again)
 		todo = slices.AppendSeq(unsure, maps.Keys(again))

@@ -1,7 +1,7 @@
 -- Replaces the records of entities and changes what users read accordingly: each entity whole or not at all.
 --
 -- KEYS  the record of each entity; then, entity by entity, for each change its key, and what is remembered beside it if
---       the kind needs that
+--       the kind needs that; last, the hash of horizons
 -- ARGV  a list in MessagePack: an argument of its own for each costs the server as much as what is done with it.
 --       the nonces of the records that were read, 8 bytes each: zeros where there was none;
 --       the number of shapes, and for each: the number of changes, and for each of these: how it is made, its kind, when
@@ -9,6 +9,7 @@
 --       has its own;
 --       the new record of each entity;
 --       for each entity: the number of its shape, its own arguments
+--       Then, by itself, the version of the horizons that all of it was decided by. Nothing is done if they have another.
 --
 -- What many entities have in common is said once: to unpack a text costs nearly as much as a field of a hash.
 --
@@ -19,8 +20,9 @@
 --
 -- Returns what was not applied, three values each: the entity's number, and 0 and the record that stands there if it is
 -- not the one that was read, or the number of a change and the type that its key has (or '=' and the member of a
--- ranking whose sum it would take beyond the doubles).
+-- ranking whose sum it would take beyond the doubles). One value alone: the horizons have another version.
 local KEYS, call, try, sub, type, unpack = KEYS, redis.call, redis.pcall, string.sub, type, unpack
+if (call('HGET', KEYS[#KEYS], 'version') or '') ~= ARGV[2] then return { 0 } end
 local args = cmsgpack.unpack(ARGV[1])
 local nonces = args[1]
 local count = #nonces / 8

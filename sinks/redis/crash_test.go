@@ -99,6 +99,16 @@ func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	return v, err
 }
 
+func (t stubbornTarget) ForgetGone(
+	ctx context.Context, horizon int64, after string, limit int,
+) (n int, next string, err error) {
+	err = again(func() error {
+		n, next, err = t.Target.(replicator.Forgetter).ForgetGone(ctx, horizon, after, limit)
+		return err
+	})
+	return n, next, err
+}
+
 func (t stubbornTarget) Dead(
 	ctx context.Context, view int, after string, limit int,
 ) (cells []replicator.Cell, next string, err error) {

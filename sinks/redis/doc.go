@@ -20,6 +20,7 @@
 //	replicator:sources             the set of sources
 //	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: each member's and how many claim it
 //	replicator:claims:{KEY}        beside a unique value, or a set of other members: how often each is claimed
+//	replicator:horizons            a hash: of each view, below which place what is gone may have been forgotten
 //	replicator:dead:SOURCE:VIEW    the set of entities of which the view does not show a cell because it is a dead letter
 //	replicator:posts:{KEY}, replicator:gone:{KEY}:…   in a cluster: who contributes what to KEY, at which revision
 //	replicator:checking, replicator:before   while sums are compared with the records: see audit.go
@@ -58,14 +59,15 @@
 //
 // Keys of a view with an expiry go by themselves, and what is remembered of their entities stays (expire.go).
 //
-// Records of cells that are gone are kept for ever: they are what tells a late change from a new one.
+// Records of cells that are gone tell a late change from a new one. They go once they lie below their views' horizons,
+// but not in a cluster (forget.go).
 //
 // # What is where
 //
 // redis.go Sink, New, Open · connect.go Config, the client · link.go connections that went silent · script.go calls of
 // scripts · keeper.go a view, and the sink's own keys · claim.go what a cell contributes, and its stored form ·
 // record.go the stored form of records · apply.go a batch · plan.go what it does to an entity · change.go, merge.go to
-// its keys · expire.go keys that go by themselves · write.go, msgpack.go the call that does so · overwritten.go keys of
+// its keys · expire.go keys that go by themselves · forget.go what is gone · write.go, msgpack.go the call that does so · overwritten.go keys of
 // another type · push.go the steps in a cluster · posts.go what they left behind · slot.go which keys share a slot ·
 // memory.go records that need not be read · slab.go the memory of batches · marks.go marks and generations · walk.go
 // pages of cells · former.go what earlier definitions put there · predecessor.go what views showed that ended ·

@@ -79,6 +79,9 @@ type batch struct {
 	cluster bool // keys and records live apart
 	reclaim bool // see Target
 
+	horizons *horizons // that it is decided by
+	behind   bool      // these were raised since
+
 	arena
 	entities []entity
 	list     []*entity
@@ -98,6 +101,7 @@ func (t *Target) newBatch(ops []replicator.Op) *batch {
 	b.Batch.Begin(ops)
 	b.keepers, b.ops, b.cluster = t.keepers, ops, t.sink.cluster
 	b.reclaim = t.reclaims
+	b.horizons, b.behind = t.horizons.Load(), false
 	b.gather()
 	return b
 }
@@ -146,6 +150,9 @@ func (e *entity) decide(b *batch) error {
 	}
 	e.plan, b.moves = plan{record: r}, b.moves[:0]
 	for _, op := range e.ops {
+		if b.Unknown(op, func(value int) judge.Known { return b.knownIn(r, op, value) }) {
+			continue
+		}
 		for value := range b.ops[op].Values {
 			if err := e.decideValue(b, op, value); err != nil {
 				return err
@@ -161,6 +168,14 @@ func (e *entity) decide(b *batch) error {
 	return err
 }
 
+// knownIn is what a record says of an op's cell in the view of one of its values.
+func (b *batch) knownIn(r *record, op, value int) judge.Known {
+	k := b.keepers[b.ops[op].Values[value].View]
+	known := k.known(r.find(b.ops[op].Cell, k.id))
+	known.Horizon = b.horizons.of(k.id, k.generation)
+	return known
+}
+
 // decideValue notes in the record what a value comes to, and in the batch's moves how that changes a contribution.
 func (e *entity) decideValue(b *batch, i, n int) error {
 	op, value := &b.ops[i], &b.ops[i].Values[n]
@@ -169,7 +184,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	if was != nil && was.generation > k.generation && was.generation > k.disowned.Load() {
 		return newerError{k, was.generation}
 	}
-	known := k.known(was)
+	known := b.knownIn(r, i, n)
 	next, applies := b.Judge(i, n, known)
 	is := viewRecord{id: k.id, generation: k.generation, state: next}
 	if was != nil {

@@ -54,7 +54,7 @@ func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again m
 	var written [][]*entity
 	for rest := entities; len(rest) > 0; rest = rest[len(w.entities):] {
 		w.take(&b.arena, rest)
-		calls, written = append(calls, w.call(&b.arena)), append(written, w.entities)
+		calls, written = append(calls, w.call(&b.arena, b.horizons.number())), append(written, w.entities)
 	}
 	cmds, err := s.run(ctx, s.apply, calls)
 	if err != nil {
@@ -63,7 +63,8 @@ func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again m
 	again = map[*entity]bool{}
 	var wrong []wrongKey
 	for i, cmd := range cmds {
-		some, err := results(cmd, written[i], again)
+		some, behind, err := results(cmd, written[i], again)
+		b.behind = b.behind || behind
 		if err != nil {
 			return nil, err
 		}
@@ -217,25 +218,32 @@ const (
 // isSet reports whether a member is added to a set or taken from it, which can be put back.
 func (ch *change) isSet() bool { return ch.kind == kindSet || ch.kind == kindDead }
 
-// call is the call with all that was added.
-func (w *writing) call(a *arena) call {
-	c := call(a.values.take(4 + len(w.keys))[:3])
-	c[2] = len(w.keys)
-	return append(append(c, w.keys...), w.args.end())
+// call is the call with all that was added, and the number of the horizons that all of it was decided by.
+func (w *writing) call(a *arena, horizons string) call {
+	c := call(a.values.take(6 + len(w.keys))[:3])
+	c[2] = len(w.keys) + 1
+	return append(append(c, w.keys...), horizonsKey, w.args.end(), horizons)
 }
 
-// results notes which of a call's entities were not applied, and returns the keys that are of another type.
-func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong []wrongKey, err error) {
+// results notes which of a call's entities were not applied, and returns the keys that are of another type. None was if
+// the horizons are not those that they were decided by.
+func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong []wrongKey, behind bool, err error) {
 	undone, err := cmd.Slice()
 	if err != nil {
-		return nil, classify(err, "applying")
+		return nil, false, classify(err, "applying")
+	}
+	if len(undone) == 1 {
+		for _, e := range entities {
+			again[e] = true
+		}
+		return nil, true, nil
 	}
 	for ; len(undone) >= 3; undone = undone[3:] {
 		n, ok := undone[0].(int64)
 		at, ok2 := undone[1].(int64)
 		found, ok3 := undone[2].(string)
 		if !ok || !ok2 || !ok3 || n < 0 || int(n) >= len(entities) || at < 0 || int(at) > len(entities[n].plan.changes) {
-			return nil, errors.New("the script's answer is not understood")
+			return nil, false, errors.New("the script's answer is not understood")
 		}
 		e := entities[n]
 		again[e] = true
@@ -246,5 +254,5 @@ func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong 
 			wrong = append(wrong, wrongKey{e, e.plan.changes[at-1].viewKey, found})
 		}
 	}
-	return wrong, nil
+	return wrong, false, nil
 }

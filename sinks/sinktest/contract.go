@@ -40,6 +40,7 @@ func contract(t *testing.T, s *Subject) {
 		{"a mark that can't be read is the trouble of its view alone", testDamaged},
 		{"another process finds everything", testReopen},
 		{"a view that was forgotten or defined anew is filled anew", testForget},
+		{"what is gone is forgotten below the horizon, and read again there", testGone},
 		{"sources do not meet", testSources},
 		{"sources whose tables differ fill one view", testSourcesOfUnlikeTables},
 		{"a source's looks and late deletes leave what others put", testLooksOfOtherSources},

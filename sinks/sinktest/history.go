@@ -32,6 +32,8 @@ type history struct {
 	filling  bool                         // the source has a past that only a scan brings: until then views are incomplete
 	began    int64                        // where the replicas began to follow
 	inOrder  bool                         // watch for steps back
+	forgets  bool                         // what is gone is forgotten now and then
+	marked   int64                        // the highest place that was marked
 	floors   map[floorKey]int64           // the place that a cell is known to have reached
 	seen     map[floorKey]int64           // the place up to which a look saw, whatever it claimed
 	shown    map[string]map[string]string // by view: what it held after the last batch
@@ -61,6 +63,7 @@ func (env *environment) newHistory(seed uint64) *history {
 	h.source = newSource(rnd, env.subject, env.base, ties)
 	h.filling = h.scans && rnd.IntN(3) == 0
 	h.inOrder = !h.filling && env.subject.Interrupted == nil
+	h.forgets = rnd.IntN(2) == 0
 	start := 0
 	if h.filling {
 		for range rnd.IntN(15) {
@@ -107,6 +110,10 @@ func (h *history) run(ctx context.Context, changes int) error {
 			if err := h.arrive(ctx); err != nil {
 				return err
 			}
+		case n == 9 && h.forgets:
+			if err := h.forget(ctx); err != nil {
+				return err
+			}
 		default:
 			if _, err := h.replicas[h.rnd.IntN(len(h.replicas))].step(ctx); err != nil {
 				return err
@@ -121,6 +128,11 @@ func (h *history) drain(ctx context.Context) error {
 	for {
 		if len(h.late) > 0 && h.rnd.IntN(3) == 0 {
 			if err := h.arrive(ctx); err != nil {
+				return err
+			}
+		}
+		if h.forgets && h.rnd.IntN(8) == 0 {
+			if err := h.forget(ctx); err != nil {
 				return err
 			}
 		}
@@ -158,6 +170,47 @@ func (h *history) arrive(ctx context.Context) error {
 	}
 	h.late = slices.Delete(h.late, i, i+1)
 	return err
+}
+
+// forget marks how far a replica has come and has its target forget what is gone below some place that it has passed,
+// all of it or some. What is on its way meanwhile, of other replicas, dead ones, and scans, is below that as well.
+func (h *history) forget(ctx context.Context) error {
+	r := h.replicas[h.rnd.IntN(len(h.replicas))]
+	target := h.env.targets[r.target]
+	forgetter, ok := target.(replicator.Forgetter)
+	if !ok || r.done == 0 {
+		return nil
+	}
+	at := h.source.log[r.done-1].place
+	h.marked = max(h.marked, at)
+	err := target.Mark(ctx, replicator.Standing{Position: replicator.Position{Order: at, Token: "p"}})
+	if h.interrupted(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("Mark: %w", err)
+	}
+	horizon := h.env.base + 1 + h.rnd.Int64N(at-h.env.base)
+	for after := ""; ; {
+		n, next, err := forgetter.ForgetGone(ctx, horizon, after, 1+h.rnd.IntN(20))
+		if h.interrupted(err) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("ForgetGone: %w", err)
+		}
+		h.trace = append(h.trace, fmt.Sprintf("  forgot %d cells, horizon %d", n, horizon))
+		if after = next; after == "" || h.rnd.IntN(4) == 0 {
+			return nil
+		}
+	}
+}
+
+// reread reads a cell again that an op is unknown of, and applies what it has now. A dead process does not.
+func (h *history) reread(ctx context.Context, target int, op replicator.Op) error {
+	i := slices.IndexFunc(h.source.cells, func(c *cell) bool { return c.id == op.Cell })
+	asOf := h.claim(max(h.began, h.marked))
+	b := &batch{}
+	b.add(h.reset(h.source.cells[i], h.source.cells[i].newest(), asOf), read{claim: asOf, seen: h.source.now})
+	return h.apply(ctx, target, b)
 }
 
 // interrupted reports whether a batch was left half applied.
@@ -224,10 +277,14 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 	if err != nil {
 		return fmt.Errorf("Apply: %w", err)
 	}
+	left := slices.Concat(applied.Stale, applied.Unknown) // that were not applied
 	for i, op := range b.ops {
 		how := "applied"
-		if slices.Contains(applied.Stale, i) {
+		switch {
+		case slices.Contains(applied.Stale, i):
 			how = "stale"
+		case slices.Contains(applied.Unknown, i):
+			how = "unknown"
 		}
 		h.trace = append(h.trace, fmt.Sprintf("  %s %s: version %d order %d as-of %d, %s", how, op.Cell, op.Version,
 			op.Order, op.AsOf, b.reads[i]))
@@ -235,9 +292,27 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 	if len(applied.Rejected) > 0 {
 		return fmt.Errorf("Apply rejected what every target can hold: %w", applied.Rejected[0].Err)
 	}
-	if !h.inOrder {
-		return nil
+	if h.inOrder {
+		if err := h.look(b, left); err != nil {
+			return err
+		}
 	}
+	if b.dead && h.rnd.IntN(2) == 0 {
+		return nil // nobody hears the answer
+	}
+	for _, i := range applied.Unknown {
+		if max(b.ops[i].Order, b.ops[i].AsOf) >= h.marked {
+			return fmt.Errorf("Apply does not know what to make of an op that is not below what was marked")
+		}
+		if err := h.reread(ctx, target, b.ops[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look looks at what the views show after a batch of which some ops were not applied.
+func (h *history) look(b *batch, left []int) error {
 	before := h.shown
 	h.shown = map[string]map[string]string{}
 	for _, v := range h.env.subject.Views {
@@ -249,9 +324,9 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 			if !v.Feeds(op.Cell) {
 				continue
 			}
-			if slices.Contains(applied.Stale, i) {
+			if slices.Contains(left, i) {
 				if before != nil && !maps.Equal(of(op.Cell, before[v.Name]), of(op.Cell, h.shown[v.Name])) {
-					return fmt.Errorf("view %s: %s changed although the op was reported as stale", v.Name, op.Cell)
+					return fmt.Errorf("view %s: %s changed although the op was reported as stale or unknown", v.Name, op.Cell)
 				}
 				continue
 			}

@@ -18,6 +18,8 @@ var (
 	_ replicator.Shadower = (*Reference)(nil)
 	_ replicator.Sourced  = (*Reference)(nil)
 	_ replicator.Tidier   = (*memoryTarget)(nil)
+
+	_ replicator.Forgetter = (*memoryTarget)(nil)
 )
 
 // Shadow implements replicator.Shadower.
@@ -57,8 +59,9 @@ func (r *Reference) Swap(_ context.Context, source string, views []*replicator.V
 		}
 		for k, m := range maps.Clone(r.marks) {
 			if k.view == shadow {
+				horizon := r.horizons[k]
 				k.view, m.View = v.Name, v.Name
-				r.marks[k] = m
+				r.marks[k], r.horizons[k] = m, horizon
 			}
 		}
 		r.drop(shadow)
@@ -118,6 +121,42 @@ func (t *memoryTarget) Tidy(_ context.Context, view int, strays []replicator.Str
 	return removed, nil
 }
 
+// ForgetGone implements replicator.Forgetter, in one page.
+func (t *memoryTarget) ForgetGone(
+	_ context.Context, horizon int64, _ string, _ int,
+) (forgotten int, next string, err error) {
+	t.sink.mu.Lock()
+	defer t.sink.mu.Unlock()
+	for _, v := range t.views {
+		k := mark{t.source, v.Name}
+		if m, ok := t.sink.marks[k]; ok && !m.Filling() {
+			t.sink.horizons[k] = max(t.sink.horizons[k], min(horizon, m.Position.Order))
+		}
+	}
+	kept, gone := map[replicator.Cell]bool{}, map[replicator.Cell]bool{}
+	for p, known := range t.sink.cells {
+		if p.source == t.source {
+			known.Shown = len(t.sink.held[p]) > 0
+			may := known.Forgettable(t.sink.horizons[mark{p.source, p.view}])
+			kept[p.cell], gone[p.cell] = kept[p.cell] || !may, true
+		}
+	}
+	maps.DeleteFunc(gone, func(c replicator.Cell, _ bool) bool { return kept[c] })
+	maps.DeleteFunc(t.sink.cells, func(p place, _ judge.Known) bool { return p.source == t.source && gone[p.cell] })
+	return len(gone), "", nil
+}
+
+// Remembered is of how many cells the sink knows something.
+func (r *Reference) Remembered() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	cells := map[replicator.Cell]bool{}
+	for p := range r.cells {
+		cells[p.cell] = true
+	}
+	return len(cells)
+}
+
 // Plant is a Subject's Plant.
 func (r *Reference) Plant(v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
 	r.mu.Lock()
@@ -155,6 +194,7 @@ func (r *Reference) Corrupt(source, view string, cell replicator.Cell, entries [
 // drop removes all of a view.
 func (r *Reference) drop(view string) {
 	maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
+	maps.DeleteFunc(r.horizons, func(m mark, _ int64) bool { return m.view == view })
 	maps.DeleteFunc(r.cells, func(p place, _ judge.Known) bool { return p.view == view })
 	maps.DeleteFunc(r.held, func(p place, _ []replicator.Entry) bool { return p.view == view })
 }
@@ -191,10 +231,12 @@ func (r *Reference) Snapshot() (restore func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	cells, held, marks := maps.Clone(r.cells), maps.Clone(r.held), maps.Clone(r.marks)
+	horizons := maps.Clone(r.horizons)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.cells, r.held, r.marks = maps.Clone(cells), maps.Clone(held), maps.Clone(marks)
+		r.horizons = maps.Clone(horizons)
 	}
 }
 
@@ -215,6 +257,7 @@ func (r *Reference) Empty() {
 	clear(r.cells)
 	clear(r.held)
 	clear(r.marks)
+	clear(r.horizons)
 }
 
 // Refused is a value that the reference can't hold.

@@ -20,6 +20,9 @@ type Reference struct {
 	held  map[place][]replicator.Entry // what each cell contributes: what readers see
 	waits map[place][]replicator.Entry // what cells would that wait for another source's
 	marks map[mark]replicator.Mark
+
+	horizons map[mark]int64 // what was below may have been forgotten
+	blind    bool           // it judges as if nothing ever was: where the suite itself is tested
 }
 
 // place is a cell's place in a view.
@@ -35,6 +38,7 @@ func NewReference() *Reference {
 	return &Reference{
 		rule: replicator.State.Next, cells: map[place]judge.Known{},
 		held: map[place][]replicator.Entry{}, waits: map[place][]replicator.Entry{}, marks: map[mark]replicator.Mark{},
+		horizons: map[mark]int64{},
 	}
 }
 
@@ -49,6 +53,7 @@ func (r *Reference) Open(_ context.Context, source string, views []*replicator.V
 			if ok { // another definition: what is known of the old one says nothing about it
 				maps.DeleteFunc(r.cells, func(p place, _ judge.Known) bool { return p.source == source && p.view == v.Name })
 				maps.DeleteFunc(r.held, func(p place, _ []replicator.Entry) bool { return p.source == source && p.view == v.Name })
+				delete(r.horizons, k)
 			}
 			// A view that was opened and never marked is being filled, as far as anybody knows.
 			never := replicator.Standing{Fill: map[string]replicator.Progress{}}
@@ -77,6 +82,7 @@ func (r *Reference) Forget(_ context.Context, view string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
+	maps.DeleteFunc(r.horizons, func(m mark, _ int64) bool { return m.view == view })
 	for p := range r.cells {
 		if p.view == view {
 			r.cells[p] = judge.Unseen
@@ -104,6 +110,9 @@ func (t *memoryTarget) known(view int, c replicator.Cell) (place, judge.Known) {
 		known = judge.Unseen
 	}
 	known.Shown = len(t.sink.held[p]) > 0
+	if !t.sink.blind {
+		known.Horizon = t.sink.horizons[mark{t.source, p.view}]
+	}
 	return p, known
 }
 
@@ -113,6 +122,13 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 	defer t.sink.mu.Unlock()
 	batch := judge.NewBatchBy(t.sink.rule, ops)
 	for i, op := range ops {
+		known := func(value int) judge.Known {
+			_, known := t.known(op.Values[value].View, op.Cell)
+			return known
+		}
+		if batch.Unknown(i, known) {
+			continue
+		}
 		for n, v := range op.Values {
 			p, known := t.known(v.View, op.Cell)
 			next, applies := batch.Judge(i, n, known)

@@ -32,6 +32,7 @@ type batch struct {
 	ops   []replicator.Op
 	reads []read // by op: zero for what the log said
 	until int    // all events before are applied with it
+	dead  bool   // of a process that is no more
 }
 
 // read is a read of the source: it claims to include everything up to a place, and saw everything up to another.
@@ -144,6 +145,7 @@ func (r *replica) apply(ctx context.Context) error {
 // crash forgets what is in memory. A batch that was made may arrive yet: the network, or a process that was only slow.
 func (r *replica) crash() {
 	if r.batch != nil && len(r.batch.ops) > 0 && r.h.rnd.IntN(2) == 0 {
+		r.batch.dead = true
 		r.h.late = append(r.h.late, r.batch)
 	}
 	if r.h.rnd.IntN(4) == 0 { // its checkpoint was older, or lost

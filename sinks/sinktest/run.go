@@ -1,6 +1,7 @@
 package sinktest
 
 import (
+	"errors"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -76,6 +77,21 @@ func newEnvironment(t testing.TB, s *Subject) *environment {
 	env := &environment{t: t, subject: s, base: firstOrder}
 	for range writers {
 		env.targets = append(env.targets, open(t, s, "", s.Views))
+	}
+	sink := s.New(t)
+	marks, err := sink.Marks(t.Context(), "")
+	if err := errors.Join(err, sink.Close()); err != nil {
+		t.Fatalf("Marks: %v", err)
+	}
+	for _, m := range marks { // of an earlier environment: what is below may have been forgotten
+		env.base = max(env.base, m.Position.Order+1)
+	}
+	begin := replicator.Standing{Position: replicator.Position{Order: env.base, Token: "begin"},
+		Fill: map[string]replicator.Progress{}}
+	for _, target := range env.targets {
+		if err := target.Mark(t.Context(), begin); err != nil {
+			t.Fatalf("Mark: %v", err)
+		}
 	}
 	return env
 }

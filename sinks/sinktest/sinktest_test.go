@@ -99,16 +99,27 @@ func TestBrokenSinksFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := NewReference()
 			r.rule = next
-			s := subject(r)
-			const tries = 2000
-			for i := range tries {
-				env := newEnvironment(t, &s)
-				if err := env.simulate(t.Context(), rand.Uint64()); err != nil {
-					t.Logf("found by history %d: %.200s", i+1, err)
-					return
-				}
-			}
-			t.Fatalf("not found by %d histories", tries)
+			found(t, r)
 		})
 	}
+	t.Run("the horizon is forgotten, too", func(t *testing.T) {
+		r := NewReference()
+		r.blind = true
+		found(t, r)
+	})
+}
+
+// found has histories find the fault of a sink.
+func found(t *testing.T, r *Reference) {
+	t.Helper()
+	s := subject(r)
+	const tries = 2000
+	for i := range tries {
+		env := newEnvironment(t, &s)
+		if err := env.simulate(t.Context(), rand.Uint64()); err != nil {
+			t.Logf("found by history %d: %.200s", i+1, err)
+			return
+		}
+	}
+	t.Fatalf("not found by %d histories", tries)
 }

@@ -59,6 +59,9 @@ type Subject struct {
 	// nil: Apply never fails.
 	Interrupted func(err error) bool
 
+	// Remembers says that the targets forget nothing, though they are Forgetters.
+	Remembers bool
+
 	// Histories is how many histories to try, unless the flag says another number.
 	Histories int
 }

@@ -1,0 +1,201 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"replicator"
+	"replicator/internal/pause"
+	"replicator/sinks/judge"
+)
+
+// A view's horizon is in a table of its own, by the view's id: an older version of the program, which knows nothing of
+// it, leaves it as it is. A batch reads it behind the states, under the locks of the batch's partitions. So nothing of a
+// cell is written between that and the writing of the batch; and where a state is missing because it was forgotten, the
+// horizon was committed before. Forgetting takes no such lock: a row is deleted only if it is still what was read, and a
+// batch that has read it before writes a new one.
+
+var _ replicator.Forgetter = (*Target)(nil)
+
+// forgetAtOnce is how many rows are deleted in a statement. Batches may wait for it.
+const forgetAtOnce = 200
+
+// gonePrefix is how the form of a state begins whose first segment is of a cell that is gone: see stateFormat.
+const gonePrefix = "\x01\x00"
+
+// ForgetGone implements replicator.Forgetter.
+func (t *Target) ForgetGone(
+	ctx context.Context, horizon int64, after string, limit int,
+) (forgotten int, next string, err error) {
+	if after == "" {
+		if err := t.raiseHorizons(ctx, horizon); err != nil {
+			return 0, "", t.explainForgetting(ctx, err)
+		}
+	}
+	forgotten, next, err = t.forgetPage(ctx, after, limit)
+	return forgotten, next, t.explainForgetting(ctx, err)
+}
+
+func (t *Target) explainForgetting(ctx context.Context, err error) error {
+	return t.sink.granting(ctx, classify(err, "table "+stateTable), err, t.sink.database)
+}
+
+// raiseHorizons raises the horizons of the target's views that are filled, each to its mark at most.
+func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
+	args := []any{horizon, replicator.PhaseFilled}
+	for _, k := range t.kept {
+		args = append(args, int64(k.id))
+	}
+	_, err := t.sink.db.ExecContext(ctx, "INSERT INTO "+horizonTable+" (view, horizon) "+
+		"SELECT v.id, LEAST(?, v.mark_order) FROM "+viewsTable+" v WHERE v.name IS NOT NULL AND v.phase = ? AND v.id IN ("+
+		placeholders(len(t.kept))+") ON DUPLICATE KEY UPDATE horizon = GREATEST("+horizonTable+
+		".horizon, LEAST(?, v.mark_order))", append(args, horizon)...)
+	return err
+}
+
+// horizons are those of all views, by their ids. One that has ended says nothing of its cells any more: its horizon is
+// above all.
+func (s *Sink) horizons(ctx context.Context) (map[uint32]int64, error) {
+	found := map[uint32]int64{}
+	err := eachRow(ctx, s.db, func(rows *sql.Rows) error {
+		var id uint32
+		var horizon int64
+		err := rows.Scan(&id, &horizon)
+		found[id] = horizon
+		return err
+	}, "SELECT v.id, IF(v.name IS NULL, 9223372036854775807, COALESCE(h.horizon, 0)) FROM "+viewsTable+" v LEFT JOIN "+
+		horizonTable+" h ON h.view = v.id")
+	return found, err
+}
+
+// forgetPage looks at some of the source's cells.
+func (t *Target) forgetPage(ctx context.Context, after string, limit int) (forgotten int, next string, err error) {
+	first, end := sourceRange(t.source)
+	from, err := cellAt(after, first)
+	if err != nil {
+		return 0, "", err
+	}
+	horizons, err := t.sink.horizons(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	page := beyondCell + " AND entity < ?"
+	args := []any{from.Entity, from.Entity, from.Cell, end}
+	var last cellPlace
+	row := t.sink.db.QueryRowContext(ctx, "SELECT entity, cell FROM "+stateTable+" WHERE "+page+inOrder+"1 OFFSET "+
+		strconv.Itoa(max(limit-1, 0)), args...)
+	switch err := row.Scan(&last.Entity, &last.Cell); {
+	case err == nil:
+		next = judge.Cursor(last)
+		page += " AND (entity < ? OR (entity = ? AND cell <= ?))"
+		args = append(args, last.Entity, last.Entity, last.Cell)
+	case !errors.Is(err, sql.ErrNoRows):
+		return 0, "", err
+	}
+	rows, err := t.sink.db.QueryContext(ctx, "SELECT entity, cell, state FROM "+stateTable+" WHERE "+page+
+		" AND LEFT(state, 2) = ?", append(args, []byte(gonePrefix))...)
+	if err != nil {
+		return 0, "", err
+	}
+	defer rows.Close()
+	var gone []goneCell
+	err = scanStates(rows, func(entity, cell []byte, state cellState, stored string) error {
+		if state.forgettable(horizons) {
+			gone = append(gone, goneCell{cellPlace{bytes.Clone(entity), bytes.Clone(cell)}, stored})
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	for some := range slices.Chunk(gone, forgetAtOnce) {
+		n, err := t.forgetSome(ctx, some)
+		if forgotten += n; err != nil {
+			return forgotten, "", err
+		}
+	}
+	return forgotten, next, nil
+}
+
+// forgettable reports whether nothing need be known of a cell: in no view that knows it.
+func (c cellState) forgettable(horizons map[uint32]int64) bool {
+	for i := range c {
+		horizon, is := horizons[c[i].view]
+		if !is || c[i].kept != "" || !c[i].known().Forgettable(horizon) {
+			return false
+		}
+	}
+	return true
+}
+
+// goneCell is a row of the table of states, as it was read.
+type goneCell struct {
+	cellPlace
+	stored string
+}
+
+// forgetSome deletes rows that are still what they were.
+func (t *Target) forgetSome(ctx context.Context, some []goneCell) (forgotten int, err error) {
+	w := writer{}
+	w.write("DELETE FROM ", stateTable, " WHERE ")
+	for i, c := range some {
+		w.text = appendAfter(w.text, i, " OR ")
+		w.write("(entity = ")
+		w.text = appendBinary(w.text, c.Entity)
+		w.write(" AND cell = ")
+		w.text = appendBinary(w.text, c.Cell)
+		w.write(" AND state = ")
+		w.text = appendBinary(w.text, c.stored)
+		w.write(")")
+	}
+	for i := 1; ; i++ {
+		result, err := t.sink.db.ExecContext(ctx, string(w.text))
+		if err == nil {
+			n, err := result.RowsAffected()
+			return int(n), err
+		}
+		if !transient(err) || i == attempts {
+			return 0, fmt.Errorf("deleting the states of cells that are gone: %w", err)
+		}
+		if err := pause.For(ctx, rand.N(time.Duration(i)*10*time.Millisecond)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// writeHorizons writes the query for the horizons of the target's views.
+func (w *writer) writeHorizons(t *Target) {
+	w.write("; SELECT view, horizon FROM ", horizonTable, " WHERE view IN (")
+	for i, k := range t.kept {
+		w.text = appendAfter(w.text, i, ",")
+		w.write(strconv.FormatUint(uint64(k.id), 10))
+	}
+	w.write(")")
+}
+
+func (s *batchStates) scanHorizons(rows *sql.Rows) error {
+	for rows.Next() {
+		var view uint32
+		var horizon int64
+		if err := rows.Scan(&view, &horizon); err != nil {
+			return err
+		}
+		s.horizons[view] = horizon
+	}
+	return rows.Err()
+}
+
+// judged is what is known of an item's cell in the view of one of its values.
+func (it *item) judged(value int, s *batchStates) judge.Known {
+	id := it.values[value].keeper.id
+	known := it.before.find(id).known()
+	known.Horizon = s.horizons[id]
+	return known
+}

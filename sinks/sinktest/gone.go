@@ -1,0 +1,93 @@
+package sinktest
+
+import (
+	"slices"
+
+	"replicator"
+)
+
+// forgetGone has the target forget everything that it may, a page at a time.
+func (f *fixture) forgetGone(horizon int64) {
+	f.t.Helper()
+	forgetter := f.target.(replicator.Forgetter)
+	for after, pages := "", 0; ; pages++ {
+		_, next, err := forgetter.ForgetGone(f.t.Context(), horizon, after, 2)
+		if err != nil || pages > 10_000 {
+			f.t.Fatalf("ForgetGone: %v, after %d pages", err, pages)
+		}
+		if after = next; after == "" {
+			return
+		}
+	}
+}
+
+func (f *fixture) markAt(order int64, filling bool) {
+	f.t.Helper()
+	at := replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}}
+	if filling {
+		at.Fill = map[string]replicator.Progress{}
+	}
+	if err := f.target.Mark(f.t.Context(), at); err != nil {
+		f.t.Fatalf("Mark: %v", err)
+	}
+}
+
+// unknownOnly checks which ops could not be judged; others are stale.
+func (f *fixture) unknownOnly(a replicator.Applied, unknown []int, stale ...int) {
+	f.t.Helper()
+	slices.Sort(a.Unknown)
+	if !slices.Equal(a.Unknown, unknown) {
+		f.t.Fatalf("Apply says %+v; unknown were %v", a, unknown)
+	}
+	f.staleOnly(a, stale...)
+}
+
+func testGone(f *fixture) {
+	if _, ok := f.target.(replicator.Forgetter); !ok || f.s.Remembers {
+		f.t.Skip("the target is no Forgetter: it remembers what is gone for ever")
+	}
+	f.source = "gone"
+	other := open(f.t, f.s, f.source, f.s.Views) // another process, which hears nothing of the horizon
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	own := f.target
+	gone, late, lives := f.cells[0], f.cells[1], f.cells[2]
+	b := f.body()
+	gives := f.body()
+	f.apply(f.put(gone, 9, 10, b), f.put(late, 9, 10, b), f.put(lives, 9, 10, gives))
+	f.apply(f.reset(gone, replicator.NoVersion, 20, nil), f.reset(late, replicator.NoVersion, 120, nil))
+	shows := map[replicator.Cell]body{lives: gives}
+
+	f.markAt(60, true)
+	f.forgetGone(50)                             // of other sources, perhaps, and not in a fill
+	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // it is known that it went
+	f.markAt(100, false)
+	f.forgetGone(20) // nothing that went there
+	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
+	f.forgetGone(1000) // what went below the mark
+	f.shows("after the gone cell was forgotten", shows)
+	for _, target := range []replicator.Target{own, other} {
+		f.target = target
+		a := f.try(f.put(gone, 9, 10, b), f.put(late, 9, 10, b), f.put(lives, 8, 5, b))
+		f.unknownOnly(a, []int{0}, 1, 2)
+		f.unknownOnly(f.try(f.reset(gone, 9, 15, b)), []int{0})
+		f.staleOnly(f.try(f.reset(gone, replicator.NoVersion, 30, nil)), 0)
+		f.unknownOnly(f.try(f.put(gone, 9, 40, b)), []int{0}) // no state was kept of what went at 30
+		f.shows("after changes below the horizon", shows)
+	}
+	f.apply(f.put(gone, 3, 101, b)) // as of now: a lower version than the one that was forgotten
+	shows[gone] = b
+	f.unknownOnly(f.try(f.put(gone, 9, 10, f.body())), []int{0})
+	f.staleOnly(f.try(f.reset(gone, replicator.NoVersion, 30, nil)), 0)
+	f.shows("after it came back above the horizon", shows)
+	f.versions(3, replicator.NoVersion, 9)
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	f.apply(f.reset(gone, replicator.NoVersion, 130, nil))
+	f.unknownOnly(f.try(f.put(f.cells[3], 9, 10, b)), []int{0}) // another process still knows where the horizon is
+	f.markAt(200, false)
+	f.forgetGone(150)
+	f.unknownOnly(f.try(f.put(late, 9, 149, b)), []int{0})
+	f.staleOnly(f.try(f.put(lives, 8, 149, b)), 0)
+	delete(shows, gone)
+	f.shows("at last", shows)
+	f.apply(f.put(gone, 1, 150, b))
+}
