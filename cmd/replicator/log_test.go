@@ -128,7 +128,8 @@ func TestAFailoverThatLostWhatWasReadIsNoticed(t *testing.T) {
 			second.SetMaxOpenConns(1)
 			if kind.IsMariaDB() {
 				execAll(t, second, "RESET MASTER",
-					fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', MASTER_USE_GTID=slave_pos", primary.Port), "START SLAVE")
+					fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='root', "+
+						"MASTER_USE_GTID=slave_pos, MASTER_SSL=0", primary.Port), "START SLAVE")
 			} else {
 				execAll(t, second, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='root', "+
 					"SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1", primary.Port), "START REPLICA")
