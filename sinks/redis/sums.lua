@@ -1,4 +1,4 @@
--- Steps of a check of sums (sums.go). Each but the first does nothing unless the check is still the one under way.
+-- Steps of a check of sums (audit.go). Each but the first does nothing unless the check is still the one under way.
 -- KEYS  the check that is under way; the records as they were when it began; then
 --       begin: what is remembered beside each key · page: records · mend: each key, and what is remembered beside it
 -- ARGV  the step, the check's name, the kind of the view's claims; then
