@@ -83,9 +83,9 @@
 // very many cells · novelty.go what is new · literal.go values in statements · dead.go which cells are dead letters ·
 // target.go versions · mark.go marks · shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go,
 // shardedcompare.go, shardedcheck.go several databases · fresh.go tables that were empty · emptied.go tables that were
-// dropped · loss.go tables that were emptied · altered.go tables that change · forget.go what is gone · walk.go what pages through cells and
-// keys · sweep.go what a fill did not confirm · compare.go what a verify reads · shadow.go rebuilds beside the live
-// table · foreign.go what they would lose · refit.go tables of earlier definitions · ddl.go, declare.go, design.go
-// missing tables and their types · errors.go what servers say · fault.go what their errors concern · check.go what can
-// be known before a start. What all sinks decide alike is in package judge.
+// dropped · loss.go tables that were emptied · altered.go tables that change · forget.go what is gone · walk.go what
+// pages through cells and keys · sweep.go what a fill did not confirm · compare.go what a verify reads · shadow.go
+// rebuilds beside the live table · foreign.go what they would lose · refit.go tables of earlier definitions · ddl.go,
+// declare.go, design.go missing tables and their types · errors.go what servers say · fault.go what their errors
+// concern · check.go what can be known before a start. What all sinks decide alike is in package judge.
 package mysql
