@@ -94,11 +94,22 @@ type Span struct{ Lowest, Highest int64 }
 type Forgetter interface {
 	// ForgetGone raises the horizon of each of the target's views to a log position, but never above the view's mark, and
 	// never while the mark says that the view is being filled. Then it looks at about limit cells and removes the states of
-	// those that are Forgettable in all views that know them, of the target or not. It returns how many cells it forgot, and
-	// goes on after the next that an earlier call returned ("" at first); an empty next is the end. Apply may run meanwhile,
-	// also of other processes: a horizon is durable before anything is removed by it, and whoever finds nothing of a cell
-	// judges by that horizon.
-	ForgetGone(ctx context.Context, horizon int64, after string, limit int) (forgotten int, next string, err error)
+	// those that are Forgettable in all views that know them, of the target or not. It goes on after the next that an earlier
+	// call returned ("" at first); an empty next is the end. Apply may run meanwhile, also of other processes: a horizon is
+	// durable before anything is removed by it, and whoever finds nothing of a cell judges by that horizon.
+	ForgetGone(ctx context.Context, horizon int64, after string, limit int) (found GoneCells, next string, err error)
+}
+
+// GoneCells counts the cells that a Forgetter found gone from all views that know them.
+type GoneCells struct {
+	Forgotten  int // below the horizons: their states were removed
+	Remembered int // the others
+}
+
+// Add adds what another call found.
+func (g *GoneCells) Add(more GoneCells) {
+	g.Forgotten += more.Forgotten
+	g.Remembered += more.Remembered
 }
 
 // Applied is the outcome of Apply. Ops that are in none of the lists were applied whole.

@@ -50,6 +50,10 @@ type ViewStatus struct {
 	// Evicted is how many keys, of anybody, the sink's server evicted since the program was started.
 	Evicted int64 `json:"evicted_keys,omitempty"`
 
+	// Gone is how many cells that are gone from the source the view's sink still remembered, those of its other views
+	// included, when it last looked for some to forget ([limits] deleted); nil: it has not looked since the start.
+	Gone *int64 `json:"gone_cells,omitempty"`
+
 	Member string `json:"member,omitempty"`         // of a partition: who has it, by host and process
 	Behind *int64 `json:"behind_records,omitempty"` // of a partition: records that are not applied; nil: not known
 }

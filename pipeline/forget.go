@@ -94,14 +94,14 @@ func (f *forgetter) run(ctx context.Context) error {
 
 // walk goes through all cells, and works a fifth of the time.
 func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horizon int64) error {
-	forgot, began := 0, time.Now()
+	found, began := replicator.GoneCells{}, time.Now()
 	for after := ""; ; {
 		asked := time.Now()
-		n, next, err := target.ForgetGone(ctx, horizon, after, forgetPage)
+		some, next, err := target.ForgetGone(ctx, horizon, after, forgetPage)
 		if err != nil {
 			return fmt.Errorf("sink %s: forgetting cells that are gone: %w", f.cfg.Name, err)
 		}
-		forgot += n
+		found.Add(some)
 		if after = next; after == "" {
 			break
 		}
@@ -110,8 +110,10 @@ func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horiz
 		}
 	}
 	f.forgetting.walked = horizon
-	if forgot > 0 {
-		f.cfg.Log.Debug("forgot cells that are gone", "sink", f.cfg.Name, "views", f.views.names(), "cells", forgot,
+	f.shown.countGone(f.views, int64(found.Remembered))
+	if found.Forgotten > 0 {
+		f.cfg.Log.Debug("forgot cells that are gone", "sink", f.cfg.Name, "views", f.views.names(), "cells", found.Forgotten,
+			"remembered", found.Remembered,
 			"took", time.Since(began).Round(time.Millisecond))
 	}
 	return nil

@@ -95,10 +95,12 @@ type shown struct {
 	at      map[string]time.Time // by view
 	savedAt map[string]time.Time // by view; what was saved before the start is not dated in the store
 	evicted map[string]int64     // by view: keys that its server evicted since the start
+	gone    map[string]int64     // by view: cells that are gone and still known in its sink, when that was last counted
 }
 
 func newShown(before map[string]time.Time) *shown {
-	n := &shown{at: map[string]time.Time{}, savedAt: map[string]time.Time{}, evicted: map[string]int64{}}
+	n := &shown{at: map[string]time.Time{}, savedAt: map[string]time.Time{}, evicted: map[string]int64{},
+		gone: map[string]int64{}}
 	maps.Copy(n.at, before)
 	return n
 }
@@ -210,6 +212,25 @@ func (n *shown) evictedKeys(v *replicator.View) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.evicted[v.Name]
+}
+
+// countGone notes how many cells that are gone the sink of views still knows.
+func (n *shown) countGone(views viewSet, cells int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, v := range views {
+		n.gone[v.Name] = cells
+	}
+}
+
+// goneCells is how many cells that are gone a view's sink still knew, when they were last counted; nil: not yet.
+func (n *shown) goneCells(v *replicator.View) *int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if cells, counted := n.gone[v.Name]; counted {
+		return &cells
+	}
+	return nil
 }
 
 // checkpointAge is how many seconds ago all progress of a view was saved. Where it was not since the start that is at

@@ -239,6 +239,9 @@ func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour
 		if v.FanOut > 0 {
 			say("joined rows", painted{fmt.Sprintf("changed: %d entries read again so far", v.FanOut), plain})
 		}
+		if v.Gone != nil && *v.Gone > 0 {
+			say("remembered", painted{fmt.Sprintf("%d cells that are gone from the source (in the whole sink)", *v.Gone), plain})
+		}
 		if v.Evicted > 0 {
 			say("evicted", painted{fmt.Sprintf("%d keys, by the sink's server: see docs/operating.md, A Redis that evicts", v.Evicted), red})
 		}

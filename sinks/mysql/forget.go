@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -33,14 +34,14 @@ const gonePrefix = "\x01\x00"
 // ForgetGone implements replicator.Forgetter.
 func (t *Target) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
-) (forgotten int, next string, err error) {
+) (found replicator.GoneCells, next string, err error) {
 	if after == "" {
 		if err := t.raiseHorizons(ctx, horizon); err != nil {
-			return 0, "", t.explainForgetting(ctx, err)
+			return found, "", t.explainForgetting(ctx, err)
 		}
 	}
-	forgotten, next, err = t.forgetPage(ctx, after, limit)
-	return forgotten, next, t.explainForgetting(ctx, err)
+	found, next, err = t.forgetPage(ctx, after, limit)
+	return found, next, t.explainForgetting(ctx, err)
 }
 
 func (t *Target) explainForgetting(ctx context.Context, err error) error {
@@ -76,15 +77,17 @@ func (s *Sink) horizons(ctx context.Context) (map[uint32]int64, error) {
 }
 
 // forgetPage looks at some of the source's cells.
-func (t *Target) forgetPage(ctx context.Context, after string, limit int) (forgotten int, next string, err error) {
+func (t *Target) forgetPage(
+	ctx context.Context, after string, limit int,
+) (found replicator.GoneCells, next string, err error) {
 	first, end := sourceRange(t.source)
 	from, err := cellAt(after, first)
 	if err != nil {
-		return 0, "", err
+		return found, "", err
 	}
 	horizons, err := t.sink.horizons(ctx)
 	if err != nil {
-		return 0, "", err
+		return found, "", err
 	}
 	page := beyondCell + " AND entity < ?"
 	args := []any{from.Entity, from.Entity, from.Cell, end}
@@ -97,38 +100,48 @@ func (t *Target) forgetPage(ctx context.Context, after string, limit int) (forgo
 		page += " AND (entity < ? OR (entity = ? AND cell <= ?))"
 		args = append(args, last.Entity, last.Entity, last.Cell)
 	case !errors.Is(err, sql.ErrNoRows):
-		return 0, "", err
+		return found, "", err
 	}
 	rows, err := t.sink.db.QueryContext(ctx, "SELECT entity, cell, state FROM "+stateTable+" WHERE "+page+
 		" AND LEFT(state, 2) = ?", append(args, []byte(gonePrefix))...)
 	if err != nil {
-		return 0, "", err
+		return found, "", err
 	}
 	defer rows.Close()
-	var gone []goneCell
+	var old []goneCell
 	err = scanStates(rows, func(entity, cell []byte, state cellState, stored string) error {
-		if state.forgettable(horizons) {
-			gone = append(gone, goneCell{cellPlace{bytes.Clone(entity), bytes.Clone(cell)}, stored})
+		switch {
+		case state.forgettable(horizons):
+			old = append(old, goneCell{cellPlace{bytes.Clone(entity), bytes.Clone(cell)}, stored})
+		case state.gone():
+			found.Remembered++
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, "", err
+		return found, "", err
 	}
-	for some := range slices.Chunk(gone, forgetAtOnce) {
+	for some := range slices.Chunk(old, forgetAtOnce) {
 		n, err := t.forgetSome(ctx, some)
-		if forgotten += n; err != nil {
-			return forgotten, "", err
+		if found.Forgotten += n; err != nil {
+			return found, "", err
 		}
 	}
-	return forgotten, next, nil
+	return found, next, nil
 }
 
 // forgettable reports whether nothing need be known of a cell: in no view that knows it.
 func (c cellState) forgettable(horizons map[uint32]int64) bool {
+	return c.below(func(view uint32) int64 { return horizons[view] })
+}
+
+// gone reports whether a cell is gone from all views that know it.
+func (c cellState) gone() bool { return c.below(func(uint32) int64 { return math.MaxInt64 }) }
+
+// below reports whether a cell is gone, and below the horizon, in each view.
+func (c cellState) below(horizon func(view uint32) int64) bool {
 	for i := range c {
-		horizon, is := horizons[c[i].view]
-		if !is || c[i].kept != "" || !c[i].known().Forgettable(horizon) {
+		if c[i].kept != "" || !c[i].known().Forgettable(horizon(c[i].view)) {
 			return false
 		}
 	}

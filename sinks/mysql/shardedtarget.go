@@ -109,14 +109,14 @@ func (t *shardedTarget) Outdated(
 // ForgetGone implements replicator.Forgetter. Each shard has a horizon of its own.
 func (t *shardedTarget) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
-) (forgotten int, next string, err error) {
+) (found replicator.GoneCells, next string, err error) {
 	_, next, err = page(t, after, func(shard int, after string) (_ []struct{}, next string, err error) {
 		if t.shards[shard] != nil {
-			forgotten, next, err = t.shards[shard].ForgetGone(ctx, horizon, after, limit)
+			found, next, err = t.shards[shard].ForgetGone(ctx, horizon, after, limit)
 		}
 		return nil, next, err
 	})
-	return forgotten, next, err
+	return found, next, err
 }
 
 // Held implements replicator.Target.

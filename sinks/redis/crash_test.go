@@ -101,7 +101,7 @@ func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 
 func (t stubbornTarget) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
-) (n int, next string, err error) {
+) (n replicator.GoneCells, next string, err error) {
 	err = again(func() error {
 		n, next, err = t.Target.(replicator.Forgetter).ForgetGone(ctx, horizon, after, limit)
 		return err

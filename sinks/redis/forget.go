@@ -84,33 +84,30 @@ func (t *Target) learnHorizons(ctx context.Context) error {
 	return nil
 }
 
-// ForgetGone implements replicator.Forgetter. In a cluster it does nothing.
+// ForgetGone implements replicator.Forgetter. In a cluster it only counts.
 func (t *Target) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
-) (forgotten int, next string, err error) {
-	if t.sink.cluster {
-		return 0, "", nil
-	}
-	if after == "" {
+) (found replicator.GoneCells, next string, err error) {
+	if after == "" && !t.sink.cluster {
 		if err := t.raiseHorizons(ctx, horizon); err != nil {
-			return 0, "", err
+			return found, "", err
 		}
 	}
 	keys, next, err := t.sink.scan(ctx, recordKey(""), "", after, limit)
 	if err != nil {
-		return 0, "", classify(err, "looking through the records")
+		return found, "", classify(err, "looking through the records")
 	}
 	known, err := t.sink.forgettables(ctx)
 	if err != nil {
-		return 0, "", err
+		return found, "", err
 	}
 	for some := range slices.Chunk(keys, callEntities) {
 		n, err := t.sink.forgetSome(ctx, some, known)
-		if forgotten += n; err != nil {
-			return forgotten, "", err
+		if found.Add(n); err != nil {
+			return found, "", err
 		}
 	}
-	return forgotten, next, nil
+	return found, next, nil
 }
 
 // raiseHorizons raises the horizons of the target's views that are filled, each to its mark at most.
@@ -165,7 +162,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return fmt.Errorf("other replicators raise the horizons all the time")
 }
 
-// forgettables is what records may forget.
+// forgettables is what records may forget: nothing in a cluster.
 type forgettables struct {
 	*horizons
 	generations map[viewID]uint64 // that count
@@ -177,6 +174,9 @@ func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
 		return nil, err
 	}
 	f := &forgettables{h, map[viewID]uint64{}}
+	if s.cluster {
+		return f, nil
+	}
 	sources, err := s.Sources(ctx)
 	if err != nil {
 		return nil, err
@@ -215,11 +215,21 @@ func (f *forgettables) may(c *cellRecord) bool {
 	return true
 }
 
+// gone reports whether a cell is gone from all views that know it.
+func (c *cellRecord) gone() bool {
+	for i := range c.views {
+		if v := &c.views[i]; v.claims != "" || v.state.Version != replicator.NoVersion {
+			return false
+		}
+	}
+	return true
+}
+
 // forgetSome removes what may be forgotten from some records.
-func (s *Sink) forgetSome(ctx context.Context, keys []string, known *forgettables) (forgotten int, err error) {
+func (s *Sink) forgetSome(ctx context.Context, keys []string, known *forgettables) (found replicator.GoneCells, err error) {
 	records, err := s.records(ctx, keys)
 	if err != nil {
-		return 0, err
+		return found, err
 	}
 	var changed []string
 	var args []any
@@ -228,7 +238,13 @@ func (s *Sink) forgetSome(ctx context.Context, keys []string, known *forgettable
 		if r.nonce == "" || len(r.pending) > 0 {
 			continue
 		}
-		r.cells = slices.DeleteFunc(r.cells, func(c cellRecord) bool { return known.may(&c) })
+		r.cells = slices.DeleteFunc(r.cells, func(c cellRecord) bool {
+			may := known.may(&c)
+			if !may && c.gone() {
+				found.Remembered++
+			}
+			return may
+		})
 		if len(r.cells) == cells {
 			continue
 		}
@@ -238,15 +254,15 @@ func (s *Sink) forgetSome(ctx context.Context, keys []string, known *forgettable
 			rand.Read(nonce)
 			stored = string(r.append(nonce))
 		}
-		forgotten += cells - len(r.cells)
+		found.Forgotten += cells - len(r.cells)
 		changed, args = append(changed, keys[i]), append(args, r.nonce, stored)
 	}
 	if len(changed) == 0 {
-		return 0, nil
+		return found, nil
 	}
 	// What another batch has changed meanwhile stays, and counts all the same: it is a figure for a log.
 	if _, err := s.run(ctx, s.forgetGone, []call{newCall(changed, args...)}); err != nil {
-		return 0, classify(err, "forgetting cells that are gone")
+		return found, classify(err, "forgetting cells that are gone")
 	}
-	return forgotten, nil
+	return found, nil
 }

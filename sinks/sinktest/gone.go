@@ -6,17 +6,18 @@ import (
 	"replicator"
 )
 
-// forgetGone has the target forget everything that it may, a page at a time.
-func (f *fixture) forgetGone(horizon int64) {
+// forgetGone has the target forget everything that it may, a page at a time. It says how many that are gone there were.
+func (f *fixture) forgetGone(horizon int64) (found replicator.GoneCells) {
 	f.t.Helper()
 	forgetter := f.target.(replicator.Forgetter)
 	for after, pages := "", 0; ; pages++ {
-		_, next, err := forgetter.ForgetGone(f.t.Context(), horizon, after, 2)
+		some, next, err := forgetter.ForgetGone(f.t.Context(), horizon, after, 2)
 		if err != nil || pages > 10_000 {
 			f.t.Fatalf("ForgetGone: %v, after %d pages", err, pages)
 		}
+		found.Add(some)
 		if after = next; after == "" {
-			return
+			return found
 		}
 	}
 }
@@ -58,12 +59,16 @@ func testGone(f *fixture) {
 	shows := map[replicator.Cell]body{lives: gives}
 
 	f.markAt(60, true)
-	f.forgetGone(50)                             // of other sources, perhaps, and not in a fill
+	if found := f.forgetGone(50); found.Remembered < 2 { // of other sources, perhaps, and not in a fill
+		f.t.Errorf("in a fill the target counts %+v", found)
+	}
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // it is known that it went
 	f.markAt(100, false)
 	f.forgetGone(20) // nothing that went there
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
-	f.forgetGone(1000) // what went below the mark
+	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // a shard counts its own
+		f.t.Errorf("of two cells that are gone the target counts %+v", found)
+	}
 	f.shows("after the gone cell was forgotten", shows)
 	for _, target := range []replicator.Target{own, other} {
 		f.target = target

@@ -191,13 +191,13 @@ func (h *history) forget(ctx context.Context) error {
 	}
 	horizon := h.env.base + 1 + h.rnd.Int64N(at-h.env.base)
 	for after := ""; ; {
-		n, next, err := forgetter.ForgetGone(ctx, horizon, after, 1+h.rnd.IntN(20))
+		found, next, err := forgetter.ForgetGone(ctx, horizon, after, 1+h.rnd.IntN(20))
 		if h.interrupted(err) {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("ForgetGone: %w", err)
 		}
-		h.trace = append(h.trace, fmt.Sprintf("  forgot %d cells, horizon %d", n, horizon))
+		h.trace = append(h.trace, fmt.Sprintf("  forgot %d cells, horizon %d", found.Forgotten, horizon))
 		if after = next; after == "" || h.rnd.IntN(4) == 0 {
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 
@@ -124,7 +125,7 @@ func (t *memoryTarget) Tidy(_ context.Context, view int, strays []replicator.Str
 // ForgetGone implements replicator.Forgetter, in one page.
 func (t *memoryTarget) ForgetGone(
 	_ context.Context, horizon int64, _ string, _ int,
-) (forgotten int, next string, err error) {
+) (found replicator.GoneCells, next string, err error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
 	for _, v := range t.views {
@@ -133,17 +134,19 @@ func (t *memoryTarget) ForgetGone(
 			t.sink.horizons[k] = max(t.sink.horizons[k], min(horizon, m.Position.Order))
 		}
 	}
-	kept, gone := map[replicator.Cell]bool{}, map[replicator.Cell]bool{}
+	kept, gone, lives := map[replicator.Cell]bool{}, map[replicator.Cell]bool{}, map[replicator.Cell]bool{}
 	for p, known := range t.sink.cells {
 		if p.source == t.source {
 			known.Shown = len(t.sink.held[p]) > 0
 			may := known.Forgettable(t.sink.horizons[mark{p.source, p.view}])
 			kept[p.cell], gone[p.cell] = kept[p.cell] || !may, true
+			lives[p.cell] = lives[p.cell] || !known.Forgettable(math.MaxInt64)
 		}
 	}
 	maps.DeleteFunc(gone, func(c replicator.Cell, _ bool) bool { return kept[c] })
 	maps.DeleteFunc(t.sink.cells, func(p place, _ judge.Known) bool { return p.source == t.source && gone[p.cell] })
-	return len(gone), "", nil
+	maps.DeleteFunc(kept, func(c replicator.Cell, kept bool) bool { return !kept || lives[c] })
+	return replicator.GoneCells{Forgotten: len(gone), Remembered: len(kept)}, "", nil
 }
 
 // Remembered is of how many cells the sink knows something.
