@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Elasticsearch is in no Linux distribution. Its maker publishes a distribution for the integration tests of plugin
@@ -196,7 +195,7 @@ func pingElastic(ctx context.Context, s *Server) error {
 }
 
 func getJSON(ctx context.Context, url string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -2,9 +2,11 @@ package servers
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -216,5 +218,21 @@ func TestAJavaThatIsTooNewForAKindIsNotTaken(t *testing.T) {
 	}
 	if got := installedJava(98, 99); got != "" {
 		t.Errorf("of Java 98 alone there is %q", got)
+	}
+}
+
+// A server that is asked may take its time. One that ends is waited for no longer.
+func TestAServerThatEndsWhileItIsAskedIsNoticed(t *testing.T) {
+	const silent Kind = "silent"
+	specs[silent] = &spec{ping: func(ctx context.Context, _ *Server) error { <-ctx.Done(); return ctx.Err() }}
+	defer delete(specs, silent)
+	proc, err := startProcess(exec.Command("sh", "-c", "exit 3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	err = (&Server{Kind: silent}).awaitAnswer(t.Context(), proc, log, 0)
+	if err == nil || !strings.Contains(err.Error(), "ended while starting (exit status 3)") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -206,7 +205,7 @@ func numberKafka(path string, id int) error {
 // pingKafka asks the broker for the cluster's brokers, and is content when it is one of them itself: others may use it
 // then.
 func pingKafka(ctx context.Context, s *Server) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp4", s.Addr())
 	if err != nil {

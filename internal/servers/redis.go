@@ -24,12 +24,12 @@ func redisURL(addr, db string) string { return "redis://" + addr + "/" + db }
 // pingRedis asks who answers, so that another server on the port is not taken for this one. A server
 // with a password (given in Args) says NOAUTH, and that must do.
 func pingRedis(ctx context.Context, s *Server) error {
-	conn, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "tcp4", s.Addr())
+	conn, err := (&net.Dialer{Timeout: pingTimeout}).DialContext(ctx, "tcp4", s.Addr())
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(pingTimeout)); err != nil {
 		return err
 	}
 	if _, err := io.WriteString(conn, "INFO\r\n"); err != nil {

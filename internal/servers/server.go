@@ -17,8 +17,12 @@ import (
 )
 
 const (
-	startTimeout = 5 * time.Minute // for the slowest server on a busy machine: a JVM took two at a load of 20
-	stopTimeout  = time.Minute
+	// These are only against waiting forever: a process that ends is noticed at once. A JVM took more than five minutes to
+	// start on a busy machine.
+	startTimeout = 20 * time.Minute
+	stopTimeout  = 10 * time.Minute
+	// One question to a server that may be slow. To ask again early costs a busy machine more.
+	pingTimeout = time.Minute
 )
 
 // Options say what to start. Only Kind is needed.
@@ -194,7 +198,7 @@ func (s *Server) shaped() bool {
 
 // awaitPort waits until the port can be bound: what a killed server leaves can take a moment to go.
 func (s *Server) awaitPort(ctx context.Context) error {
-	for end := time.Now().Add(10 * time.Second); !portFree(s.Port); {
+	for end := time.Now().Add(time.Minute); !portFree(s.Port); {
 		if time.Now().After(end) {
 			return fmt.Errorf("servers: %s: port %d of 127.0.0.1 is taken by another process: end that, or choose another port",
 				s.Kind, s.Port)
@@ -208,8 +212,17 @@ func (s *Server) awaitPort(ctx context.Context) error {
 
 // awaitAnswer waits until the server answers. If it ends first, or ctx does, the process is gone after.
 func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, from int64) error {
+	asked, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { // a process that ends answers no more
+		select {
+		case <-proc.Done():
+			stop()
+		case <-asked.Done():
+		}
+	}()
 	for {
-		err := specs[s.Kind].ping(ctx, s)
+		err := specs[s.Kind].ping(asked, s)
 		if !proc.running() {
 			return fmt.Errorf("servers: %s %s ended while starting (%v)%s", s.Kind, s.Version,
 				proc.cmd.ProcessState, tail(log, from))
@@ -267,7 +280,7 @@ func (s *Server) setProcess(p *process) {
 	s.proc = p
 }
 
-// Stop asks the server to end and waits until it has, a minute at most. One that has ended is fine.
+// Stop asks the server to end and waits until it has, ten minutes at most. One that has ended is fine.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

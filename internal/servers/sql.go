@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -177,7 +176,7 @@ func sqlDSN(addr, db string) string { return sqlConfig(addr, db).FormatDSN() }
 // this one. Where the caller's options keep root out, an answer to the login must do.
 func pingSQL(ctx context.Context, s *Server) error {
 	cfg := sqlConfig(s.Addr(), "")
-	cfg.Timeout, cfg.ReadTimeout = 2*time.Second, 10*time.Second
+	cfg.Timeout, cfg.ReadTimeout = pingTimeout, pingTimeout
 	cfg.Logger = &mysql.NopLogger{} // a server that is coming up breaks off connections
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {

@@ -138,7 +138,7 @@ func askLender(socket string, kind servers.Kind) (got loan, err error) {
 		return got, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Minute)); err != nil { // a first start may fetch it
+	if err := conn.SetDeadline(time.Now().Add(time.Hour)); err != nil { // a first start may fetch it
 		return got, err
 	}
 	if _, err := io.WriteString(conn, string(kind)+"\n"); err != nil {

@@ -275,7 +275,7 @@ func execute(s *servers.Server, statement string) error {
 		return err
 	}
 	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	if _, err := db.ExecContext(ctx, statement); err != nil {
 		return fmt.Errorf("%s on %s: %w", statement, s.Kind, err)
