@@ -258,7 +258,7 @@ func TestCPUTimeOfAProcessGrowsAsItWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(10 * time.Minute)
 	for now := begin; now < begin+5*tick; {
 		if time.Now().After(deadline) {
 			t.Fatalf("CPU time stays at %v", now)

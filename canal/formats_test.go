@@ -153,7 +153,7 @@ func TestMemoryDoesNotGrowWithTheTransaction(t *testing.T) {
 		b.session(append(fill, "COMMIT")...)
 		written := time.Since(began)
 		h := &slowly{recorder: newRecorder()}
-		ctx, cancel := context.WithTimeout(testContext(t), time.Minute)
+		ctx, cancel := context.WithTimeout(testContext(t), 10*time.Minute)
 		defer cancel()
 		end := b.latest(src)
 		r := b.open(src, from)

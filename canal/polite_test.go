@@ -33,7 +33,7 @@ func TestReadingMakesNoTransactionOfTheApplicationFailOrWait(t *testing.T) {
 		}})
 		waited := b.lockWaits()
 		x := b.read(b.open(src, b.latest(src)))
-		ctx, cancel := context.WithTimeout(testContext(t), time.Minute)
+		ctx, cancel := context.WithTimeout(testContext(t), 10*time.Minute)
 		defer cancel()
 		var committed, looks, rows atomic.Int64
 		enough := func() bool { return looks.Load() >= 50 && rows.Load() >= 20*cells && committed.Load() >= 50 }

@@ -115,7 +115,7 @@ func runAndKill(t *testing.T, where string, n int) (acknowledged int) {
 // untilFree opens a store once the lock of who was killed is free: a server may need a moment to notice.
 func untilFree(t *testing.T, open func() (replicator.Store, error)) replicator.Store {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(10 * time.Minute)
 	for {
 		s, err := open()
 		if err == nil {

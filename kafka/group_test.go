@@ -17,7 +17,7 @@ func (p *publisher) join() (*kafka.Group, kafka.GroupConfig) {
 		Assigned: func(ps []kafka.Partition) { given <- ps },
 		Revoked:  func([]kafka.Partition) {}, Lost: func([]kafka.Partition) {}}
 	var g *kafka.Group
-	for end := time.Now().Add(30 * time.Second); g == nil; { // a cluster's first group has no coordinator at once
+	for end := time.Now().Add(10 * time.Minute); g == nil; { // a cluster's first group has no coordinator at once
 		var err error
 		if g, err = p.cluster.Join(p.t.Context(), cfg); err != nil && time.Now().After(end) {
 			p.t.Fatal(err)
@@ -29,7 +29,7 @@ func (p *publisher) join() (*kafka.Group, kafka.GroupConfig) {
 		if len(ps) != 2 {
 			p.t.Errorf("given are %v", ps)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(10 * time.Minute):
 		p.t.Fatal("nothing is given")
 	}
 	return g, cfg

@@ -63,7 +63,7 @@ func publish(t *testing.T, partitions int32, settings map[string]string) *publis
 	if err != nil || made.Err != nil {
 		t.Fatal(err, made.Err)
 	}
-	for end := time.Now().Add(30 * time.Second); ; { // a broker hears of a topic a moment later
+	for end := time.Now().Add(10 * time.Minute); ; { // a broker hears of a topic a moment later
 		if _, err := p.cluster.Topic(t.Context(), p.topic); err == nil {
 			return p
 		} else if time.Now().After(end) {
@@ -88,7 +88,7 @@ func (p *publisher) write(partition int32, records ...*kgo.Record) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for end := time.Now().Add(30 * time.Second); ; { // the end of a transaction is in the partition a moment later
+	for end := time.Now().Add(10 * time.Minute); ; { // the end of a transaction is in the partition a moment later
 		all, err := p.admin.ListEndOffsets(p.t.Context(), p.topic)
 		if err != nil {
 			p.t.Fatal(err)
@@ -219,7 +219,7 @@ func (p *publisher) read(s *kafka.Source, from replicator.Position) (replicator.
 		case <-h.more:
 		case err := <-done:
 			p.t.Fatal(err)
-		case <-time.After(30 * time.Second):
+		case <-time.After(10 * time.Minute):
 			p.t.Fatalf("read up to %d of %d", at, end.Order)
 		}
 	}
@@ -402,7 +402,7 @@ func TestATopicThatCannotBeReadOnIsRefused(t *testing.T) {
 	}
 	refuses := func(says string) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); ; { // a broker hears of a setting a moment later
+		for end := time.Now().Add(10 * time.Minute); ; { // a broker hears of a setting a moment later
 			_, err := s.Oldest(t.Context(), nil)
 			if replicator.IsFatal(err) && strings.Contains(err.Error(), says) {
 				return
@@ -443,7 +443,7 @@ func TestAPublisherThatBeginsAgainInAnEarlierEpochIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		err = r.Read(ctx, &heard{more: make(chan struct{}, 1)})
 		cancel()
 		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "another topic") {

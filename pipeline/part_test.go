@@ -255,7 +255,7 @@ func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 				c.breaks(sink)
 				history(f, r, 20)
 				p := start(newPipeline(f, sink, store, "a", "b", "c", "d"))
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer cancel()
 				if err := p.Wait(ctx, "20", []string{"a", "c"}); err != nil {
 					t.Fatal(err)

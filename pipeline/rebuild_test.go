@@ -208,7 +208,7 @@ func TestAPausedViewStandsStillAndGoesOn(t *testing.T) {
 		}
 		before := fmt.Sprint(sink.Read(fakeView("a")))
 		history(f, r, 20)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		if err := p.Wait(ctx, "40", []string{"b"}); err != nil {
 			t.Fatal(err)

@@ -139,7 +139,7 @@ func serve(t *testing.T, address, token string, c Controller, m *Metrics) (*Serv
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		if err := s.Close(ctx); err != nil {
 			t.Error(err)
@@ -245,7 +245,7 @@ func TestClosingEndsRequestsThatWait(t *testing.T) {
 		done <- Client{Address: s.Addr()}.Wait(context.Background(), Fence{At: "0-1-9"}, nil, time.Minute)
 	}()
 	<-p.waiting
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Error(err)

@@ -249,7 +249,7 @@ func openForTest(cfg *config.Config, sink *config.Sink, log *slog.Logger) (repli
 // waits waits at a member for a fence.
 func (l *topicLab) waits(m *member, fence string) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(l.t.Context(), 10*time.Minute)
 	defer cancel()
 	if err := m.Wait(ctx, server.Fence{At: fence}, nil); err != nil {
 		all, _ := m.Status(l.t.Context())
@@ -287,7 +287,7 @@ func TestMembersOfAGroupShareATopicAndAFenceHoldsAtEachOfThem(t *testing.T) {
 	l := newTopicLab(t)
 	fence := l.publish(many("first "))
 	a := l.member()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	if err := a.CatchUp(ctx); err != nil {
 		t.Fatal(err)

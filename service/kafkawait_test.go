@@ -23,7 +23,7 @@ func many(text string) map[int64]string {
 
 // waiting asks a member for a fence, and returns its answer.
 func waiting(t *testing.T, m *member, fence string) <-chan error {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	done := make(chan error, 1)
 	go func() { done <- m.Wait(ctx, server.Fence{At: fence}, nil) }()

@@ -38,7 +38,7 @@ func (l *logged) String() string {
 // eventually asks until what is asked holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(10 * time.Minute)
 	for tick := time.NewTicker(5 * time.Millisecond); !holds(); {
 		select {
 		case <-tick.C:

@@ -229,7 +229,7 @@ func TestATapHoldsWhatHasItsText(t *testing.T) {
 	comes := func(to net.Conn, want string) {
 		t.Helper()
 		b := make([]byte, len(want))
-		_ = to.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = to.SetReadDeadline(time.Now().Add(10 * time.Minute))
 		if _, err := io.ReadFull(to, b); err != nil || string(b) != want {
 			t.Errorf("%q came, not %q: %v", b, want, err)
 		}

@@ -93,7 +93,7 @@ func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 // answers waits until the running program tells its status, all views beyond their start.
 func answers(t testing.TB, address string) (status string) {
 	t.Helper()
-	lab.Await(t, "the program answers", 20*time.Second, func() bool {
+	lab.Await(t, "the program answers", func() bool {
 		res, err := http.Get("http://" + address + "/api/v1/status")
 		if err != nil {
 			return false

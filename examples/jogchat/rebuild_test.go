@@ -74,7 +74,7 @@ func TestARebuildUnderAWriterIsNeverSeenHalfDone(t *testing.T) {
 // follow asks the running program for the rebuild, as soon as it answers.
 func follow(t testing.TB, p *lab.Program) {
 	t.Helper()
-	lab.Await(t, "the program answers", 20*time.Second, func() bool {
+	lab.Await(t, "the program answers", func() bool {
 		_, err := p.Try("status")
 		return err == nil
 	})

@@ -146,7 +146,7 @@ func (p *place) hot() {
 	wrote := time.Since(began)
 	newest := p.newest()
 	for name, look := range p.lookers() {
-		lab.Await(p.t, fmt.Sprintf("version %d of the hot account in %s\n%s", newest, name, p.program.Log(5)), 20*time.Second, func() bool {
+		lab.Await(p.t, fmt.Sprintf("version %d of the hot account in %s\n%s", newest, name, p.program.Log(5)), func() bool {
 			version, err := look(p.t.Context())
 			return err == nil && version == newest
 		})
@@ -166,7 +166,7 @@ func (p *place) fallBehind() {
 		}
 		newest := p.newest()
 		for _, name := range going {
-			lab.Await(p.t, fmt.Sprintf("version %d of the hot account in %s while %s stands still", newest, name, stopped), 20*time.Second, func() bool {
+			lab.Await(p.t, fmt.Sprintf("version %d of the hot account in %s while %s stands still", newest, name, stopped), func() bool {
 				version, err := look[name](p.t.Context())
 				return err == nil && version == newest
 			})

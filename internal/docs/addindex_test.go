@@ -78,7 +78,7 @@ func TestAddAnIndexAsThePageSays(t *testing.T) {
 		"IF(i % 2, 'true', 'false'), '}') FROM n")
 	s.run()
 	stop := s.write()
-	lab.Await(t, "the email index is filled", time.Minute,
+	lab.Await(t, "the email index is filled",
 		func() bool { return s.status("index_users_email").State == replicator.StateRunning })
 	lag := s.watch("index_users_email")
 	lab.Pause(t, time.Second) // of lag, to compare with
@@ -218,7 +218,7 @@ func (s *site) run() {
 // shell runs a block of commands as somebody who types it; variables go on from block to block.
 func (s *site) shell(block string) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
 	defer cancel()
 	script := "set -euo pipefail\n[ ! -e .variables ] || . ./.variables\n" + block +
 		"\necho \"now='${now:-}'\" > .variables\n"

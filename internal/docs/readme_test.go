@@ -124,7 +124,7 @@ const insideVariable = "REPLICATOR_DOCS_INSIDE"
 // numbers are the ports.
 func inOwnNetwork(t *testing.T, dir, script string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"replicator/internal/launch"
 )
 
-// patience is how long anything may take that ends by itself.
+// patience is how long anything may take that ends by itself: it is only against waiting forever.
 const patience = 10 * time.Minute
 
 // Program is the built program with a configuration and a state directory of its own.
@@ -180,11 +180,11 @@ func Pause(t testing.TB, d time.Duration) {
 }
 
 // Await waits until the condition holds, and fails the test if it does not come to that.
-func Await(t testing.TB, what string, within time.Duration, holds func() bool) {
+func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(within); !holds(); {
+	for end := time.Now().Add(patience); !holds(); {
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", within, what)
+			t.Fatalf("not within %s: %s", patience, what)
 		}
 		Pause(t, 20*time.Millisecond)
 	}

@@ -42,7 +42,7 @@ func TestAnAnswerThatStallsIsGivenUp(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(10 * time.Minute):
 		t.Error("the client still waits")
 	}
 }

@@ -59,7 +59,7 @@ func (b *threeBrokers) persist(ops ...replicator.Op) {
 	if k := b.target.(*Target).keepers[0]; err == nil {
 		err = k.broken
 	}
-	for end := time.Now().Add(2 * time.Minute); err != nil; {
+	for end := time.Now().Add(10 * time.Minute); err != nil; {
 		if time.Now().After(end) {
 			b.t.Fatal(err)
 		}

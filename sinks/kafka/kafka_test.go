@@ -103,7 +103,7 @@ func (c *cluster) reader(topic string) *reader {
 	c.t.Cleanup(client.Close)
 	return &reader{client: client, at: map[int32]int64{}, last: map[string][]byte{}, ends: func() map[int32]int64 {
 		listed, err := c.admin.ListEndOffsets(context.Background(), topic)
-		for end := time.Now().Add(time.Minute); err != nil || listed.Error() != nil; { // a leader may have died just now
+		for end := time.Now().Add(10 * time.Minute); err != nil || listed.Error() != nil; { // a leader may have died just now
 			if time.Now().After(end) {
 				c.t.Fatal(err, listed.Error())
 			}
@@ -120,7 +120,7 @@ func (c *cluster) reader(topic string) *reader {
 // read reads up to the topic's end.
 func (r *reader) read(t testing.TB) map[string][]byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	ends := r.ends()
 	maps.DeleteFunc(ends, func(p int32, end int64) bool { return r.at[p] >= end })

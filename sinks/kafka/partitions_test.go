@@ -22,7 +22,7 @@ func (c *cluster) add(t testing.TB, s *Sink, v *replicator.View, partitions int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for late := time.Now().Add(20 * time.Second); ; { // brokers hear of them a moment later
+	for late := time.Now().Add(10 * time.Minute); ; { // brokers hear of them a moment later
 		topic, err := s.describe(t.Context(), topicOf(v, ""))
 		if err != nil || time.Now().After(late) {
 			t.Fatal(topic, err)
@@ -39,7 +39,7 @@ func (c *cluster) remove(t testing.TB, name string) {
 	if _, err := c.admin.DeleteTopic(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
-	for late := time.Now().Add(20 * time.Second); ; {
+	for late := time.Now().Add(10 * time.Minute); ; {
 		topics, err := c.admin.ListTopics(t.Context(), name)
 		if err != nil || time.Now().After(late) {
 			t.Fatal(topics, err)

@@ -96,7 +96,7 @@ func busPort(t testing.TB) int {
 // wait waits until condition holds.
 func wait(t testing.TB, what string, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(10 * time.Minute)
 	for {
 		err := condition()
 		if err == nil {
