@@ -295,17 +295,25 @@ func (w *world) index(f Fault) string {
 
 // lacksCopies has an index wait for a copy of its shard that no node may have, before it takes a write.
 func (w *world) lacksCopies(ctx context.Context, index string) (heal, error) {
-	set := func(ctx context.Context, copies, needed string) error {
-		_, err := w.request(ctx, http.MethodPut, "/"+index+"/_settings?expand_wildcards=all",
-			`{"index.number_of_replicas": `+copies+`, "index.write.wait_for_active_shards": `+needed+`}`)
+	set := func(ctx context.Context, name, value string) error {
+		_, err := w.request(ctx, http.MethodPut, "/"+index+"/_settings?expand_wildcards=all", `{"index.`+name+`": `+value+`}`)
 		return err
 	}
-	if err := set(ctx, "1", `"2"`); err != nil { // it is not made yet, or the server is down
+	err := set(ctx, "number_of_replicas", "1")
+	if err == nil {
+		err = set(ctx, "write.wait_for_active_shards", `"2"`)
+	}
+	if err != nil { // it is not made yet, or the server is down
 		w.say("copies: %v", err)
 		return nil, errSkipped
 	}
-	return func(ctx context.Context) error {
-		return w.insist(ctx, func() error { return set(ctx, "0", "null") })
+	return func(ctx context.Context) error { // in this order: OpenSearch refuses both at once
+		return w.insist(ctx, func() error {
+			if err := set(ctx, "write.wait_for_active_shards", "null"); err != nil {
+				return err
+			}
+			return set(ctx, "number_of_replicas", "0")
+		})
 	}, nil
 }
 

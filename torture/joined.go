@@ -34,7 +34,7 @@ func (p Plan) hurtTable(f Fault) Table {
 	if p.joins() && f.Arg%3 == 0 {
 		return groupsTable
 	}
-	return p.Tables[int(f.Arg)%len(p.Tables)]
+	return p.Tables[int(f.Arg)%len(p.Tables)].holding(int(f.Arg / 2))
 }
 
 // isWhole reports whether the view shows a row, and not a value of it.

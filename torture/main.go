@@ -103,7 +103,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs.StringVar(&o.report, "report", "", "print tables of the results in these files, with commas between")
 	fs.BoolVar(&o.all, "all", false, "go on after a run that went wrong")
 	fs.BoolVar(&o.loud, "v", false, "tell what is done")
-	fs.BoolVar(&o.Elastic, "elastic", false, "with Elasticsearch")
+	search := fs.String("search", "", "with this kind of Elasticsearch or OpenSearch, too")
 	kafka := fs.Bool("kafka", false, "through Kafka: the program publishes, three members of consumer groups keep the views")
 	fs.IntVar(&o.Brokers, "brokers", 3, "how many brokers Kafka has")
 	sources := fs.String("sources", string(servers.MySQL)+","+string(servers.MariaDB1011)+","+string(servers.MariaDB118),
@@ -119,6 +119,13 @@ func parse(args []string, out io.Writer) (options, error) {
 	}
 	if o.runs == 0 && o.time == 0 {
 		o.time = 5 * time.Minute
+	}
+	if *search != "" {
+		kind, err := servers.ParseKind(*search)
+		if err != nil {
+			return o, err
+		}
+		o.Search = kind
 	}
 	for _, list := range []struct {
 		names string

@@ -91,11 +91,13 @@ func (t Table) readRows(ctx context.Context, db *sql.DB) ([]entity, error) {
 func (w *world) entities(ctx context.Context, t Table) ([]entity, error) {
 	var all []entity
 	for _, db := range w.sourceDBs {
-		some, err := t.read(ctx, db)
-		if err != nil {
-			return nil, err
+		for _, part := range t.parts() {
+			some, err := part.read(ctx, db)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, some...)
 		}
-		all = append(all, some...)
 	}
 	return all, nil
 }

@@ -17,7 +17,7 @@ func (p Plan) movesKeys() bool { return p.Parts > 1 && p.Topic == nil && p.Seed%
 func (w *workload) in(ctx context.Context, tx execer, t Table, n int) (string, error) {
 	home := w.home(t, n)
 	for _, part := range w.parts {
-		table, one := part+"."+t.Name, 0
+		table, one := part+"."+t.holding(n).Name, 0
 		if !w.moving || table == home || n < Kept {
 			continue
 		}
@@ -30,7 +30,9 @@ func (w *workload) in(ctx context.Context, tx execer, t Table, n int) (string, e
 }
 
 // home is the table that holds the nth key unless it has moved.
-func (w *workload) home(t Table, n int) string { return w.parts[n%len(w.parts)] + "." + t.Name }
+func (w *workload) home(t Table, n int) string {
+	return w.parts[n%len(w.parts)] + "." + t.holding(n).Name
+}
 
 // where is the condition for a key.
 func (t Table) where() string { return " WHERE " + strings.Join(t.Key.columns(), " = ? AND ") + " = ?" }
@@ -40,7 +42,7 @@ func (t Table) where() string { return " WHERE " + strings.Join(t.Key.columns(),
 func (w *workload) move(ctx context.Context, tx execer, t Table, r *rand.Rand) error {
 	n := Kept + r.IntN(max(t.Keys-Kept, 1))
 	from, err := w.in(ctx, tx, t, n)
-	to := pick(r, w.parts...) + "." + t.Name
+	to := pick(r, w.parts...) + "." + t.holding(n).Name
 	if err != nil || to == from {
 		return err
 	}

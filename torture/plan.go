@@ -62,7 +62,8 @@ type Table struct {
 	Codec string // of a body: json or zlib+json
 	Keys  int    // how many keys there are; the first Kept of them always exist
 
-	Joined bool `json:",omitempty"` // its views show joined rows, too
+	Joined  bool `json:",omitempty"` // its views show joined rows, too
+	Pattern bool `json:",omitempty"` // it is two tables, which a pattern names
 }
 
 // Kept is how many keys of each table always exist and only ever grow: the reader watches them.
@@ -78,12 +79,14 @@ type View struct {
 	Where  bool   // only rows with an amount above half
 	Field  string // of an index, and of a counter's or ranking's group
 	Moves  bool   // of a row: what decides its shard is no part of its key
+	Copy   bool   `json:",omitempty"` // of a row: its table was there before, and numbers rows like the source's
+	Expire string `json:",omitempty"` // of a key in Redis; no run is as long
 }
 
 // Choices limits what a plan may hold.
 type Choices struct {
 	Sources []servers.Kind
-	Elastic bool           // Elasticsearch is there
+	Search  servers.Kind   // Elasticsearch or OpenSearch; "": none
 	Main    []servers.Kind // what the MySQL sink may be; nil: MariaDB 10.11
 	Cache   []servers.Kind // what the Redis sink may be; nil: Redis 7
 	Mounts  bool           // a file system of a run's own can be mounted
@@ -134,14 +137,16 @@ func planOf(seed uint64, c Choices) Plan {
 		})
 	}
 	for _, t := range p.Tables {
-		p.Views = append(p.Views, viewsOf(r, t, c.Elastic)...)
+		p.Views = append(p.Views, viewsOf(r, t, c.Search != "")...)
 	}
 	if c.Brokers > 0 {
 		p.throughKafka(r, c)
 	}
 	p.joinTables()
+	p.splitTables()
 	for i := range p.Views { // not of r: what a seed gives stays
 		v := &p.Views[i]
+		v.adorn(p.table(v.Table), seed)
 		v.Moves = p.Shards > 1 && seed%2 == 0 && v.Sink == "main" && v.Kind == "row" && !v.Merged
 	}
 	known := faultNames(p, c)

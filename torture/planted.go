@@ -139,7 +139,7 @@ func (o options) torturePlanted(ctx context.Context, root string, out io.Writer)
 	}
 	missed := 0
 	for _, p := range plants() {
-		if p.elastic && !o.Elastic || p.kafka != (o.Brokers > 0) || o.only != "" && !strings.Contains(p.name, o.only) {
+		if p.elastic && o.Search == "" || p.kafka != (o.Brokers > 0) || o.only != "" && !strings.Contains(p.name, o.only) {
 			continue
 		}
 		caught, err := o.catch(ctx, f, p, root, out)

@@ -120,7 +120,11 @@ func (t Table) ddl(database string) string {
 // toml is the table's section.
 func (t Table) toml() string {
 	b := &strings.Builder{}
-	fmt.Fprintf(b, "[tables.%s]\nkey = [\"%s\"]\n", t.Name, strings.Join(t.Key.columns(), `", "`))
+	fmt.Fprintf(b, "[tables.%s]\n", t.Name)
+	if t.Pattern {
+		fmt.Fprintf(b, "table = \"*_%s\"\n", t.Name)
+	}
+	fmt.Fprintf(b, "key = [\"%s\"]\n", strings.Join(t.Key.columns(), `", "`))
 	if t.Shape == rows || t.Shape == grps {
 		return b.String()
 	}
@@ -172,6 +176,9 @@ func (v View) toml(t Table, prefix string) string {
 		fmt.Fprintf(b, "key = \"%s%s\"\nmember = \"{grp}\"\nsum = \"amount\"\n", prefix, v.Name)
 	case "search document":
 		fmt.Fprintf(b, "index = \"%s\"\nfields = %s\n", v.index(prefix), v.fields(t))
+	}
+	if v.Expire != "" {
+		fmt.Fprintf(b, "expire = %q\n", v.Expire)
 	}
 	return b.String()
 }

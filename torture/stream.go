@@ -35,7 +35,7 @@ func (p *Plan) throughKafka(r *rand.Rand, c Choices) {
 	p.Topic = &Topic{Partitions: pick(r, 3, 4, 6), Members: 3, Replicas: c.Brokers}
 	p.Shards, p.Parts = 1, 1 // the example's tables stand in one database
 	polled := []View{{Sink: "main", Kind: "row"}, {Sink: "cache", Kind: "hash"}}
-	if c.Elastic {
+	if c.Search != "" {
 		polled = append(polled, View{Sink: "search", Kind: "document"})
 	}
 	t := p.Tables[0].Name

@@ -56,17 +56,26 @@ func TestRunsThatAreHurtEndRight(t *testing.T) {
 }
 
 func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
-	choices := Choices{Sources: servers.SourceKinds(), Elastic: true}
-	joined := 0
+	choices := Choices{Sources: servers.SourceKinds(), Search: servers.Elasticsearch}
+	joined, has := 0, map[string]int{"a pattern": 0, "keys that expire": 0, "a table of somebody's own": 0}
 	for seed := range uint64(200) {
 		p := planOf(seed, choices)
 		if !reflect.DeepEqual(p, planOf(seed, choices)) {
 			t.Fatalf("seed %d gives two plans", seed)
 		}
 		few := planOf(seed, Choices{Sources: choices.Sources, Faults: []string{"second"}}) // not with every store
-		through := planOf(seed, Choices{Sources: choices.Sources, Elastic: true, Brokers: 3})
+		through := planOf(seed, Choices{Sources: choices.Sources, Search: servers.Elasticsearch, Brokers: 3})
 		if p.joins() {
 			joined++
+		}
+		if p.Tables[0].Pattern {
+			has["a pattern"]++
+		}
+		if slices.ContainsFunc(p.Views, func(v View) bool { return v.Expire != "" }) {
+			has["keys that expire"]++
+		}
+		if slices.ContainsFunc(p.Views, func(v View) bool { return v.Copy }) {
+			has["a table of somebody's own"]++
 		}
 		if through.joins() {
 			t.Errorf("seed %d: rows that go through Kafka are joined", seed)
@@ -78,6 +87,11 @@ func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 		}
 		if len(p.Faults) == 0 || len(p.Views) == 0 || len(few.Faults) == 0 {
 			t.Fatalf("seed %d: %d faults, %d views", seed, len(p.Faults), len(p.Views))
+		}
+	}
+	for what, seeds := range has {
+		if seeds < 10 {
+			t.Errorf("%d of 200 seeds have %s", seeds, what)
 		}
 	}
 	if joined < 20 {

@@ -47,8 +47,10 @@ func (w *workload) prepare(ctx context.Context, r *rand.Rand) error {
 	}
 	for _, t := range w.tables {
 		for _, part := range w.parts {
-			if _, err := w.db.ExecContext(ctx, t.ddl(part)); err != nil {
-				return err
+			for _, one := range t.parts() {
+				if _, err := w.db.ExecContext(ctx, one.ddl(part)); err != nil {
+					return err
+				}
 			}
 		}
 		for n := range Kept {

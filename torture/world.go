@@ -66,8 +66,8 @@ func startFarm(ctx context.Context, c Choices) (*farm, error) {
 			return f, err
 		}
 	}
-	if c.Elastic {
-		if f.search, err = start(servers.Elasticsearch); err != nil {
+	if c.Search != "" {
+		if f.search, err = start(c.Search); err != nil {
 			return f, err
 		}
 		f.elastic = "http://" + f.search.Addr()
@@ -194,6 +194,9 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 			return w, err
 		}
 		w.sinkDBs = append(w.sinkDBs, db)
+	}
+	if err := w.copyTables(ctx); err != nil {
+		return w, err
 	}
 	w.redis = goredis.NewClient(&goredis.Options{Addr: w.links[ownCache].address(), MaxRetries: -1})
 	if err := w.redis.FlushAll(ctx).Err(); err != nil {
