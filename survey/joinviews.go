@@ -89,9 +89,9 @@ func (p *plan) followedTable(name string) *followed {
 	return p.tables[i]
 }
 
-// joinable reports whether a table has plain rows, one for each key.
+// joinable reports whether a table has plain rows, one for each key, and is one table.
 func (f *followed) joinable() bool {
-	return f.Rows > 0 && f.body == nil && f.column == "" && f.version == ""
+	return f.Rows > 0 && f.body == nil && f.column == "" && f.version == "" && f.parts == nil
 }
 
 // joinedView is a view that is being proposed.

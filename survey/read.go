@@ -212,6 +212,9 @@ func (r *reader) choose(ctx context.Context, db *Database, names, only []string)
 			return nil, err
 		}
 		slices.SortStableFunc(wanted, func(a, b string) int { return cmp.Compare(rows[b], rows[a]) })
+		wanted = fewNumbered(wanted)
+	}
+	if len(only) == 0 && len(wanted) > mostTables {
 		db.Beyond = len(wanted) - mostTables
 		wanted = wanted[:mostTables]
 	}

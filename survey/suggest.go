@@ -20,7 +20,8 @@ type plan struct {
 type followed struct {
 	*Table
 	roles
-	name  string // in the configuration
+	name  string    // in the configuration
+	parts *numbered // that a pattern takes for this table; nil: it is a table
 	sorts []sortOfCell
 	views []stanza // of a table without a body
 }
@@ -99,6 +100,7 @@ const mostSorts = 20
 func newPlan(db *Database, stages [][]Codec) *plan {
 	p := &plan{db: db, taken: map[string]bool{}, given: map[string]bool{}, live: map[string]int{}}
 	var all []*followed
+	alike := findNumbered(db)
 	for i := range db.Tables {
 		t := &db.Tables[i]
 		if ofFramework(t.Name) && !isOwn(t.Name) {
@@ -117,9 +119,10 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 		case strings.Contains(t.Name, "."):
 			p.left = append(p.left,
 				fmt.Sprintf("%s: a configuration can't name a table with a dot in its name: rename it.", shown(t.Name)))
+		case p.takeTogether(alike[t.Name], f):
 		default:
 			all = append(all, f)
-			f.name = p.tableName(t.Name)
+			f.name = p.tableName(f.source())
 			if f.body != nil {
 				p.suggestForBodies(f)
 				f.body.decoded = nil // there may be many tables

@@ -101,19 +101,19 @@ func (t *text) table(f *followed) {
 	switch {
 	case f.Rows == 0 && f.body == nil:
 		comment = "#"
-		t.say("%s is empty, or was when this was written.", shown(f.Table.Name))
+		t.say("%s is empty, or was when this was written.", shown(f.source()))
 	case f.valueOf != "":
-		t.say("%s: a row for each attribute of an entity, whose value is in %s.", shown(f.Table.Name), shown(f.valueOf))
+		t.say("%s: a row for each attribute of an entity, whose value is in %s.", shown(f.source()), shown(f.valueOf))
 	case f.isLog:
 		t.log(f)
 	case f.version != "":
-		t.say("%s: a row for each version of a cell.", shown(f.Table.Name))
+		t.say("%s: a row for each version of a cell.", shown(f.source()))
 	case f.body != nil && f.isOutbox():
-		t.say("%s: an outbox, a row for each event.", shown(f.Table.Name))
+		t.say("%s: an outbox, a row for each event.", shown(f.source()))
 	case f.body != nil:
-		t.say("%s: a row for each cell, changed in place.", shown(f.Table.Name))
+		t.say("%s: a row for each cell, changed in place.", shown(f.source()))
 	default:
-		t.say("%s: plain rows, without a body: the columns are what views are made of.", shown(f.Table.Name))
+		t.say("%s: plain rows, without a body: the columns are what views are made of.", shown(f.source()))
 	}
 	if own := f.others(); f.body != nil && len(own) > 0 {
 		t.say("Views have its other columns, too: %s.", shownList(own))
@@ -129,7 +129,10 @@ func (t *text) table(f *followed) {
 			"version = %s.", quoted(c))
 	}
 	t.line("%s[tables.%s]", comment, f.name)
-	if f.name != f.Table.Name {
+	switch {
+	case f.parts != nil:
+		t.line("%stable = %s   # %d tables, %s", comment, quoted(f.parts.pattern()), len(f.parts.names), f.parts.span())
+	case f.name != f.Table.Name:
 		t.line("%stable = %s", comment, quoted(f.Table.Name))
 	}
 	t.line("%skey = %s", comment, one(f.key))

@@ -1,0 +1,151 @@
+package survey
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// numbered are tables whose names differ in the number at their end alone, and that have the same columns and keys: one
+// table that somebody has cut into parts. A pattern takes them for one.
+type numbered struct {
+	stem   string   // their names without the number
+	digits int      // how many the number has
+	tables []*Table // that were looked at, by name
+	names  []string // of all
+}
+
+// fewestNumbered is how many tables are taken for the parts of one. Two that look alike may be an old and a new one.
+const fewestNumbered = 3
+
+// splitNumber splits the number off the end of a table's name.
+func splitNumber(name string) (stem string, digits int) {
+	stem = strings.TrimRight(name, "0123456789")
+	return stem, len(name) - len(stem)
+}
+
+// findNumbered finds numbered tables, by the name of each that was looked at.
+func findNumbered(db *Database) map[string]*numbered {
+	type kind struct {
+		stem   string
+		digits int
+	}
+	groups, byName := map[kind]*numbered{}, map[string]*numbered{}
+	for i := range db.Tables {
+		t := &db.Tables[i]
+		stem, digits := splitNumber(t.Name)
+		if digits == 0 || word(stem) == "" || strings.ContainsAny(stem, "*?.") || db.Kept[t.Name] != "" {
+			continue
+		}
+		k := kind{stem, digits}
+		if groups[k] == nil {
+			groups[k] = &numbered{stem: stem, digits: digits}
+		}
+		g := groups[k]
+		if g.names = append(g.names, t.Name); !t.Skipped {
+			g.tables = append(g.tables, t)
+		}
+	}
+	for _, g := range groups {
+		if len(g.names) < fewestNumbered || len(g.tables) < 2 || !g.alike() {
+			continue
+		}
+		for _, t := range g.tables {
+			byName[t.Name] = g
+		}
+	}
+	return byName
+}
+
+// alike reports whether the tables that were looked at have the same columns and keys.
+func (g *numbered) alike() bool {
+	first := g.tables[0]
+	for _, t := range g.tables {
+		same := t.Problem == "" && slices.Equal(t.Columns, first.Columns) && len(t.Unique) > 0 &&
+			slices.EqualFunc(t.Unique, first.Unique, slices.Equal)
+		if !same {
+			return false
+		}
+	}
+	return true
+}
+
+// pattern matches the tables and no longer names: the tables of views may begin with the stem.
+func (g *numbered) pattern() string { return g.stem + strings.Repeat("?", g.digits) }
+
+// span is what a text calls the tables.
+func (g *numbered) span() string {
+	return fmt.Sprintf("%s to %s", shown(slices.Min(g.names)), shown(slices.Max(g.names)))
+}
+
+// chief is the table that tells most of all: what is said of it is said of each.
+func (g *numbered) chief() *Table {
+	return slices.MaxFunc(g.tables, func(a, b *Table) int { return a.Rows - b.Rows })
+}
+
+// shareKeys reports whether two of the tables may have rows of one key: the server numbers each one's rows, or the
+// samples say so.
+func (g *numbered) shareKeys(key []string) bool {
+	known := map[string]bool{}
+	for _, t := range g.tables {
+		own := map[string]bool{}
+		for row := range t.Rows {
+			var text strings.Builder
+			for _, name := range key {
+				c := t.col(name)
+				if c == nil || c.Auto {
+					return true
+				}
+				if values := t.Values[c.Name]; row < len(values) {
+					fmt.Fprintf(&text, "%d %s", len(values[row]), values[row])
+				}
+			}
+			own[text.String()] = true
+		}
+		for k := range own {
+			if known[k] {
+				return true
+			}
+			known[k] = true
+		}
+	}
+	return false
+}
+
+// fewNumbered leaves out all but some of numbered tables that are many.
+func fewNumbered(names []string) []string {
+	seen := map[string]int{}
+	return slices.DeleteFunc(names, func(name string) bool {
+		stem, digits := splitNumber(name)
+		if digits == 0 {
+			return false
+		}
+		k := fmt.Sprintf("%s %d", stem, digits)
+		seen[k]++
+		return seen[k] > fewestNumbered
+	})
+}
+
+// takeTogether makes one table of numbered ones, as whose chief f was looked at. It reports whether t is a part that
+// needs no more to be said of.
+func (p *plan) takeTogether(g *numbered, f *followed) (part bool) {
+	switch {
+	case g == nil:
+		return false
+	case !g.shareKeys(f.key):
+		f.parts = g
+		return f.Table != g.chief()
+	case f.Table == g.chief():
+		p.left = append(p.left, fmt.Sprintf("%s look alike, and two of them may have the same key. As one table they are "+
+			"table = %s with \"$table\" in the key: see docs/concepts.md, Pattern.", g.span(), quoted(g.pattern())))
+	}
+	return false
+}
+
+// source is what a text calls the source's table or tables.
+func (f *followed) source() string {
+	if f.parts != nil {
+		return strings.TrimRight(f.parts.stem, "_-")
+	}
+	return f.Table.Name
+}
