@@ -18,13 +18,6 @@ type Tidier interface {
 	Tidy(ctx context.Context, view int, strays []Stray) (mended int, err error)
 }
 
-// Succession is a Sink in which a view may lose its place to another one: it was renamed, most often.
-type Succession interface {
-	// Succeeded are the views of the source that ended and whose place others have taken since. The sink has forgotten
-	// them, which is no loss: by its old name such a view begins anew.
-	Succeeded(ctx context.Context, source string) (views []string, err error)
-}
-
 // Relinquisher is a Target that remembers what cells put into its views by earlier definitions of these.
 type Relinquisher interface {
 	// Relinquish takes that away, after a fill, where it is of cells that feed the view no more.

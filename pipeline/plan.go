@@ -30,7 +30,7 @@ type Planned struct {
 // Plan returns, by view, what Run would do, given what the store remembers. It changes nothing, and another process may
 // run the views meanwhile: the store was read before the marks are, so that what moves in between is no loss.
 func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map[string]Planned, error) {
-	known, err := p.planner.held(ctx)
+	known, err := p.planner.marks(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package pipeline_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -65,36 +64,5 @@ func TestWhatARunWouldDoIsForeseen(t *testing.T) {
 		if after, _ := store.Checkpoints(t.Context()); len(after) != len(saved) {
 			t.Errorf("%d checkpoints were saved", len(after)-len(saved))
 		}
-	})
-}
-
-// giving is a sink in which a view has lost its place to another one.
-type giving struct {
-	*sinktest.Reference
-	lost string
-}
-
-func (s giving) Succeeded(context.Context, string) ([]string, error) { return []string{s.lost}, nil }
-
-func TestAViewWhosePlaceAnotherOneTookIsPlannedAsItRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, store := newFakeSource(), newMemoryStore()
-		sink := giving{sinktest.NewReference(), "a"}
-		f.commit(rows(3)...)
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
-		p.stopped(t)
-		if err := sink.Forget(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
-		saved, _ := store.Checkpoints(t.Context())
-		again := newPipeline(f, sink, store, "a")
-		if plan, err := again.Plan(t.Context(), saved); err != nil || plan["a"].Outcome != pipeline.Refills {
-			t.Errorf("planned: %+v, %v", plan["a"], err)
-		}
-		p = start(again)
-		p.caughtUp(t, f)
-		p.stopped(t)
-		holds(t, f, sink.Reference, "a")
 	})
 }

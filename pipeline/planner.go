@@ -27,8 +27,6 @@ type remembered struct {
 	saved  []replicator.Checkpoint // of all sources
 	marks  []replicator.Mark
 
-	succeeded []string // views that the sink has forgotten because others took their place
-
 	former map[string][]replicator.Mark // by source, of those that are configured no more; nil: the sink was not asked
 
 	lacking map[string]string // by view, where in the sink it is missing, if parts of it hold it
@@ -89,7 +87,7 @@ func (r *remembered) positions() (at []replicator.Position) {
 // remember reads what the sink and the store know of views. The sink is asked first: what it says it holds is what it
 // holds.
 func (p *planner) remember(ctx context.Context) (*remembered, error) {
-	known, err := p.held(ctx)
+	known, err := p.marks(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -101,20 +99,6 @@ func (p *planner) remember(ctx context.Context) (*remembered, error) {
 	}
 	for _, c := range known.saved {
 		p.sawEpoch(c.Epoch)
-	}
-	return known, nil
-}
-
-// held reads what the sink knows of views, and which of them it has forgotten for others.
-func (p *planner) held(ctx context.Context) (*remembered, error) {
-	known, err := p.marks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if s, ok := p.cfg.Sink.(replicator.Succession); ok {
-		if known.succeeded, err = s.Succeeded(ctx, known.source); err != nil {
-			return nil, fmt.Errorf("sink %s: reading which views lost their place: %w", p.cfg.Name, err)
-		}
 	}
 	return known, nil
 }
@@ -237,9 +221,6 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 	c, m := known.of(v.Name)
 	if m != nil && m.Err != nil {
 		return nil, p.cfg.unread(m)
-	}
-	if m == nil && slices.Contains(known.succeeded, v.Name) { // whatever the checkpoint says
-		return nil, nil
 	}
 	same := func(fingerprint string) bool { return replicator.SameDefinition(fingerprint, v.Fingerprint) }
 	sameSaved, sameMark := c == nil || same(c.Fingerprint), m == nil || same(m.Fingerprint)

@@ -80,12 +80,9 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 		case older == 0 && fellows > 0:
 			return s.insertView(ctx, tx, source, k)
 		}
-		if _, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", k.view.Name); err != nil {
-			return err
-		}
 		// Views of other names that the table was of have ended, and what their states say of it is no longer there.
-		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ?, fingerprint = '', mark_token = '' "+
-			"WHERE target = ? AND name IS NOT NULL", phaseSucceeded, settingsOf(k.view).Table)
+		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ? OR target = ?",
+			k.view.Name, settingsOf(k.view).Table)
 		if err != nil {
 			return err
 		}

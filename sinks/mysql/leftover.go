@@ -50,8 +50,8 @@ func (s *Sink) leftTables(ctx context.Context, view string) (shapes []*shape, er
 	}
 	for _, table := range tables {
 		others, err := texts(ctx, s.db, "SELECT DISTINCT name FROM "+viewsTable+
-			" WHERE target = ? AND name IS NOT NULL AND name NOT IN (?, ?) AND phase <> ?",
-			table, view, view+replicator.ShadowSuffix, phaseSucceeded)
+			" WHERE target = ? AND name IS NOT NULL AND name NOT IN (?, ?)",
+			table, view, view+replicator.ShadowSuffix)
 		if err != nil {
 			return nil, classify(err, "table "+viewsTable)
 		}

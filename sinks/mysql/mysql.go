@@ -75,9 +75,8 @@ type Sink struct {
 }
 
 var (
-	_ replicator.Sink       = (*Sink)(nil)
-	_ replicator.Succession = (*Sink)(nil)
-	_ replicator.Sourced    = (*Sink)(nil)
+	_ replicator.Sink    = (*Sink)(nil)
+	_ replicator.Sourced = (*Sink)(nil)
 )
 
 // New makes a sink. It connects to nothing yet; a DSN that says too little is an error.

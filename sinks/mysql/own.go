@@ -192,7 +192,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 		found = append(found, m)
 		return nil
 	}, "SELECT name, fingerprint, mark_order, mark_token, phase FROM "+viewsTable+
-		" WHERE source = ? AND name IS NOT NULL AND phase <> ? ORDER BY id", source, phaseSucceeded)
+		" WHERE source = ? AND name IS NOT NULL ORDER BY id", source)
 	return found, ofViews(err)
 }
 
@@ -203,16 +203,6 @@ func ofViews(err error) error {
 		return nil
 	}
 	return classify(err, "table "+viewsTable)
-}
-
-// phaseSucceeded is that of a view whose table was emptied for a counter of another name: see registerLedger.
-const phaseSucceeded = "succeeded"
-
-// Succeeded implements replicator.Succession.
-func (s *Sink) Succeeded(ctx context.Context, source string) ([]string, error) {
-	views, err := texts(ctx, s.db, "SELECT name FROM "+viewsTable+
-		" WHERE source = ? AND name IS NOT NULL AND phase = ?", source, phaseSucceeded)
-	return views, ofViews(err)
 }
 
 // Sources implements replicator.Sourced.

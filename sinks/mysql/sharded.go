@@ -30,9 +30,8 @@ type Sharded struct {
 }
 
 var (
-	_ replicator.Sink       = (*Sharded)(nil)
-	_ replicator.Succession = (*Sharded)(nil)
-	_ replicator.Sourced    = (*Sharded)(nil)
+	_ replicator.Sink    = (*Sharded)(nil)
+	_ replicator.Sourced = (*Sharded)(nil)
 )
 
 // NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used; views are
@@ -191,17 +190,6 @@ func (s *Sharded) marksOf(ctx context.Context, source string) ([][]replicator.Ma
 		return err
 	})
 	return by, err
-}
-
-// Succeeded implements replicator.Succession: a view that one shard has emptied the table of is none of the others'
-// either.
-func (s *Sharded) Succeeded(ctx context.Context, source string) ([]string, error) {
-	by := make([][]string, len(s.shards))
-	err := s.each(func(shard int) (err error) {
-		by[shard], err = s.shards[shard].Succeeded(ctx, source)
-		return err
-	})
-	return slices.Concat(by...), err
 }
 
 // Sources implements replicator.Sourced. A view that lives in one shard lives in the first.

@@ -36,8 +36,9 @@
 //
 // The record says what a cell contributed last, so that is taken back without an image of the row before. It does so
 // for a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and replaced
-// or swept, or taken back (former.go). So does what a view showed that ended and whose place another one has taken
-// (predecessor.go). What another view of the record shows at the same key stays then (claimedByOthers).
+// or swept, or taken back (former.go). What another view of the record shows at the same key stays then
+// (claimedByOthers). What a view showed that has ended stays until a person removes it (leftover.go): until then no other
+// view is filled in its place.
 //
 // # Several sources
 //
@@ -70,8 +71,8 @@
 // its keys · expire.go keys that go by themselves · forget.go what is gone · write.go, msgpack.go the call that does so
 // · overwritten.go keys of another type · push.go the steps in a cluster · posts.go what they left behind · slot.go
 // which keys share a slot · memory.go records that need not be read · slab.go the memory of batches · marks.go marks
-// and generations · walk.go pages of cells · former.go what earlier definitions put there · predecessor.go what views
-// showed that ended · compare.go what keys really hold · sums.go sums that may be wrong · audit.go those that are ·
+// and generations · walk.go pages of cells · former.go what earlier definitions put there · leftover.go what views
+// showed that have ended · compare.go what keys really hold · sums.go sums that may be wrong · audit.go those that are ·
 // stray.go what came from no cell · value.go texts of values · check.go findings · permission.go what the user may not
 // do, and which view lacks it · errors.go what failed, said without values.
 //

@@ -26,8 +26,8 @@ func (g goes) text() string {
 	return strconv.FormatInt(int64(g), 10)
 }
 
-// outlive has the keys of a view without an expiry stay that may have one, by an earlier definition of the view or from
-// one that it takes the place of. A string has lost it once it is written.
+// outlive has the keys of a view without an expiry stay that may have one, by an earlier definition of the view. A
+// string has lost it once it is written.
 func (k *keeper) outlive() {
 	switch k.kind {
 	case kindHash, kindSet, kindMembers:
@@ -35,19 +35,6 @@ func (k *keeper) outlive() {
 			k.goes = never
 		}
 	}
-}
-
-// anyEnded reports whether some of the marks are of a view that the configuration has no more.
-func (s *Sink) anyEnded(marks map[string]*viewMark) bool {
-	if s.names == nil {
-		return false
-	}
-	for view := range marks {
-		if !s.names.Has(view) {
-			return true
-		}
-	}
-	return false
 }
 
 // applied reports whether a record says that what a cell should contribute was applied last.

@@ -235,44 +235,31 @@ func TestAnExpiredKeyIsNoDifference(t *testing.T) {
 	})
 }
 
-// A view that expires no more, or another one that takes its place, has keys that stay.
+// A view that expires no more has keys that stay.
 func TestKeysOfAViewThatExpiresNoMoreStay(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
-		for _, renamed := range []bool{false, true} {
-			sink := newSink(t, c)
-			defer sink.Close()
-			target := openViews(t, sink, expiring(day))
-			apply(t, target, expiringOp(t, "x", 1, "1"), expiringOp(t, "y", 1, "1"))
-			fill := func(views []*replicator.View) replicator.Target {
-				target := openViews(t, sink, views)
-				apply(t, target, expiringOp(t, "y", 2, "1"))
-				apply(t, target, expiringOp(t, "x", 2, "1"))
-				if err := target.(*Target).Relinquish(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				return target
+		sink := newSink(t, c)
+		defer sink.Close()
+		target := openViews(t, sink, expiring(day))
+		apply(t, target, expiringOp(t, "x", 1, "1"), expiringOp(t, "y", 1, "1"))
+		fill := func(views []*replicator.View) {
+			target := openViews(t, sink, views)
+			apply(t, target, expiringOp(t, "y", 2, "1"))
+			apply(t, target, expiringOp(t, "x", 2, "1"))
+			if err := target.(*Target).Relinquish(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-			views := expiring(0)
-			if renamed {
-				sink.names = namesNow{}
-				for _, v := range views {
-					v.Name = "new-" + v.Name
-				}
+		}
+		fill(expiring(0))
+		for _, key := range append(expiringKeys, "h:y", "j:y") {
+			if d := goesIn(t, rdb, key); d != -1 {
+				t.Errorf("%s goes in %v", key, d)
 			}
-			fill(views)
-			for _, key := range append(expiringKeys, "h:y", "j:y") {
-				if d := goesIn(t, rdb, key); d != -1 {
-					t.Errorf("renamed: %v: %s goes in %v", renamed, key, d)
-				}
-			}
-			if renamed {
-				continue
-			}
-			fill(expiring(2 * day))
-			for _, key := range expiringKeys {
-				if d := goesIn(t, rdb, key); d <= day {
-					t.Errorf("with a longer time %s goes in %v", key, d)
-				}
+		}
+		fill(expiring(2 * day))
+		for _, key := range expiringKeys {
+			if d := goesIn(t, rdb, key); d <= day {
+				t.Errorf("with a longer time %s goes in %v", key, d)
 			}
 		}
 	})

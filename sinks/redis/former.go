@@ -19,7 +19,6 @@ import (
 
 var (
 	_ replicator.Relinquisher = (*Target)(nil)
-	_ replicator.Succession   = (*Sink)(nil)
 	_ replicator.Sourced      = (*Sink)(nil)
 )
 
@@ -28,9 +27,6 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	err := t.takeBack(ctx, func(k *keeper, c *cellRecord, _ *viewRecord) (bool, error) {
 		return !k.view.Feeds(c.cell), nil
 	})
-	if err == nil {
-		err = t.succeed(ctx)
-	}
 	if err == nil {
 		err = t.vacate(ctx)
 	}
@@ -64,7 +60,7 @@ func (t *Target) vacate(ctx context.Context) error {
 			return s == source || strings.Contains(s, "/")
 		})
 		for _, k := range t.keepers {
-			if m := marks[k.view.Name]; m != nil && m.forgotten() && !m.marks[0].Vacated {
+			if m := marks[k.view.Name]; m != nil && m.forgotten() && !m.vacated() {
 				former := *k
 				former.index, former.generation = len(gone.keepers), m.generation()
 				former.feedBy(source, others)
@@ -74,19 +70,10 @@ func (t *Target) vacate(ctx context.Context) error {
 		if len(gone.keepers) == 0 {
 			continue
 		}
-		err = gone.applyEach(ctx, func(c *cellRecord, _ *record) (values []replicator.Value, _ error) {
-			for _, k := range gone.keepers {
-				if v := c.view(k.id); v != nil && v.claims != "" {
-					values = append(values, replicator.Value{View: k.index})
-				}
-			}
-			return values, nil
-		})
+		err = gone.empty(ctx)
 		for _, k := range gone.keepers {
 			if err == nil { // whoever is filled next need not look through all records again
-				stub := marks[k.view.Name].marks[0]
-				stub.Vacated = true
-				err = t.sink.forget(ctx, source, k.view.Name, stub)
+				err = t.sink.forget(ctx, source, k.view.Name, true)
 			}
 		}
 		if err != nil {
@@ -99,17 +86,13 @@ func (t *Target) vacate(ctx context.Context) error {
 // makeRoom takes back what is of another kind than the views' things are now, or than those of another view that has
 // the name now, as where views exchange their keys.
 func (t *Target) makeRoom(ctx context.Context) error {
-	err := t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
+	return t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
 		claims, err := parseClaims(v.claims)
 		unlike := func(c claim) bool {
 			return c.kind != kindDead && c.kind != kindWaiting && (c.kind != k.kind || t.isOfAnother(k, c))
 		}
 		return slices.ContainsFunc(claims, unlike), err
 	})
-	if err != nil || !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.filling }) {
-		return err
-	}
-	return t.makeRoomOfEnded(ctx)
 }
 
 // isOfAnother reports whether a claim of a view stands where one of another kind is now.
@@ -132,7 +115,7 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 		earlier.generation--
 		before.keepers = append(before.keepers, &earlier)
 	}
-	err := before.applyEach(ctx, func(c *cellRecord, _ *record) ([]replicator.Value, error) {
+	err := before.applyEach(ctx, func(c *cellRecord) ([]replicator.Value, error) {
 		return t.former(c, which)
 	})
 	if err != nil {
@@ -148,7 +131,7 @@ func (t *Target) reclaiming(source string) *Target {
 
 // applyEach applies to every cell that there is a record of in the target's source what of makes of it: values that it
 // has no more. They are judged by no version: the target's keepers are of another generation than the states.
-func (t *Target) applyEach(ctx context.Context, of func(*cellRecord, *record) ([]replicator.Value, error)) error {
+func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicator.Value, error)) error {
 	var ops []replicator.Op
 	apply := func() error {
 		_, err := t.Apply(ctx, ops)
@@ -159,7 +142,7 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord, *record) ([
 		for i := range r.cells {
 			c := &r.cells[i]
 			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1} // any place does
-			if op.Values, err = of(c, r); err != nil {
+			if op.Values, err = of(c); err != nil {
 				return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
 			}
 			if len(op.Values) > 0 {
@@ -175,6 +158,18 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord, *record) ([
 		return err
 	}
 	return apply()
+}
+
+// empty takes back all that cells show in the target's views.
+func (t *Target) empty(ctx context.Context) error {
+	return t.applyEach(ctx, func(c *cellRecord) (values []replicator.Value, _ error) {
+		for _, k := range t.keepers {
+			if v := c.view(k.id); v != nil && v.claims != "" {
+				values = append(values, replicator.Value{View: k.index})
+			}
+		}
+		return values, nil
+	})
 }
 
 // recordPage is how many records are read in one step, and how many ops that come of them are applied in one.

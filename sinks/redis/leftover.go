@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"replicator"
@@ -40,14 +39,14 @@ func (s *Sink) Empty(ctx context.Context, view string) error {
 		return err
 	}
 	for _, t := range targets {
-		err = errors.Join(err, t.applyEach(ctx, func(c *cellRecord, _ *record) (values []replicator.Value, _ error) {
-			if v := c.view(t.keepers[0].id); v != nil && v.claims != "" {
-				values = append(values, replicator.Value{View: 0})
-			}
-			return values, nil
-		}))
+		if err = t.empty(ctx); err == nil {
+			err = s.forget(ctx, t.source, view, true)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // leaving are targets for a view of which no more than the name is known, one for each source that fed it. Their

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
+	"replicator/internal/keytemplate"
 	"replicator/sinks/judge"
 )
 
@@ -26,10 +28,11 @@ type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
 	Generation  uint64 `json:"generation"` // of the states that count
 	Forgotten   bool   `json:"forgotten,omitempty"`
-	Succeeded   bool   `json:"succeeded,omitempty"` // forgotten because another view took its place
-	Vacated     bool   `json:"vacated,omitempty"`   // forgotten, and what the source put there was taken back
-	Former      bool   `json:"former,omitempty"`    // there were earlier generations
-	Evicted     int64  `json:"evicted,omitempty"`   // keys that the servers had evicted, as the pipeline was told: see evictions
+	Vacated     bool   `json:"vacated,omitempty"` // forgotten, and what the source put there was taken back
+	Former      bool   `json:"former,omitempty"`  // there were earlier generations
+	Evicted     int64  `json:"evicted,omitempty"` // keys that the servers had evicted, as the pipeline was told: see evictions
+
+	Keys []string `json:"keys,omitempty"` // the templates of the keys that the view has had
 	replicator.StoredStanding
 }
 
@@ -104,6 +107,18 @@ func (m *viewMark) whole() (storedMark, bool) {
 func (m *viewMark) forgotten() bool {
 	return m.damaged == nil && !slices.ContainsFunc(m.marks, func(one storedMark) bool { return !one.Forgotten })
 }
+
+// keys are the templates of the keys that the view may have written, and another one.
+func (m *viewMark) keys(more ...string) []string {
+	for _, one := range m.marks {
+		more = append(more, one.Keys...)
+	}
+	slices.Sort(more)
+	return slices.Compact(more)
+}
+
+// vacated reports whether nothing is left of what the source put into the view.
+func (m *viewMark) vacated() bool { return m.forgotten() && m.marks[0].Vacated }
 
 // generation is a new one: above every earlier one, also those that were forgotten. It is the time.
 func (m *viewMark) generation() uint64 {
@@ -260,20 +275,44 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 			mark, ok := m.whole()
 			if !ok || mark.Fingerprint != k.view.Fingerprint {
 				mark = opened(k.view.Fingerprint, m.generation())
-				mark.Former = known[k.view.Name] != nil
+				mark.Former, mark.Keys = known[k.view.Name] != nil, m.keys(k.view.Key)
 				begin = append(begin, newMark{k.view.Name, m, m.with(func(storedMark) storedMark { return mark })})
 			}
 			k.generation, marked[i] = mark.Generation, mark.Standing()
 			k.evicted = mark.Evicted
 			k.filling = mark.Phase == replicator.PhaseFilling
 			k.former = mark.Former && k.filling
-			if k.former || k.filling && s.anyEnded(known) {
+			if k.former {
 				k.outlive()
+			}
+			if k.filling {
+				refused = append(refused, s.occupied(k, known))
 			}
 		}
 		return begin, errors.Join(refused...)
 	})
 	return marked, on, err
+}
+
+// occupied is the error for a view that is to be filled where one that has ended still shows something. What the former
+// one counts there would be counted twice. In one configuration the two would be refused, by the same rule.
+func (s *Sink) occupied(k *keeper, known map[string]*viewMark) error {
+	if s.names == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		m := known[name]
+		if s.names.Has(name) || m.vacated() {
+			continue
+		}
+		if slices.ContainsFunc(m.keys(), func(key string) bool { return keytemplate.Meet(key, k.view.Key) }) {
+			return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: view %s, which the configuration has no more, "+
+				"left keys that this one can make. Stop the program, remove them with `replicator checkpoint forget %s "+
+				"--data`, and start; or give this view a key that begins with other text", k.view.Name, name, name)),
+				k.view.Name)
+		}
+	}
+	return nil
 }
 
 // damaged is the error for a view whose mark can't be read.
@@ -314,32 +353,24 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 		return err
 	}
 	for _, source := range sources {
-		if err := s.forget(ctx, source, view, storedMark{}); err != nil {
+		if err := s.forget(ctx, source, view, false); err != nil {
 			return fmt.Errorf("forgetting view %s: %w", view, err)
 		}
 	}
 	return nil
 }
 
-// Succeeded implements replicator.Succession.
-func (s *Sink) Succeeded(ctx context.Context, source string) (views []string, err error) {
-	known, err := s.readMarks(ctx, source)
-	for view, m := range known {
-		if m.forgotten() && m.marks[0].Succeeded {
-			views = append(views, view)
-		}
-	}
-	return views, err
-}
-
-// forget leaves a stub of a view's mark.
-func (s *Sink) forget(ctx context.Context, source, view string, stub storedMark) error {
+// forget leaves a stub of a view's mark, which says whether what the source put into the view was taken back.
+func (s *Sink) forget(ctx context.Context, source, view string, vacated bool) error {
 	_, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) ([]newMark, error) {
 		m := known[view]
 		if m == nil {
 			return nil, nil
 		}
-		stub.Generation, stub.Forgotten = m.generation()-1, true
+		stub := storedMark{Generation: m.generation() - 1, Forgotten: true, Vacated: vacated || m.vacated()}
+		if !stub.Vacated {
+			stub.Keys = m.keys()
+		}
 		return []newMark{{view, m, m.with(func(storedMark) storedMark { return stub })}}, nil
 	})
 	return err

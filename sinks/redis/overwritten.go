@@ -58,5 +58,5 @@ func (e *entity) showedAt(k viewKey) (bool, error) {
 			return false, nil
 		}
 	}
-	return r.claimsKey(k.kind, k.key, func(viewID) bool { return true })
+	return r.claimsKey(k.kind, k.key, anyView)
 }

@@ -76,27 +76,6 @@ func held(t *testing.T, rdb redis.UniversalClient, values ...string) map[string]
 	return found
 }
 
-// TestAViewThatWasRenamedLeavesNothingOfBefore: what went, or moved, while the one was kept no more and the other not
-// yet, would stay for ever.
-func TestAViewThatWasRenamedLeavesNothingOfBefore(t *testing.T) {
-	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
-		sink := newSink(t, c)
-		sink.names = namesOfKinds{}
-		cells := []replicator.Cell{cellOf(t, "cell", "users", "stays"), cellOf(t, "cell", "users", "moves"),
-			cellOf(t, "cell", "users", "goes")}
-		places(t, sink, 1, cells, func(cell string) []placed { return shows("old", cell, "a", "b") })
-		sink.names = namesNow{}
-		places(t, sink, 2, cells[:2], func(cell string) []placed {
-			return shows("new", strings.Replace(cell, "moves", "moved", 1), "a")
-		})
-		want := map[string]string{"stays": `[a=newa]{"a":"newa"}[stays]`, "moved": `[a=newa]{"a":"newa"}[moves]`,
-			"moves": "[][]", "goes": "[][]"}
-		if got := held(t, rdb, "stays", "moved", "moves", "goes"); !maps.Equal(got, want) {
-			t.Errorf("held is %v, want %v", got, want)
-		}
-	})
-}
-
 // TestViewsThatExchangeTheirKeysKeepWhatEachShows, one filled after the other.
 func TestViewsThatExchangeTheirKeysKeepWhatEachShows(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
@@ -123,55 +102,51 @@ func TestViewsThatExchangeTheirKeysKeepWhatEachShows(t *testing.T) {
 	})
 }
 
-// TestAViewThatTakesThePlaceOfAnotherKindIsShown: what ended would keep its own things from it.
-func TestAViewThatTakesThePlaceOfAnotherKindIsShown(t *testing.T) {
+// namesNow are the names of views of which the configuration has only those that are called new.
+type namesNow struct{ namesOfKinds }
+
+func (namesNow) Has(view string) bool { return strings.HasPrefix(view, "new") }
+
+// TestAViewIsNotFilledWhereAnotherOneHasEnded: what that one counted there would be counted twice. Once it is removed,
+// the place is free.
+func TestAViewIsNotFilledWhereAnotherOneHasEnded(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		sink := newSink(t, c)
 		sink.names = namesOfKinds{}
 		cells := []replicator.Cell{cellOf(t, "cell", "users", "x")}
-		places(t, sink, 1, cells, func(cell string) []placed { return shows("old", cell, "a")[:1] })
+		places(t, sink, 1, cells, func(cell string) []placed { return shows("old", cell, "a") })
 		sink.names = namesNow{}
-		places(t, sink, 1, cells, func(cell string) []placed {
-			one := shows("new", cell, "a")[1]
-			one.Key, one.entry.Key = "h:{k}", "h:"+cell
-			return []placed{one}
-		})
-		if got := rdb.Get(t.Context(), "h:x").Val(); got != `{"a":"newa"}` {
-			t.Errorf("shown is %q", got)
+		now := shows("new", "x", "a")
+		elsewhere := view("new-elsewhere", "hash", "g:{k}", "a")
+		_, err := sink.Open(t.Context(), "", []*replicator.View{now[0].View, elsewhere, now[2].View})
+		for _, command := range []string{"`replicator checkpoint forget old-h --data`", "`replicator checkpoint forget old-s --data`"} {
+			if err == nil || !strings.Contains(err.Error(), command) {
+				t.Errorf("%s is not in: %v", command, err)
+			}
 		}
-	})
-}
-
-// TestVerifyFindsWhatAViewLeftThatEnded in the place of another one, before that is filled again.
-func TestVerifyFindsWhatAViewLeftThatEnded(t *testing.T) {
-	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
-		sink := newSink(t, c)
-		sink.names = namesOfKinds{}
-		cells := []replicator.Cell{cellOf(t, "cell", "users", "stays"), cellOf(t, "cell", "users", "goes")}
-		set := func(word string) func(string) []placed {
-			return func(cell string) []placed { return shows(word, cell, "a")[2:] }
+		if strings.Contains(fmt.Sprint(err), "elsewhere") || !replicator.IsOfViews(err) {
+			t.Errorf("it is an error of the other view, too: %v", err)
 		}
-		target := places(t, sink, 1, cells, set("new"))
-		places(t, sink, 1, cells, set("old"))
-		apply(t, target, replicator.Op{Cell: cells[1], Version: 2, Order: 2, Values: []replicator.Value{{View: 0}}})
-		if err := rdb.SAdd(t.Context(), "s:goes", "goes").Err(); err != nil { // as by the older one
-			t.Fatal(err)
-		}
-		sink.names = namesNow{}
-		var found []replicator.Stray
-		for after, first := "", true; first || after != ""; first = false {
-			strays, next, err := target.Strays(t.Context(), 0, after, 100)
-			if err != nil {
+		for _, name := range []string{"old-h", "old-s"} { // the command
+			if err := sink.Empty(t.Context(), name); err != nil {
 				t.Fatal(err)
 			}
-			found, after = append(found, strays...), next
+			if err := sink.Forget(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if len(found) != 1 || found[0].Name != "s:goes goes" {
-			t.Fatalf("found is %+v", found)
+		places(t, sink, 1, cells, func(cell string) []placed {
+			all := shows("new", cell, "a")
+			return []placed{all[0], all[2]}
+		})
+		if got, want := held(t, rdb, "x")["x"], `[a=newa]{"a":"olda"}[x]`; got != want {
+			t.Errorf("held is %s, want %s", got, want)
 		}
-		n, err := target.Tidy(t.Context(), 0, found)
-		if n != 1 || err != nil || rdb.Exists(t.Context(), "s:goes").Val() != 0 {
-			t.Errorf("%d removed, %v", n, err)
+		if err := sink.Forget(t.Context(), "old-j"); err != nil { // which leaves what it shows
+			t.Fatal(err)
+		}
+		if _, err := sink.Open(t.Context(), "", []*replicator.View{now[1].View}); err == nil {
+			t.Error("a view is opened where a forgotten one shows something")
 		}
 	})
 }

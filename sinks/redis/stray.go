@@ -30,31 +30,8 @@ type candidate struct {
 
 // search is for what one view shows though nobody claims it.
 type search struct {
-	sink    *Sink
-	k       *keeper
-	sources []string // all that may claim it
-
-	ended map[viewID]bool // views that the configuration has no more: what they claimed in its place is not the view's
-}
-
-func (t *Target) search(ctx context.Context, view int) (search, error) {
-	s := search{sink: t.sink, k: t.keepers[view], ended: map[viewID]bool{}}
-	var err error
-	if s.sources, err = t.sink.rdb.SMembers(ctx, sourcesKey).Result(); err != nil {
-		return s, err
-	}
-	for _, source := range s.sources {
-		marks, err := t.sink.readMarks(ctx, source)
-		if err != nil {
-			return s, err
-		}
-		for name := range marks {
-			if t.sink.names != nil && !t.sink.names.Has(name) {
-				s.ended[idOf(source, name)] = true
-			}
-		}
-	}
-	return s, nil
+	sink *Sink
+	k    *keeper
 }
 
 // Strays implements replicator.Tidier. It goes through the keys that begin as the view's do. What has another type than
@@ -104,10 +81,7 @@ func (t *Target) strayKeys(
 	if begins == "" {
 		return nil, "", nil
 	}
-	s, err := t.search(ctx, view)
-	if err != nil {
-		return nil, "", classify(err, doing)
-	}
+	s := search{t.sink, k}
 	keys, next, err := t.sink.scan(ctx, begins, storedAs(k.view), after, limit)
 	if err != nil {
 		return nil, "", classify(err, doing)
@@ -239,12 +213,11 @@ type probe struct {
 	kind    byte
 	held    redis.Cmder
 	claimed []redis.Cmder // integers that are 1 if it is claimed, or records
-	by      func(viewID) bool
 }
 
 func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe {
 	k, cluster, keys := s.k, s.sink.cluster, s.claimKeys(c)
-	found := probe{key: c.key, kind: k.kind, by: func(id viewID) bool { return !s.ended[id] }}
+	found := probe{key: c.key, kind: k.kind}
 	switch k.kind {
 	case kindHash:
 		found.held = p.HMGet(ctx, c.key, k.names...)
@@ -287,7 +260,7 @@ func (p *probe) stray() (bool, error) {
 		case *redis.StringCmd: // "" where there is no record
 			r, err := parseRecord(cmd.Val())
 			if err == nil {
-				claimed, err = r.claimsKey(p.kind, p.key, p.by)
+				claimed, err = r.claimsKey(p.kind, p.key, anyView)
 			}
 			if err != nil {
 				return false, replicator.Fatal(err)
@@ -307,6 +280,8 @@ func (p *probe) stray() (bool, error) {
 	}
 	return p.held.Err() == nil, nil // a score
 }
+
+func anyView(viewID) bool { return true }
 
 // claimsKey reports whether some cell of the entity contributes to the key, by one of some views.
 func (r *record) claimsKey(kind byte, key string, by func(viewID) bool) (bool, error) {
@@ -330,10 +305,7 @@ func (r *record) claimsKey(kind byte, key string, by func(viewID) bool) (bool, e
 // Tidy implements replicator.Tidier. Of a hash the view's fields go.
 func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (removed int, err error) {
 	const doing = "removing what nobody claims"
-	s, err := t.search(ctx, view)
-	if err != nil {
-		return 0, classify(err, doing)
-	}
+	s := search{t.sink, t.keepers[view]}
 	var sums []sumAt
 	for _, stray := range strays {
 		at := wire.NewReader(stray.At)
