@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"replicator"
 	"replicator/internal/pause"
 	"replicator/sinks/judge"
 )
@@ -80,7 +81,7 @@ var errOvertaken = errors.New("it was interrupted for too long: another one has 
 func (s *sums) addAsOf(ctx context.Context, name string) error {
 	before := map[string]string{} // what those said that were replaced since
 	seen := map[string]bool{}     // a scan may return a key twice
-	return s.eachRecords(ctx, func(keys []string) error {
+	return s.eachPage(ctx, func(keys []string) error {
 		answer, err := s.step(ctx, keys, "page", name, s.k)
 		if err == nil && len(answer) != 2 {
 			err = errOvertaken
@@ -104,7 +105,11 @@ func (s *sums) addAsOf(ctx context.Context, name string) error {
 			if seen[key] {
 				continue
 			}
-			counts, err := s.add(key, stored)
+			r, err := parseRecord(stored)
+			if err != nil {
+				return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
+			}
+			counts, err := s.add(key, r)
 			if err != nil {
 				return err
 			}

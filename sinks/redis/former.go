@@ -172,29 +172,6 @@ func (t *Target) empty(ctx context.Context) error {
 	})
 }
 
-// recordPage is how many records are read in one step, and how many ops that come of them are applied in one.
-const recordPage = 500
-
-// eachRecord goes through all records.
-func (t *Target) eachRecord(ctx context.Context, do func(key string, r *record) error) error {
-	for after := ""; ; {
-		keys, next, err := t.sink.scan(ctx, recordKey(""), "", after, recordPage)
-		if err != nil {
-			return classify(err, "looking through the records")
-		}
-		records, err := t.sink.records(ctx, keys)
-		for i := 0; i < len(records) && err == nil; i++ {
-			err = do(keys[i], records[i])
-		}
-		if err != nil {
-			return err
-		}
-		if after = next; after == "" {
-			return nil
-		}
-	}
-}
-
 // former are the values that take back what a cell shows in those of the views, by earlier definitions, that which
 // names.
 func (t *Target) former(

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -137,32 +138,19 @@ func (t *Target) listClaims(
 	ctx context.Context, k *keeper, at claim, limit int, found *replicator.Listing,
 ) error {
 	seen := map[string]bool{} // of the entities that were counted
-	begin := recordKey("")
-	for after := ""; ; {
-		keys, next, err := t.sink.scan(ctx, begin, "string", after, 1000)
-		if err != nil {
-			return err
-		}
-		records, err := t.sink.records(ctx, keys)
-		if err != nil {
-			return err
-		}
-		for i, r := range records {
-			if seen[keys[i]] {
-				continue
-			}
-			before := found.Count
-			if err := k.list(r, keys[i][len(begin):], at, limit, found); err != nil {
-				return fmt.Errorf("%s: %w", keys[i], err)
-			}
-			if found.Count > before {
-				seen[keys[i]] = true
-			}
-		}
-		if after = next; after == "" {
+	return t.eachRecord(ctx, func(key string, r *record) error {
+		if seen[key] {
 			return nil
 		}
-	}
+		before := found.Count
+		if err := k.list(r, strings.TrimPrefix(key, recordKey("")), at, limit, found); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		if found.Count > before {
+			seen[key] = true
+		}
+		return nil
+	})
 }
 
 // list adds those cells of an entity that claim a place, or one in a set of other members.

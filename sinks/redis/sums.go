@@ -112,9 +112,8 @@ type sums struct {
 }
 
 const (
-	sumCost     = 300 // bytes that a sum takes besides its key and member
-	sumsAtOnce  = 500 // that are computed together for one moment
-	recordsRead = 1000
+	sumCost    = 300 // bytes that a sum takes besides its key and member
+	sumsAtOnce = 500 // that are computed together for one moment
 )
 
 func (t *Target) sums(k *keeper, from uint64) *sums {
@@ -153,11 +152,7 @@ func (s *sums) narrow(to uint64) {
 }
 
 // add adds what an entity's record says, and reports whether it says anything of the sums.
-func (s *sums) add(key, stored string) (counts bool, err error) {
-	r, err := parseRecord(stored)
-	if err != nil {
-		return false, replicator.Fatal(fmt.Errorf("%s: %w", key, err))
-	}
+func (s *sums) add(key string, r *record) (counts bool, err error) {
 	for _, c := range r.cells {
 		for i := range c.views {
 			v := &c.views[i]
@@ -235,11 +230,8 @@ func (t *Target) straySums(ctx context.Context, view int, after string) ([]repli
 // place it looked.
 func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt, uint64, error) {
 	s := t.sums(k, from)
-	err := t.eachRecords(ctx, func(keys []string) error {
-		stored, err := t.sink.get(ctx, keys)
-		for i := 0; i < len(keys) && err == nil; i++ {
-			_, err = s.add(keys[i], stored[i])
-		}
+	err := t.eachRecord(ctx, func(key string, r *record) error {
+		_, err := s.add(key, r)
 		return err
 	})
 	if err == nil {
@@ -249,7 +241,7 @@ func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt,
 		return nil, 0, err
 	}
 	var differ []sumAt
-	for some := range slices.Chunk(slices.Collect(maps.Keys(s.of)), recordsRead) {
+	for some := range slices.Chunk(slices.Collect(maps.Keys(s.of)), recordPage) {
 		remembered, err := s.remembered(ctx, some)
 		if err != nil {
 			return nil, 0, err
@@ -274,7 +266,7 @@ func (s *sums) addShown(ctx context.Context) error {
 		return nil
 	}
 	for after := ""; ; {
-		keys, next, err := s.sink.scan(ctx, s.sink.names.Begins(s.k.view), storedAs(s.k.view), after, recordsRead)
+		keys, next, err := s.sink.scan(ctx, s.sink.names.Begins(s.k.view), storedAs(s.k.view), after, recordPage)
 		if err != nil {
 			return err
 		}
@@ -340,22 +332,4 @@ func (s *sums) remembered(ctx context.Context, list []sumAt) ([]any, error) {
 		}
 	}
 	return found, nil
-}
-
-// eachRecords goes through the keys of all records.
-func (t *Target) eachRecords(ctx context.Context, do func(keys []string) error) error {
-	for after := ""; ; {
-		keys, next, err := t.sink.scan(ctx, recordKey(""), "string", after, recordsRead)
-		if err != nil {
-			return err
-		}
-		for some := range slices.Chunk(keys, recordsRead) {
-			if err := do(some); err != nil {
-				return err
-			}
-		}
-		if after = next; after == "" {
-			return nil
-		}
-	}
 }

@@ -86,6 +86,38 @@ func (t *Target) cells(
 	return cells, err
 }
 
+// recordPage is how many records are read in one step, and how many ops that come of them are applied in one.
+const recordPage = 1000
+
+// eachPage goes through the keys of all records.
+func (t *Target) eachPage(ctx context.Context, do func(keys []string) error) error {
+	for after := ""; ; {
+		keys, next, err := t.sink.scan(ctx, recordKey(""), "string", after, recordPage)
+		if err != nil {
+			return classify(err, "looking through the records")
+		}
+		for some := range slices.Chunk(keys, recordPage) {
+			if err := do(some); err != nil {
+				return err
+			}
+		}
+		if after = next; after == "" {
+			return nil
+		}
+	}
+}
+
+// eachRecord goes through all records.
+func (t *Target) eachRecord(ctx context.Context, do func(key string, r *record) error) error {
+	return t.eachPage(ctx, func(keys []string) error {
+		records, err := t.sink.records(ctx, keys)
+		for i := 0; i < len(records) && err == nil; i++ {
+			err = do(keys[i], records[i])
+		}
+		return err
+	})
+}
+
 // records reads entities' records; an empty one where there is none.
 func (s *Sink) records(ctx context.Context, keys []string) ([]*record, error) {
 	stored, err := s.get(ctx, keys)
