@@ -285,7 +285,7 @@ func (s *started) ends(t *testing.T, kill bool) {
 }
 
 func TestViewsOfAChangelogEqualTheOriginThroughReplaysAndCompaction(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range seeds(60) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 14))
@@ -325,7 +325,7 @@ func TestAFillFromAChangelogReadsItAFewTimesWhateverTheNumberOfCells(t *testing.
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		log := newFakeLog(f)
-		for key := range int64(3000) {
+		for key := range int64(1500) {
 			f.commit(fakeChange{replicator.Insert, fakeRow{key, 1, "a"}})
 		}
 		log.publish()
@@ -334,13 +334,13 @@ func TestAFillFromAChangelogReadsItAFewTimesWhateverTheNumberOfCells(t *testing.
 		p.stopped(t)
 		holds(t, f, sink, "a")
 		if n := log.asked.Load(); n != 1 {
-			t.Errorf("after a fill of 3,000 cells the log was asked %d times", n)
+			t.Errorf("after a fill of 1,500 cells the log was asked %d times", n)
 		}
 	})
 }
 
 func TestARebuildReadsAChangelogFromItsBeginning(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range seeds(40) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 15))
@@ -384,7 +384,7 @@ func TestARebuildReadsAChangelogFromItsBeginning(t *testing.T) {
 // A log that is lost, and filled anew by its publisher, tells nothing of versions that were deleted meanwhile: puts of
 // older ones are all that comes.
 func TestARebuildFromALogThatWasLostGoesBackToWhatIsLeft(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range seeds(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 16))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,6 +15,14 @@ import (
 
 	"replicator"
 )
+
+// seeds is how many random histories are tried of n that `make soak` tries.
+func seeds(n uint64) uint64 {
+	if os.Getenv("REPLICATOR_SOAK") != "" {
+		return n
+	}
+	return n / 3
+}
 
 // fakeSource is a source in memory: a log of transactions over one table of cells with several versions each. Its
 // orders are 1000 a transaction; a row's is that of its transaction plus its place in it.

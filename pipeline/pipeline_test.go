@@ -164,7 +164,7 @@ func history(f *fakeSource, r *rand.Rand, transactions int) {
 }
 
 func TestViewsEqualTheNewestRowsThroughCrashesAndAddedViews(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range seeds(60) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))

@@ -47,7 +47,7 @@ func (s *started) rebuilt(t *testing.T) {
 }
 
 func TestARebuildPutsRightWhatWasSpoiltThroughCrashes(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range seeds(40) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 5))
@@ -399,7 +399,7 @@ func (s *shadowsFirst) Open(ctx context.Context, source string, views []*replica
 }
 
 func TestAChangedViewShowsWhatItShowedUntilItIsRebuilt(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range seeds(10) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 14))
 			f, store := newFakeSource(), newMemoryStore()

@@ -87,7 +87,7 @@ func TestAfterAnOutageViewsThatRunApartAreNotBothShownAsRunning(t *testing.T) {
 		f.commit(rows(3)...)
 		p := start(newPipeline(f, sink, newMemoryStore(), "a", "b", "c"))
 		p.caughtUp(t, f)
-		for outage := range 30 {
+		for outage := range 10 {
 			sink.down.Store(true)
 			f.commit(rows(3)...)
 			time.Sleep(20 * time.Millisecond)
@@ -96,7 +96,7 @@ func TestAfterAnOutageViewsThatRunApartAreNotBothShownAsRunning(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			time.Sleep(time.Duration(10*outage) * time.Millisecond)
+			time.Sleep(time.Duration(30*outage) * time.Millisecond)
 			sink.down.Store(false)
 			agreeOnceShownSo(t, p)
 		}

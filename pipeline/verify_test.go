@@ -45,7 +45,7 @@ func verifyView(t *testing.T, p *started, f *fakeSource, sink *sinktest.Referenc
 }
 
 func TestVerifyFindsWhatWasPlantedAndNothingElseUnderALiveWriter(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range seeds(30) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 9))
 			f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
