@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +21,7 @@ func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) 
 var config string
 
 // kills is how often the program is killed while writers work.
-const kills = 4
+const kills = 2
 
 // settings are a server's, beside its defaults.
 type settings struct {
@@ -45,7 +47,10 @@ func allSettings(kind servers.Kind) []settings {
 
 func TestEveryViewEqualsTheRowsOnEveryServer(t *testing.T) {
 	for _, kind := range servers.AllSourceKinds() {
-		for _, s := range allSettings(kind) {
+		for n, s := range allSettings(kind) {
+			if n > 0 && !slices.Contains(servers.SourceKinds(), kind) && os.Getenv("REPLICATOR_SOAK") == "" {
+				continue // package canal reads older releases in every setting
+			}
 			t.Run(fmt.Sprintf("%s, %s", kind, s.name), func(t *testing.T) {
 				t.Parallel()
 				scenario(t, kind, s)
@@ -66,11 +71,13 @@ func scenario(t *testing.T, kind servers.Kind, s settings) {
 	for n := range kills {
 		running := w.program.Start()
 		lab.Pause(t, time.Duration(200+r.IntN(500))*time.Millisecond)
-		w.alter(n)
-		lab.Pause(t, time.Duration(100+r.IntN(300))*time.Millisecond)
+		for i := range 2 {
+			w.alter(2*n + i)
+			lab.Pause(t, time.Duration(100+r.IntN(300))*time.Millisecond)
+		}
 		running.Kill()
 	}
-	w.alter(kills) // while nothing runs
+	w.alter(2 * kills) // while nothing runs
 	running := w.program.Start()
 	if err := running.Ready(t.Context(), w.listen); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func (w *world) write(seed uint64) (stop func() int) {
 				if _, err := db.ExecContext(ctx, statement(r, time.Now().UnixNano())); err == nil {
 					written[i]++ // else two writers' statements met, or one met an ALTER
 				}
-				_ = pause.For(ctx, 8*time.Millisecond) // the pace leaves the processors to what is tested
+				_ = pause.For(ctx, 20*time.Millisecond) // the pace leaves the processors to what is tested
 			}
 		})
 	}
