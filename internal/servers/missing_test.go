@@ -31,7 +31,7 @@ func TestMissingErrorSaysWhatWasLookedForAndTheWayOut(t *testing.T) {
 }
 
 func TestAServerInPathIsUsedWhereNoneCanBeFetched(t *testing.T) {
-	fetched := servertest.Own(t, servers.MariaDB1011)
+	fetched := servertest.Shared(t, servers.MariaDB1011)
 	program, err := servers.Program(servers.MariaDB1011, "mariadbd")
 	if err != nil {
 		t.Fatal(err)

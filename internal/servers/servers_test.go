@@ -47,13 +47,13 @@ func text(t *testing.T, db *sql.DB, query string) string {
 
 func TestTwoOfEachSideBySide(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
-		a, b := servertest.Own(t, kind), servertest.Own(t, kind)
+		a, b := servertest.Shared(t, kind), servertest.Own(t, kind)
 		if a.Port == b.Port || a.Dir == b.Dir || a.PID() == b.PID() {
 			t.Fatalf("they share a port, directory or process: %+v, %+v", a, b)
 		}
 		dbA, dbB := open(t, a, ""), open(t, b, "")
-		mustExec(t, dbA, "CREATE DATABASE only_a")
-		if n := text(t, dbB, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'only_a'"); n != "0" {
+		only := servertest.Database(t, a)
+		if n := text(t, dbB, "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = '"+only+"'"); n != "0" {
 			t.Error("a database made in one is seen in the other")
 		}
 		if !kind.IsMariaDB() && text(t, dbA, "SELECT @@server_uuid") == text(t, dbB, "SELECT @@server_uuid") {
@@ -105,7 +105,7 @@ func TestArgsWin(t *testing.T) {
 }
 
 func TestKillAndRestartKeepWhatWasCommitted(t *testing.T) {
-	servertest.EachKindOf(t, servers.AllSourceKinds(), func(t *testing.T, kind servers.Kind) {
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		s := servertest.Own(t, kind)
 		name := servertest.Database(t, s)
 		db := open(t, s, name)
@@ -224,7 +224,7 @@ func TestClientProgramsRun(t *testing.T) {
 }
 
 func TestADirectoryOfTheCallersStaysWithItsData(t *testing.T) {
-	servertest.Own(t, servers.MariaDB1011) // skips if there is none
+	servertest.Shared(t, servers.MariaDB1011) // skips if there is none
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40))
 	for i, statement := range []string{"CREATE DATABASE kept", "USE kept"} {
 		s, err := servers.Start(t.Context(), servers.Options{Kind: servers.MariaDB1011, Dir: dir, Small: true})
@@ -242,7 +242,7 @@ func TestADirectoryOfTheCallersStaysWithItsData(t *testing.T) {
 }
 
 func TestCloseRemovesADirectoryThatStartChose(t *testing.T) {
-	servertest.Own(t, servers.MariaDB1011)
+	servertest.Shared(t, servers.MariaDB1011)
 	s, err := servers.Start(t.Context(), servers.Options{Kind: servers.MariaDB1011, Small: true})
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestCloseRemovesADirectoryThatStartChose(t *testing.T) {
 }
 
 func TestAServerThatEndsWhileStartingShowsItsLog(t *testing.T) {
-	servertest.Own(t, servers.MariaDB1011)
+	servertest.Shared(t, servers.MariaDB1011)
 	_, err := servers.Start(t.Context(), servers.Options{Kind: servers.MariaDB1011, Small: true,
 		Args: []string{"--no-such-option"}})
 	if err == nil || !strings.Contains(err.Error(), "ended while starting") ||
@@ -271,7 +271,7 @@ func TestAServerThatEndsWhileStartingShowsItsLog(t *testing.T) {
 }
 
 func TestStartEndsWithItsContext(t *testing.T) {
-	servertest.Own(t, servers.MariaDB1011)
+	servertest.Shared(t, servers.MariaDB1011)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	cancel(enough)
@@ -286,7 +286,7 @@ func TestAKilledProcessLeavesNoServer(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("only Linux ties a server to its parent")
 	}
-	servertest.Own(t, servers.MariaDB1011)
+	servertest.Shared(t, servers.MariaDB1011)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
