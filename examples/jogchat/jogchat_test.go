@@ -90,16 +90,21 @@ func TestEveryTableEqualsTheCellsThroughKillsOfProgramAndServer(t *testing.T) {
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 0))
-		server := servertest.Own(t, kind)
+		var settings []string
+		rounds := kills
+		if kind == servers.MySQL { // deletes don't tell their cells there: the views are compared all the time
+			settings, rounds = []string{"--binlog-row-image=MINIMAL"}, kills/2
+		}
+		server := servertest.Own(t, kind, settings...)
 		db, dsn := prepare(t, server)
 		p := lab.Build(t, "JOGCHAT", jogchat.Config, "JOGCHAT_DSN="+dsn)
 		other := p.WithNewState()
 		p.CatchUp() // from the first cell on: what came and went before a view was filled, its sink does not know
 		stop := write(t, db, seed, 2)
 		var second *lab.Running
-		for n := range kills {
+		for n := range rounds {
 			first := p.Start()
-			if n == kills/3 { // a second replicator with a state of its own, for a while
+			if n == rounds/3 { // a second replicator with a state of its own, for a while
 				second = other.Start()
 			}
 			lab.Pause(t, time.Duration(200+r.IntN(900))*time.Millisecond)
@@ -114,7 +119,7 @@ func TestEveryTableEqualsTheCellsThroughKillsOfProgramAndServer(t *testing.T) {
 				lab.Pause(t, time.Second)
 			}
 			first.Kill()
-			if n == 2*kills/3 {
+			if n == 2*rounds/3 {
 				second.Kill()
 			}
 		}
