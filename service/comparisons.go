@@ -19,23 +19,30 @@ import (
 type comparisons struct {
 	lines  []line
 	log    *slog.Logger
-	verify func(ctx context.Context, l line, view string, at *verify.Place) (verify.Result, error)
-	open   map[comparison]*comparing
-	next   map[compared]time.Time // when a view may be compared again
+	verify compareView
+	views  map[compared]*comparing
+	next   map[int]time.Time // by line: when its views may be compared
+}
+
+// compareView compares a view with its source, from a place on, and repairs it.
+type compareView func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error)
+
+func newComparisons(lines []line, log *slog.Logger, verify compareView) *comparisons {
+	return &comparisons{
+		lines: lines, log: log, verify: verify, views: map[compared]*comparing{}, next: map[int]time.Time{},
+	}
 }
 
 // comparisons are those of the service's views. They keep to the rate of a rebuild.
 func (s *Service) comparisons() *comparisons {
-	return &comparisons{
-		lines: s.lines.all(), log: s.Log, open: map[comparison]*comparing{}, next: map[compared]time.Time{},
-		verify: func(ctx context.Context, l line, view string, at *verify.Place) (verify.Result, error) {
-			result, err := liveRepair{Service: s, line: l, view: s.Config.View(view)}.run(ctx, at)
+	return newComparisons(s.lines.all(), s.Log,
+		func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error) {
+			result, err := liveRepair{Service: s, line: l, view: s.Config.View(view)}.run(ctx, from)
 			if err == nil {
 				err = s.lookAtLetters(ctx, l, view)
 			}
 			return result, err
-		},
-	}
+		})
 }
 
 // lookAtLetters has a pipeline look at the cells that a view has dead letters of: their rows may be among those that
@@ -59,19 +66,14 @@ type compared struct {
 	view string
 }
 
-// comparison is of a view, for what happened at a place.
-type comparison struct {
-	compared
-	at int64
-}
-
-// comparing is how far a comparison has come.
+// comparing is how far the comparison of a view has come, for what happened at a place.
 type comparing struct {
+	at      int64
 	place   verify.Place
 	retryAt time.Time
 }
 
-// run compares what becomes due until ctx is done.
+// run compares what becomes due until ctx is done, one view at a time.
 func (c *comparisons) run(ctx context.Context) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -82,39 +84,54 @@ func (c *comparisons) run(ctx context.Context) {
 			return
 		}
 		for i, l := range c.lines {
-			for name, at := range l.Swapped() {
-				c.compare(ctx, comparison{compared{i, name}, at})
-			}
+			c.round(ctx, i, l)
 		}
 	}
 }
 
-// compare compares one view, unless it failed a moment ago.
-func (c *comparisons) compare(ctx context.Context, one comparison) {
-	at := c.open[one]
-	if at == nil {
-		at = &comparing{}
-		c.open[one] = at
-	}
+// round compares the views of a line that are due, each once. After that the line pauses for as long as it took: a
+// server that goes on logging statements makes them due all the time, and is read no more than half of it, however many
+// they are.
+func (c *comparisons) round(ctx context.Context, line int, l line) {
 	began := time.Now()
-	if began.Before(at.retryAt) || began.Before(c.next[one.compared]) {
+	if began.Before(c.next[line]) {
 		return
 	}
-	l := c.lines[one.line]
-	result, err := c.verify(ctx, l, one.view, &at.place)
-	log := c.log.With("view", one.view, "source", l.source.Name())
+	for _, view := range slices.Sorted(maps.Keys(l.Swapped())) {
+		at, due := l.Swapped()[view] // others have taken their time
+		if one := c.of(compared{line, view}, at); due && !time.Now().Before(one.retryAt) && ctx.Err() == nil {
+			c.compare(ctx, l, view, one)
+		}
+	}
+	c.next[line] = time.Now().Add(time.Since(began))
+}
+
+// of is how far a view is compared for what happened at a place: not at all, if it was for what happened before.
+func (c *comparisons) of(view compared, at int64) *comparing {
+	one := c.views[view]
+	if one == nil {
+		one = &comparing{}
+		c.views[view] = one
+	}
+	if one.at != at {
+		one.at, one.place = at, verify.Place{}
+	}
+	return one
+}
+
+// compare compares one view.
+func (c *comparisons) compare(ctx context.Context, l line, view string, one *comparing) {
+	result, err := c.verify(ctx, l, view, &one.place)
+	log := c.log.With("view", view, "source", l.source.Name())
 	switch {
 	case ctx.Err() != nil, errors.Is(err, verify.ErrNotNow):
 	case err != nil:
-		at.retryAt = time.Now().Add(compareAgain)
+		one.retryAt = time.Now().Add(compareAgain)
 		log.Error("comparing a view with its source failed and will be retried",
 			"retry_in", compareAgain, "error", err)
 	default:
-		l.Compared(one.view, one.at)
-		maps.DeleteFunc(c.open, func(other comparison, _ *comparing) bool { return other.compared == one.compared })
-		// A server that goes on logging statements makes the next one due at once: it is not compared more than half of the
-		// time.
-		c.next[one.compared] = time.Now().Add(time.Since(began))
+		l.Compared(view, one.at)
+		one.place = verify.Place{} // it may be large
 		level := slog.LevelInfo
 		if result.Missing+result.Stale+result.Extra > 0 {
 			level = slog.LevelWarn

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,16 +36,13 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 				began, tries := time.Now(), 0
 				ctx, cancel := context.WithCancel(t.Context())
 				s := &Service{Setup: Setup{Config: cfg}, lines: lineup{now: []line{l}}}
-				one := &comparisons{
-					lines: s.lines.all(), log: slog.New(slog.NewTextHandler(&log, nil)), open: map[comparison]*comparing{},
-					next: map[compared]time.Time{},
-					verify: func(_ context.Context, _ line, view string, _ *verify.Place) (verify.Result, error) {
+				one := newComparisons(s.lines.all(), slog.New(slog.NewTextHandler(&log, nil)),
+					func(_ context.Context, _ line, view string, _ *verify.Place) (verify.Result, error) {
 						if tries++; tries == 1 {
 							return verify.Result{}, c.first
 						}
 						return verify.Result{View: view}, nil
-					},
-				}
+					})
 				done := make(chan struct{})
 				go func() { one.run(ctx); close(done) }()
 				if err := s.Wait(t.Context(), server.Fence{}, nil); err != nil {
@@ -55,9 +54,6 @@ func TestAComparisonIsTriedAgainUntilItWasMade(t *testing.T) {
 				asked(t, "the pipeline", f, "wait ", "compared emails")
 				if took > compareAgain != c.waits || !strings.Contains(log.String(), c.says) {
 					t.Errorf("after %s, %d tries; the log:\n%s", took, tries, log.String())
-				}
-				if len(one.open) > 0 {
-					t.Error("it is remembered still")
 				}
 			})
 		})
@@ -95,32 +91,77 @@ func TestAViewIsVerifiedOnlyWhileItIsKeptUp(t *testing.T) {
 	}
 }
 
-// A server that logs statements makes a comparison due again and again.
-func TestAViewIsComparedNoMoreThanHalfOfTheTime(t *testing.T) {
+// A server that logs statements makes comparisons due again and again, of all views. They are made one at a time, each
+// view in its turn. A round of them is followed by a pause of at least as long as it took, whether all succeeded or
+// not.
+func TestASourceIsComparedNoMoreThanHalfOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, f := keeping("main", "", "emails", "phones", "users")
+		f.swapped = map[string]int64{"emails": 1, "phones": 1, "users": 1}
+		const takes = time.Minute
+		type try struct {
+			view       string
+			from, till time.Time
+		}
+		var tries []try
+		one := newComparisons([]line{l}, slog.New(slog.DiscardHandler),
+			func(_ context.Context, _ line, view string, _ *verify.Place) (verify.Result, error) {
+				from := time.Now()
+				time.Sleep(takes)
+				f.mu.Lock()
+				for name := range f.swapped {
+					f.swapped[name]++ // another statement meanwhile
+				}
+				f.mu.Unlock()
+				tries = append(tries, try{view, from, time.Now()})
+				if len(tries)%3 == 1 {
+					return verify.Result{}, errors.New("the source is away")
+				}
+				return verify.Result{View: view}, nil
+			})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*takes)
+		defer cancel()
+		one.run(ctx)
+		if len(tries) < 9 {
+			t.Fatalf("compared %d times in %s", len(tries), 20*takes)
+		}
+		for i, now := range tries[1:] {
+			before := tries[i]
+			paused, want := now.from.Sub(before.till), time.Duration(0)
+			if now.view <= before.view { // the next round
+				want = 3 * takes
+			}
+			if paused < want {
+				t.Errorf("%s is compared %s after %s, want %s", now.view, paused, before.view, want)
+			}
+			if i >= 2 && now.view != tries[i-2].view {
+				t.Errorf("it was the turn of %s, not of %s", tries[i-2].view, now.view)
+			}
+		}
+	})
+}
+
+// What happens while a view is compared has it compared once more, from the beginning, however often it happens.
+func TestAComparisonThatIsOvertakenBeginsAgainOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, f := keeping("main", "", "emails")
 		f.swapped = map[string]int64{"emails": 1}
-		const takes = time.Minute
-		var began []time.Time
-		one := &comparisons{
-			lines: []line{l}, log: slog.New(slog.DiscardHandler), open: map[comparison]*comparing{}, next: map[compared]time.Time{},
-			verify: func(_ context.Context, _ line, view string, _ *verify.Place) (verify.Result, error) {
-				began = append(began, time.Now())
-				time.Sleep(takes)
+		var fresh []bool // of each comparison: it began at the beginning
+		one := newComparisons([]line{l}, slog.New(slog.DiscardHandler),
+			func(_ context.Context, _ line, view string, at *verify.Place) (verify.Result, error) {
+				fresh = append(fresh, reflect.ValueOf(*at).IsZero())
 				f.mu.Lock()
-				f.swapped["emails"]++ // another statement meanwhile
-				f.mu.Unlock()
+				defer f.mu.Unlock()
+				if len(fresh) == 1 {
+					f.swapped[view] += 3
+				}
 				return verify.Result{View: view}, nil
-			},
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*takes)
+			})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		one.run(ctx)
-		if len(began) < 4 || began[1].Sub(began[0]) < 2*takes {
-			t.Errorf("compared at %v", began)
-		}
-		if len(one.open) > 1 {
-			t.Errorf("%d comparisons are remembered", len(one.open))
+		if !slices.Equal(fresh, []bool{true, true}) || len(f.swapped) > 0 {
+			t.Errorf("the comparisons were %v; left are %v", fresh, f.swapped)
 		}
 	})
 }
