@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
@@ -67,4 +68,61 @@ func TestViewsOfASinkThatEvictsAreCompared(t *testing.T) {
 		}
 		p.stopped(t)
 	})
+}
+
+// addingUp is a sink that knows when it is asked what in a view no record accounts for: Redis adds up its sums then.
+type addingUp struct {
+	*sinktest.Reference
+	asked atomic.Int64
+}
+
+func (s *addingUp) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	target, err := s.Reference.Open(ctx, source, views)
+	return addingTarget{target, target.(replicator.Tidier), s}, err
+}
+
+type addingTarget struct {
+	replicator.Target
+	replicator.Tidier
+	sink *addingUp
+}
+
+func (t addingTarget) Strays(
+	ctx context.Context, view int, after string, limit int,
+) ([]replicator.Stray, string, error) {
+	t.sink.asked.Add(1)
+	return t.Tidier.Strays(ctx, view, after, limit)
+}
+
+// TestWhatALostMarkLeavesIsAddedUp: a server that evicts may take a mark, some records, and leave the sums that these
+// were a part of. To add to such sums what the source has would count it twice.
+func TestWhatALostMarkLeavesIsAddedUp(t *testing.T) {
+	for _, runs := range []bool{true, false} {
+		t.Run(fmt.Sprintf("running %t", runs), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, sink, store := newFakeSource(), &addingUp{Reference: sinktest.NewReference()}, newMemoryStore()
+				begin := func() *started {
+					p := newPipeline(f, sink, store, "a")
+					p.OnLost = "rebuild"
+					return start(p)
+				}
+				history(f, rand.New(rand.NewPCG(12, 12)), 20)
+				p := begin()
+				p.caughtUp(t, f)
+				if !runs {
+					p.stopped(t)
+				}
+				sink.SetMark("", "a", nil)
+				if !runs {
+					p = begin()
+				}
+				time.Sleep(time.Minute)
+				p.caughtUp(t, f)
+				if n := sink.asked.Load(); n == 0 {
+					t.Error("the sums that were left are believed")
+				}
+				p.stopped(t)
+			})
+		})
+	}
 }

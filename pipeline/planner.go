@@ -142,7 +142,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 		return nil, err
 	}
 	next := &plan{views: views, failed: map[string]error{}}
-	var added, unfilled, reset []*replicator.View
+	var added, unfilled, lost, reset []*replicator.View
 	for _, v := range views {
 		c, m := known.of(v.Name)
 		at, err := p.goesOnAt(v, known)
@@ -160,6 +160,8 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 			added = append(added, v)
 		case at == nil && c == nil && m.IsAnew():
 			reset = append(reset, v)
+		case at == nil && !marked(m):
+			lost = append(lost, v)
 		case at == nil:
 			unfilled = append(unfilled, v)
 		default:
@@ -178,7 +180,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	for _, begin := range []struct {
 		views []*replicator.View
 		at    func(context.Context, []*replicator.View, []replicator.Position) (replicator.Checkpoint, error)
-	}{{added, p.first}, {unfilled, p.fill}, {reset, p.afterReset}} {
+	}{{added, p.first}, {unfilled, p.fill}, {lost, p.afterLoss}, {reset, p.afterReset}} {
 		if len(begin.views) == 0 {
 			continue
 		}
@@ -353,6 +355,16 @@ func (p *planner) afterReset(
 	if c.Repair = c.Filling(); !c.Repair {
 		c.Epoch = p.nextEpoch() // the mark that says so counts until there is a later one
 	}
+	return c, err
+}
+
+// afterLoss is the checkpoint of views whose marks the sink lost. A server that evicts may have left some of them: the
+// fill rewrites that, too.
+func (p *planner) afterLoss(
+	ctx context.Context, views []*replicator.View, known []replicator.Position,
+) (replicator.Checkpoint, error) {
+	c, err := p.fill(ctx, views, known)
+	c.Repair = true
 	return c, err
 }
 

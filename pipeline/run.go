@@ -227,7 +227,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if unread {
 		c.Fill, c.Repair = at.Fill, at.Repair
 	}
-	c.Repair = c.Repair || partly
+	c.Repair = c.Repair || partly || errors.Is(err, replicator.ErrSinkLost) // some of it may be there
 	r.progress.refill(c)
 	// What it was is mended: it is neither Fatal nor a loss any more.
 	return errors.New(err.Error() + "; the views are filled anew")

@@ -59,10 +59,10 @@ func TestWaitIsAFence(t *testing.T) {
 		}
 		l.running()
 		l.put("a", 1, `{"email": "a@x.org"}`)
-		l.must("wait", "--gtid", l.gtids(), "index_users_email")
+		l.must("wait", "--gtid", l.gtids(), "--timeout", patience.String(), "index_users_email")
 		l.expect(emails, "a@x.org a")
 		l.put("a", 2, `{"email": "b@x.org"}`)
-		l.must("wait", "--pos", l.position(), "index_users_email", "users")
+		l.caughtUp("index_users_email", "users")
 		l.expect(emails, "b@x.org a")
 
 		later := l.position()

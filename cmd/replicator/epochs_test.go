@@ -177,7 +177,7 @@ func TestAnOlderStateDirectoryIsHarmlessAfterFailovers(t *testing.T) {
 	l.labels("first")
 	p := l.running()
 	fence := l.labels("second")
-	l.must("wait", "--pos", fence)
+	l.waitFor(fence)
 	l.shows("second")
 	p.stop()
 	l.labels("third")
@@ -193,7 +193,7 @@ func TestASecondReplicatorOnAReplicaForAWhile(t *testing.T) {
 	t.Parallel()
 	l := newPairLab(t)
 	p := l.running()
-	l.must("wait", "--pos", l.labels("one"))
+	l.waitFor(l.labels("one"))
 	other := l.beside(1)
 	second := other.running()
 	l.labels("two")
@@ -212,9 +212,9 @@ func TestASecondReplicatorOnAReplicaForAWhile(t *testing.T) {
 	}
 	l.reaches("items", "running")
 	l.reaches("cached", "running")
-	l.must("wait", "--pos", fence)
+	l.waitFor(fence)
 	l.shows("three")
-	l.must("wait", "--pos", l.labels("four"))
+	l.waitFor(l.labels("four"))
 	l.shows("four")
 	p.stop()
 	l.must("verify")
@@ -251,7 +251,7 @@ func TestARepairFromAReplicaIsRefused(t *testing.T) {
 		l.must("verify", "--repair")
 		l.shows("new")
 		if runs {
-			l.must("wait", "--pos", l.labels("later"))
+			l.waitFor(l.labels("later"))
 			p.stop()
 		} else {
 			damage()

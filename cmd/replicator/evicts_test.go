@@ -95,23 +95,28 @@ func TestARedisThatEvictsIsRepaired(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n := 0; !strings.Contains(rdb.Info(ctx, "stats").Val(), "evicted_keys:1") && n < 200; n++ {
+	for n := 0; strings.Contains(rdb.Info(ctx, "stats").Val(), "evicted_keys:0\r") || n < 100; n++ {
 		rdb.Set(ctx, fmt.Sprint("other:", n), strings.Repeat("x", 50_000), 0)
 	}
 	if err := rdb.ConfigSet(ctx, "maxmemory", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		if !strings.Contains(l.must("status", "--json"), `"evicted_keys":`) {
-			return fmt.Errorf("status tells of no evictions")
+		// Where a mark is among what was evicted, that is what the program sees first.
+		_, status := l.answer("/api/v1/status")
+		if !strings.Contains(status, `"evicted_keys":`) && !strings.Contains(p.Log(), "the views are filled anew") {
+			return fmt.Errorf("nothing tells of evictions: %s", status)
 		}
 		if got := shownSales(t, rdb); !slices.Equal(got, want) {
 			return fmt.Errorf("the views have %q", got)
 		}
+		// It may have been told of the first evictions while there were more: views that look right may be made of what
+		// is not there, until it is told of those.
+		if r := l.run("verify"); r.code != 0 {
+			return fmt.Errorf("verify says\n%s%s", r.out, r.errors)
+		}
 		return nil
 	})
-	l.caughtUp()
-	right("after evictions")
 	p.stop()
 }
 

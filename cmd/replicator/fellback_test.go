@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"replicator/internal/servers/servertest"
 )
@@ -31,11 +30,10 @@ func TestARedisThatComesBackWithItsLastSnapshotInAFill(t *testing.T) {
 	}
 	until := func(rows int) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); held() < rows; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("it holds %d rows", held())
-			}
-		}
+		eventually(t, func() error {
+			n := held()
+			return as(n >= rows, fmt.Sprintf("it holds %d rows of %d", n, rows))
+		})
 	}
 	p := l.running()
 	until(users / 4)

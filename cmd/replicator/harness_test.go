@@ -17,6 +17,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"replicator/internal/launch"
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -295,7 +296,13 @@ func (l *lab) must(args ...string) string {
 // caughtUp waits, through the program, until every view (or the named ones) includes all that was committed.
 func (l *lab) caughtUp(views ...string) {
 	l.t.Helper()
-	l.must(append([]string{"wait", "--pos", l.position(), "--timeout", patience.String()}, views...)...)
+	l.waitFor(l.position(), views...)
+}
+
+// waitFor waits until every view (or the named ones) includes a place of the log.
+func (l *lab) waitFor(fence string, views ...string) {
+	l.t.Helper()
+	l.must(append([]string{"wait", "--pos", fence, "--timeout", patience.String()}, views...)...)
 }
 
 // viewStatus is a line of `status --json`, as SPEC lists its fields.
@@ -373,6 +380,12 @@ func jsonLines[T any](t *testing.T, text string) []T {
 		all = append(all, v)
 	}
 	return all
+}
+
+// ease lets a writer rest after each of its writes, twice as long as that took, and longer the more there were: what
+// follows the writes must catch up at last, on whatever machine, before a rebuild of its views can end.
+func ease(ctx context.Context, writes int, took time.Duration) {
+	_ = pause.For(ctx, max(2*time.Millisecond, 2*took)*time.Duration(1+writes/500))
 }
 
 // eventually asks until what is asked holds.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"replicator/internal/pause"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/service"
@@ -184,6 +183,7 @@ func (l *joinsLab) writes() (stop func()) {
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for n := 0; ctx.Err() == nil; n++ {
+			began := time.Now()
 			for _, statement := range []string{
 				"UPDATE customers SET name = 'n%d' WHERE id = 1 + %[1]d %% 3",
 				"REPLACE INTO items VALUES (10 + %d %% 5, %[1]d %% 7, %[1]d)",
@@ -196,7 +196,7 @@ func (l *joinsLab) writes() (stop func()) {
 					l.t.Error(err)
 				}
 			}
-			_ = pause.For(ctx, 20*time.Millisecond) // the pace leaves the processors to what is tested
+			ease(ctx, 6*n, time.Since(began))
 		}
 	})
 	return func() {

@@ -64,7 +64,7 @@ func TestShardsArePublishedIntoTopicsOfTheirOwn(t *testing.T) {
 	l.expect("SELECT email FROM index_users_email ORDER BY 1", "ada3@x.org", "cyd@x.org")
 	l.expect("SELECT * FROM names ORDER BY 1", "ada 1", "cyd 1")
 	for _, args := range [][]string{{"--pos", fence}, {"--source", "c", "--pos", fence}} {
-		r := m.run(append([]string{"wait", "--timeout", "20s"}, args...)...)
+		r := m.run(append([]string{"wait", "--timeout", patience.String()}, args...)...)
 		if r.code == 0 || !strings.Contains(r.errors, "shard a and shard b") {
 			t.Errorf("wait %v: exit status %d: %s", args, r.code, r.errors)
 		}

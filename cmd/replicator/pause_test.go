@@ -25,9 +25,9 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	before := asker.reaches("users", "paused")
-	l.must("wait", "--pos", before.Position, "--timeout", "10s", "users") // which it had before
+	l.waitFor(before.Position, "users") // which it had before
 	l.put("a", 1, `{"email": "a@x.org", "phone": 5}`)
-	l.must("wait", "--pos", l.position(), "index_users_phone")
+	l.caughtUp("index_users_phone")
 	l.expect(emails)
 	if st := asker.status("users"); st.Position == "" || st.Position != before.Position || st.LagSeconds == nil ||
 		*st.LagSeconds == 0 || st.Rate != 0 {
@@ -50,7 +50,7 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 	l.configure(cellViews, strings.ReplaceAll(emailView, "index_users_email", "more"))
 	l.exec("CREATE TABLE more LIKE index_users_email")
 	p.reread(2) // which resumes nothing
-	l.must("wait", "--pos", l.position(), "more", "index_users_phone")
+	l.caughtUp("more", "index_users_phone")
 	asker.reaches("users", "paused")
 	l.expect(emails)
 	l.expect("SELECT email FROM more", "a@x.org")
@@ -59,7 +59,7 @@ func TestViewsArePausedAndResumed(t *testing.T) {
 		got[0] != (line{"users", "resumed"}) {
 		t.Errorf("%+v", got)
 	}
-	asker.must("wait", "--pos", l.position())
+	asker.caughtUp()
 	l.expect(emails, "a@x.org a")
 	for args, want := range map[string]struct {
 		code int

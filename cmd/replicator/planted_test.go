@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"replicator/internal/pause"
 	"replicator/internal/servers/servertest"
 	"replicator/verify"
 )
@@ -101,6 +100,7 @@ func (p *planting) startWriting(seed uint64) (stop func() int) {
 	var writing sync.WaitGroup
 	writing.Go(func() {
 		for ; ctx.Err() == nil; wrote++ {
+			began := time.Now()
 			key := worked(r.IntN(300))
 			var err error
 			if r.IntN(6) == 0 {
@@ -114,7 +114,7 @@ func (p *planting) startWriting(seed uint64) (stop func() int) {
 				p.t.Errorf("the writer: %v", err)
 				return
 			}
-			_ = pause.For(ctx, 2*time.Millisecond) // the pace leaves the processors to what is tested
+			ease(ctx, wrote, time.Since(began))
 		}
 	})
 	return func() int { cancel(); writing.Wait(); return wrote }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
@@ -258,7 +257,7 @@ func TestASwapThatWasCutShortIsCompleted(t *testing.T) {
 func (l *lab) holding(statement string) (release func()) {
 	l.t.Helper()
 	db := l.connect(l.server, l.database)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		l.t.Fatal(err)

@@ -54,6 +54,7 @@ fields = ["name"]
 // writeNotes changes people some hundred times a second until ctx is done. The view shows one change in three.
 func writeNotes(ctx context.Context, t *testing.T, db *sql.DB) {
 	for i := 0; ctx.Err() == nil; i++ {
+		began := time.Now()
 		change := fmt.Sprintf("UPDATE people SET note = %d WHERE id = %d", i, i*7919%2000)
 		if i%3 == 0 {
 			change = fmt.Sprintf("UPDATE people SET name = 'name %d' WHERE id = %d", i, i*7919%2000)
@@ -61,6 +62,6 @@ func writeNotes(ctx context.Context, t *testing.T, db *sql.DB) {
 		if _, err := db.ExecContext(ctx, change); err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}
-		time.Sleep(3 * time.Millisecond) // the load, nothing that is waited for
+		ease(ctx, i, time.Since(began))
 	}
 }

@@ -85,7 +85,7 @@ var sequences = regexp.MustCompile("\x1b\\[[?0-9;]*[a-zA-Z]")
 // wait waits until what was written is as told, and returns it.
 func (s *screenOf) wait(is func(text string) bool) string {
 	s.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
 		text := s.text
 		s.mu.Unlock()

@@ -48,6 +48,7 @@ func TestARebuiltIndexAndItsRowNeverDisagree(t *testing.T) {
 // writeEmails changes users' addresses some hundred times a second until ctx is done. The first user's says when.
 func writeEmails(ctx context.Context, t *testing.T, db *sql.DB) {
 	for i := 0; ctx.Err() == nil; i++ {
+		began := time.Now()
 		user, email := i*7919%2000, fmt.Sprintf("%d@y.org", i)
 		if i%2 == 0 {
 			user, email = 0, strconv.FormatInt(time.Now().UnixNano(), 10)
@@ -57,7 +58,7 @@ func writeEmails(ctx context.Context, t *testing.T, db *sql.DB) {
 		); err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}
-		time.Sleep(2 * time.Millisecond) // the load, nothing that is waited for
+		ease(ctx, i, time.Since(began))
 	}
 }
 
