@@ -73,8 +73,8 @@ type Target interface {
 
 	// Dead pages through the cells of which a view shows nothing because they are dead letters: what was applied last
 	// could not be computed (Value.Err) or was Rejected. The next op that is applied ends that. So what is not shown is
-	// known where it is missed, whatever became of the list of letters, and to every replicator. Where there are none it
-	// costs next to nothing. A cell may come several times, and one too many does no harm.
+	// known where it is missed, whatever became of the list of letters, and to every replicator. It may read all that the
+	// sink remembers. A cell may come several times, and one too many does no harm.
 	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
 	// Compare looks, at one moment, at what the views hold of the ops' cells, whatever their states claim, and returns

@@ -10,7 +10,7 @@ import (
 // What the sink knows to be dead and what the store has letters of are compared once in a store's life with a view:
 // after that both change together (update). A store that was lost, one that another replicator has for itself, or one
 // from before sinks knew, has yet to be told: the sink wins. Such cells are looked at anew, which buries their letters
-// again, or applies what was mended.
+// again, or applies what was mended. A fill finds them anyway.
 //
 // A letter that was dropped is not missed, then, by the next start: its checkpoint says that the store was told.
 

@@ -374,6 +374,7 @@ func (p *planner) fill(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (c replicator.Checkpoint, err error) {
 	c.Source, c.Unmarked = p.cfg.Source.Name(), true
+	c.Letters = true // a fill finds them
 	c.Position, err = p.cfg.Source.Latest(ctx, known)
 	c.Fill, c.FillFrom, c.Epoch = map[string]replicator.Progress{}, c.Position.Order, p.nextEpoch()
 	for _, table := range replicator.Feeding(views) {

@@ -40,7 +40,7 @@ local opposite = { SADD = 'SREM', SREM = 'SADD' }
 -- nothing is removed and that has no more fields than one command takes. Else nil. args[a] is the change's first
 -- argument, n their number.
 local function command(kind, a, n)
-  if kind == 's' or kind == 'd' then return args[a + 1] == '=-1' and 'SREM' or 'SADD' end
+  if kind == 's' then return args[a + 1] == '=-1' and 'SREM' or 'SADD' end
   if kind == 'h' and n > 1 and n <= MOST and n == 1 + 2 * tonumber(sub(args[a], 2)) then return 'HSET' end
 end
 

@@ -26,7 +26,7 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 			return nil, false, err
 		}
 		for i := range c.out[c.first:] {
-			if ch := &c.out[c.first+i]; ch.strict && ch.kind != kindDead {
+			if ch := &c.out[c.first+i]; ch.strict {
 				ch.goes = moves[0].k.goes
 			}
 		}
@@ -81,7 +81,7 @@ func sameKey(all []change) bool {
 // only once it is tried.
 func (ch *change) place() int {
 	switch {
-	case ch.isSet():
+	case ch.kind == kindSet:
 		return 0
 	case ch.kind == kindRanking:
 		return 1
@@ -134,9 +134,9 @@ func (c *changer) changesOf(m move, list []claim) (err error) {
 		switch t.kind {
 		case kindHash, kindJSON:
 			err = c.rowChange(t)
-		case kindSet, kindDead:
+		case kindSet:
 			err = c.setChange(t, m)
-		case kindWaiting:
+		case kindDead, kindWaiting:
 		default:
 			if c.whole {
 				err = c.wholeAmounts(t)

@@ -27,7 +27,7 @@ const (
 	kindUnique  = 'u'
 	kindCounter = 'c'
 	kindRanking = 'z'
-	kindDead    = 'd' // no contribution: the entity is one of those that have a dead letter in the view
+	kindDead    = 'd' // no contribution: the cell is a dead letter in the view
 	kindWaiting = 'w' // behind a kindDead: the claims, in their stored form, that wait for another source's row to go
 )
 
@@ -190,7 +190,7 @@ const barren = "-"
 
 // waiting are the claims of a cell that waits for another source's row to go: a dead letter, and what it would claim;
 // why it can't, if that is so.
-func waiting(dead string, claims []claim, why error) []claim {
+func waiting(claims []claim, why error) []claim {
 	waits := claim{kind: kindWaiting}
 	if why != nil {
 		claims, waits.amount = nil, barren
@@ -201,7 +201,7 @@ func waiting(dead string, claims []claim, why error) []claim {
 		}
 	}
 	waits.member = string(appendClaims(nil, claims))
-	return []claim{{kind: kindDead, key: dead}, waits}
+	return []claim{{kind: kindDead}, waits}
 }
 
 // waits returns the stored form of the claims that wait, and whether they can be held; false if the cell doesn't wait.

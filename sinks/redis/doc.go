@@ -21,7 +21,6 @@
 //	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: each member's and how many claim it
 //	replicator:claims:{KEY}        beside a unique value, or a set of other members: how often each is claimed
 //	replicator:horizons            a hash: of each view, below which place what is gone may have been forgotten
-//	replicator:dead:SOURCE:VIEW    the set of entities of which the view does not show a cell because it is a dead letter
 //	replicator:posts:{KEY}, replicator:gone:{KEY}:…   in a cluster: who contributes what to KEY, at which revision
 //	replicator:checking, replicator:before   while sums are compared with the records: see audit.go
 //

@@ -36,12 +36,11 @@ type keeper struct {
 	ids        []viewID // what records call it of all sources that an entity may move to, the own one first
 	fellows    []string // the other ones, in the order of ids
 	generation uint64
-	evicted    int64  // by its mark, when it was opened: see evictions
-	filling    bool   // it was being filled when it was opened
-	former     bool   // and may show things by an earlier definition
-	kind       byte   // of its claims
-	dead       string // the key of the set of entities with a dead letter
-	goes       goes   // when a key goes after a change that shows something there
+	evicted    int64 // by its mark, when it was opened: see evictions
+	filling    bool  // it was being filled when it was opened
+	former     bool  // and may show things by an earlier definition
+	kind       byte  // of its claims
+	goes       goes  // when a key goes after a change that shows something there
 
 	disowned *atomic.Uint64 // up to which later generations in records are nobody's: see Target.disown
 }
@@ -84,7 +83,7 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 // feedBy says which source feeds the view by the keeper, and to which others its entities may move. Those of a partition,
 // whose name alone has a slash, may move to other topics only.
 func (k *keeper) feedBy(source string, others []string) {
-	k.id, k.shows, k.dead = idOf(source, k.view.Name), idOf("", k.view.Name), deadKey(source, k.view.Name)
+	k.id, k.shows = idOf(source, k.view.Name), idOf("", k.view.Name)
 	if strings.Contains(source, "/") && len(others) == 0 {
 		k.shows = k.id
 	}
@@ -209,7 +208,6 @@ const (
 	marksPrefix  = prefix + "marks:"
 	sumPrefix    = prefix + "sum:"    // the exact sum of a counter; each of a ranking's members', and how many claim it
 	claimPrefix  = prefix + "claims:" // how often each member of a set, or of a unique value, is claimed
-	deadPrefix   = prefix + "dead:"   // which entities have a dead letter in a view
 	postPrefix   = prefix + "posts:"  // in a cluster: who contributes what
 )
 
@@ -218,11 +216,6 @@ var escapeSource = strings.NewReplacer("%", "%25", ":", "%3A")
 
 // recordKey is where an entity's record stands.
 func recordKey(text string) string { return entityPrefix + ":" + text }
-
-// deadKey is where the entities stand that have a dead letter in a view.
-func deadKey(source, view string) string {
-	return deadPrefix + escapeSource.Replace(source) + ":" + view
-}
 
 // beside is the sink's key that stands beside a user's, in the same slot; "" where nothing is remembered there.
 func beside(kind byte, key string) string {

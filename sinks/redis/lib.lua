@@ -98,9 +98,6 @@ change.s = function(key, _, args, from, upto, shown)
   end
 end
 
--- the entities that have a dead letter in a view.
-change.d = change.s
-
 local function isOtherType(err) return string.find(err.err, 'WRONGTYPE', 1, true) ~= nil end
 
 local function claimed(beside, member, amount)

@@ -210,9 +210,9 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	_, waits, heir := b.Claim(i, n, next, fellows)
 	switch bad := cmp.Or(err, value.Err); {
 	case waits:
-		claims = waiting(k.dead, claims, bad)
+		claims = waiting(claims, bad)
 	case bad != nil:
-		claims = []claim{{kind: kindDead, key: k.dead}}
+		claims = []claim{{kind: kindDead}}
 	}
 	m.new = claims
 	text := appendClaims(b.bytes.take(256), claims)

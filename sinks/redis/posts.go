@@ -81,7 +81,7 @@ func (t *Target) strayPosts(
 	}
 	for _, key := range keys {
 		err := t.eachPost(ctx, key, func(posts []post) error {
-			others := func(p post) bool { return p.pending.id != id || p.pending.kind == kindDead }
+			others := func(p post) bool { return p.pending.id != id }
 			left, err := t.withoutRecord(ctx, slices.DeleteFunc(posts, others))
 			for _, p := range left {
 				var held string
@@ -169,13 +169,10 @@ const revisionDigits = 20
 // takenBack is what takes an entity's contribution to a key back.
 func (k *keeper) takenBack(key, text string) pending {
 	p := pending{viewKey: viewKey{k.shows, k.kind, key}}
-	if strings.HasPrefix(key, deadPrefix) {
-		p.kind = kindDead
-	}
 	switch p.kind {
 	case kindHash:
 		p.args = append([]string{"0"}, k.names...)
-	case kindSet, kindDead:
+	case kindSet:
 		p.args = []string{text, "-1"}
 	}
 	return p

@@ -51,7 +51,7 @@ func (p *pending) empty() bool {
 	switch p.kind {
 	case kindHash:
 		return len(p.args) == 0 || p.args[0] == "0"
-	case kindSet, kindDead:
+	case kindSet:
 		return len(p.args) < 2 || p.args[1] != "1"
 	}
 	return len(p.args) == 0

@@ -34,47 +34,20 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 	})
 }
 
-// Dead implements replicator.Target. A set of the sink's own names the entities; their records tell which of their
-// cells it is.
-func (t *Target) Dead(
-	ctx context.Context, view int, after string, limit int,
-) (cells []replicator.Cell, next string, err error) {
+// Dead implements replicator.Target.
+func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.keepers[view]
-	var cursor uint64
-	if err := judge.At(after, &cursor); err != nil {
-		return nil, "", err
-	}
-	texts, cursor, err := t.sink.rdb.SScan(ctx, k.dead, cursor, "", int64(limit)).Result()
-	if err != nil {
-		return nil, "", classify(err, "view "+k.view.Name+": listing its dead letters")
-	}
-	keys := make([]string, len(texts))
-	for i, text := range texts {
-		keys[i] = recordKey(text)
-	}
-	if cursor != 0 {
-		next = judge.Cursor(cursor)
-	}
-	cells, err = t.cells(ctx, keys, func(c *cellRecord) bool { return k.known(c.view(k.id)).Dead })
-	return cells, next, err
+	return t.walk(ctx, after, limit, func(c *cellRecord) bool { return k.known(c.view(k.id)).Dead })
 }
 
 // walk goes through all records, and returns those of a page's cells that are wanted.
 func (t *Target) walk(
 	ctx context.Context, after string, limit int, wanted func(*cellRecord) bool,
-) ([]replicator.Cell, string, error) {
+) (cells []replicator.Cell, next string, err error) {
 	keys, next, err := t.sink.scan(ctx, recordKey(""), "", after, limit)
 	if err != nil {
 		return nil, "", classify(err, "looking through the records")
 	}
-	cells, err := t.cells(ctx, keys, wanted)
-	return cells, next, err
-}
-
-// cells are those of some records that are wanted.
-func (t *Target) cells(
-	ctx context.Context, keys []string, wanted func(*cellRecord) bool,
-) (cells []replicator.Cell, err error) {
 	records, err := t.sink.records(ctx, keys)
 	for _, r := range records {
 		for i := range r.cells {
@@ -83,7 +56,7 @@ func (t *Target) cells(
 			}
 		}
 	}
-	return cells, err
+	return cells, next, err
 }
 
 // recordPage is how many records are read in one step, and how many ops that come of them are applied in one.

@@ -151,7 +151,7 @@ func (ch *change) common(arg int) bool {
 	switch ch.kind {
 	case kindHash:
 		return arg%2 == 1 || arg == 0 || arg > 2*ch.fields
-	case kindSet, kindMembers, kindUnique, kindDead:
+	case kindSet, kindMembers, kindUnique:
 		return arg%2 == 1
 	}
 	return false
@@ -167,7 +167,7 @@ func (w *writing) shape(p *plan) int {
 		if ch.strict {
 			how = mustSucceed
 		}
-		if tells := ch.isSet() && !p.meet || ch.kind == kindHash && (hash || !ch.strict); !tells {
+		if tells := ch.kind == kindSet && !p.meet || ch.kind == kindHash && (hash || !ch.strict); !tells {
 			how |= isLookedAt
 		}
 		hash = hash && !(ch.kind == kindHash && ch.strict)
@@ -214,9 +214,6 @@ const (
 	mustSucceed = 1 << iota
 	isLookedAt
 )
-
-// isSet reports whether a member is added to a set or taken from it, which can be put back.
-func (ch *change) isSet() bool { return ch.kind == kindSet || ch.kind == kindDead }
 
 // call is the call with all that was added, and the number of the horizons that all of it was decided by.
 func (w *writing) call(a *arena, horizons string) call {
