@@ -139,7 +139,7 @@ func TestAJoinedViewIsTheViewOfOneDocument(t *testing.T) {
 	tables := append(shopTables(), replicator.Table{Name: "document", Table: "document", Key: []string{"key"}, Body: "body",
 		Codec: "json"})
 	entries := 0
-	for seed := range uint64(3000) {
+	for seed := range uint64(1000) {
 		w := &joinWorld{rnd: rand.New(rand.NewPCG(seed, 44))}
 		v := &replicator.View{Name: "v", Kind: []string{"row", "index", "counter"}[w.rnd.IntN(3)], From: from("orders", ""),
 			Joins: w.joins()}
@@ -174,7 +174,7 @@ func TestAJoinedViewIsTheViewOfOneDocument(t *testing.T) {
 		text, _ := json.Marshal(document)
 		entries += compareModel(t, fmt.Sprintf("seed %d", seed), tables, v, row, &model, text)
 	}
-	if entries < 1000 {
+	if entries < 300 {
 		t.Errorf("only %d entries were compared", entries)
 	}
 }
