@@ -279,7 +279,7 @@ func TestConformance(t *testing.T) {
 			{Name: "cell", Key: []string{"row_key"}, Column: "column_name", Version: "ref_key"},
 			{Name: "fav", Key: []string{"object_id", "user_id"}},
 		},
-		Views: []*replicator.View{views["users"], views["favorites"]}, Histories: 10,
+		Views: []*replicator.View{views["users"], views["favorites"]}, Histories: 5,
 		New: func(t testing.TB) replicator.Sink {
 			s := c.sink(t, views["users"], views["favorites"])
 			s.cfg.Sources = sources

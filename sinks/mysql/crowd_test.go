@@ -207,7 +207,7 @@ func TestCrowdsPassTheSuite(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				db, dsn := database(t, s, suiteDDL...)
 				sinktest.Run(t, sinktest.Subject{
-					Tables: tables, Views: views, Histories: 12,
+					Tables: tables, Views: views, Histories: 5,
 					New: func(t testing.TB) replicator.Sink {
 						sink := newSink(t, dsn)
 						sink.SetFewCells(0)

@@ -213,7 +213,7 @@ func TestConformance(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, suiteDDL...)
 		sinktest.Run(t, sinktest.Subject{
-			Tables: tables, Views: suiteViews, Histories: 15,
+			Tables: tables, Views: suiteViews, Histories: 6,
 			New:  func(t testing.TB) replicator.Sink { return newSink(t, dsn) },
 			Read: func(t testing.TB, v *replicator.View) map[string]string { return read(t, db, v) },
 			Bad:  map[string]any{"email": strings.Repeat("é", 300), "amount": replicator.Number("0.5")},

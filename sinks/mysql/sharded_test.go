@@ -151,7 +151,7 @@ func TestShardedConformance(t *testing.T) {
 	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		m := makeShards(t, s, 3, suiteDDL...)
 		subject := m.subject(sharded(suiteViews...))
-		subject.Histories = 12
+		subject.Histories = 5
 		subject.SetMark = func(t testing.TB, source, view string, at *replicator.Standing) { // in one shard of three
 			if at == nil {
 				exec(t, m.dbs[1], "DELETE FROM replicator_views WHERE source = ? AND name = ?", source, view)

@@ -209,7 +209,7 @@ func TestShardedHistoriesOverLinksThatAreCutBetweenAnyTwoStatements(t *testing.T
 		}
 		views := sharded(suiteViews...)
 		subject := m.subject(views)
-		subject.Histories, subject.Interrupted = 12, temporary
+		subject.Histories, subject.Interrupted = 5, temporary
 		subject.New = func(t testing.TB) replicator.Sink { return patient{m.sink(t, views...)} }
 		sinktest.RunHistories(t, subject)
 		if cuts.Load() == 0 {

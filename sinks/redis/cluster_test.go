@@ -129,7 +129,7 @@ func TestCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			empty(t)
 			s := subject(t, views, rdb, c)
-			s.Histories = 8
+			s.Histories = 4
 			sinktest.Run(t, s)
 			nothingLeft(t, rdb)
 			t.Run("crashes", func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestCluster(t *testing.T) {
 				if name == "index" {
 					run = sinktest.Run
 				}
-				cutting(t, views, rdb, c, 8, run)
+				cutting(t, views, rdb, c, 4, run)
 				nothingLeft(t, rdb)
 			})
 		})

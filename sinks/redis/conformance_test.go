@@ -262,7 +262,7 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 	c.Names, c.Sources = namesOfKinds{}, judge.Sources{Shards: []string{"one", "other", "one/0", "other/0"}}
 	return sinktest.Subject{
 		Bad:    bad,
-		Tables: testTables(), Views: views, Histories: 15, Entry: entry, Remembers: c.Cluster,
+		Tables: testTables(), Views: views, Histories: 6, Entry: entry, Remembers: c.Cluster,
 		New:  func(t testing.TB) replicator.Sink { return newSink(t, c) },
 		Read: func(t testing.TB, v *replicator.View) map[string]string { return read(t, rdb, v) },
 		SetMark: func(t testing.TB, source, view string, at *replicator.Standing) {

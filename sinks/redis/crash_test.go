@@ -162,7 +162,7 @@ func TestCrashes(t *testing.T) {
 	for name, views := range kinds() {
 		t.Run(name, func(t *testing.T) {
 			s := servertest.Own(t, servers.Redis7)
-			cutting(t, views, client(t, s), Config{URLs: []string{s.DSN("0")}}, 10, sinktest.Run)
+			cutting(t, views, client(t, s), Config{URLs: []string{s.DSN("0")}}, 4, sinktest.Run)
 		})
 	}
 }

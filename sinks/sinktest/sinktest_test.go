@@ -43,7 +43,7 @@ func views() []*replicator.View {
 
 func subject(r *Reference) Subject {
 	return Subject{
-		Tables: tables(), Views: views(), Histories: 2000,
+		Tables: tables(), Views: views(), Histories: 600,
 		New:     func(testing.TB) replicator.Sink { return r },
 		Read:    func(_ testing.TB, v *replicator.View) map[string]string { return r.Read(v) },
 		SetMark: func(_ testing.TB, source, view string, at *replicator.Standing) { r.SetMark(source, view, at) },
