@@ -9,21 +9,21 @@ export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 export CGO_ENABLED := 0
 
 # go test of a large package on a busy machine; the whole run takes far less.
-TEST_TIMEOUT ?= 60m
-# How many packages are tested at once with the race detector, one beside them without it, and of each how many tests: a
-# package may run up to four servers, and waits for them more than it computes.
-TEST_PARALLEL ?= 2
+TEST_TIMEOUT ?= 2h
+# How many tests of a package run at once. One package runs beside the command line's: with its servers, either has work
+# for more than two processors.
 TESTS_AT_ONCE ?= 4
 comma := ,
 # The tests of the command line, which take longest. The program that they run has the race detector in it
-# (REPLICATOR_TEST_RACE). One MariaDB is enough for them: what differs between its releases is tested with canal and the
-# sinks, and with the examples.
+# (REPLICATOR_TEST_RACE).
 COMMANDS := replicator/cmd/replicator
-COMMANDS_INSTEAD ?= $(or $(REPLICATOR_TEST_INSTEAD),mysql$(comma)mariadb-11.8)
+EXAMPLES := replicator/examples/%
+# One MariaDB is enough for both: what differs between its releases is tested with canal, the sinks and the matrix.
+INSTEAD ?= $(or $(REPLICATOR_TEST_INSTEAD),mysql$(comma)mariadb-11.8)
 # What else runs the program as another process, or starts no goroutine: the race detector would see nothing there and
 # take much of the time.
-UNRACED := replicator/bench replicator/torture replicator/matrix replicator/codec replicator/examples/% \
-	replicator/internal/docs replicator/internal/socket
+UNRACED := replicator/bench replicator/torture replicator/matrix replicator/codec replicator/internal/docs \
+	replicator/internal/socket
 FUZZTIME ?= 30s
 SOAK ?= 2m
 # The race detector needs a C compiler.
@@ -33,7 +33,7 @@ RACED = $(if $(RACE),CGO_ENABLED=1,)
 # for their goroutines (goleak), and of most packages that second would be all the time they take.
 export GORACE ?= atexit_sleep_ms=0
 # What `make soak` runs longer than `make test` does.
-SOAKS := ^TestSoak|Conformance|Crashes|Cluster$$|CutBetween|^TestReference$$|HugeTransaction|StandbyTakesOver$$
+SOAKS := Soak|Conformance|Histories|Crashes|Replays|OnEveryServer|Cluster$$|^TestReference$$|HugeTransaction|TakesOver$$
 ARGS ?=
 # What `make test` tests.
 PACKAGES ?= ./...
@@ -58,9 +58,9 @@ profile: ## measure where the program is busy, for the compiler: makes what `mak
 servers: ## fetch the servers that tests need (once; about 650 MB)
 	@$(SERVERS) fetch || [ "$$CI" != true ]
 
-# tests runs the tests of packages, with or without the race detector, so many at once. `make lint` is what vets them.
-# Each has its binary linked anew, which takes half as long without what debuggers read.
-tests = $(if $(2),$(if $(1),$(RACED),) GOFLAGS="$(GOFLAGS) -ldflags=-w" go test $(1) -count=1 -vet=off -p $(3) \
+# tests runs the tests of packages, with or without the race detector, one package at a time. `make lint` is what vets
+# them. Each has its binary linked anew, which takes half as long without what debuggers read.
+tests = $(if $(2),$(if $(1),$(RACED),) GOFLAGS="$(GOFLAGS) -ldflags=-w" go test $(1) -count=1 -vet=off -p 1 \
 	-parallel $(TESTS_AT_ONCE) -timeout $(TEST_TIMEOUT) $(ARGS) $(2),true)
 
 .PHONY: test
@@ -71,13 +71,14 @@ test: servers ## run every test, with real servers and the race detector
 # What test does while servers are lent.
 .PHONY: tested
 tested:
-	@count=$$(mktemp) && beside=$$(mktemp) && commands=$$(mktemp) && export REPLICATOR_TEST_COUNT=$$count && status=0; \
-	{ $(call tests,,$(filter $(UNRACED),$(LISTED)),1); } >"$$beside" 2>&1 & other=$$!; \
-	{ $(if $(RACE),REPLICATOR_TEST_RACE=1) REPLICATOR_TEST_INSTEAD=$(COMMANDS_INSTEAD) \
-		$(call tests,,$(filter $(COMMANDS),$(LISTED)),1); } >"$$commands" 2>&1 & third=$$!; \
-	trap 'kill $$other $$third 2>/dev/null; rm -f "$$count" "$$beside" "$$commands"' EXIT; \
-	$(call tests,$(RACE),$(filter-out $(UNRACED) $(COMMANDS),$(LISTED)),$(TEST_PARALLEL)) || status=$$?; \
-	wait $$other || status=$$?; cat "$$beside"; wait $$third || status=$$?; cat "$$commands"; \
+	@count=$$(mktemp) && commands=$$(mktemp) && export REPLICATOR_TEST_COUNT=$$count && status=0; \
+	{ $(if $(RACE),REPLICATOR_TEST_RACE=1) REPLICATOR_TEST_INSTEAD=$(INSTEAD) \
+		$(call tests,,$(filter $(COMMANDS),$(LISTED))); } >"$$commands" 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2>/dev/null; rm -f "$$count" "$$commands"' EXIT; \
+	$(call tests,$(RACE),$(filter-out $(UNRACED) $(EXAMPLES) $(COMMANDS),$(LISTED))) || status=$$?; \
+	$(call tests,,$(filter $(UNRACED),$(LISTED))) || status=$$?; \
+	{ export REPLICATOR_TEST_INSTEAD=$(INSTEAD); $(call tests,,$(filter $(EXAMPLES),$(LISTED))); } || status=$$?; \
+	wait $$beside || status=$$?; cat "$$commands"; \
 	$(if $(RACE),,echo "no C compiler: ran without the race detector";) \
 	$(SERVERS) count "$$count" || exit 1; exit $$status
 
