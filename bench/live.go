@@ -18,7 +18,7 @@ const (
 	// the figures, seldom enough to leave the server alone.
 	pollEvery = 500 * time.Microsecond
 
-	timeout = time.Minute // how long anything may take that should be done at once
+	timeout = 10 * time.Minute // how long anything may take that should be done at once
 
 	writers = 4 // connections: a commit takes longer than a millisecond now and then
 )

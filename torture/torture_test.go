@@ -38,7 +38,7 @@ func TestRunsThatAreHurtEndRight(t *testing.T) {
 		return func(t *testing.T) {
 			for seed := range runs {
 				p := planOf(seed, c)
-				outcome, err := run(t.Context(), f, p, binary, 2*time.Minute, t.Logf)
+				outcome, err := run(t.Context(), f, p, binary, 10*time.Minute, t.Logf)
 				if err != nil {
 					t.Fatalf("seed %d, %v: %v", seed, p.Faults, err)
 				}
