@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }
 
-const kills = 6
+const kills = 3
 
 func TestEveryViewEqualsTheRowsThroughKillsAndAReplay(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
@@ -72,7 +72,7 @@ func write(t testing.TB, dsn string, seed uint64) (stop func() int64) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				_ = w.Step(ctx)                        // two writers deadlock now and then
-				_ = pause.For(ctx, 2*time.Millisecond) // the pace leaves the processors to what is tested
+				_ = pause.For(ctx, 8*time.Millisecond) // the pace leaves the processors to what is tested
 			}
 		})
 	}

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }
 
-const kills = 6
+const kills = 3
 
 // python is the Python that writes and checks.
 func python(t testing.TB) string {

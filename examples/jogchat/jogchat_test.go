@@ -16,6 +16,7 @@ import (
 
 	"replicator/examples/jogchat"
 	"replicator/internal/lab"
+	"replicator/internal/pause"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -37,7 +38,7 @@ func prepare(t testing.TB, s *servers.Server) (db *sql.DB, dsn string) {
 	return db, dsn
 }
 
-// write lets writers work until the returned function is called, some hundred steps a second, which leaves the
+// write lets writers work until the returned function is called, two hundred steps a second at most, which leaves the
 // processors to what is tested. Errors are part of it: servers die under them.
 func write(t testing.TB, db *sql.DB, seed uint64, writers int) (stop func()) {
 	t.Helper()
@@ -47,14 +48,8 @@ func write(t testing.TB, db *sql.DB, seed uint64, writers int) (stop func()) {
 		wg.Go(func() {
 			w := jogchat.NewWriter(db, seed+uint64(i), 400)
 			for ctx.Err() == nil {
-				pause := 5 * time.Millisecond
-				if err := w.Step(ctx); err != nil {
-					pause = 10 * time.Millisecond
-				}
-				select {
-				case <-time.After(pause):
-				case <-ctx.Done():
-				}
+				_ = w.Step(ctx)
+				_ = pause.For(ctx, 10*time.Millisecond)
 			}
 		})
 	}
@@ -78,8 +73,8 @@ func verify(t testing.TB, db *sql.DB, when string) {
 
 // kills and serverKills are how often the program and the server are killed, on each kind of server.
 const (
-	kills       = 12
-	serverKills = 3
+	kills       = 6
+	serverKills = 2
 )
 
 func TestEveryTableEqualsTheCellsThroughKillsOfProgramAndServer(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 )
 
 // rebuildKills is how often the program is killed while it rebuilds.
-const rebuildKills = 12
+const rebuildKills = 6
 
 // TestARebuildUnderAWriterIsNeverSeenHalfDone spoils tables by hand and rebuilds them while writers work and the
 // program is killed again and again. A reader that looks for an entity which is there all the time must find it all the
@@ -131,7 +131,7 @@ func watchAnchor(t testing.TB, db *sql.DB) (stop func() int) {
 				}
 			}
 			looks++
-			_ = pause.For(ctx, time.Millisecond) // the pace leaves the processors to what is tested
+			_ = pause.For(ctx, 5*time.Millisecond) // the pace leaves the processors to what is tested
 		}
 	})
 	return func() int { cancel(); wg.Wait(); return looks }

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }
 
-const kills = 5
+const kills = 3
 
 // place is an account's log, its views and the program between them.
 type place struct {
@@ -108,7 +108,7 @@ func (p *place) write(seed uint64) (stop func() int64) {
 						return
 					}
 				}
-				_ = pause.For(ctx, 2*time.Millisecond) // the pace leaves the processors to what is tested
+				_ = pause.For(ctx, 8*time.Millisecond) // the pace leaves the processors to what is tested
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func (p *place) open() *sql.DB {
 // hot has one account changed thousands of times a second, and awaits its newest state in every sink.
 func (p *place) hot() {
 	p.t.Helper()
-	const batches, batch = 30, 500
+	const batches, batch = 10, 500
 	app := v2pro.NewApplication(p.open(), 7, 1)
 	began := time.Now()
 	for range batches {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }
 
-const kills = 5
+const kills = 3
 
 // shop is its database, the views and the program between them.
 type shop struct {
@@ -72,7 +72,7 @@ func open(t testing.TB, kind servers.Kind) *shop {
 	source, dsn := lab.Prepare(t, server, "webshop", webshop.Schema)
 	s := &shop{t: t, sinks: webshop.Sinks{
 		MySQL: source, Redis: lab.Redis{Server: servertest.Own(t, servers.Redis7)},
-		Elastic: lab.Elastic{URL: servertest.Shared(t, servers.Elasticsearch).DSN("")}, Index: servertest.Name(),
+		Elastic: lab.Elastic{URL: servertest.Elasticsearch(t)}, Index: servertest.Name(),
 	}}
 	// The tests share one Elasticsearch, in which a view of one name is one view.
 	own := strings.ReplaceAll(webshop.Config, "[views.order_search", "[views.order_search_"+s.sinks.Index)
@@ -99,8 +99,8 @@ func (s *shop) write(seed uint64) (stop func() int64) {
 		writers = append(writers, w)
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				_ = w.Step(ctx)                        // two writers deadlock now and then
-				_ = pause.For(ctx, 3*time.Millisecond) // the pace leaves the processors to what is tested
+				_ = w.Step(ctx)                         // two writers deadlock now and then
+				_ = pause.For(ctx, 10*time.Millisecond) // the pace leaves the processors to what is tested
 			}
 		})
 	}
