@@ -44,8 +44,10 @@ type ViewStatus struct {
 	Frozen     bool       `json:"frozen,omitempty"`      // it is rebuilding, and what it shows is not kept up until then
 	ETA        *float64   `json:"eta_seconds,omitempty"` // until a fill is done, by how fast it was lately; nil: not known
 
-	Verifying bool  `json:"verifying,omitempty"` // it is being compared with its source
-	FanOut    int64 `json:"fan_out,omitempty"`   // joined rows changed: so many of the cells made with them were read so far
+	Verifying bool `json:"verifying,omitempty"` // it is being compared with its source
+	// Format is the source's binlog_format while the view is compared, where it is not ROW: that is why, again and again.
+	Format string `json:"binlog_format,omitempty"`
+	FanOut int64  `json:"fan_out,omitempty"` // joined rows changed: so many of the cells made with them were read so far
 
 	// Evicted is how many keys, of anybody, the sink's server evicted since the program was started.
 	Evicted int64 `json:"evicted_keys,omitempty"`
@@ -61,6 +63,18 @@ type ViewStatus struct {
 // KeptUp reports whether what the view shows follows its source: it runs, or is rebuilt beside that.
 func (s *ViewStatus) KeptUp() bool {
 	return s.State == StateRunning || s.State == StateRebuilding && !s.Frozen
+}
+
+// Comparing says that the view is being compared with its source, and why; "" if it is not.
+func (s *ViewStatus) Comparing() string {
+	switch {
+	case !s.Verifying:
+		return ""
+	case s.Format != "":
+		return "compared with the source again and again: its binlog_format is " + s.Format + ", SET GLOBAL binlog_format = ROW " +
+			"ends that (sessions that are open keep theirs)"
+	}
+	return "being compared with the source: the log does not list all that changed"
 }
 
 // Next says what happens next with a view that is in trouble; "" if it is not.

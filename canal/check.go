@@ -465,6 +465,7 @@ func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Dur
 		return 0, err
 	}
 	defer conn.Close()
+	s.textual(ctx, conn) // metrics ask for both
 	kept, err := retention(ctx, conn, srv)
 	if err != nil {
 		return 0, err

@@ -17,20 +17,24 @@ const loggedAsText = "was changed by a statement logged as text (binlog_format w
 // mendFormat is how a server is made to log rows.
 const mendFormat = "SET GLOBAL binlog_format = ROW, and in the server's configuration; sessions that are open keep theirs"
 
-// textual is the server's binlog_format, where that is not ROW; else "".
-func textual(ctx context.Context, db querier) string {
+// textual is the server's binlog_format, where that is not ROW; else "". Stats tell it until it is asked for again.
+func (s *Source) textual(ctx context.Context, db querier) string {
 	format, err := variable(ctx, db, "binlog_format")
-	if err != nil || strings.EqualFold(format, "ROW") {
+	if err != nil {
 		return "" // a connection that fails ends reading elsewhere
 	}
+	if strings.EqualFold(format, "ROW") {
+		format = ""
+	}
+	s.format.Store(&format)
 	return format
 }
 
 // warnOfFormat says at the start that the server logs statements.
 func (s *Source) warnOfFormat(ctx context.Context, db querier) {
-	if format := textual(ctx, db); format != "" {
-		s.cfg.Logger.Warn("the source logs statements: what they change in watched tables is not in the binlog, and their "+
-			"views will stop. "+mendFormat, slog.String("source", s.cfg.Name), slog.String("binlog_format", format))
+	if format := s.textual(ctx, db); format != "" {
+		s.cfg.Logger.Warn("the source logs statements: what they change in watched tables is not in the binlog, and "+
+			"on_unlogged says what becomes of their views. "+mendFormat, slog.String("source", s.cfg.Name), slog.String("binlog_format", format))
 	}
 }
 
@@ -44,7 +48,7 @@ func (r *Reader) byFormat(ctx context.Context, by statement, err error) error {
 		return err
 	}
 	defer conn.Close()
-	if format := textual(ctx, conn); format != "" {
+	if format := r.source.textual(ctx, conn); format != "" {
 		return fmt.Errorf("binlog_format is %s on the source: %s. Then: %w", format, mendFormat, err)
 	}
 	return err

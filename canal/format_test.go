@@ -39,6 +39,9 @@ func TestAServerThatLogsStatementsIsNamedFirst(t *testing.T) {
 				!strings.Contains(err.Error(), ": binlog_format is "+format+" on the source: SET GLOBAL binlog_format = ROW") {
 				t.Errorf("%s: %v", format, err)
 			}
+			if got := src.Stats().Format; got != format {
+				t.Errorf("%s: the source's stats say %q", format, got)
+			}
 			log.Reset()
 			b.open(src, b.latest(src))
 			if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "binlog_format="+format) ||

@@ -54,6 +54,7 @@ type access struct {
 	births births
 	torn   torn
 	silent silence
+	format atomic.Pointer[string] // see textual; nil: nobody asked yet
 	codes  binlog.CodeTables
 
 	layouts keptLayouts
@@ -102,6 +103,8 @@ func (s *readStats) tell(t *tally) {
 type Stats struct {
 	Events, Bytes int64 // of the binlog
 	Rows          int64 // changes delivered
+
+	Format string // the server's binlog_format, as it was seen last, where that is not ROW
 }
 
 // New makes a source. It opens no connection.
@@ -208,7 +211,11 @@ func (s *Source) Name() string { return s.cfg.Name }
 
 // Stats counts what was read.
 func (s *Source) Stats() Stats {
-	return Stats{Events: s.stats.events.Load(), Bytes: s.stats.bytes.Load(), Rows: s.stats.rows.Load()}
+	stats := Stats{Events: s.stats.events.Load(), Bytes: s.stats.bytes.Load(), Rows: s.stats.rows.Load()}
+	if format := s.format.Load(); format != nil {
+		stats.Format = *format
+	}
+	return stats
 }
 
 // connect gives a connection and says who is behind it. Everything that must be of one server goes through one

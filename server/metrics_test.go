@@ -22,7 +22,7 @@ var contract = []string{
 	`replicator_sink_retries_total{sink="main"}`,
 	`replicator_commit_to_visible_seconds_bucket{view="v",le="1"}`, `replicator_rebuild_rows_total{view="v"}`,
 	`replicator_rebuild_progress_ratio{view="v"}`, `replicator_checkpoint_age_seconds{view="v"}`,
-	"replicator_binlog_retention_seconds",
+	"replicator_binlog_retention_seconds", "replicator_source_logs_statements",
 	`replicator_view_running{view="v"}`,
 	`replicator_build_info{goversion="` + runtime.Version() + `",revision="abc",version="1.2.3"}`,
 	"replicator_config_last_reload_successful", "replicator_standby",
@@ -110,7 +110,7 @@ func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
 	m := NewMetrics()
 	m.Sources(func(context.Context) []SourceStats {
 		return []SourceStats{{Events: 1, Bytes: 10, PositionAge: lag(5), Retention: lag(100)},
-			{Events: 2, Bytes: 20, Retention: lag(50)}}
+			{Events: 2, Bytes: 20, Retention: lag(50), Format: "MIXED"}}
 	})
 	text := scrape(t, &program{views: []replicator.ViewStatus{a, b, c, d, e}}, m)
 	for _, want := range []string{
@@ -119,7 +119,7 @@ func TestViewsOfSeveralSourcesAreOneMetric(t *testing.T) {
 		`replicator_view_running{view="v"} 0`,
 		`replicator_view_running{view="kept"} 1`, `replicator_view_running{view="frozen"} 0`,
 		`replicator_view_running{view="w"} 1`, `replicator_source_events_total 3`, `replicator_source_bytes_total 30`,
-		`replicator_source_position_age_seconds 5`,
+		`replicator_source_position_age_seconds 5`, `replicator_source_logs_statements 1`,
 		`replicator_binlog_retention_seconds 50`,
 	} {
 		if !strings.Contains(text, want+"\n") {

@@ -16,6 +16,7 @@ type SourceStats struct {
 	Position      string   // the lowest that a view of the pipeline has come to; FILE:POS
 	GTID          string   // the transactions before that
 	Events, Bytes int64    // read since the start
+	Format        string   // its binlog_format, where that is not ROW
 	PositionAge   *float64 // seconds since the commit of what was read last; nil: not known
 	Retention     *float64 // seconds until the oldest binlog that is needed may be purged; +Inf: never; nil: not known
 }
@@ -35,6 +36,7 @@ type nowCollector struct {
 	lag, letters, progress, checkpoint, running  *prometheus.Desc
 	behind                                       *prometheus.Desc
 	sourceAge, sourceEvents, sourceBytes, retain *prometheus.Desc
+	statements                                   *prometheus.Desc
 }
 
 func newNowCollector() *nowCollector {
@@ -52,13 +54,14 @@ func newNowCollector() *nowCollector {
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
 		retain:       desc("binlog_retention_seconds", "Time until the oldest binlog that is needed may be purged."),
+		statements:   desc("source_logs_statements", "1 while a source's binlog_format is not ROW: views are compared with it again and again. SET GLOBAL binlog_format = ROW."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *nowCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.lag, c.letters, c.progress, c.checkpoint, c.running, c.behind,
-		c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain} {
+		c.sourceAge, c.sourceEvents, c.sourceBytes, c.retain, c.statements} {
 		out <- d
 	}
 }
@@ -108,17 +111,22 @@ func (c *nowCollector) collectSources(out chan<- prometheus.Metric,
 ) {
 	var events, bytes int64
 	var age, retention *float64
+	statements := 0.0
 	if sources := c.sources.Load(); sources != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		for _, s := range (*sources)(ctx) {
 			events, bytes = events+s.Events, bytes+s.Bytes
+			if s.Format != "" {
+				statements = 1
+			}
 			age = worst(age, s.PositionAge, 1)
 			retention = worst(retention, s.Retention, -1)
 		}
 	}
 	out <- prometheus.MustNewConstMetric(c.sourceEvents, prometheus.CounterValue, float64(events))
 	out <- prometheus.MustNewConstMetric(c.sourceBytes, prometheus.CounterValue, float64(bytes))
+	gauge(c.statements, statements)
 	if age == nil {
 		age = lag
 	}

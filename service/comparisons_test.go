@@ -66,8 +66,17 @@ func TestAViewThatIsComparedSaysSoAndIsWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := serving(t, configured(t, cellViews), l)
-	if views, err := s.Status(t.Context()); err != nil || !views[0].Verifying || views[1].Verifying {
+	if views, err := s.Status(t.Context()); err != nil || !views[0].Verifying || views[1].Verifying ||
+		!strings.Contains(views[0].Comparing(), "being compared") || views[1].Comparing() != "" {
 		t.Errorf("the status is %+v (%v)", views, err)
+	}
+	l.source.(*fakeSource).format = "MIXED"
+	if views, err := s.Status(t.Context()); err != nil || views[0].Format != "MIXED" || views[1].Format != "" ||
+		!strings.Contains(views[0].Comparing(), "binlog_format is MIXED, SET GLOBAL binlog_format = ROW") {
+		t.Errorf("where the source logs statements, the status is %+v (%v)", views, err)
+	}
+	if stats := s.SourceStats(t.Context()); stats[0].Format != "MIXED" {
+		t.Errorf("metrics are told of %+v", stats)
 	}
 	err := s.Wait(ctx, server.Fence{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "view emails is still being compared") {

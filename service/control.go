@@ -33,7 +33,9 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 		views, unlogged := l.Status(counts), l.Swapped()
 		for i := range views {
 			v := &views[i]
-			_, v.Verifying = unlogged[v.View]
+			if _, v.Verifying = unlogged[v.View]; v.Verifying {
+				v.Format = l.source.Stats().Format
+			}
 		}
 		all = append(all, views...)
 	}

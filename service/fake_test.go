@@ -94,11 +94,12 @@ type fakeSource struct {
 	left     time.Duration
 	leftFail error
 	offset   error  // what CheckOffset says
+	format   string // the binlog_format that it was seen to have
 	end      string // FILE:POS; "": nobody may ask
 }
 
 func (s *fakeSource) Name() string       { return s.name }
-func (s *fakeSource) Stats() canal.Stats { return canal.Stats{Events: 7, Bytes: 70} }
+func (s *fakeSource) Stats() canal.Stats { return canal.Stats{Events: 7, Bytes: 70, Format: s.format} }
 func (s *fakeSource) Retention(context.Context, replicator.Position) (time.Duration, error) {
 	return s.left, s.leftFail
 }

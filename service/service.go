@@ -301,7 +301,8 @@ func (s *Service) SourceStats(ctx context.Context) []server.SourceStats {
 
 func (l line) stats(ctx context.Context) server.SourceStats {
 	read := l.source.Stats()
-	stats := server.SourceStats{Sink: l.sink, Source: l.source.Name(), Events: read.Events, Bytes: read.Bytes}
+	stats := server.SourceStats{Sink: l.sink, Source: l.source.Name(), Events: read.Events, Bytes: read.Bytes,
+		Format: read.Format}
 	var oldest replicator.Position
 	for _, v := range l.Status(nil) {
 		if !v.Applied.IsZero() && (oldest.IsZero() || v.Applied.Order < oldest.Order) {

@@ -146,6 +146,7 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 			lines = append(lines, painted{text, faint}.show(colour))
 		}
 	}
+	lines = append(lines, comparedLines(views, columns)...)
 	for _, v := range views {
 		if v.Evicted > 0 {
 			text := fmt.Sprintf("%s: the sink's server evicted %d keys: see docs/operating.md, A Redis that evicts", v.View, v.Evicted)
@@ -155,6 +156,23 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 			lines = append(lines, cut(fmt.Sprintf("%s: joined rows changed, %d entries read again so far", v.View, v.FanOut),
 				columns))
 		}
+	}
+	return lines
+}
+
+// comparedLines say of views that they are being compared with their source, once for all of which the same is said.
+func comparedLines(views []replicator.ViewStatus, columns int) (lines []string) {
+	for i, v := range views {
+		text := v.Comparing()
+		same := func(other replicator.ViewStatus) bool { return other.Comparing() == text }
+		if text == "" || slices.ContainsFunc(views[:i], same) {
+			continue
+		}
+		name := v.View
+		if more := len(slices.DeleteFunc(slices.Clone(views[i+1:]), func(o replicator.ViewStatus) bool { return !same(o) })); more > 0 {
+			name += fmt.Sprintf(" and %d more", more)
+		}
+		lines = append(lines, cut(name+": "+text, columns))
 	}
 	return lines
 }
@@ -236,6 +254,7 @@ func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour
 		if v.Progress > 0 {
 			say("filled", painted{fmt.Sprintf("%.0f %%, %d rows", 100*v.Progress, v.FilledRows), plain})
 		}
+		say("compared", painted{v.Comparing(), plain})
 		if v.FanOut > 0 {
 			say("joined rows", painted{fmt.Sprintf("changed: %d entries read again so far", v.FanOut), plain})
 		}
