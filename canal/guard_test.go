@@ -46,7 +46,7 @@ func TestAMariaDBServerWithoutTheTailIsToldFromAStranger(t *testing.T) {
 				err = g.see(sid{name: "0", server: x.server}, x.seq)
 			}
 		}
-		if err != nil && errors.Is(err, replicator.ErrLost) == strings.Contains(err.Error(), "checkpoint reset") {
+		if err != nil && errors.Is(err, replicator.ErrLost) == strings.Contains(err.Error(), "replicator rebuild") {
 			t.Errorf("%s: the way out is said where it is not a loss, and only there: %v", c.name, err) // see on_lost
 		}
 		if (err == nil) != c.fine || !c.fine && !replicator.IsFatal(err) || errors.Is(err, replicator.ErrLost) != c.lost {

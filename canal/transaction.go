@@ -455,6 +455,6 @@ func (g *mariaGuard) see(x sid, seq int64) error {
 			"that has it", what, met))
 	}
 	return replicator.Fatal(fmt.Errorf("this server's history is another one: %s, and nothing tells that it is that "+
-		"server's heir. Point the source at one that has it. Or stop the program, `replicator checkpoint reset "+remedy.Views+
-		"`, and start it again: the views are filled again", met))
+		"server's heir. Point the source at one that has it. Or `replicator rebuild "+remedy.Views+"` fills the "+
+		"views again from this one", met))
 }

@@ -184,9 +184,11 @@ func (s *saver) lookForEvictions() {
 	if n := evicter.Evicted(); n > 0 {
 		s.notes.setEvicted(s.views, s.progress.current().Position.Order)
 		s.shown.evict(s.views, n)
-		s.cfg.Log.Warn("the sink's server evicts keys, as its memory is short: comparing the views with the source",
+		s.cfg.Log.Warn("keys of the sink are gone, as its server evicts them or somebody wrote to them: comparing the views "+
+			"with the source",
 			"sink", s.cfg.Name, "source", s.cfg.Source.Name(), "evicted_keys", n, "views", s.views.names(),
-			"fix", "give the server more memory, and set maxmemory-policy to noeviction")
+			"fix", "give the server more memory, and set maxmemory-policy to noeviction; write to no key that begins with "+
+				"replicator:")
 	}
 }
 

@@ -189,9 +189,8 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 		f.Level, f.Detail = replicator.Fail, err.Error()
 	case gone != "":
 		f.Level = replicator.Warn
-		f.Detail += " was dropped, and what the view held with it: the next start stops the view, if on_lost does not have " +
-			"it filled anew"
-		f.Fix = "`replicator checkpoint reset " + v.Name + "` has it filled anew, too"
+		f.Detail += " was dropped, and what the view held with it: the view stops, if on_lost does not fill it again"
+		f.Fix = "`replicator rebuild " + v.Name + "` creates the table and fills it"
 	default:
 		f.Detail += " is not there yet; the first start creates it"
 		if narrow, err := s.shortType(ctx, v, from); err == nil && narrow != "" {

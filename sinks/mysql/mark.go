@@ -36,7 +36,7 @@ func (m storedMark) standing() (replicator.Standing, error) {
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &fill); err != nil {
 			return replicator.Standing{}, replicator.Fatal(fmt.Errorf("its mark in table %s is damaged: "+
-				"stop the program, `replicator checkpoint forget "+remedy.Views+"`, and start it again: it is filled again",
+				"`replicator rebuild "+remedy.Views+"` fills it again",
 				viewsTable))
 		}
 	}

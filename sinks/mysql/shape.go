@@ -207,7 +207,8 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 	if sh == nil {
 		database, table := split(settingsOf(v).Table, s.database)
 		return nil, replicator.Fatal(fmt.Errorf("the table %s.%s is missing in sink %s, or the user may not see it; "+
-			"`replicator schema` prints its DDL, and create = true in the view creates it", database, table, s.name))
+			"`replicator rebuild %s` creates and fills it, as does create = true in the view. `replicator schema` prints its "+
+			"DDL", database, table, s.name, v.Name))
 	}
 	k, problems := s.plan(v, sh)
 	if k != nil {

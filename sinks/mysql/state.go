@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/remedy"
 	"replicator/internal/wire"
 	"replicator/sinks/judge"
 )
@@ -103,8 +104,7 @@ func (c cellState) seen(i int) bool {
 	return false
 }
 
-var errState = errors.New("the stored state is damaged: drop the table " + stateTable +
-	" and have the sink's views filled anew (`replicator checkpoint reset`)")
+var errState = errors.New("the stored state is damaged: delete its row, and then `replicator rebuild " + remedy.Views + "`")
 
 // parseState reads the stored form. What is kept points into it.
 func parseState(stored string) (cellState, error) {

@@ -65,7 +65,9 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 			}
 		}
 		again, err := t.sink.write(ctx, b, write)
-		if err != nil {
+		if mended, failed := t.mend(ctx, err, write); mended {
+			continue
+		} else if err = cmp.Or(failed, err); err != nil {
 			return replicator.Applied{}, t.blame(ctx, err, write)
 		}
 		if b.behind {
@@ -81,10 +83,16 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return b.Applied(), nil
 }
 
-// decide is e.decide where what is found of a later generation is another process's.
+// decide is e.decide where what is found of a later generation is another process's, and damaged records are removed.
 func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	for {
 		err := e.decide(b)
+		if errors.Is(err, errDamaged) && e.stored != "" && !t.sink.cluster {
+			if err := t.removeRecord(ctx, e); err != nil {
+				return err
+			}
+			continue
+		}
 		var newer newerError
 		if !errors.As(err, &newer) {
 			return err

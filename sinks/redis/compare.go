@@ -88,6 +88,9 @@ type spot struct {
 // comparisons says what is to be compared of an entity: each view once.
 func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, error) {
 	r, err := parseRecord(e.stored)
+	if errors.Is(err, errDamaged) { // a repair makes it again: all of it is missing
+		r, err = new(record), nil
+	}
 	if err != nil {
 		return nil, replicator.Fatal(err)
 	}

@@ -274,12 +274,6 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 		Remove: func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
 			remove(t, rdb, v, c, entries)
 		},
-		DamageMark: func(t testing.TB, source, view string) {
-			keys := (&Sink{cluster: c.Cluster, tags: markTags()}).markKeys(source)
-			if err := rdb.HSet(t.Context(), keys[len(keys)-1], view, "{").Err(); err != nil {
-				t.Fatal(err)
-			}
-		},
 	}
 }
 

@@ -12,12 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"replicator"
+	"replicator/internal/remedy"
 )
 
-// beginAnew is what helps where something of the sink's own is lost or damaged: sums and claims are made of what each
-// entity is remembered to have contributed, and nothing else tells that.
-const beginAnew = "stop the program, remove the keys of the sink's views and all that begin with \"" + prefix +
-	"\", `replicator checkpoint reset`, and start it again: the views are filled again"
+// beginAnew is what helps where something of a cluster's own is damaged: sums and claims are made of what each entity is
+// remembered to have contributed, and nothing else tells that. On one server it is mended: see Target.mend.
+const beginAnew = "remove the keys of the sink's views and all that begin with \"" + prefix +
+	"\", and then `replicator rebuild " + remedy.Views + "`"
 
 // plainErrors are the server's errors, and the scripts' own (DAMAGED: lib.lua), that quote nothing but what the sink
 // itself sent, with what a person can do where one must act. They are told by their first word.

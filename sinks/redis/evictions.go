@@ -40,6 +40,13 @@ func (e *evictions) are(now int64) {
 	e.now = now
 }
 
+// lost says that something is gone that the servers did not count.
+func (e *evictions) lost() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.news++
+}
+
 // told is how many there were when the pipeline was told last.
 func (e *evictions) told() int64 {
 	e.mu.Lock()

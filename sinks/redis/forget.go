@@ -123,7 +123,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 		}
 		version, err := strconv.ParseUint("0"+known.version, 10, 64)
 		if err != nil {
-			return replicator.Fatal(fmt.Errorf("the key %s is damaged: %s", horizonsKey, beginAnew))
+			return replicator.Fatal(fmt.Errorf("the key %s is damaged: delete it, and then `replicator verify --repair`", horizonsKey))
 		}
 		// Not one that there was before, also if the hash was lost meanwhile.
 		next := max(version+1, uint64(time.Now().UnixMicro()))
@@ -131,7 +131,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 		raised := false
 		for _, k := range t.keepers {
 			m := marks[k.view.Name]
-			if m == nil || m.damaged != nil {
+			if m == nil {
 				continue
 			}
 			mark, ok := m.whole()
@@ -187,7 +187,7 @@ func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
 			return nil, err
 		}
 		for view, m := range marks {
-			if mark, ok := m.whole(); ok && m.damaged == nil {
+			if mark, ok := m.whole(); ok {
 				f.generations[idOf(source, view)] = mark.Generation
 			}
 		}

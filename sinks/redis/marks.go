@@ -70,9 +70,8 @@ func (s *Sink) markKeys(source string) []string {
 
 // viewMark is a view's mark in every copy.
 type viewMark struct {
-	raw     []string // "": none
-	marks   []storedMark
-	damaged error // why what stands there is no mark
+	raw   []string // "": none
+	marks []storedMark
 }
 
 func newViewMark(n int) *viewMark {
@@ -105,7 +104,7 @@ func (m *viewMark) whole() (storedMark, bool) {
 
 // forgotten reports whether the view was forgotten, and not opened since.
 func (m *viewMark) forgotten() bool {
-	return m.damaged == nil && !slices.ContainsFunc(m.marks, func(one storedMark) bool { return !one.Forgotten })
+	return !slices.ContainsFunc(m.marks, func(one storedMark) bool { return !one.Forgotten })
 }
 
 // keys are the templates of the keys that the view may have written, and another one.
@@ -129,7 +128,7 @@ func (m *viewMark) generation() uint64 {
 	return g
 }
 
-// readMarks reads all marks of a source.
+// readMarks reads all marks of a source. One that is damaged counts as forgotten.
 func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMark, error) {
 	keys := s.markKeys(source)
 	cmds, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -150,8 +149,7 @@ func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMa
 				marks[view] = m
 			}
 			if err := json.Unmarshal([]byte(raw), &m.marks[i]); err != nil {
-				m.damaged = replicator.Fatal(fmt.Errorf("its mark in %s is damaged: stop the program, forget the view "+
-					"with `replicator checkpoint forget %s`, and start: it is filled anew", keys[i], view))
+				m.marks[i] = storedMark{Forgotten: true} // it is damaged, and says nothing: the sink lost the view
 			}
 			m.raw[i] = raw
 		}
@@ -265,13 +263,9 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 	}
 	marked := make([]replicator.Standing, len(keepers))
 	on, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) (begin []newMark, err error) {
-		var refused []error
+		var occupied []error
 		for i, k := range keepers {
 			m := cmp.Or(known[k.view.Name], newViewMark(len(s.markKeys(source))))
-			if m.damaged != nil {
-				refused = append(refused, k.damaged(m))
-				continue
-			}
 			mark, ok := m.whole()
 			if !ok || mark.Fingerprint != k.view.Fingerprint {
 				mark = opened(k.view.Fingerprint, m.generation())
@@ -286,10 +280,10 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 				k.outlive()
 			}
 			if k.filling {
-				refused = append(refused, s.occupied(k, known))
+				occupied = append(occupied, s.occupied(k, known))
 			}
 		}
-		return begin, errors.Join(refused...)
+		return begin, errors.Join(occupied...)
 	})
 	return marked, on, err
 }
@@ -315,11 +309,6 @@ func (s *Sink) occupied(k *keeper, known map[string]*viewMark) error {
 	return nil
 }
 
-// damaged is the error for a view whose mark can't be read.
-func (k *keeper) damaged(m *viewMark) error {
-	return replicator.OfView(fmt.Errorf("view %s: %w", k.view.Name, m.damaged), k.view.Name)
-}
-
 // Marks implements replicator.Sink.
 func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
 	known, err := s.readMarks(ctx, source)
@@ -328,9 +317,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	}
 	var found []replicator.Mark
 	for view, m := range known {
-		if m.damaged != nil {
-			found = append(found, replicator.Mark{View: view, Err: m.damaged})
-		} else if mark, ok := m.whole(); ok {
+		if mark, ok := m.whole(); ok {
 			found = append(found, replicator.Mark{View: view, Fingerprint: mark.Fingerprint, Standing: mark.Standing()})
 		}
 	}
@@ -416,9 +403,6 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 func (k *keeper) check(m *viewMark, marking *judge.Marking, view int) error {
 	if m == nil {
 		return marking.Gone(view)
-	}
-	if m.damaged != nil {
-		return k.damaged(m)
 	}
 	mark, ok := m.whole()
 	switch {

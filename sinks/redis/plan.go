@@ -142,9 +142,6 @@ func (b *batch) gather() {
 // decide plans what the batch does to the entity.
 func (e *entity) decide(b *batch) error {
 	r, err := b.parseRecord(e.stored)
-	if errors.Is(err, errDamaged) {
-		err = errors.Join(err, errors.New(beginAnew))
-	}
 	if err != nil {
 		return replicator.Fatal(err)
 	}

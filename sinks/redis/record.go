@@ -67,7 +67,7 @@ type pending struct {
 // hasGoes is set in a pending change's kind where it says when its key goes.
 const hasGoes = 0x80
 
-var errDamaged = errors.New("its record is damaged")
+var errDamaged = errors.New("its record is damaged: delete it, and then `replicator verify --repair`")
 
 // parseRecord reads a stored record; "" is no record.
 func parseRecord(s string) (*record, error) { return new(arena).parseRecord(s) }
