@@ -126,20 +126,19 @@ func fewNumbered(names []string) []string {
 	})
 }
 
-// takeTogether makes one table of numbered ones, as whose chief f was looked at. It reports whether t is a part that
-// needs no more to be said of.
-func (p *plan) takeTogether(g *numbered, f *followed) (part bool) {
+// takeTogether makes one table of numbered ones, as one of which f was looked at. It reports whether f is a part that
+// nothing more needs to be said of, and what is to be said of tables that stay apart.
+func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	switch {
 	case g == nil:
-		return false
 	case !g.shareKeys(f.key):
 		f.parts = g
-		return f.Table != g.chief()
+		return f.Table != g.chief(), ""
 	case f.Table == g.chief():
-		p.left = append(p.left, fmt.Sprintf("%s look alike, and two of them may have the same key. As one table they are "+
-			"table = %s with \"$table\" in the key: see docs/concepts.md, Pattern.", g.span(), quoted(g.pattern())))
+		left = fmt.Sprintf("%s look alike, and two of them may have the same key. As one table they are table = %s with "+
+			"\"$table\" in the key: see docs/concepts.md, Pattern.", g.span(), quoted(g.pattern()))
 	}
-	return false
+	return false, left
 }
 
 // source is what a text calls the source's table or tables.

@@ -10,7 +10,7 @@ import (
 
 // suggestForRows makes the views of a table without bodies: counters where its key has several columns, as that of
 // favorites has; indexes of its own columns else; and counts by a column of states. Where no sink was named, one of
-// them is kept at once, and only if the source has no bodies that are indexed.
+// them is kept at once, and only if the source has no bodies that are indexed; and those that a table was made for.
 func (p *plan) suggestForRows(f *followed) {
 	if f.Rows == 0 {
 		return
@@ -23,7 +23,7 @@ func (p *plan) suggestForRows(f *followed) {
 		main = p.columnIndex(f, base)
 	}
 	if main != nil {
-		if len(p.db.Targets) > 0 || p.live["main"] == 0 {
+		if len(p.db.Targets) > 0 || p.live["main"] == 0 || main.made {
 			p.keep(main, "main")
 		}
 		f.views = append(f.views, *main)
@@ -181,7 +181,7 @@ func (p *plan) counter(f *followed, base string) *stanza {
 		v.note = fmt.Sprintf("The sum of %s for each %s.", sum, group.Name)
 		v.settings = append(v.settings, pair{"sum", quoted(sum)})
 	}
-	if existing != nil {
+	if v.made = existing != nil; v.made {
 		v.note += " " + p.why(existing)
 		if _, ok := existing.col(either(sum, "cnt")).createdAs(typ); !ok || !sameType(existing.col(group.Name), group) {
 			return v
@@ -204,7 +204,7 @@ func (p *plan) columnIndex(f *followed, base string) *stanza {
 	v := &stanza{header: "views." + name, settings: []pair{{"from", quoted(f.name)},
 		{"sink", `"main"`}, {"kind", `"index"`},
 		{"fields", list([]string{best.Name})}}}
-	if existing != nil {
+	if v.made = existing != nil; v.made {
 		v.note = p.why(existing)
 	}
 	if existing == nil || len(existing.Unique) == 1 {

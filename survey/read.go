@@ -206,12 +206,15 @@ func (r *reader) choose(ctx context.Context, db *Database, names, only []string)
 			return ofFramework(name) || isOwn(name) || db.Kept[name] != ""
 		})
 	}
-	if len(only) == 0 && len(wanted) > mostTables {
+	if len(only) == 0 && len(wanted) > 1 {
 		rows, err := r.estimates(ctx)
 		if err != nil {
 			return nil, err
 		}
-		slices.SortStableFunc(wanted, func(a, b string) int { return cmp.Compare(rows[b], rows[a]) })
+		db.estimates = rows
+	}
+	if len(only) == 0 && len(wanted) > mostTables {
+		slices.SortStableFunc(wanted, func(a, b string) int { return cmp.Compare(db.estimates[b], db.estimates[a]) })
 		wanted = fewNumbered(wanted)
 	}
 	if len(only) == 0 && len(wanted) > mostTables {

@@ -9,8 +9,9 @@ import (
 // plan is what a configuration is made of.
 type plan struct {
 	db     *Database
-	tables []*followed // that can be followed
-	left   []string    // what is to be said of tables that can't, or need not be
+	alike  map[string]*numbered // by the names of their tables
+	tables []*followed          // that can be followed
+	left   []string             // what is to be said of tables that can't, or need not be
 	taken  map[string]bool
 	given  map[string]bool // existing tables of the source that views are suggested for
 	live   map[string]int  // views that are no comments, by sink
@@ -43,6 +44,7 @@ type stanza struct {
 	header   string
 	settings []pair // a key and a TOML value
 	live     bool   // else it is a comment
+	made     bool   // its table is there, and empty: somebody made it for the view
 }
 
 // create has the program create the view's table.
@@ -98,45 +100,20 @@ const mostSorts = 20
 
 // newPlan decides what the configuration says.
 func newPlan(db *Database, stages [][]Codec) *plan {
-	p := &plan{db: db, taken: map[string]bool{}, given: map[string]bool{}, live: map[string]int{}}
-	var all []*followed
-	alike := findNumbered(db)
-	for i := range db.Tables {
-		t := &db.Tables[i]
-		if ofFramework(t.Name) && !isOwn(t.Name) {
-			p.left = append(p.left, fmt.Sprintf("%s: a framework keeps it for itself.", shown(t.Name)))
-			continue
-		}
-		if isOwn(t.Name) || t.Skipped {
-			continue
-		}
-		f := &followed{Table: t, roles: assign(t, stages)}
-		switch view := db.Kept[t.Name]; {
-		case view != "":
-			p.left = append(p.left, fmt.Sprintf("%s: the program keeps the view %s in it.", shown(t.Name), shown(view)))
-		case f.problem != "":
-			p.left = append(p.left, fmt.Sprintf("%s: %s.", shown(t.Name), f.problem))
-		case strings.Contains(t.Name, "."):
-			p.left = append(p.left,
-				fmt.Sprintf("%s: a configuration can't name a table with a dot in its name: rename it.", shown(t.Name)))
-		case p.takeTogether(alike[t.Name], f):
-		default:
-			all = append(all, f)
-			f.name = p.tableName(f.source())
-			if f.body != nil {
-				p.suggestForBodies(f)
-				f.body.decoded = nil // there may be many tables
-			}
-		}
+	p := &plan{db: db, alike: findNumbered(db), taken: map[string]bool{}, given: map[string]bool{}, live: map[string]int{}}
+	all, left := make([]*followed, len(db.Tables)), make([]string, len(db.Tables))
+	for _, i := range db.byWeight() { // the first ones have the views that are no comments
+		all[i], left[i] = p.follow(&db.Tables[i], stages)
 	}
+	p.left = slices.DeleteFunc(left, func(why string) bool { return why == "" })
 	if db.Beyond > 0 {
 		p.left = append(p.left,
 			fmt.Sprintf("%d more: the %d that the server takes to hold most rows were looked at. `--table NAME`, which may "+
 				"be repeated, names others.", db.Beyond, mostTables))
 	}
-	for _, f := range all {
-		switch {
-		case f.body != nil || p.given[f.Table.Name]:
+	for _, i := range db.byWeight() {
+		switch f := all[i]; {
+		case f == nil, f.body != nil, p.given[f.Table.Name]:
 		case f.column != "":
 			p.suggestForAttributes(f)
 		default:
@@ -144,7 +121,7 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 		}
 	}
 	for _, f := range all { // a table that a view may be kept in is no source
-		if !p.given[f.Table.Name] {
+		if f != nil && !p.given[f.Table.Name] {
 			p.tables = append(p.tables, f)
 		}
 	}
@@ -152,6 +129,36 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 		p.suggestJoins(f)
 	}
 	return p
+}
+
+// follow finds the roles of a table's columns, and makes the views of its bodies; or it says why the table can't be
+// followed, where that is to be said.
+func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
+	if ofFramework(t.Name) && !isOwn(t.Name) {
+		return nil, fmt.Sprintf("%s: a framework keeps it for itself.", shown(t.Name))
+	}
+	if isOwn(t.Name) || t.Skipped {
+		return nil, ""
+	}
+	f = &followed{Table: t, roles: assign(t, stages)}
+	switch view := p.db.Kept[t.Name]; {
+	case view != "":
+		return nil, fmt.Sprintf("%s: the program keeps the view %s in it.", shown(t.Name), shown(view))
+	case f.problem != "":
+		return nil, fmt.Sprintf("%s: %s.", shown(t.Name), f.problem)
+	case strings.Contains(t.Name, "."):
+		return nil, fmt.Sprintf("%s: a configuration can't name a table with a dot in its name: rename it.", shown(t.Name))
+	}
+	part, left := takeTogether(p.alike[t.Name], f)
+	if part {
+		return nil, ""
+	}
+	f.name = p.tableName(f.source())
+	if f.body != nil {
+		p.suggestForBodies(f)
+		f.body.decoded = nil // there may be many tables
+	}
+	return f, left
 }
 
 // tableName is the name of a table in the configuration.

@@ -19,6 +19,8 @@ type Database struct {
 
 	// Kept are the tables that the program keeps views in already, by name, each with its view's name.
 	Kept map[string]string
+
+	estimates map[string]int64 // how many rows the server takes its tables to hold, where it was asked
 }
 
 // Looked is how many tables were looked at.
