@@ -1,0 +1,70 @@
+package replicator_test
+
+import (
+	"errors"
+	"fmt"
+
+	"replicator"
+)
+
+// A sink asks for every op whether it counts, and keeps the state that is returned. So what is replayed changes nothing,
+// and what was deleted does not come back.
+func ExampleState_Next() {
+	state := replicator.Unseen
+	for _, op := range []replicator.Op{
+		{Version: 1, Order: 10}, // a row is inserted
+		{Version: 2, Order: 20}, // and a newer version of it
+		{Version: 1, Order: 10}, // the first one once more, after a restart
+		{Version: 1, AsOf: 30},  // the newer version is deleted: a look finds the first one
+		{Version: 2, Order: 20}, // the deleted one once more
+	} {
+		var applied bool
+		state, applied = state.Next(op)
+		fmt.Println(applied, state.Version)
+	}
+	// Output:
+	// true 1
+	// true 2
+	// false 2
+	// true 1
+	// false 1
+}
+
+// A cell's key is made of the values of its columns. Its text is what sinks show: keys of a table that
+// differ have texts that differ.
+func ExampleMakeKey() {
+	for _, values := range [][]any{{int64(7), []byte("DE")}, {"a:b", "c"}, {"a", "b:c"}} {
+		key, err := replicator.MakeKey(values...)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(replicator.Cell{Table: "cell", Column: "users", Key: key}.Key)
+	}
+	// Output:
+	// 7:4445
+	// a%3Ab:c
+	// a:b:c
+}
+
+// A sink says whom an error concerns, and whether a person must act: the other views of the sink go on without those.
+func ExampleOfView() {
+	users, orders := &replicator.View{Name: "users"}, &replicator.View{Name: "orders"}
+	err := replicator.OfView(replicator.Fatal(errors.New("table users has no column email")), "users")
+	groups, others := replicator.Troubled([]*replicator.View{users, orders}, err)
+	fmt.Println(err, replicator.IsFatal(err))
+	fmt.Println("in trouble:", groups[0][0].Name)
+	fmt.Println("goes on:", others[0].Name)
+	// Output:
+	// table users has no column email true
+	// in trouble: users
+	// goes on: orders
+}
+
+// A sink keeps a Mark beside the data: how far a view has come. A later one never takes it back.
+func ExampleStanding_Raise() {
+	mark := replicator.Standing{Position: replicator.Position{Order: 20, Token: "binlog.000001:400"}}
+	mark = mark.Raise(replicator.Standing{Position: replicator.Position{Order: 10, Token: "binlog.000001:200"}})
+	fmt.Println(mark.Position.Token)
+	// Output: binlog.000001:400
+}
