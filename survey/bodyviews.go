@@ -98,9 +98,13 @@ func (p *plan) suggest(s *sortOfCell) {
 		return c.Booleans+c.Decimals == 0 &&
 			4*c.present >= s.docs
 	})
+	own, ok := p.indexedBeside(s, indexes)
+	if ok {
+		s.views = append(s.views, own)
+	}
 	for i, c := range indexes {
 		v := p.index(s, c)
-		if i == live {
+		if i == live && !ok {
 			p.keep(&v, "main")
 		}
 		s.views = append(s.views, v)
@@ -111,7 +115,7 @@ func (p *plan) suggest(s *sortOfCell) {
 	if of := s.table.entity(); s.table.version == "" && of != nil && !has(s.table.key, of[len(of)-1]) {
 		s.views = append(s.views, p.ofEntity(s, s.table.col(of[len(of)-1]))...)
 	}
-	fields := s.fields(func(p *property) bool { return p.Lists+p.Objects == 0 })
+	fields := s.withBeside(s.fields(func(p *property) bool { return p.Lists+p.Objects == 0 }))
 	if template := s.table.template(); template != "" && len(fields) > 0 {
 		v := p.hash(s.from, s.base, template, fields)
 		p.keep(&v, "cache")
@@ -127,7 +131,7 @@ func (p *plan) suggest(s *sortOfCell) {
 				{"key", quoted(name + ":{" + c.path + "}")}},
 		})
 	}
-	if fields := s.fields(s.searchable); len(fields) > 0 {
+	if fields := s.withBeside(s.fields(s.searchable)); len(fields) > 0 {
 		v := p.document(s.from, s.base, fields)
 		p.keep(&v, "search")
 		s.views = append(s.views, v)
@@ -254,6 +258,9 @@ func (p *plan) row(s *sortOfCell) (stanza, bool) {
 		return v, true
 	}
 	var types []pair
+	for _, c := range s.beside() {
+		names, types = append(names, "$"+c.Name), append(types, pair{c.Name, c.Type})
+	}
 	for _, property := range s.properties {
 		if typ := property.Row(property.name); typ != "" && s.atTop(property) && len(names) < mostFields &&
 			!hasPair(types, property.name) {

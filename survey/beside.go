@@ -1,0 +1,64 @@
+package survey
+
+import (
+	"slices"
+	"strings"
+
+	"replicator/internal/seen"
+)
+
+// Beside a body, a table may have ordinary columns: views show both, and an index of such a column is the likelier one
+// where the table itself has an index of it.
+
+// beside are the columns beside the body that are worth keeping: those of no role whose names no property has.
+func (s *sortOfCell) beside() (all []*Column) {
+	f := s.table
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		switch name := c.Name; {
+		case has(f.key, name), has(f.offset, name), has(f.objects, name), strings.EqualFold(name, f.body.column),
+			strings.EqualFold(name, f.column), strings.EqualFold(name, f.version), c.holdsBody():
+		case badName(name), secret(name), strings.HasPrefix(name, "_"), s.hasProperty(name):
+		default:
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (s *sortOfCell) hasProperty(name string) bool {
+	return slices.ContainsFunc(s.properties, func(p *property) bool { return strings.EqualFold(p.path, name) })
+}
+
+// withBeside are paths of properties, and before them those of the columns beside the body.
+func (s *sortOfCell) withBeside(properties []string) (paths []string) {
+	if len(properties) == 0 {
+		return nil
+	}
+	for _, c := range s.beside() {
+		paths = append(paths, "$"+c.Name)
+	}
+	paths = append(paths, properties...)
+	return paths[:min(len(paths), mostFields)]
+}
+
+// indexedBeside is an index of the column beside the body that entities are the likeliest to be looked for by; false if
+// a property is likelier, or the table has no index of such a column.
+func (p *plan) indexedBeside(s *sortOfCell, indexes []candidate) (v stanza, ok bool) {
+	var best *Column
+	for _, c := range s.beside() {
+		if s.table.leads(c.Name) && c.indexable(seen.MostIndexed-s.table.keyBytes()) &&
+			(best == nil || appeal(c.Name) > appeal(best.Name)) {
+			best = c
+		}
+	}
+	if best == nil || s.table.column != "" || len(indexes) > 0 && appeal(indexes[0].name) > appeal(best.Name) {
+		return v, false
+	}
+	name, _ := p.free("index_"+s.base+"_"+word(best.Name), func(*Table) bool { return false })
+	v = stanza{header: "views." + name, settings: []pair{{"from", quoted(s.from)}, {"sink", `"main"`}, {"kind", `"index"`},
+		{"fields", list([]string{"$" + best.Name})}}}
+	v.create(pair{best.Name, best.Type})
+	p.keep(&v, "main")
+	return v, true
+}
