@@ -131,7 +131,7 @@ create = true
 // and check finds nothing wrong with what a run keeps.
 func TestExpressionsOverColumnsAreSampled(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	servertest.First(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		l.exec("CREATE TABLE p (id INT, part INT, name VARCHAR(40) NOT NULL, price DECIMAL(10,2) NOT NULL, qty INT NOT NULL, "+
 			"txt VARCHAR(400) NOT NULL, js JSON, PRIMARY KEY (id, part))",

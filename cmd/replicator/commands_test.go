@@ -313,7 +313,7 @@ func TestConfigurationIsFoundWhereverItIsNamed(t *testing.T) {
 // Of rows without a body, the fields' types are known, too; create = true uses them.
 func TestTargetsOfPlainRowsAreCreatedWithTheSourcesTypes(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	servertest.First(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		l.exec("CREATE TABLE favorite (user_id BIGINT UNSIGNED, object_id BIGINT, cnt INT, note VARCHAR(40), PRIMARY KEY (user_id, object_id))",
 			"INSERT INTO favorite VALUES (18446744073709551615, 2, 3, 'x')")

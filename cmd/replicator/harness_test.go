@@ -327,15 +327,18 @@ func (l *lab) status(view string) viewStatus {
 	return viewStatus{}
 }
 
-// reaches waits until a view has a state, as the command says. Until some view has it, the process that runs is asked
-// without one: to start a program again and again would slow down what is waited for.
+// reaches waits until a view has a state, as the command says. Until it has, the process that runs is asked without one:
+// to start a program again and again would slow down what is waited for.
 func (l *lab) reaches(view, state string) viewStatus {
 	l.t.Helper()
 	var last viewStatus
 	eventually(l.t, func() error {
-		code, body := l.answer("/api/v1/status")
-		if code == http.StatusOK && !strings.Contains(body, `"state":"`+state+`"`) {
-			return fmt.Errorf("no view is %s: %s", state, body)
+		var running struct{ Views []viewStatus }
+		if code, body := l.answer("/api/v1/status"); code == http.StatusOK && json.Unmarshal([]byte(body), &running) == nil {
+			at := slices.IndexFunc(running.Views, func(s viewStatus) bool { return s.View == view })
+			if at >= 0 && running.Views[at].State != state {
+				return fmt.Errorf("view %s is not %s: %s", view, state, body)
+			}
 		}
 		if last = l.status(view); last.State != state {
 			return fmt.Errorf("view %s is %s (%s), not %s", view, last.State, last.Error, state)
@@ -391,17 +394,15 @@ func ease(ctx context.Context, writes int, took time.Duration) {
 // eventually asks until what is asked holds.
 func eventually(t *testing.T, holds func() error) {
 	t.Helper()
-	deadline := time.After(patience)
-	for tick := time.NewTicker(30 * time.Millisecond); ; {
+	deadline := time.Now().Add(patience)
+	for rest := 20 * time.Millisecond; ; rest = min(rest*3/2, 300*time.Millisecond) { // what is asked may start a program
 		err := holds()
 		if err == nil {
-			tick.Stop()
 			return
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
+		if time.Now().After(deadline) {
 			t.Fatalf("not so after %s: %v", patience, err)
 		}
+		time.Sleep(rest)
 	}
 }

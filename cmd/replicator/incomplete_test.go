@@ -83,12 +83,9 @@ func TestViewsOfRowsThatTheBinlogHoldsInPartAreReadFromTheSource(t *testing.T) {
 			session []string
 			xa      string // how the transactions end; "": they are no XA transactions
 		}{
-			"FULL":                     {},
-			"MINIMAL":                  {session: []string{minimal}},
 			"NOBLOB":                   {session: []string{noblob}},
 			"PARTIAL_JSON":             {session: []string{partial}},
 			"MINIMAL and PARTIAL_JSON": {session: []string{minimal, partial}},
-			"XA":                       {xa: "COMMIT"},
 			"XA that is rolled back":   {xa: "ROLLBACK"},
 			"XA and MINIMAL":           {session: []string{minimal}, xa: "COMMIT"},
 		} {

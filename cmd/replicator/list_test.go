@@ -82,7 +82,7 @@ fields = ["name"]
 // told from what the source says.
 func TestExplainShowsWhatStandsBehindAValue(t *testing.T) {
 	t.Parallel()
-	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+	servertest.FirstKind(t, func(t *testing.T, kind servers.Kind) {
 		l := newBareLab(t, servertest.Shared(t, kind))
 		redis, client := ownRedis(t)
 		l.env["REDIS"] = redis.Addr()

@@ -222,7 +222,7 @@ var steps = []struct {
 
 func TestAllTablesThatMatchAreOneTable(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	servertest.First(t, func(t *testing.T, s *servers.Server) {
 		for when, tenants := range map[string]bool{
 			"while it runs": false, "while it is down": true, "and it is killed then": true,
 		} {
@@ -254,7 +254,7 @@ func TestAllTablesThatMatchAreOneTable(t *testing.T) {
 // Equal keys in two tables are one cell where the key doesn't name the table.
 func TestOfEqualKeysInTwoTablesTheHighestVersionIsShown(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	servertest.First(t, func(t *testing.T, s *servers.Server) {
 		m := newMany(t, s, false)
 		m.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink,
 			strings.Replace(shardedOrders, `key = "id"`, "key = \"id\"\nversion = \"v\"", 1))

@@ -22,7 +22,11 @@ func TestASourceThatWasSetBackWhileTheProgramWasDownIsNoticed(t *testing.T) {
 		"killed before the first mark in a binlog file": {interval: "1h"},
 		"with an older state directory":                 {interval: "100ms", state: true},
 	} {
-		for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
+		kinds := []servers.Kind{servers.MySQL, servers.MariaDB1011}
+		if c.state { // the mark's part is the same
+			kinds = kinds[:1]
+		}
+		for _, kind := range kinds {
 			t.Run(fmt.Sprint(name, ", ", kind), func(t *testing.T) {
 				t.Parallel()
 				l := newAccounts(t, servertest.Own(t, kind))

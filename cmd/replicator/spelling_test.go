@@ -75,7 +75,7 @@ func (l *lab) expectNotes() {
 // spelt.
 func TestVersionsOfAKeyInSeveralSpellingsAreOneCell(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	servertest.First(t, func(t *testing.T, s *servers.Server) {
 		l := newBareLab(t, s)
 		l.exec(notesTable)
 		version := int64(0)

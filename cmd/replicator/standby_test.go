@@ -185,7 +185,7 @@ func inTime(t *testing.T, took ...time.Duration) {
 
 // Two processes on one store: whenever the one that runs ends, however it ends, the other takes over.
 func TestAStandbyTakesOver(t *testing.T) {
-	for s, kills := range map[servers.Kind]int{servers.MySQL: 5, servers.MariaDB1011: 2} {
+	for s, kills := range map[servers.Kind]int{servers.MySQL: 2, servers.MariaDB1011: 1} {
 		if os.Getenv("REPLICATOR_SOAK") != "" {
 			kills = 20
 		}

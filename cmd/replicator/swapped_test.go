@@ -29,7 +29,7 @@ var cutOver = []string{
 const compared = "a view was compared with its source"
 
 func TestATableThatTakesAWatchedOnesPlaceIsFollowedAndTheViewsAreCompared(t *testing.T) {
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	servertest.First(t, func(t *testing.T, s *servers.Server) {
 		l := newLab(t, s)
 		l.put("a", 1, `{"email": "a@x.org"}`)
 		l.put("b", 1, `{"email": "b@x.org"}`)
@@ -133,7 +133,7 @@ func isBefore(t *testing.T, a, b string) bool {
 
 func TestOnUnloggedSaysWhatBecomesOfTheViews(t *testing.T) {
 	t.Parallel()
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+	servertest.First(t, func(t *testing.T, s *servers.Server) {
 		for _, c := range []struct {
 			onUnlogged, onLost string
 			stops              bool

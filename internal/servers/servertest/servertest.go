@@ -217,6 +217,19 @@ func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	EachKindOf(t, sources(t), test)
 }
 
+// First is Each for the first kind alone: for tests of what does not differ between kinds. `make matrix` has each kind
+// be the first once.
+func First(t *testing.T, test func(t *testing.T, s *servers.Server)) {
+	t.Helper()
+	FirstKind(t, func(t *testing.T, kind servers.Kind) { test(t, Shared(t, kind)) })
+}
+
+// FirstKind is EachKind for the first kind alone.
+func FirstKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
+	t.Helper()
+	EachKindOf(t, sources(t)[:1], test)
+}
+
 // EachKindOf is EachKind for some kinds.
 func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
