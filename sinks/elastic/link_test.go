@@ -103,7 +103,7 @@ func TestConformanceOverALinkThatBreaks(t *testing.T) {
 	}
 	looks := &shown{cluster: c, views: views, ids: map[string]bool{}}
 	sinktest.RunHistories(t, sinktest.Subject{
-		Tables: tables[:1], Views: views, Histories: 12, Read: looks.read,
+		Tables: tables[:1], Views: views, Histories: 5, Read: looks.read,
 		New: func(t testing.TB) replicator.Sink {
 			return stubbornSink{watched{elastic.Shadowing{Sink: newSink(t, link, views...)}, looks}, &broken}
 		},

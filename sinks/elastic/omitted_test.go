@@ -2,6 +2,7 @@ package elastic_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,9 @@ var omissions = map[string]string{
 	`{"includes": ["_rep*", "name", "another"]}`: "",
 }
 
+// enough are the omissions that are tried in every way: of all, of a part of the state, and of a value.
+var enough = []string{`{"enabled": false}`, `{"excludes": ["_replicator.cells.*"]}`, `{"excludes": ["name"]}`}
+
 // A template or a mapping_file that leaves out of _source what the program keeps there stops the view alone, and leaves
 // no index; once that is mended the view is well.
 func TestAMappingThatOmitsWhatIsReadBackStopsTheViewAlone(t *testing.T) {
@@ -42,6 +46,9 @@ func TestAMappingThatOmitsWhatIsReadBackStopsTheViewAlone(t *testing.T) {
 				return func() { setMapping(p.other, "") }
 			},
 		} {
+			if by != "a template" && !slices.Contains(enough, source) {
+				continue
+			}
 			t.Run(by+" "+source, func(t *testing.T) {
 				p := newPair(t)
 				mend := omit(p)
@@ -121,10 +128,7 @@ func TestAMappingFileKeepsWhatATemplateOmits(t *testing.T) {
 
 // An index from before this was looked at can't be gone on with: the view gets another one.
 func TestAnIndexThatOmitsTheStateIsReplaced(t *testing.T) {
-	for source, missing := range omissions {
-		if missing == "" {
-			continue
-		}
+	for _, source := range enough {
 		t.Run(source, func(t *testing.T) {
 			p := newPair(t)
 			p.do("PUT", "/"+indexOf(p.other)+"-r1", `{"settings": `+oneShard+`, "mappings": {"_source": `+source+`,

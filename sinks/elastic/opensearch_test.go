@@ -12,6 +12,7 @@ import (
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/sinks/elastic"
+	"replicator/sinks/sinktest"
 )
 
 // The whole suite runs on OpenSearch with REPLICATOR_TEST_INSTEAD=opensearch-2. These are what it is told apart for.
@@ -20,7 +21,9 @@ func newOpenSearch(t *testing.T) *cluster {
 	return newCluster(t, servertest.Shared(t, servers.OpenSearch).DSN(""))
 }
 
-func TestOpenSearchKeepsWhatElasticsearchDoes(t *testing.T) { conforms(t, newOpenSearch(t).url, 2) }
+func TestOpenSearchKeepsWhatElasticsearchDoes(t *testing.T) {
+	conforms(t, newOpenSearch(t).url, sinktest.RunHistories)
+}
 
 // A document of OpenSearch has a number that one of each other shard may have.
 func TestWalksOfOpenSearchMeetEveryDocumentOnceWhateverItsShard(t *testing.T) {
