@@ -182,5 +182,26 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, index int, may
 		found.add(what+": permissions", d.level(), d.detail(), d.fix())
 		return
 	}
+	sources, err := s.Sources(ctx)
+	for _, source := range sources {
+		var known map[string]*viewMark
+		if known, err = s.readMarks(ctx, source); err != nil {
+			break
+		}
+		if m := known[v.Name]; m != nil {
+			if mark, ok := m.whole(); ok && mark.Phase != replicator.PhaseFilling {
+				continue
+			}
+		}
+		if by := s.occupant(v, known); by != "" {
+			detail, fix := occupied(by)
+			found.add(what, replicator.Fail, detail, fix)
+			return
+		}
+	}
+	if err != nil {
+		found.add(what, replicator.Fail, err.Error(), "mend what the server says")
+		return
+	}
 	found.add(what, replicator.OK, "keys "+v.Key, "")
 }

@@ -263,7 +263,7 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 	}
 	marked := make([]replicator.Standing, len(keepers))
 	on, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) (begin []newMark, err error) {
-		var occupied []error
+		var ended []error
 		for i, k := range keepers {
 			m := cmp.Or(known[k.view.Name], newViewMark(len(s.markKeys(source))))
 			mark, ok := m.whole()
@@ -279,34 +279,38 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 			if k.former {
 				k.outlive()
 			}
-			if k.filling {
-				occupied = append(occupied, s.occupied(k, known))
+			if by := s.occupant(k.view, known); by != "" && k.filling {
+				detail, fix := occupied(by)
+				ended = append(ended, replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: %s: %s", k.view.Name,
+					detail, fix)), k.view.Name))
 			}
 		}
-		return begin, errors.Join(occupied...)
+		return begin, errors.Join(ended...)
 	})
 	return marked, on, err
 }
 
-// occupied is the error for a view that is to be filled where one that has ended still shows something. What the former
-// one counts there would be counted twice. In one configuration the two would be refused, by the same rule.
-func (s *Sink) occupied(k *keeper, known map[string]*viewMark) error {
+// occupant is a view that has ended and left keys that another one can make; "" if there is none. What it counts there
+// would be counted twice. In one configuration the two would be refused, by the same rule.
+func (s *Sink) occupant(v *replicator.View, known map[string]*viewMark) string {
 	if s.names == nil {
-		return nil
+		return ""
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		m := known[name]
-		if s.names.Has(name) || m.vacated() {
-			continue
-		}
-		if slices.ContainsFunc(m.keys(), func(key string) bool { return keytemplate.Meet(key, k.view.Key) }) {
-			return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: view %s, which the configuration has no more, "+
-				"left keys that this one can make. Stop the program, remove them with `replicator checkpoint forget %s "+
-				"--data`, and start; or give this view a key that begins with other text", k.view.Name, name, name)),
-				k.view.Name)
+		meets := func(key string) bool { return keytemplate.Meet(key, v.Key) }
+		if !s.names.Has(name) && !m.vacated() && slices.ContainsFunc(m.keys(), meets) {
+			return name
 		}
 	}
-	return nil
+	return ""
+}
+
+// occupied is what is wrong with a view whose place another one has, and what to do.
+func occupied(by string) (detail, fix string) {
+	return "view " + by + ", which the configuration has no more, left keys that this one can make",
+		"stop the program, remove them with `replicator checkpoint forget " + by + " --data`, and start; or give this " +
+			"view a key that begins with other text"
 }
 
 // Marks implements replicator.Sink.

@@ -124,6 +124,12 @@ func TestAViewIsNotFilledWhereAnotherOneHasEnded(t *testing.T) {
 				t.Errorf("%s is not in: %v", command, err)
 			}
 		}
+		found := slices.DeleteFunc(sink.Check(t.Context(), []*replicator.View{now[0].View, elsewhere}), func(f replicator.Finding) bool {
+			return f.Level != replicator.Fail
+		})
+		if len(found) != 1 || found[0].What != "view new-h" || !strings.Contains(found[0].Fix, "forget old-h --data") {
+			t.Errorf("checked: %+v", found)
+		}
 		if strings.Contains(fmt.Sprint(err), "elsewhere") || !replicator.IsOfViews(err) {
 			t.Errorf("it is an error of the other view, too: %v", err)
 		}
