@@ -91,7 +91,7 @@ func documentFields(paths []string) string {
 // isOwn reports whether a table is the program's own: what it knows of its views, or what a rebuild makes beside one.
 func isOwn(table string) bool {
 	return strings.HasSuffix(table, "__rebuild") || strings.HasSuffix(table, "__replaced") ||
-		slices.Contains([]string{"replicator_views", "replicator_state", "replicator_locks", "replicator_dead",
+		slices.Contains([]string{"replicator_views", "replicator_state", "replicator_locks",
 			"replicator_checkpoints", "replicator_dead_letters"}, table)
 }
 

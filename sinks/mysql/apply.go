@@ -342,9 +342,6 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 	if err := w.writeStates(append(changed, promoted(items)...), replace); err != nil {
 		return err
 	}
-	if err := w.writeDead(items); err != nil {
-		return err
-	}
 	err = w.commit()
 	if err == nil {
 		t.crowds.note(compared)

@@ -56,9 +56,8 @@
 //
 // # What is stored
 //
-// Five tables of the sink's own lie in the database that the DSN names: replicator_views (ids and marks),
+// Four tables of the sink's own lie in the database that the DSN names: replicator_views (ids and marks),
 // replicator_state (one row a cell: see stateFormat), replicator_locks (a row for each of replicator.Partitions) and
-// replicator_dead (a row for each cell and view that is a dead letter, as the states say it, too) and
 // replicator_horizons (of each view, below which place what is gone may have been forgotten). Dropping one of the
 // first three is noticed: the views are then filled anew.
 //
@@ -80,7 +79,7 @@
 // keys that change by themselves · keeper.go a view in its table · index.go, row.go, counter.go the kinds · ledger.go,
 // sums.go, stray.go what counters rest on · column.go, number.go, datetime.go, json.go conversion · collation.go which
 // values are one · state.go, rows.go stored forms · apply.go, transaction.go, writer.go a batch · crowd.go keys with
-// very many cells · novelty.go what is new · literal.go values in statements · dead.go which cells are dead letters ·
+// very many cells · novelty.go what is new · literal.go values in statements ·
 // target.go versions · mark.go marks · shard.go the rule of shards · sharded.go, shardedtarget.go, shardedapply.go,
 // shardedcompare.go, shardedcheck.go several databases · fresh.go tables that were empty · emptied.go tables that were
 // dropped · loss.go tables that were emptied · altered.go tables that change · forget.go what is gone · walk.go what

@@ -143,7 +143,6 @@ func (s *batchStates) leads(k *keeper, it *item) bool {
 type promotion struct {
 	held  *heldState
 	views cellState
-	ended []uint32 // ids of the views in which it is a dead letter no more
 }
 
 // claim decides whose row a view shows of an item's cell: v is what is to be remembered of this source's.
@@ -197,7 +196,6 @@ func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	if len(c.now) == 0 || !c.keeper.shared && !c.keeper.ledger {
 		v.kept = ""
 	}
-	p.ended = append(p.ended, f.id)
 	return nil
 }
 

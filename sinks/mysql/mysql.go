@@ -167,7 +167,6 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	}
 	if t.retired, err = retiredIDs(ctx, s.db); err == nil {
 		s.looks.forget(t.retired)
-		err = s.forgetDead(ctx, t.retired)
 	}
 	return t, err
 }

@@ -16,13 +16,12 @@ const (
 	viewsTable = "replicator_views"
 	stateTable = "replicator_state"
 	locksTable = "replicator_locks"
-	deadTable  = "replicator_dead"
 
 	horizonTable = "replicator_horizons"
 )
 
 // ownNames are those of all of them.
-var ownNames = []string{viewsTable, stateTable, locksTable, deadTable, horizonTable}
+var ownNames = []string{viewsTable, stateTable, locksTable, horizonTable}
 
 // ownTables are created where they are missing. A cell's key stands before its column, so that all cells of an entity
 // lie side by side. A view that was defined anew gets a row and an id of its own; the old row stays, without a name, so
@@ -38,12 +37,6 @@ var ownTables = []string{
   cell VARBINARY(768) NOT NULL,
   state LONGBLOB NOT NULL,
   PRIMARY KEY (entity, cell)
-) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
-	"CREATE TABLE IF NOT EXISTS " + deadTable + ` (
-  view INT UNSIGNED NOT NULL,
-  entity VARBINARY(2048) NOT NULL,
-  cell VARBINARY(768) NOT NULL,
-  PRIMARY KEY (view, entity, cell)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC`,
 	"CREATE TABLE IF NOT EXISTS " + horizonTable + ` (
   view INT UNSIGNED NOT NULL PRIMARY KEY,

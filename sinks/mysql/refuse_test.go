@@ -185,7 +185,7 @@ func TestApplyNamesTheGrantThatIsMissing(t *testing.T) {
 		defer own.Close()
 		openTarget(t, own, view("row", "names", "email")) // makes the sink's own tables
 		user, limited := limitedUser(t, db, dsn, map[string]string{"names": "ALL", "replicator_views": "ALL",
-			"replicator_locks": "ALL", "replicator_dead": "ALL", "replicator_horizons": "ALL",
+			"replicator_locks": "ALL", "replicator_horizons": "ALL",
 			"replicator_state": "SELECT, UPDATE, DELETE"})
 		sink := newSink(t, limited)
 		defer sink.Close()

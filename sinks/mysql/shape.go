@@ -234,8 +234,7 @@ func (s *Sink) probe(ctx context.Context, k *keeper) error {
 
 // probeOwn does the same with the sink's own tables.
 func (s *Sink) probeOwn(ctx context.Context) error {
-	columns := map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id", deadTable: "view",
-		horizonTable: "view"}
+	columns := map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id", horizonTable: "view"}
 	for table, column := range columns {
 		if err := s.tryOut(ctx, s.database, sqlname.Quote(table), column, "the sink needs"); err != nil {
 			return err

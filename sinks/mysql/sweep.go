@@ -250,6 +250,13 @@ func withDigitsAs(text, other string) string {
 	return text
 }
 
+// Dead implements replicator.Target. It pages through the states, too: a store is told once of what is dead.
+func (t *Target) Dead(ctx context.Context, view int, from string, limit int) ([]replicator.Cell, string, error) {
+	k := t.kept[view]
+	cells, next, err := t.cells(ctx, from, limit, func(state cellState) bool { return state.find(k.id).known().Dead })
+	return cells, next, classify(err, "view "+k.view.Name+": listing its dead letters")
+}
+
 // Outdated implements replicator.Target. It pages through the states of the source's cells.
 func (t *Target) Outdated(
 	ctx context.Context, before int64, from string, limit int,
