@@ -94,7 +94,7 @@ func TestEveryFailedStateNamesACommandThatMendsIt(t *testing.T) {
 func TestWhatSomebodyWroteToTheSinksOwnKeysInRedisIsMended(t *testing.T) {
 	t.Parallel()
 	l := newKeysLab(t)
-	views, _ := everyKind("", "")
+	views, _ := everyKind("of_")
 	l.define(views)
 	p := l.running()
 	l.caughtUp()
