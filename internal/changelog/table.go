@@ -35,10 +35,7 @@ type Entry struct {
 	Value     []byte // of the record; nil if nothing is left
 }
 
-var (
-	bucketCells = []byte("cells")
-	bucketDead  = []byte("dead") // the keys of cells that are dead letters
-)
+var bucketCells = []byte("cells")
 
 // NewTable makes an empty table. dir is where its file takes room; "": the system's place for such.
 func NewTable(dir string) (*Table, error) {
@@ -52,8 +49,7 @@ func NewTable(dir string) (*Table, error) {
 	if err == nil {
 		err = db.Update(func(tx *bolt.Tx) error {
 			_, err := tx.CreateBucket(bucketCells)
-			_, dead := tx.CreateBucket(bucketDead)
-			return errors.Join(err, dead)
+			return err
 		})
 	}
 	// Without a name it goes with the process, however that ends.
@@ -89,7 +85,7 @@ func (t *Table) Spread() (partitions int, held bool) {
 // the record's place; it wraps ErrNotOurs for a record of another form, and ErrOtherOrigin for one of another source.
 func (t *Table) Add(source string, records []*kgo.Record) error {
 	err := t.db.Update(func(tx *bolt.Tx) error {
-		cells, dead := tx.Bucket(bucketCells), tx.Bucket(bucketDead)
+		cells := tx.Bucket(bucketCells)
 		for _, r := range records {
 			if IsMark(r) {
 				continue
@@ -107,14 +103,6 @@ func (t *Table) Add(source string, records []*kgo.Record) error {
 			entry := appendEntry(make([]byte, 0, len(r.Value)+40), Entry{State: state, Partition: r.Partition,
 				Offset: r.Offset, Shown: what == opPut || what == opReset, Dead: what == opDead, Value: r.Value})
 			if err := cells.Put(r.Key, entry); err != nil {
-				return err
-			}
-			if what == opDead {
-				err = dead.Put(r.Key, nil)
-			} else {
-				err = dead.Delete(r.Key)
-			}
-			if err != nil {
 				return err
 			}
 		}
@@ -160,23 +148,14 @@ func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 // Walk goes through the entries in the order of their keys, after one ("" at first: from the beginning), until each
 // returns false. What each is given lives until it returns.
 func (t *Table) Walk(after []byte, each func(key []byte, e Entry) bool) error {
-	return t.walk(bucketCells, after, each)
-}
-
-// WalkDead is Walk through those that are dead letters.
-func (t *Table) WalkDead(after []byte, each func(key []byte, e Entry) bool) error {
-	return t.walk(bucketDead, after, each)
-}
-
-func (t *Table) walk(bucket, after []byte, each func(key []byte, e Entry) bool) error {
 	return t.db.View(func(tx *bolt.Tx) error {
-		cells, c := tx.Bucket(bucketCells), tx.Bucket(bucket).Cursor()
-		key, _ := c.Seek(after)
+		c := tx.Bucket(bucketCells).Cursor()
+		key, stored := c.Seek(after)
 		if key != nil && string(key) == string(after) {
-			key, _ = c.Next()
+			key, stored = c.Next()
 		}
-		for ; key != nil; key, _ = c.Next() {
-			e, err := readEntry(cells.Get(key))
+		for ; key != nil; key, stored = c.Next() {
+			e, err := readEntry(stored)
 			if err != nil {
 				return err
 			}

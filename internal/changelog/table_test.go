@@ -50,8 +50,8 @@ func TestATableKnowsTheNewestRecordOfEveryCell(t *testing.T) {
 		got[2].State != want[2].State {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	list := func(walk func([]byte, func([]byte, Entry) bool) error, after []byte) (found []string) {
-		if err := walk(after, func(key []byte, _ Entry) bool {
+	list := func(after []byte) (found []string) {
+		if err := table.Walk(after, func(key []byte, _ Entry) bool {
 			found = append(found, string(key))
 			return true
 		}); err != nil {
@@ -59,14 +59,11 @@ func TestATableKnowsTheNewestRecordOfEveryCell(t *testing.T) {
 		}
 		return found
 	}
-	if found := list(table.Walk, nil); !slices.Equal(found, []string{string(keys[0]), string(keys[1])}) {
+	if found := list(nil); !slices.Equal(found, []string{string(keys[0]), string(keys[1])}) {
 		t.Errorf("it has %q", found)
 	}
-	if found := list(table.Walk, keys[0]); !slices.Equal(found, []string{string(keys[1])}) {
+	if found := list(keys[0]); !slices.Equal(found, []string{string(keys[1])}) {
 		t.Errorf("after the first it has %q", found)
-	}
-	if found := list(table.WalkDead, nil); !slices.Equal(found, []string{string(keys[1])}) {
-		t.Errorf("dead are %q", found)
 	}
 	if err := table.Add("", []*kgo.Record{{Key: []byte("x")}}); !errors.Is(err, ErrNotOurs) {
 		t.Errorf("a record of another form: %v", err)

@@ -218,7 +218,7 @@ func (t *Target) Outdated(
 	}
 	for ; at.View < len(t.keepers); at = (cursor{View: at.View + 1}) {
 		k := t.keepers[at.View]
-		page, last, err := k.page(ctx, k.table.Walk, at.Key, limit-len(cells), func(known judge.Known) bool {
+		page, last, err := k.page(ctx, at.Key, limit-len(cells), func(known judge.Known) bool {
 			return known.Outdated(before)
 		})
 		if err != nil {
@@ -233,26 +233,22 @@ func (t *Target) Outdated(
 
 // Dead implements replicator.Target.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	k := t.keepers[view]
-	return k.pages(ctx, k.table.WalkDead, after, limit, func(known judge.Known) bool { return known.Dead })
+	return t.keepers[view].pages(ctx, after, limit, func(known judge.Known) bool { return known.Dead })
 }
 
 // Held implements replicator.Target.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	k := t.keepers[view]
-	return k.pages(ctx, k.table.Walk, after, limit, func(known judge.Known) bool { return known.Shown })
+	return t.keepers[view].pages(ctx, after, limit, func(known judge.Known) bool { return known.Shown })
 }
 
-type walk = func(after []byte, each func(key []byte, e changelog.Entry) bool) error
-
 func (k *keeper) pages(
-	ctx context.Context, walk walk, after string, limit int, wanted func(judge.Known) bool,
+	ctx context.Context, after string, limit int, wanted func(judge.Known) bool,
 ) ([]replicator.Cell, string, error) {
 	var at cursor
 	if err := judge.At(after, &at); err != nil {
 		return nil, "", err
 	}
-	cells, last, err := k.page(ctx, walk, at.Key, limit, wanted)
+	cells, last, err := k.page(ctx, at.Key, limit, wanted)
 	if err != nil || last == nil {
 		return cells, "", err
 	}
@@ -265,7 +261,7 @@ const visited = 10_000
 // page gives the wanted cells after a key, and the key after which the walk goes on; nil at the end. Cells that feed
 // the view no more are none of its own: see Relinquish.
 func (k *keeper) page(
-	ctx context.Context, walk walk, after []byte, limit int, wanted func(judge.Known) bool,
+	ctx context.Context, after []byte, limit int, wanted func(judge.Known) bool,
 ) (cells []replicator.Cell, last []byte, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -274,7 +270,7 @@ func (k *keeper) page(
 	}
 	passed := 0
 	var wrong error
-	err = walk(after, func(key []byte, e changelog.Entry) bool {
+	err = k.table.Walk(after, func(key []byte, e changelog.Entry) bool {
 		if wanted(k.known(e)) {
 			cell, err := changelog.CellOf(key)
 			if err != nil {
