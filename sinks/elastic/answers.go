@@ -123,8 +123,6 @@ func (s *scanner) state() (state storedState) {
 		switch string(name) {
 		case "hidden":
 			state.Hidden = s.flag()
-		case "dead":
-			state.Dead = s.flag()
 		case "cells":
 			state.Cells = map[string]*storedSlot{}
 			s.object(func(name []byte) { state.Cells[string(name)] = s.slot() })

@@ -18,7 +18,7 @@ const (
 	someWritten = `{"items":[{"create":{"_seq_no":-2,"_primary_term":1,"status":201}},` +
 		`{"index":{"status":409,"error":{"type":"version_conflict_engine_exception","reason":"[a]: \"x\" {"}}},` +
 		`{"index":{"_seq_no":9223372036854775807,"_primary_term":2,"status":200,"new":[[],{}]}}]}`
-	someState = `{"hidden":true,"dead":false,"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":-1,"o":60,"a":60,"d":true},` +
+	someState = `{"hidden":true,"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":-1,"o":60,"a":60,"d":true},` +
 		`"cell.b@west%2F2":{"k":"","v":6,"o":60,"f":{"x":1,"y":"\u00e9"}}}}`
 )
 

@@ -104,32 +104,9 @@ func misdesigned(v *replicator.View, err error) error {
 	return replicator.Fatal(err)
 }
 
-// flag is the mapping of what is only searched for.
-func flag() object { return object{"type": "boolean", "doc_values": false} }
-
-// addDeadFlag makes an index from before states told of dead letters find them.
-func (s *Sink) addDeadFlag(ctx context.Context, g *generation) error {
-	if g.flagsDead {
-		return nil
-	}
-	state := object{"type": "object", "properties": object{"dead": flag()}}
-	mapping := body(object{"properties": object{stateField: state}})
-	err := s.client.call(ctx, esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: mapping}, nil)
-	if err != nil {
-		return fmt.Errorf("adding a field to the mapping of index %s: %w", g.index, err)
-	}
-	g.flagsDead = true
-	return nil
-}
-
 // filter is what an alias shows: all documents but those that only remember a cell.
 func filter() object {
-	return object{"bool": object{"must_not": having("hidden")}}
-}
-
-// having finds the documents whose state has a flag.
-func having(flag string) object {
-	return object{"term": object{stateField + "." + flag: true}}
+	return object{"bool": object{"must_not": object{"term": object{stateField + ".hidden": true}}}}
 }
 
 // creation is the body of the request that creates an index.
@@ -157,11 +134,10 @@ func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) 
 			"or take the demand from the file"))
 	}
 	properties := member(mapping, "properties")
-	// Nothing of the state is indexed but whether the document is hidden, and of the few that have a dead letter that they
-	// do: states cost no more than their bytes.
+	// Nothing of the state is indexed but whether the document is hidden: states cost no more than their bytes.
 	properties[stateField] = object{"type": "object", "dynamic": false, "properties": object{
-		"hidden": flag(), "dead": flag(),
-		"cells": object{"type": "object", "enabled": false},
+		"hidden": object{"type": "boolean", "doc_values": false},
+		"cells":  object{"type": "object", "enabled": false},
 	}}
 	maps.Copy(member(mapping, "_meta"), g.meta())
 	aliases := object{g.write: object{"is_hidden": true}}

@@ -155,7 +155,6 @@ func cellOf(name string, key replicator.Key) (source string, c replicator.Cell, 
 // storedState is the form of the state in a document. Names are short: every document carries them.
 type storedState struct {
 	Hidden bool                   `json:"hidden"`
-	Dead   bool                   `json:"dead"` // some cell is
 	Cells  map[string]*storedSlot `json:"cells"`
 }
 
@@ -279,9 +278,9 @@ func (k *keeper) contribution(e replicator.Entry) ([][]byte, error) {
 
 // render appends the document's source, a JSON object on one line: the merged fields, then the state.
 func (k *keeper) render(dst []byte, c contents) []byte {
-	hidden, dead := true, false
+	hidden := true
 	for _, s := range c {
-		hidden, dead = hidden && !s.Shown, dead || s.Dead
+		hidden = hidden && !s.Shown
 	}
 	dst = append(dst, '{')
 	for i := range k.view.Fields {
@@ -292,9 +291,6 @@ func (k *keeper) render(dst []byte, c contents) []byte {
 	dst = append(dst, `"_replicator":{`...)
 	if hidden {
 		dst = append(dst, `"hidden":true,`...)
-	}
-	if dead {
-		dst = append(dst, `"dead":true,`...)
 	}
 	dst = append(dst, `"cells":{`...)
 	for i, s := range c {

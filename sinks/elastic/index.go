@@ -28,7 +28,6 @@ type generation struct {
 	fingerprint string
 	forgotten   bool        // what it holds is shown, but not gone on with
 	shown       bool        // the alias shows it
-	flagsDead   bool        // its mapping finds documents with a dead letter
 	routed      bool        // its mapping demands a routing of each document
 	source      sourceField // what its mapping says of _source
 
@@ -96,12 +95,7 @@ type indexInfo struct {
 		Routing struct {
 			Required bool `json:"required"`
 		} `json:"_routing"`
-		Source     sourceField `json:"_source"`
-		Properties struct {
-			State struct {
-				Properties map[string]json.RawMessage `json:"properties"`
-			} `json:"_replicator"`
-		} `json:"properties"`
+		Source sourceField `json:"_source"`
 	} `json:"mappings"`
 	Settings struct {
 		Index struct {
@@ -159,8 +153,7 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 			continue
 		}
 		g := &generation{index: name, number: number, view: own.View, fingerprint: own.Fingerprint, forgotten: own.Forgotten,
-			routed: info.Mappings.Routing.Required, source: info.sourceField(),
-			flagsDead: info.Mappings.Properties.State.Properties["dead"] != nil}
+			routed: info.Mappings.Routing.Required, source: info.sourceField()}
 		_, g.shown = info.Aliases[m[1]]
 		for a := range info.Aliases {
 			if strings.HasPrefix(a, name+writeSuffix) {
@@ -223,8 +216,8 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) err
 
 // goOn makes a generation that is there fit to be gone on with.
 func (s *Sink) goOn(ctx context.Context, k *keeper, shown bool) error {
-	if err := s.addDeadFlag(ctx, k.generation); err != nil || shown {
-		return err
+	if shown {
+		return nil
 	}
 	return s.show(ctx, []*generation{k.generation}, nil) // somebody removed the alias, or the index that had it
 }

@@ -43,7 +43,7 @@ func TestTheCellThatGivesARefusedFieldIsRejected(t *testing.T) {
 	const stands = `{"x":"first","y":2,"_replicator":{"cells":{` +
 		`"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50,"f":{"x":"first"}},` +
 		`"cell.b":{"k":"aYAAAAAAAAAH","v":6,"o":60,"f":{"x":1,"y":2}}}}}`
-	const without = `{"_replicator":{"hidden":true,"dead":true,"cells":{` +
+	const without = `{"_replicator":{"hidden":true,"cells":{` +
 		`"cell.a":{"k":"aYAAAAAAAAAH","v":-1,"o":70,"a":70},"cell.b":{"k":"aYAAAAAAAAAH","v":6,"o":60,"d":true}}}}`
 	refused := &failure{Status: http.StatusBadRequest, reason: reason{Reason: "failed to parse field [x] of type [text]"}}
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestTheCellThatGivesARefusedFieldIsRejected(t *testing.T) {
 		op               replicator.Op
 	}{
 		{"its own", "x is a number",
-			`{"x":1,"y":2,"_replicator":{"dead":true,"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":7,"o":70,"d":true},` +
+			`{"x":1,"y":2,"_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":7,"o":70,"d":true},` +
 				`"cell.b":{"k":"aYAAAAAAAAAH","v":6,"o":60,"f":{"x":1,"y":2}}}}}`,
 			testOp(t, "a", 7, 70, 0, int64(9), nil)},
 		{"another's", "the field's value is that of cell cell.b of the same document", without,

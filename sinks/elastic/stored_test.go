@@ -73,7 +73,7 @@ func TestTheStoredFormOfDocuments(t *testing.T) {
 			want: `{"_replicator":{"hidden":true,"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":-1,"o":60,"a":60}}}}`,
 			ops:  []replicator.Op{testOp(t, "a", replicator.NoVersion, 0, 60)}},
 		{name: "a dead letter",
-			want: `{"_replicator":{"hidden":true,"dead":true,"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50,"d":true}}}}`,
+			want: `{"_replicator":{"hidden":true,"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50,"d":true}}}}`,
 			ops:  []replicator.Op{broken}},
 		{name: "a look from before what is shown",
 			stands: `{"x":1.50,"y":"\n","_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50}}}}`,
@@ -92,7 +92,7 @@ func TestTheStoredFormOfDocuments(t *testing.T) {
 			ops: []replicator.Op{testOp(t, "a", 5, 50, 0, int64(7), int64(2))}},
 		{name: "a shard's cell that waits for another's", merged: true, source: "west", nearby: []string{"east"},
 			stands: `{"x":1,"_replicator":{"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}}}}}`,
-			want: `{"x":1,"_replicator":{"dead":true,"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}},` +
+			want: `{"x":1,"_replicator":{"cells":{"cell.a@east":{"k":"aYAAAAAAAAAH","v":9,"o":90,"f":{"x":1}},` +
 				`"cell.a@west":{"k":"aYAAAAAAAAAH","v":5,"o":50,"d":true,"w":true,"f":{"x":7,"y":2}}}}}`,
 			ops: []replicator.Op{testOp(t, "a", 5, 50, 0, int64(7), int64(2))}},
 		{name: "what is stale is not written", stands: merged, merged: true,

@@ -40,14 +40,18 @@ func (t *Target) Outdated(
 	if err := judge.At(after, &p); err != nil || p.View >= len(t.kept) {
 		return nil, "", err
 	}
-	all := object{"bool": object{"must_not": object{"ids": object{"values": []string{registryID}}}}}
-	cells, next, err := t.walk(ctx, p.View, all, after, limit, func(s *slot, _ contents) bool {
+	cells, next, err := t.walk(ctx, p.View, everything(), after, limit, func(s *slot, _ contents) bool {
 		return s.Outdated(before)
 	})
 	if err == nil && next == "" && p.View+1 < len(t.kept) {
 		next = judge.Cursor(page{View: p.View + 1})
 	}
 	return cells, next, err
+}
+
+// everything finds all documents that are of cells.
+func everything() object {
+	return object{"bool": object{"must_not": object{"ids": object{"values": []string{registryID}}}}}
 }
 
 // Held implements replicator.Target. A document that somebody else put there has no cell: see Strays. Where another
@@ -60,7 +64,7 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 
 // Dead implements replicator.Target.
 func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
-	return t.walk(ctx, view, having("dead"), after, limit, func(s *slot, _ contents) bool { return s.Dead })
+	return t.walk(ctx, view, everything(), after, limit, func(s *slot, _ contents) bool { return s.Dead })
 }
 
 // walk pages through the documents that a query finds, and returns those cells of theirs that are wanted. Of merged
