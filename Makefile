@@ -33,7 +33,7 @@ RACED = $(if $(RACE),CGO_ENABLED=1,)
 # for their goroutines (goleak), and of most packages that second would be all the time they take.
 export GORACE ?= atexit_sleep_ms=0
 # What `make soak` runs longer than `make test` does.
-SOAKS := Soak|Conformance|Histories|Crashes|Replays|OnEveryServer|Cluster$$|^TestReference$$|HugeTransaction|TakesOver$$
+SOAKS := Soak|Conformance|Histories|Crashes|Replays|OnEveryServer|SortOfALTER|Cluster$$|^TestReference$$|HugeTransaction|TakesOver$$
 ARGS ?=
 # What `make test` tests.
 PACKAGES ?= ./...
