@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // mostLayouts is how many layouts are kept. The oldest go first; one that is in use is kept again by whoever uses it.
@@ -100,9 +101,13 @@ func (s *MySQL) KeepLayouts(ctx context.Context, layouts map[string]string) erro
 	}
 	return s.transact(ctx, "keeping layouts of tables", func(ctx context.Context, tx *sql.Tx) error {
 		added := int64(0)
-		for _, digest := range slices.Sorted(maps.Keys(layouts)) {
-			result, err := tx.ExecContext(ctx, "INSERT IGNORE INTO "+s.tables.layouts+" (digest, layout) VALUES (?, ?)", digest,
-				layouts[digest])
+		for _, some := range together(slices.Sorted(maps.Keys(layouts)), layouts) {
+			var args []any
+			for _, digest := range some {
+				args = append(args, digest, layouts[digest])
+			}
+			result, err := tx.ExecContext(ctx, "INSERT IGNORE INTO "+s.tables.layouts+" (digest, layout) VALUES (?, ?)"+
+				strings.Repeat(", (?, ?)", len(some)-1), args...)
 			if err != nil {
 				return err
 			}
@@ -122,6 +127,28 @@ func (s *MySQL) KeepLayouts(ctx context.Context, layouts map[string]string) erro
 		_, err := tx.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s ORDER BY place LIMIT %d", s.tables.layouts, n-mostLayouts))
 		return err
 	}, func() {})
+}
+
+// What one statement inserts at most. A server takes 4 MiB in one by default.
+const (
+	layoutsTogether = 500
+	bytesTogether   = 1 << 20
+)
+
+// together divides layouts among statements.
+func together(digests []string, layouts map[string]string) (all [][]string) {
+	bytes := 0
+	for _, digest := range digests {
+		size := len(digest) + len(layouts[digest])
+		last := len(all) - 1
+		if last < 0 || len(all[last]) == layoutsTogether || bytes+size > bytesTogether {
+			all, bytes = append(all, nil), 0
+			last++
+		}
+		all[last] = append(all[last], digest)
+		bytes += size
+	}
+	return all
 }
 
 // Layout implements replicator.Layouts.

@@ -82,5 +82,8 @@ fields = ["name"]
 	if keys, err := rdb.Keys(t.Context(), "cart:*").Result(); err != nil || len(keys) != 1 {
 		t.Errorf("the cache shows %v (%v), want cart 0", keys, err)
 	}
-	l.expect("SELECT COUNT(*) FROM replicator_state", "1")
+	p = l.running() // what was read again, and is gone, is remembered as of now
+	l.exec("UPDATE cart SET name = 'there' WHERE id = 0")
+	l.becomes("SELECT COUNT(*) FROM replicator_state", "1")
+	p.stop()
 }
