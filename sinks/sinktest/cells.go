@@ -155,10 +155,10 @@ func (f *fixture) held(view int) page[replicator.Cell] {
 	}
 }
 
-// listed are the cells that are dead in a view, page by page.
+// listed are the cells that are dead in a view, page by page. Pages are large: a sink may look through all it knows.
 func (f *fixture) listed(view int) []replicator.Cell {
 	f.t.Helper()
-	return f.cellsOf("Dead", 2, func(after string, limit int) ([]replicator.Cell, string, error) {
+	return f.cellsOf("Dead", 200, func(after string, limit int) ([]replicator.Cell, string, error) {
 		return f.target.Dead(f.t.Context(), view, after, limit)
 	})
 }
