@@ -10,8 +10,8 @@ export CGO_ENABLED := 0
 
 # go test of a large package on a busy machine; the whole run takes far less.
 TEST_TIMEOUT ?= 2h
-# How many packages are tested at once beside the command line's, which takes as long as half of them, and how many tests
-# of each. A package waits for its servers at times: one alone leaves two processors idle.
+# How many packages are tested at once beside the command line's, which takes as long as half of them, and how many
+# tests of each. A package waits for its servers at times: one alone leaves two processors idle.
 TEST_PARALLEL ?= 2
 TESTS_AT_ONCE ?= 4
 comma := ,
@@ -59,10 +59,10 @@ profile: ## measure where the program is busy, for the compiler: makes what `mak
 servers: ## fetch the servers that tests need (once; about 650 MB)
 	@$(SERVERS) fetch || [ "$$CI" != true ]
 
-# tests runs the tests of packages, with or without the race detector, some at a time. `make lint` is what vets them. Each
-# has its binary linked anew, which takes half as long without what debuggers read.
-tests = $(if $(2),$(if $(1),$(RACED),) GOFLAGS="$(GOFLAGS) -ldflags=-w" go test $(1) -count=1 -vet=off -p $(TEST_PARALLEL) \
-	-parallel $(TESTS_AT_ONCE) -timeout $(TEST_TIMEOUT) $(ARGS) $(2),true)
+# tests runs the tests of packages, with or without the race detector, some at a time. `make lint` is what vets them.
+# Each has its binary linked anew, which takes half as long without what debuggers read.
+tests = $(if $(2),$(if $(1),$(RACED),) GOFLAGS="$(GOFLAGS) -ldflags=-w" go test $(1) -count=1 -vet=off \
+	-p $(TEST_PARALLEL) -parallel $(TESTS_AT_ONCE) -timeout $(TEST_TIMEOUT) $(ARGS) $(2),true)
 
 .PHONY: test
 test: servers ## run every test, with real servers and the race detector

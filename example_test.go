@@ -7,8 +7,8 @@ import (
 	"replicator"
 )
 
-// A sink asks for every op whether it counts, and keeps the state that is returned. So what is replayed changes nothing,
-// and what was deleted does not come back.
+// A sink asks for every op whether it counts, and keeps the state that is returned. So what is replayed changes
+// nothing, and what was deleted does not come back.
 func ExampleState_Next() {
 	state := replicator.Unseen
 	for _, op := range []replicator.Op{

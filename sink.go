@@ -94,9 +94,9 @@ type Span struct{ Lowest, Highest int64 }
 type Forgetter interface {
 	// ForgetGone raises the horizon of each of the target's views to a log position, but never above the view's mark, and
 	// never while the mark says that the view is being filled. Then it looks at about limit cells and removes the states of
-	// those that are Forgettable in all views that know them, of the target or not. It goes on after the next that an earlier
-	// call returned ("" at first); an empty next is the end. Apply may run meanwhile, also of other processes: a horizon is
-	// durable before anything is removed by it, and whoever finds nothing of a cell judges by that horizon.
+	// those that are Forgettable in all views that know them, of the target or not. It goes on after the next that an
+	// earlier call returned ("" at first); an empty next is the end. Apply may run meanwhile, also of other processes: a
+	// horizon is durable before anything is removed by it, and whoever finds nothing of a cell judges by that horizon.
 	ForgetGone(ctx context.Context, horizon int64, after string, limit int) (found GoneCells, next string, err error)
 }
 

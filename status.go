@@ -71,8 +71,8 @@ func (s *ViewStatus) Comparing() string {
 	case !s.Verifying:
 		return ""
 	case s.Format != "":
-		return "compared with the source again and again: its binlog_format is " + s.Format + ", SET GLOBAL binlog_format = ROW " +
-			"ends that (sessions that are open keep theirs)"
+		return "compared with the source again and again: its binlog_format is " + s.Format +
+			", SET GLOBAL binlog_format = ROW ends that (sessions that are open keep theirs)"
 	}
 	return "being compared with the source: the log does not list all that changed"
 }

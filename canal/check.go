@@ -17,6 +17,7 @@ import (
 	"replicator/canal/binlog"
 	"replicator/canal/gtid"
 	"replicator/internal/human"
+	"replicator/internal/remedy"
 	"replicator/internal/sqlname"
 )
 
@@ -339,7 +340,7 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 		c.warn("table "+table.Name,
 			fmt.Sprintf("key %s is spelt in several ways, which the source takes for one: it is shown as its newest row spells it, "+
 				"and a view that merges columns is refused while their newest rows differ in that",
-				key), "spell each key one way, or give the key's columns "+exactCollation)
+				key), "spell each key one way, or give the key's columns "+remedy.ExactCollation)
 	}
 }
 

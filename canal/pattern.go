@@ -13,6 +13,7 @@ import (
 
 	"replicator"
 	"replicator/canal/binlog"
+	"replicator/internal/remedy"
 )
 
 // pattern is a table of the configuration that stands for all tables that match. Each of them, a member, is a watched
@@ -235,15 +236,10 @@ func loadMember(ctx context.Context, db *sql.Conn, srv server, t replicator.Tabl
 			t.Database, t.Table), nil
 	case t.Shared && shape.mixed:
 		return nil, fmt.Errorf("a key may be spelt in several ways in several tables; put $table into the key, or give the "+
-			"key's columns of %s.%s %s", t.Database, t.Table, exactCollation), nil
+			"key's columns of %s.%s %s", t.Database, t.Table, remedy.ExactCollation), nil
 	}
 	return w, nil, nil
 }
-
-// exactCollation is what key columns have to have where one key must not be spelt in two ways. For utf8mb4_bin 'a' and
-// 'a ' are one key.
-const exactCollation = "a binary type, or a collation that tells all spellings apart (utf8mb4_0900_bin, on MariaDB " +
-	"utf8mb4_nopad_bin)"
 
 // membersChanged ends a session, so that another one begins with the tables that match now. Nothing of why is for a
 // person to mend: the next session leaves out what it can't read.

@@ -309,7 +309,8 @@ func (r *resolver) refusal(t token, d ruling) error {
 	}
 	return replicator.Fatal(fmt.Errorf("the checkpoint %s belongs to %s, the source is now %s, and no GTIDs prove that it holds the same "+
 		"changes: %s. Point the source at the old server. Or `replicator rebuild "+remedy.Views+"` fills the views again "+
-		"from this one. If they are at a place of its log, checkpoint set names that instead", t, t.Server, r.server.identity, d.why))
+		"from this one. If they are at a place of its log, checkpoint set names that instead",
+		t, t.Server, r.server.identity, d.why))
 }
 
 // errAnother: a place is not of the log that was read.

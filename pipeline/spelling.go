@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/remedy"
 )
 
 // What a source's column takes for equal is one key, however its rows spell it. Where a cell has several rows they may
@@ -135,7 +136,7 @@ func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 			case first.Cell.Key != row.Cell.Key:
 				return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s merges cells whose key the source takes "+
 					"for one, and which are spelt in two ways: %s and %s. Spell the key of their newest rows one way, "+
-					"or give the key's columns a binary type, or utf8mb4_0900_bin (on MariaDB utf8mb4_nopad_bin)", v.Name, first.Cell, row.Cell)), v.Name)
+					"or give the key's columns %s", v.Name, first.Cell, row.Cell, remedy.ExactCollation)), v.Name)
 			}
 		}
 	}

@@ -54,7 +54,8 @@ func newNowCollector() *nowCollector {
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
 		retain:       desc("binlog_retention_seconds", "Time until the oldest binlog that is needed may be purged."),
-		statements:   desc("source_logs_statements", "1 while a source's binlog_format is not ROW: views are compared with it again and again. SET GLOBAL binlog_format = ROW."),
+		statements: desc("source_logs_statements", "1 while a source's binlog_format is not ROW: views are compared with it "+
+			"again and again. SET GLOBAL binlog_format = ROW."),
 	}
 }
 

@@ -9,39 +9,40 @@ import (
 // numbered are tables whose names differ in the number at their end alone, and that have the same columns and keys: one
 // table that somebody has cut into parts. A pattern takes them for one.
 type numbered struct {
-	stem   string   // their names without the number
-	digits int      // how many the number has
+	numberedName
 	tables []*Table // that were looked at, by name
 	names  []string // of all
+	shared *bool    // whether two of them may have rows of one key; nil: nobody asked yet
+}
+
+// numberedName is what the names of numbered tables have in common.
+type numberedName struct {
+	stem   string // without the number
+	digits int    // how many the number has; 0: there is none
 }
 
 // fewestNumbered is how many tables are taken for the parts of one. Two that look alike may be an old and a new one.
 const fewestNumbered = 3
 
 // splitNumber splits the number off the end of a table's name.
-func splitNumber(name string) (stem string, digits int) {
-	stem = strings.TrimRight(name, "0123456789")
-	return stem, len(name) - len(stem)
+func splitNumber(name string) numberedName {
+	stem := strings.TrimRight(name, "0123456789")
+	return numberedName{stem, len(name) - len(stem)}
 }
 
 // findNumbered finds numbered tables, by the name of each that was looked at.
 func findNumbered(db *Database) map[string]*numbered {
-	type kind struct {
-		stem   string
-		digits int
-	}
-	groups, byName := map[kind]*numbered{}, map[string]*numbered{}
+	groups, byName := map[numberedName]*numbered{}, map[string]*numbered{}
 	for i := range db.Tables {
 		t := &db.Tables[i]
-		stem, digits := splitNumber(t.Name)
-		if digits == 0 || word(stem) == "" || strings.ContainsAny(stem, "*?.") || db.Kept[t.Name] != "" {
+		name := splitNumber(t.Name)
+		if name.digits == 0 || word(name.stem) == "" || strings.ContainsAny(name.stem, "*?.") || db.Kept[t.Name] != "" {
 			continue
 		}
-		k := kind{stem, digits}
-		if groups[k] == nil {
-			groups[k] = &numbered{stem: stem, digits: digits}
+		if groups[name] == nil {
+			groups[name] = &numbered{numberedName: name}
 		}
-		g := groups[k]
+		g := groups[name]
 		if g.names = append(g.names, t.Name); !t.Skipped {
 			g.tables = append(g.tables, t)
 		}
@@ -114,24 +115,26 @@ func (g *numbered) shareKeys(key []string) bool {
 
 // fewNumbered leaves out all but some of numbered tables that are many.
 func fewNumbered(names []string) []string {
-	seen := map[string]int{}
-	return slices.DeleteFunc(names, func(name string) bool {
-		stem, digits := splitNumber(name)
-		if digits == 0 {
-			return false
-		}
-		k := fmt.Sprintf("%s %d", stem, digits)
-		seen[k]++
-		return seen[k] > fewestNumbered
+	seen := map[numberedName]int{}
+	return slices.DeleteFunc(names, func(table string) bool {
+		name := splitNumber(table)
+		seen[name]++
+		return name.digits > 0 && seen[name] > fewestNumbered
 	})
 }
 
 // takeTogether makes one table of numbered ones, as one of which f was looked at. It reports whether f is a part that
 // nothing more needs to be said of, and what is to be said of tables that stay apart.
 func takeTogether(g *numbered, f *followed) (part bool, left string) {
+	if g == nil {
+		return false, ""
+	}
+	if g.shared == nil { // they are taken together, all of them, or stay apart
+		shared := g.shareKeys(f.key)
+		g.shared = &shared
+	}
 	switch {
-	case g == nil:
-	case !g.shareKeys(f.key):
+	case !*g.shared:
 		f.parts = g
 		return f.Table != g.chief(), ""
 	case f.Table == g.chief():

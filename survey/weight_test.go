@@ -8,23 +8,26 @@ import (
 	"replicator/survey"
 )
 
-// TestTheTablesThatMatterComeFirst: a shop as django-oscar keeps it has many tables. Where no sink is named, one view is
-// no comment, and where some are, a few. They are not those of what begins with an a.
+// TestTheTablesThatMatterComeFirst: a shop as django-oscar keeps it has many tables. Where no sink is named, one view
+// is no comment, and where some are, a few. They are not those of what begins with an a.
 func TestTheTablesThatMatterComeFirst(t *testing.T) {
 	shop := func() []survey.Table {
 		tables := []survey.Table{
 			table("address_country", "iso_3166_1_a2", "iso_3166_1_a2 varchar(2)", "printable_name varchar(128)",
 				"name varchar(128)", "display_order smallint"),
 			table("address_useraddress", "id", "id bigint AUTO", "title varchar(64)", "country_id varchar(2)", "user_id int"),
-			table("auth_user", "id|username", "id int AUTO", "password varchar(128)", "username varchar(150)", "email varchar(254)"),
+			table("auth_user", "id|username", "id int AUTO",
+				"password varchar(128)", "username varchar(150)", "email varchar(254)"),
 			table("basket_basket", "id", "id bigint AUTO", "status varchar(128)", "owner_id int NULL"),
 			table("catalogue_option", "id|code", "id bigint AUTO", "name varchar(128)", "code varchar(128)"),
-			table("catalogue_product", "id", "id bigint AUTO", "upc varchar(64) NULL", "title varchar(255)", "slug varchar(255)"),
+			table("catalogue_product", "id", "id bigint AUTO",
+				"upc varchar(64) NULL", "title varchar(255)", "slug varchar(255)"),
 			table("catalogue_productimage", "id", "id bigint AUTO", "product_id bigint", "caption varchar(200)"),
 			table("offer_range", "id|slug", "id bigint AUTO", "name varchar(128)", "slug varchar(128)"),
 			table("order_line", "id", "id bigint AUTO", "title varchar(255)", "upc varchar(128) NULL", "order_id bigint",
 				"product_id bigint NULL", "status varchar(255)"),
-			table("order_order", "id|number", "id bigint AUTO", "number varchar(128)", "status varchar(100)", "user_id int NULL"),
+			table("order_order", "id|number", "id bigint AUTO",
+				"number varchar(128)", "status varchar(100)", "user_id int NULL"),
 			table("order_shippingaddress", "id", "id bigint AUTO", "title varchar(64)", "country_id varchar(2)"),
 			table("partner_stockrecord", "id", "id bigint AUTO", "partner_sku varchar(128)", "product_id bigint"),
 		}

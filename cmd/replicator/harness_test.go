@@ -327,8 +327,8 @@ func (l *lab) status(view string) viewStatus {
 	return viewStatus{}
 }
 
-// reaches waits until a view has a state, as the command says. Until it has, the process that runs is asked without one:
-// to start a program again and again would slow down what is waited for.
+// reaches waits until a view has a state, as the command says. Until it has, the process that runs is asked without
+// one: to start a program again and again would slow down what is waited for.
 func (l *lab) reaches(view, state string) viewStatus {
 	l.t.Helper()
 	var last viewStatus

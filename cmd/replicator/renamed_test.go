@@ -109,7 +109,8 @@ func TestAViewInRedisThatWasRenamedWaitsForItsPlace(t *testing.T) {
 	l.define(after)
 	r := l.run("run", "--until-caught-up")
 	for _, view := range slices.Sorted(maps.Keys(before)) {
-		if command := "replicator checkpoint forget " + view + " --data -c "; r.code != 1 || !strings.Contains(r.errors, command) {
+		command := "replicator checkpoint forget " + view + " --data -c "
+		if r.code != 1 || !strings.Contains(r.errors, command) {
 			t.Errorf("%q is not in %+v", command, r)
 		}
 		l.must("checkpoint", "forget", view, "--data", "--yes")

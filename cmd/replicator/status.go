@@ -169,7 +169,13 @@ func comparedLines(views []replicator.ViewStatus, columns int) (lines []string) 
 			continue
 		}
 		name := v.View
-		if more := len(slices.DeleteFunc(slices.Clone(views[i+1:]), func(o replicator.ViewStatus) bool { return !same(o) })); more > 0 {
+		more := 0
+		for _, other := range views[i+1:] {
+			if same(other) {
+				more++
+			}
+		}
+		if more > 0 {
 			name += fmt.Sprintf(" and %d more", more)
 		}
 		lines = append(lines, cut(name+": "+text, columns))

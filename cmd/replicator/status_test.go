@@ -136,7 +136,8 @@ func TestStatusAsksTheRunningProgramThroughAFileThatIsBroken(t *testing.T) {
 // What is compared is said once for all views of which the same is said, with the setting that has them compared.
 func TestStatusSaysWhatIsComparedAndWhy(t *testing.T) {
 	views := []replicator.ViewStatus{
-		{View: "a", Verifying: true, Format: "MIXED"}, {View: "b", Verifying: true}, {View: "c", Verifying: true, Format: "MIXED"}, {View: "d"},
+		{View: "a", Verifying: true, Format: "MIXED"}, {View: "b", Verifying: true},
+		{View: "c", Verifying: true, Format: "MIXED"}, {View: "d"},
 	}
 	text := strings.Join(comparedLines(views, 0), "\n")
 	for _, want := range []string{"a and 1 more: compared with the source again and again: its binlog_format is MIXED, " +

@@ -166,7 +166,8 @@ func (p *place) fallBehind() {
 		}
 		newest := p.newest()
 		for _, name := range going {
-			lab.Await(p.t, fmt.Sprintf("version %d of the hot account in %s while %s stands still", newest, name, stopped), func() bool {
+			what := fmt.Sprintf("version %d of the hot account in %s while %s stands still", newest, name, stopped)
+			lab.Await(p.t, what, func() bool {
 				version, err := look[name](p.t.Context())
 				return err == nil && version == newest
 			})

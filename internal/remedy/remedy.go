@@ -85,3 +85,8 @@ func with(err error, text string) error {
 	}
 	return completed{err, text}
 }
+
+// ExactCollation is what key columns have to have where one key must not be spelt in two ways. For utf8mb4_bin 'a' and
+// 'a ' are one key.
+const ExactCollation = "a binary type, or a collation that tells all spellings apart (utf8mb4_0900_bin, on MariaDB " +
+	"utf8mb4_nopad_bin)"

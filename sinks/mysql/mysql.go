@@ -174,8 +174,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 // openView finds or makes a view's table, and registers the view.
 func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
 	s := t.sink
-	// A shadow's own table may be gone (createShadow), but not the one that it is made like. A rebuild makes tables anyway:
-	// it also makes that one, whether the view may create tables or not.
+	// A shadow's own table may be gone (createShadow), but not the one that it is made like. A rebuild makes tables
+	// anyway: it also makes that one, whether the view may create tables or not.
 	if err := s.refuseGone(ctx, shadowed(v)); err != nil {
 		return nil, fmt.Errorf("view %s: %w", v.ShownAs(), err)
 	}

@@ -104,7 +104,8 @@ func (c cellState) seen(i int) bool {
 	return false
 }
 
-var errState = errors.New("the stored state is damaged: delete its row, and then `replicator rebuild " + remedy.Views + "`")
+var errState = errors.New("the stored state is damaged: delete its row, and then `replicator rebuild " +
+	remedy.Views + "`")
 
 // parseState reads the stored form. What is kept points into it.
 func parseState(stored string) (cellState, error) {

@@ -34,10 +34,10 @@
 // script, all views together. In a cluster they live in different slots: see push.go for the steps that make up for it.
 //
 // The record says what a cell contributed last, so that is taken back without an image of the row before. It does so
-// for a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and replaced
-// or swept, or taken back (former.go). What another view of the record shows at the same key stays then
-// (claimedByOthers). What a view showed that has ended stays until a person removes it (leftover.go): until then no other
-// view is filled in its place.
+// for a view that was forgotten or redefined, too: its states no longer count, but what it shows is known, and
+// replaced or swept, or taken back (former.go). What another view of the record shows at the same key stays then
+// (claimedByOthers). What a view showed that has ended stays until a person removes it (leftover.go): until then no
+// other view is filled in its place.
 //
 // # Several sources
 //
@@ -67,14 +67,13 @@
 // redis.go Sink, New, Open · connect.go Config, the client · link.go connections that went silent · script.go calls of
 // scripts · keeper.go a view, and the sink's own keys · claim.go what a cell contributes, and its stored form ·
 // record.go the stored form of records · apply.go a batch · plan.go what it does to an entity · change.go, merge.go to
-// its keys · expire.go keys that go by themselves · forget.go what is gone · write.go, msgpack.go the call that does so
-// · overwritten.go keys of another type · mend.go what somebody
-// wrote to · push.go the steps in a cluster · posts.go what they left behind · slot.go
-// which keys share a slot · memory.go records that need not be read · slab.go the memory of batches · marks.go marks
-// and generations · walk.go pages of cells · former.go what earlier definitions put there · leftover.go what views
-// showed that have ended · compare.go what keys really hold · sums.go sums that may be wrong · audit.go those that are ·
-// stray.go what came from no cell · value.go texts of values · check.go findings · permission.go what the user may not
-// do, and which view lacks it · errors.go what failed, said without values.
+// its keys · expire.go keys that go by themselves · forget.go what is gone · write.go, msgpack.go the call that does
+// so · overwritten.go keys of another type · mend.go what somebody wrote to · push.go the steps in a cluster ·
+// posts.go what they left behind · slot.go which keys share a slot · memory.go records that need not be read · slab.go
+// the memory of batches · marks.go marks and generations · walk.go pages of cells · former.go what earlier definitions
+// put there · leftover.go what views showed that have ended · compare.go what keys really hold · sums.go sums that may
+// be wrong · audit.go those that are · stray.go what came from no cell · value.go texts of values · check.go findings
+// · permission.go what the user may not do, and which view lacks it · errors.go what failed, said without values.
 //
 // lib.lua stands before apply.lua, push.lua and sums.lua, which change users' keys; swap.lua replaces a record, marks.lua
 // a mark.

@@ -123,7 +123,8 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 		}
 		version, err := strconv.ParseUint("0"+known.version, 10, 64)
 		if err != nil {
-			return replicator.Fatal(fmt.Errorf("the key %s is damaged: delete it, and then `replicator verify --repair`", horizonsKey))
+			return replicator.Fatal(fmt.Errorf("the key %s is damaged: delete it, and then "+
+				"`replicator verify --repair`", horizonsKey))
 		}
 		// Not one that there was before, also if the hash was lost meanwhile.
 		next := max(version+1, uint64(time.Now().UnixMicro()))
@@ -226,7 +227,9 @@ func (c *cellRecord) gone() bool {
 }
 
 // forgetSome removes what may be forgotten from some records.
-func (s *Sink) forgetSome(ctx context.Context, keys []string, known *forgettables) (found replicator.GoneCells, err error) {
+func (s *Sink) forgetSome(
+	ctx context.Context, keys []string, known *forgettables,
+) (found replicator.GoneCells, err error) {
 	records, err := s.records(ctx, keys)
 	if err != nil {
 		return found, err

@@ -73,7 +73,7 @@ func (t *Target) vacate(ctx context.Context) error {
 		err = gone.empty(ctx)
 		for _, k := range gone.keepers {
 			if err == nil { // whoever is filled next need not look through all records again
-				err = t.sink.forget(ctx, source, k.view.Name, true)
+				err = t.sink.forget(ctx, source, k.view.Name, storedMark{Vacated: true})
 			}
 		}
 		if err != nil {

@@ -40,7 +40,7 @@ func (s *Sink) Empty(ctx context.Context, view string) error {
 	}
 	for _, t := range targets {
 		if err = t.empty(ctx); err == nil {
-			err = s.forget(ctx, t.source, view, true)
+			err = s.forget(ctx, t.source, view, storedMark{Vacated: true})
 		}
 		if err != nil {
 			return err

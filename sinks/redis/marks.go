@@ -30,7 +30,7 @@ type storedMark struct {
 	Forgotten   bool   `json:"forgotten,omitempty"`
 	Vacated     bool   `json:"vacated,omitempty"` // forgotten, and what the source put there was taken back
 	Former      bool   `json:"former,omitempty"`  // there were earlier generations
-	Evicted     int64  `json:"evicted,omitempty"` // keys that the servers had evicted, as the pipeline was told: see evictions
+	Evicted     int64  `json:"evicted,omitempty"` // keys that the servers had evicted, as the pipeline was told
 
 	Keys []string `json:"keys,omitempty"` // the templates of the keys that the view has had
 	replicator.StoredStanding
@@ -344,21 +344,21 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 		return err
 	}
 	for _, source := range sources {
-		if err := s.forget(ctx, source, view, false); err != nil {
+		if err := s.forget(ctx, source, view, storedMark{}); err != nil {
 			return fmt.Errorf("forgetting view %s: %w", view, err)
 		}
 	}
 	return nil
 }
 
-// forget leaves a stub of a view's mark, which says whether what the source put into the view was taken back.
-func (s *Sink) forget(ctx context.Context, source, view string, vacated bool) error {
+// forget leaves a stub of a view's mark. It may say that what the source put into the view was taken back (Vacated).
+func (s *Sink) forget(ctx context.Context, source, view string, stub storedMark) error {
 	_, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) ([]newMark, error) {
 		m := known[view]
 		if m == nil {
 			return nil, nil
 		}
-		stub := storedMark{Generation: m.generation() - 1, Forgotten: true, Vacated: vacated || m.vacated()}
+		stub.Generation, stub.Forgotten, stub.Vacated = m.generation()-1, true, stub.Vacated || m.vacated()
 		if !stub.Vacated {
 			stub.Keys = m.keys()
 		}
