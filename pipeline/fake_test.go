@@ -37,6 +37,7 @@ type fakeSource struct {
 	breaks  int               // Read fails after so many transactions; 0: never
 	single  bool              // one row per key, updated in place: the order is the version
 	emptied int               // the transaction that empties the table "other" without saying which rows went; 0: none
+	untold  int               // the transaction of which the log says that it is there, and not what it changed; 0: none
 	cells   string            // what its cells and versions are; "": it doesn't say
 	behind  int               // how many transactions at the end of the log readers are not given yet
 	looks   int               // how often rows were read again since the last transaction
@@ -193,7 +194,7 @@ func (r *fakeReader) Read(ctx context.Context, h replicator.Handler) error {
 			}
 			r.mu.Lock()
 		}
-		tx, breaks, emptied := r.log[n], r.breaks, r.emptied
+		tx, breaks, emptied, untold := r.log[n], r.breaks, r.emptied, r.untold
 		altered := r.fakeSource.cells != r.cells && slices.Contains(r.tables, "cell")
 		r.mu.Unlock()
 		if altered {
@@ -205,6 +206,12 @@ func (r *fakeReader) Read(ctx context.Context, h replicator.Handler) error {
 		}
 		if breaks > 0 && read >= breaks {
 			return fmt.Errorf("the link broke")
+		}
+		if n == untold && n > 0 {
+			if err := h.Unlogged("cell", int64(n+1)*1000, replicator.ErrUnlogged); err != nil {
+				return err
+			}
+			tx = nil
 		}
 		for i, c := range tx {
 			if err := h.Change(ctx, r.change(c, int64(n*1000+i+1))); err != nil {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	"replicator"
@@ -79,6 +80,13 @@ func (n *notes) addSwaps(all map[string]int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	maps.Copy(all, n.swapped)
+}
+
+// due reports whether one of the views is to be compared with the source.
+func (n *notes) due(views viewSet) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(views, func(v *replicator.View) bool { return n.swapped[v.Name] != 0 })
 }
 
 func (n *notes) compared(view string, at int64) {

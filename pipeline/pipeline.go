@@ -170,7 +170,7 @@ func (p *Pipeline) Swapped() map[string]int64 {
 	for _, r := range p.runs.all() {
 		r.notes.addSwaps(all)
 	}
-	maps.DeleteFunc(all, func(view string, _ int64) bool { return !p.Keeps(view) }) // shadows are compared once swapped in
+	maps.DeleteFunc(all, func(view string, _ int64) bool { return !p.Keeps(view) }) // shadows are filled once more, or compared once swapped in
 	return all
 }
 

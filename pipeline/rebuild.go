@@ -19,6 +19,7 @@ type rebuild struct {
 	err     error     // why the swap failed, until it is made; nil: it did not
 	retryAt time.Time // after a swap that failed
 	mending mending
+	again   bool // the shadows were filled once more: see rebuilder.fillAgain
 
 	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow
 	// runs then.
@@ -43,7 +44,7 @@ func (b *rebuild) within(some viewSet) *rebuild {
 
 // of returns the part of a rebuild that makes some of its views.
 func (b *rebuild) of(some []*replicator.View) *rebuild {
-	part := &rebuild{err: b.err, retryAt: b.retryAt, mending: b.mending}
+	part := &rebuild{err: b.err, retryAt: b.retryAt, mending: b.mending, again: b.again}
 	for i, v := range b.views {
 		if !slices.Contains(some, v) {
 			continue
@@ -213,36 +214,78 @@ func (r *rebuilder) launch(b *rebuild, views viewSet, from []replicator.Checkpoi
 
 // inPlace takes the views out of their runs and fills them by themselves, writing every row.
 func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error {
-	at, err := r.knownPositions(ctx)
+	first, err := r.fillOver(ctx, b.views, from)
 	if err != nil {
 		return err
-	}
-	first, err := r.planner.fill(ctx, b.views, at)
-	if err != nil {
-		return err
-	}
-	first.Repair = true
-	for table := range first.Fill {
-		first.Fill[table] = replicator.Progress{After: from}
 	}
 	taken, err := r.composition.takeOut(ctx, b.views)
 	if err != nil {
 		return err
 	}
-	// The tail goes on where the views stood, not at the end: their states hold versions whose deletes lie in between,
-	// and a scan's rows are older than those. The scan waits until the tail has come to the end (filler.reachStart).
-	// Where that can't be read any more, the sweep looks at all that the scan does not confirm. The epoch is that of the end
-	// nevertheless, else the tail would never come there.
-	first.Read = first.Position
-	for _, c := range taken {
-		if c.Position.Order < first.Position.Order && r.readable(ctx, b.views, c.Position) {
-			first.Position = c.Position
-		}
-	}
+	r.goOnFrom(ctx, &first, b.views, taken)
 	for _, v := range b.views {
 		r.stopped.setFailed(v.Name, nil)
 	}
 	return r.launch(b, b.views, eachAt(b.views, first))
+}
+
+// fillAgain fills shadows once more where rows changed since their fill began that the log did not tell. The live views
+// are compared with the source for that, or hold what an earlier session could read: swapped in as they are, the shadows
+// would show readers older rows. What happens during the second fill they are compared for when they are swapped in:
+// there are servers whose logs lack something all the time.
+func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
+	next := b.of(b.views)
+	first, err := r.fillOver(ctx, b.shadows, "")
+	if err != nil {
+		next.run = b.run
+		next.failed(err)
+		r.rebuilds.replace(b, next)
+		return nil
+	}
+	r.cfg.Log.Info("rows changed during a rebuild and the binlog doesn't say which: filling once more", "sink", r.cfg.Name,
+		"views", b.views.names())
+	r.goOnFrom(ctx, &first, b.shadows, checkpointsOf(b.shadows, b.run.progress.checkpoints()))
+	if next.run, err = r.composition.newRun(b.shadows, eachAt(b.shadows, first)); err != nil {
+		return err
+	}
+	next.again = true
+	r.rebuilds.replace(b, next) // at no moment there is none: that would be its end to whoever waits for it
+	if _, err := r.composition.takeOut(ctx, b.shadows); err != nil {
+		return err
+	}
+	r.composition.launch(next.run)
+	return nil
+}
+
+// fillOver is the checkpoint of a fill that writes every row over what views hold, from an offset on.
+func (r *rebuilder) fillOver(ctx context.Context, views viewSet, from string) (first replicator.Checkpoint, err error) {
+	at, err := r.knownPositions(ctx)
+	if err != nil {
+		return first, err
+	}
+	if first, err = r.planner.fill(ctx, views, at); err != nil {
+		return first, err
+	}
+	first.Repair = true
+	for table := range first.Fill {
+		first.Fill[table] = replicator.Progress{After: from}
+	}
+	return first, nil
+}
+
+// goOnFrom has the tail go on where views stood that are filled over, not at the end: their states hold versions whose
+// deletes lie in between, and a scan's rows are older than those. The scan waits until the tail has come to the end
+// (filler.reachStart). Where that can't be read any more, the sweep looks at all that the scan does not confirm. The
+// epoch is that of the end nevertheless, else the tail would never come there.
+func (r *rebuilder) goOnFrom(
+	ctx context.Context, first *replicator.Checkpoint, views viewSet, stood []replicator.Checkpoint,
+) {
+	first.Read = first.Position
+	for _, c := range stood {
+		if c.Position.Order < first.Position.Order && r.readable(ctx, views, c.Position) {
+			first.Position = c.Position
+		}
+	}
 }
 
 // readable reports whether the source can be read from a position on, for the views.

@@ -25,7 +25,7 @@ func newSupervisor(s *shared) *supervisor {
 	c := &composition{shared: s}
 	b := &rebuilder{shared: s, composition: c}
 	return &supervisor{
-		shared: s, composition: c, rebuilder: b, swapper: &swapper{shared: s, composition: c},
+		shared: s, composition: c, rebuilder: b, swapper: &swapper{shared: s, composition: c, rebuilder: b},
 		due: &due{shared: s, rebuilder: b}, unread: slices.Clone(s.cfg.Views),
 	}
 }

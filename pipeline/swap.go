@@ -15,6 +15,7 @@ import (
 type swapper struct {
 	*shared
 	composition *composition
+	rebuilder   *rebuilder
 }
 
 // finish ends the rebuilds whose fill is complete: those in place are done, shadows that have caught up are
@@ -52,6 +53,9 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	}
 	if !known || lag > joinable || time.Now().Before(b.retryAt) || s.joins(b) {
 		return false, nil
+	}
+	if !b.again && b.run.notes.due(b.shadows) {
+		return false, s.rebuilder.fillAgain(ctx, b)
 	}
 	return s.swap(ctx, b)
 }

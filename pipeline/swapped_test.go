@@ -1,11 +1,14 @@
 package pipeline_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"replicator"
+	"replicator/pipeline"
 	"replicator/sinks/sinktest"
 )
 
@@ -40,4 +43,50 @@ func TestAComparisonThatIsDueOutlivesTheStore(t *testing.T) {
 		p.stopped(t)
 		again(newMemoryStore(), 0).stopped(t)
 	})
+}
+
+// A row changed, and the log didn't say so. The view was compared since, and the rebuilt one that takes its place was not.
+func TestARebuiltViewIsNotSwappedInWithoutWhatTheLogDidNotTell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, store := newFakeSource(), newMemoryStore()
+		sink := &failingSwaps{Reference: sinktest.NewReference()}
+		for key := range int64(20) {
+			f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: fmt.Sprint("row ", key)}})
+		}
+		next := newPipeline(f, sink, store, "a", "b")
+		next.OnUnlogged = pipeline.Repair
+		p := start(next)
+		p.caughtUp(t, f)
+		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
+			t.Fatal(err)
+		}
+		for sink.swapped.Load() == 0 { // it fails, and is made again in a while
+			time.Sleep(100 * time.Millisecond)
+		}
+		f.untold = 20
+		f.commit(fakeChange{replicator.Insert, fakeRow{key: 7, version: 2, body: "untold"}})
+		p.caughtUp(t, f)
+		compared(t, p, "a", 7)
+		p.rebuilt(t)
+		if _, due := p.Swapped()["a"]; due {
+			t.Error("the view is to be compared again: it was swapped for one that lacks what the log didn't tell")
+		}
+		compared(t, p, "b", 7)
+		p.stopped(t)
+		holds(t, f, sink.Reference, "a")
+		holds(t, f, sink.Reference, "b")
+	})
+}
+
+// compared compares a view with its source: a cell of it changed.
+func compared(t *testing.T, p *started, view string, key int64) {
+	t.Helper()
+	at := p.Swapped()[view]
+	if at == 0 {
+		t.Errorf("view %s is not to be compared", view)
+	}
+	if err := p.Look(t.Context(), view, []replicator.Cell{fakeCell(key)}); err != nil {
+		t.Fatal(err)
+	}
+	p.Compared(view, at)
 }
