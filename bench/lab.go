@@ -147,6 +147,7 @@ func stages() []stage {
 		{name: "isolation", run: (*lab).isolation, alone: true, asked: true},
 		{name: "joins", run: (*lab).joins, alone: true, asked: true},
 		{name: "images", run: (*lab).images, alone: true, asked: true},
+		{name: "swaps", run: (*lab).swaps, alone: true, asked: true},
 	}
 }
 

@@ -79,3 +79,20 @@ func TestEachRowImageIsMeasuredAndRight(t *testing.T) {
 	}
 	checkRows(t, l, want)
 }
+
+// Each rebuild is one sample, and both views are right after the last one.
+func TestTheWaitForASwapIsMeasured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program and runs it for some seconds")
+	}
+	l := quickLab(t, servers.MySQL, built(t), "-only", "swaps", "-rate", "50")
+	if err := l.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	checkRows(t, l, map[string]int{"swaps-rebuilt": 100, "swaps-beside": 100})
+	for _, r := range l.results {
+		if r.Latency == nil || r.Latency.Samples == 0 {
+			t.Errorf("%s: no rebuild was measured", r.Stage)
+		}
+	}
+}

@@ -125,7 +125,9 @@ func (m *measure) print(out io.Writer) {
 			fmt.Fprintf(out, "\n%s: commit → visible, %.0f transactions a second, %s samples: p50 %.2f ms, p90 %.2f, p99 %.2f, max %.1f\n"+
 				"(the servers' CPU in that line includes the writer's statements and the reader's polls)\n",
 				r.Stage, d.Rate, thousands(int64(d.Samples)), d.P50, d.P90, d.P99, d.Max)
-			d.print(out)
+			if len(d.Over) > 0 {
+				d.print(out)
+			}
 		}
 	}
 }

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"replicator/internal/launch"
+	"replicator/internal/servers"
+)
+
+// beside is the view that goes on while its sibling is rebuilt.
+const beside table = "index_users_beside"
+
+// swaps measures how long readers wait for what is committed while a rebuilt view is swapped in: one of two views of a
+// database is rebuilt again and again. Each rebuild counts once, by the longest time from a commit to its being seen.
+func (l *lab) swaps(ctx context.Context) error {
+	source := "swaps"
+	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {
+		return err
+	}
+	if err := create(ctx, l.sinkDB, source, usersEmail.ddl(), beside.ddl()); err != nil {
+		return err
+	}
+	dir := filepath.Join(l.dir, source)
+	targets := tableSink(l.sink, source) + usersEmail.view("cell.users", "main") + beside.view("cell.users", "main")
+	if err := l.configure(dir, source, "snapshot", targets); err != nil {
+		return err
+	}
+	if err := listening(dir); err != nil {
+		return err
+	}
+	v := newLive(l.options, source)
+	v.look("rebuilt", l.tableSight(source+"."+string(usersEmail), v))
+	v.look("beside", l.tableSight(source+"."+string(beside), v))
+	what := fmt.Sprintf("%d transactions a second into two index tables, one of which is rebuilt", l.rate)
+	done := l.show.begin(what)
+	var ends []time.Duration
+	took, err := l.measureProgram(ctx, dir, []string{"run"}, func(p *program) (err error) {
+		ends, err = l.rebuildWhile(ctx, v, dir, p)
+		return errors.Join(err, p.Stop())
+	})
+	done()
+	if err != nil {
+		return err
+	}
+	for i, t := range []table{usersEmail, beside} {
+		r := result{Stage: "swaps-" + v.sights[i].name, Cells: v.total(), Latency: v.longest(v.sights[i], ends),
+			What: "the program: the longest commit to visible of each rebuild, " + what}
+		if r.Checked, err = t.verify(ctx, l.sinkDB, source, v.cells, v.total()); err != nil {
+			return fmt.Errorf("the result is wrong: %w", err)
+		}
+		l.add(r, took)
+	}
+	return nil
+}
+
+// listening has the program of a directory take commands: stages ask for nothing else.
+func listening(dir string) error {
+	file := launch.Program{Dir: dir}.File()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	address, giveBack, err := servers.FreeAddress()
+	if err != nil {
+		return err
+	}
+	listen := fmt.Sprintf("listen = %q", address)
+	err = os.WriteFile(file, bytes.Replace(text, []byte(`listen = ""`), []byte(listen), 1), 0o600)
+	return errors.Join(err, giveBack())
+}
+
+// rebuildWhile rebuilds the one view again and again until everything is written and seen, and returns when each rebuild
+// had ended.
+func (l *lab) rebuildWhile(ctx context.Context, v *live, dir string, p *program) (ends []time.Duration, err error) {
+	at := launch.Program{Path: l.program, Dir: dir}
+	rebuilding, enough := context.WithCancel(ctx)
+	defer enough()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	failed := make(chan error, 1)
+	v.ready = func(context.Context) error {
+		wg.Go(func() {
+			defer close(failed)
+			for int(v.next.Load()) < v.total()-l.rate {
+				rebuild, err := at.Start(rebuilding, "rebuild", string(usersEmail), "-c", at.File())
+				if err == nil {
+					err = rebuild.Wait()
+				}
+				if err != nil {
+					failed <- fmt.Errorf("rebuilding: %w", err)
+					return
+				}
+				ends = append(ends, v.now())
+			}
+		})
+		return nil
+	}
+	if err := v.run(ctx, l.sourceDB, p); err != nil {
+		enough()
+		return nil, err
+	}
+	return ends, <-failed
+}
+
+// longest sums up the longest waits in one sight: one for each time, of the cells that were committed since the time
+// before.
+func (v *live) longest(s *sight, ends []time.Duration) *latency {
+	all := make([]float64, len(ends))
+	for n := v.warm; n < v.total(); n++ {
+		for i, end := range ends {
+			if v.commits[n] <= end {
+				all[i] = max(all[i], (s.seen[n]-v.commits[n]).Seconds()*1000)
+				break
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &latency{Rate: float64(v.rate), quantiles: quantilesOf(all)}
+}
