@@ -35,8 +35,8 @@ func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, 
 
 // createTarget creates a view's table if it is missing.
 func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origins) error {
-	sh, err := s.readShape(ctx, settingsOf(v).Table)
-	if err != nil || sh != nil {
+	database, table := split(settingsOf(v).Table, s.database)
+	if there, err := s.isThere(ctx, (&shape{database: database, table: table}).quoted()); there || err != nil {
 		return err
 	}
 	statement, err := s.design(ctx, v, from)
