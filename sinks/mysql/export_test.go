@@ -1,6 +1,11 @@
 package mysql
 
-import "replicator"
+import (
+	"context"
+	"database/sql"
+
+	"replicator"
+)
 
 // SetFewCells changes how many cells a key may have before it is a crowd.
 func (s *Sink) SetFewCells(n int) { s.few = n }
@@ -15,4 +20,21 @@ func LookAtEachOpening(sink replicator.Sink) {
 			shard.looks.every = 0
 		}
 	}
+}
+
+// Patience is how many seconds each idle connection waits for others who use a table.
+func (s *Sink) Patience(ctx context.Context) (seconds []int, err error) {
+	for range s.db.Stats().Idle {
+		var conn *sql.Conn
+		if conn, err = s.db.Conn(ctx); err != nil {
+			return nil, err
+		}
+		defer conn.Close()
+		var patience int
+		if err = conn.QueryRowContext(ctx, "SELECT @@lock_wait_timeout").Scan(&patience); err != nil {
+			return nil, err
+		}
+		seconds = append(seconds, patience)
+	}
+	return seconds, nil
 }

@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -190,40 +189,38 @@ func noShadow(v *replicator.View) error {
 // that a swap takes. Who waits for a lock that another session holds on the table of one of several views is not waited
 // for.
 func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
-	conn, err := s.db.Conn(ctx)
-	if err != nil {
-		return classify(err, "trying a swap")
-	}
-	defer func() {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // its settings are not those of others
-		_ = conn.Close()
-	}()
-	if _, err := conn.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1"); err != nil {
-		return classify(err, "trying a swap")
-	}
 	var refused []error
-	for _, v := range views {
-		b := swapping{name: v.Name, table: settingsOf(v).Table + shadowTable}
-		all, err := s.renames(ctx, b)
-		if err == nil && all == nil {
-			refused = append(refused, noShadow(v))
-			continue
+	err := s.impatient(ctx, 1, func(conn *sql.Conn) error {
+		for _, v := range views {
+			switch err := s.trySwap(ctx, conn, v); {
+			case err == nil || is(err, errLockWait) && len(views) == 1: // it waits longer
+			case ofTable(err):
+				refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", v.Name, classify(err, swappingIn)), v.Name))
+			case replicator.IsOfViews(err):
+				refused = append(refused, err)
+			default:
+				return err
+			}
 		}
-		for _, there := range slices.Backward(all) {
-			all = append(all, renaming{there.to, there.from})
-		}
-		if err == nil {
-			_, err = conn.ExecContext(ctx, renameTables(all))
-		}
-		switch {
-		case err == nil || is(err, errLockWait) && len(views) == 1: // it waits longer
-		case ofTable(err):
-			refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", v.Name, classify(err, swappingIn)), v.Name))
-		default:
-			return classify(err, swappingIn)
-		}
+		return nil
+	})
+	return errors.Join(append(refused, classify(err, swappingIn))...)
+}
+
+// trySwap renames the tables of a view and its shadow there and back.
+func (s *Sink) trySwap(ctx context.Context, conn *sql.Conn, v *replicator.View) error {
+	all, err := s.renames(ctx, swapping{name: v.Name, table: settingsOf(v).Table + shadowTable})
+	if err != nil {
+		return err
 	}
-	return errors.Join(refused...)
+	if all == nil {
+		return noShadow(v)
+	}
+	for _, there := range slices.Backward(all) {
+		all = append(all, renaming{there.to, there.from})
+	}
+	_, err = conn.ExecContext(ctx, renameTables(all))
+	return err
 }
 
 const swappingIn = "renaming the rebuilt tables (that takes ALTER, DROP, CREATE and INSERT)"

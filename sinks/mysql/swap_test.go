@@ -2,6 +2,7 @@ package mysql_test
 
 import (
 	"database/sql"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,10 @@ func TestASwapThatIsRefusedIsTakenBack(t *testing.T) {
 		end()
 		if err := sink.Swap(t.Context(), "", view); err != nil {
 			t.Fatal(err)
+		}
+		seconds, err := sink.Patience(t.Context())
+		if err != nil || slices.ContainsFunc(seconds, func(s int) bool { return s != 2 }) { // two thirds of the timeout
+			t.Errorf("then idle connections wait for tables for %d s: %v", seconds, err)
 		}
 		if at, held := marked(t, sink), read(t, db, counter("c")); at["c"] != 5 || len(held) != 1 {
 			t.Errorf("in the end c stands at %v and holds %v", at, held)

@@ -33,6 +33,29 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 	return nil
 }
 
+// impatient gives do a connection that waits for so many seconds at most for others who use a table: whoever comes behind
+// a statement that waits for them, waits, too. It goes back to the pool as patient as it came.
+func (s *Sink) impatient(ctx context.Context, seconds int, do func(*sql.Conn) error) error {
+	return s.onConnection(ctx, func(conn *sql.Conn) error {
+		var patience int64
+		if err := conn.QueryRowContext(ctx, "SELECT @@lock_wait_timeout").Scan(&patience); err != nil {
+			return err
+		}
+		set := func(ctx context.Context, seconds int64) error {
+			_, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", seconds))
+			return err
+		}
+		if err := set(ctx, int64(seconds)); err != nil {
+			return err
+		}
+		err := do(conn)
+		if rerr := set(context.WithoutCancel(ctx), patience); rerr != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		return err
+	})
+}
+
 // begin begins a target's transaction, locks the partitions, and reads the states of entities, as readStates does, and
 // behind them the views' horizons.
 func (w *writer) begin(

@@ -136,21 +136,14 @@ func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, erro
 }
 
 // widenOwn widens a column of a table that the program made, and reports whether it did. A long transaction of somebody
-// else's that has read the table is not waited for: whoever comes behind the ALTER would wait, too.
+// else's that has read the table is not waited for.
 func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done bool, err error) {
-	err = s.onConnection(ctx, func(conn *sql.Conn) error {
-		if _, err := conn.ExecContext(ctx, "SET SESSION lock_wait_timeout = 5"); err != nil {
-			return err
-		}
+	err = s.impatient(ctx, 5, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, statement+", ALGORITHM=INPLACE, LOCK=NONE")
 		var refused *mysql.MySQLError
 		if errors.As(err, &refused) && !is(err, errLockWait) && k.isSmall(ctx, conn) {
 			_, err = conn.ExecContext(ctx, statement)
 		}
-		if err != nil {
-			return err
-		}
-		_, err = conn.ExecContext(ctx, "SET SESSION lock_wait_timeout = DEFAULT")
 		return err
 	})
 	var refused *mysql.MySQLError
