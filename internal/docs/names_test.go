@@ -128,6 +128,35 @@ func TestDocsLinesAreAtMost120Columns(t *testing.T) {
 	}
 }
 
+// TestTheTableFor3AMQuotesTheProgram looks for each quoted text among the strings of the program.
+func TestTheTableFor3AMQuotesTheProgram(t *testing.T) {
+	var source strings.Builder
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		source.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quotes := 0
+	for line := range strings.Lines(section(t, pages(t)["docs/operating.md"], "At 3 a.m.")) {
+		if seen, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " | "); strings.HasPrefix(line, "|") {
+			for _, quoted := range regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(seen, -1) {
+				if quotes++; !strings.Contains(source.String(), quoted[1]) {
+					t.Errorf("the program says %q nowhere", quoted[1])
+				}
+			}
+		}
+	}
+	if quotes < 8 {
+		t.Errorf("the table quotes %d texts", quotes)
+	}
+}
+
 // TestArchitectureShowsTheWayOfARow holds the page to what it is for: a short way through files that exist, and few
 // words.
 func TestArchitectureShowsTheWayOfARow(t *testing.T) {
