@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -32,13 +32,15 @@ if none runs, once it is started:
 with the rows that are to be scanned (the source's estimate) and how long that takes. The rate of rows
 is --rate, or that of a fill into the same sink that is under way, or 20,000 a second; [rebuild] rate
 where that is lower. What is assumed is said.
-It starts nothing and writes nothing. What targets need, replicator check says.`,
+It starts nothing and writes nothing. What targets need, replicator check says.
+A file that can't be read or used changes nothing either: every view of the running program is printed
+as unchanged, with what is wrong with the file, and the exit status is 2.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rate < 0 {
 				return usageError{fmt.Errorf("--rate: %d is negative", rate)}
 			}
-			return plan(cmd.Context(), o, rate, cmd.OutOrStdout(), asJSON)
+			return plan(cmd, o, rate, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
@@ -46,10 +48,11 @@ It starts nothing and writes nothing. What targets need, replicator check says.`
 	return cmd
 }
 
-func plan(ctx context.Context, o *options, rate int, out io.Writer, asJSON bool) error {
+func plan(cmd *cobra.Command, o *options, rate int, asJSON bool) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	setup, err := o.setup()
 	if err != nil {
-		return err
+		return planDespite(cmd, o, err, asJSON)
 	}
 	views, err := service.Plan(ctx, setup, rate)
 	if err != nil {
@@ -73,6 +76,31 @@ func plan(ctx context.Context, o *options, rate int, out io.Writer, asJSON bool)
 		err = fmt.Errorf("what becomes of %s is not known: `replicator check` says what is missing", plural(unknown, "view"))
 	}
 	return err
+}
+
+// planDespite prints what a file that can't be used would do to the running program, which is nothing. The error is
+// what is wrong with the file.
+func planDespite(cmd *cobra.Command, o *options, wrong error, asJSON bool) error {
+	running, err := o.askDespite(cmd.Context(), wrong, io.Discard)
+	if err != nil {
+		return err
+	}
+	var views []service.PlannedView
+	for _, v := range running {
+		same := func(other service.PlannedView) bool { return other.View == v.View }
+		if !slices.ContainsFunc(views, same) { // it has a row for each source
+			views = append(views, service.PlannedView{
+				View: v.View, Sink: v.Sink, Kind: v.Kind, Action: service.PlanUnchanged,
+				Reason: "the file can't be used: the program goes on with what it read before",
+			})
+		}
+	}
+	if asJSON {
+		err = printJSON(cmd.OutOrStdout(), views)
+	} else {
+		err = printPlan(cmd.OutOrStdout(), views)
+	}
+	return errors.Join(err, wrong)
 }
 
 func printPlan(out io.Writer, views []service.PlannedView) error {

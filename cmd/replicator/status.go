@@ -69,22 +69,8 @@ func status(cmd *cobra.Command, o *options, names []string, asJSON bool) error {
 func (o *options) askStatus(ctx context.Context, warnings io.Writer) (views []replicator.ViewStatus, stopped, err error) {
 	cfg, wrong := o.loadToAsk()
 	if wrong != nil {
-		path, err := o.path()
-		if err != nil {
-			return nil, nil, err
-		}
-		listens, err := config.LoadAddress(path, os.LookupEnv)
-		if err != nil {
-			return nil, nil, wrong
-		}
-		views, err = service.Client(listens).Status(ctx)
-		if err != nil {
-			return nil, nil, wrong
-		}
-		o.file = remedy.File(listens.Path)
-		fmt.Fprintf(warnings, "replicator: the file can't be used, and the program goes on with what it read before:\n%v\n",
-			wrong)
-		return views, nil, nil
+		views, err = o.askDespite(ctx, wrong, warnings)
+		return views, nil, err
 	}
 	views, err = service.Client(cfg).Status(ctx)
 	if !errors.Is(err, server.ErrNotRunning) {
@@ -99,6 +85,27 @@ func (o *options) askStatus(ctx context.Context, warnings io.Writer) (views []re
 		return nil, nil, wrong
 	}
 	return views, service.Stopped(ctx, cfg, err), nil
+}
+
+// askDespite asks the running process though the file can't be used, and warns of what is wrong with the file. If it
+// can't be asked, the error is that of the file.
+func (o *options) askDespite(ctx context.Context, wrong error, warnings io.Writer) ([]replicator.ViewStatus, error) {
+	path, err := o.path()
+	if err != nil {
+		return nil, err
+	}
+	listens, err := config.LoadAddress(path, os.LookupEnv)
+	if err != nil {
+		return nil, wrong
+	}
+	views, err := service.Client(listens).Status(ctx)
+	if err != nil {
+		return nil, wrong
+	}
+	o.file = remedy.File(listens.Path)
+	fmt.Fprintf(warnings, "replicator: the file can't be used, and the program goes on with what it read before:\n%v\n",
+		wrong)
+	return views, nil
 }
 
 // onlyNamed are the status of the named views; of all if none is named.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 )
 
 // inProcess runs a command line in this process.
-func inProcess(t *testing.T, args ...string) (out, errors string, err error) {
+func inProcess(t *testing.T, args ...string) (out, warnings string, err error) {
 	t.Helper()
 	var printed, said bytes.Buffer
 	root := newRoot()
@@ -108,7 +109,7 @@ func TestStatusOfAViewShowsAllWithWhatHappensNext(t *testing.T) {
 }
 
 // While somebody edits the file, the program that runs is asked all the same.
-func TestStatusAsksTheRunningProgramThroughAFileThatIsBroken(t *testing.T) {
+func TestStatusAndPlanAskTheRunningProgramThroughAFileThatIsBroken(t *testing.T) {
 	for name, edit := range map[string]func(string) string{
 		"a syntax error":  func(text string) string { return text + "\n[views.new\n" },
 		"an unknown word": func(text string) string { return strings.ReplaceAll(text, "kind", "kinds") },
@@ -128,6 +129,14 @@ func TestStatusAsksTheRunningProgramThroughAFileThatIsBroken(t *testing.T) {
 			}
 			if !strings.Contains(said, "replicator.toml:") {
 				t.Errorf("what is wrong with the file is not said: %q", said)
+			}
+			out, _, err = inProcess(t, "plan", "-c", file)
+			usage := usageError{}
+			if !errors.As(err, &usage) || !strings.Contains(err.Error(), "replicator.toml:") {
+				t.Errorf("plan does not fail by what is wrong with the file: %v", err)
+			}
+			if n := strings.Count(out, "unchanged"); n != 20 {
+				t.Errorf("plan shows %d views as unchanged, want 20:\n%s", n, out)
 			}
 		})
 	}
