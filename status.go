@@ -90,33 +90,55 @@ func (s *ViewStatus) Next() string {
 
 // Cause is an error, and all views that it is the error of.
 type Cause struct {
-	Error string
+	Error string   // its remedy names all of the views
 	State string   // of the first of them
 	Views []string // with the source, where it has a name
+
+	text string // Error, as cause gives it
 }
 
 // Includes reports whether it is the error of a view.
-func (c Cause) Includes(v ViewStatus) bool { return c.Error == v.cause() }
+func (c Cause) Includes(v ViewStatus) bool { return c.text == v.cause() }
 
-// cause is the view's error without its name.
-func (s *ViewStatus) cause() string { return strings.TrimPrefix(s.Error, "view "+s.View+": ") }
+// Remedies of one view, and of all that have a cause.
+const (
+	rebuildOne = "`replicator rebuild "
+	rebuildAll = "`replicator rebuild VIEW…"
+)
+
+// cause is the view's error without its name, also where a remedy names it.
+func (s *ViewStatus) cause() string {
+	text := strings.ReplaceAll(s.Error, "view "+s.View+": ", "")
+	for _, end := range []string{"`", " -c "} {
+		text = strings.ReplaceAll(text, rebuildOne+s.View+end, rebuildAll+end)
+	}
+	return text
+}
 
 // CausesOf are the errors of views: one that several views have is one cause.
 func CausesOf(views []ViewStatus) (causes []Cause) {
+	named := map[string][]string{} // by a cause's text: its views, each once
 	for _, v := range views {
 		text, name := v.cause(), v.View
 		if text == "" {
 			continue
 		}
+		if !slices.Contains(named[text], name) {
+			named[text] = append(named[text], name)
+		}
 		if v.Source != "" {
 			name += " (" + v.Source + ")"
 		}
-		i := slices.IndexFunc(causes, func(c Cause) bool { return c.Error == text })
+		i := slices.IndexFunc(causes, func(c Cause) bool { return c.text == text })
 		if i < 0 {
-			causes = append(causes, Cause{Error: text, State: v.State})
+			causes = append(causes, Cause{State: v.State, text: text})
 			i = len(causes) - 1
 		}
 		causes[i].Views = append(causes[i].Views, name)
+	}
+	for i := range causes {
+		c := &causes[i]
+		c.Error = strings.ReplaceAll(c.text, rebuildAll, rebuildOne+strings.Join(named[c.text], " "))
 	}
 	return causes
 }

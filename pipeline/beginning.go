@@ -35,13 +35,11 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (rep
 	case c.Unmarked && (!known || m.Epoch < c.Epoch):
 		return c.Standing, nil
 	case m != nil && !same:
-		return c.Standing,
-			fmt.Errorf("view %s: another definition of it is kept there now: %w", c.View, replicator.ErrSinkLost)
+		return c.Standing, fmt.Errorf("another definition of it is kept there now: %w", replicator.ErrSinkLost)
 	case !known && m != nil && m.Lost != nil:
-		return c.Standing, fmt.Errorf("view %s: %w", c.View, m.Lost)
+		return c.Standing, m.Lost
 	case !known:
-		return c.Standing, fmt.Errorf("view %s: its mark is gone, or what holds it was dropped or emptied: %w", c.View,
-			replicator.ErrSinkLost)
+		return c.Standing, fmt.Errorf("its mark is gone, or what holds it was dropped or emptied: %w", replicator.ErrSinkLost)
 	}
 	if changelog && !m.Filling() && m.Epoch >= c.Epoch {
 		return m.Standing, nil

@@ -172,6 +172,70 @@ func TestAnOutageLeavesThePositionAndNoRate(t *testing.T) {
 	})
 }
 
+// TestOneCauseIsOneLineOfTheLog for all views that it stops, also at a start: with each attempt while something is down,
+// and once where the views don't run.
+func TestOneCauseIsOneLineOfTheLog(t *testing.T) {
+	type scene struct {
+		source *fakeSource
+		down   *downSink
+		sink   *sinktest.Reference
+	}
+	for name, c := range map[string]struct {
+		breaks           func(scene)
+		running, atStart string
+	}{
+		"the sink is down": {func(s scene) { s.down.down.Store(true) }, "pipeline interrupted", "pipeline can't start yet"},
+		"the source is down": {func(s scene) { s.source.set(func() { s.source.broken, s.source.mute = errDown, errDown }) },
+			"pipeline interrupted", "pipeline interrupted"},
+		"the sink was emptied": {func(s scene) { s.sink.Empty() }, "pipeline interrupted", "views do not run"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := scene{source: newFakeSource(), sink: sinktest.NewReference()}
+				s.down = &downSink{Sink: s.sink}
+				store := newMemoryStore()
+				began := func() (*started, *logText) {
+					var log logText
+					p := newPipeline(s.source, s.down, store, "a", "b", "c", "d", "e")
+					p.Log = slog.New(slog.NewTextHandler(&log, nil))
+					return start(p), &log
+				}
+				s.source.commit(rows(1)...)
+				p, log := began()
+				p.caughtUp(t, s.source)
+				c.breaks(s)
+				s.source.commit(fakeChange{replicator.Insert, fakeRow{key: 7, version: 2, body: "y"}})
+				for _, message := range []string{c.running, c.atStart} {
+					time.Sleep(5 * time.Second)
+					if causes := replicator.CausesOf(p.Status(nil)); len(causes) != 1 || len(causes[0].Views) != 5 {
+						t.Errorf("the status has the causes %+v", causes)
+					}
+					p.stop()
+					<-p.done
+					told := 0
+					for line := range strings.Lines(log.String()) {
+						if !strings.Contains(line, "level=ERROR") {
+							continue
+						}
+						if told++; !strings.Contains(line, message) || !strings.Contains(line, `views="[a b c d e]"`) {
+							t.Errorf("the log lacks %q, or the views, in\n%s", message, line)
+						}
+					}
+					if told == 0 || told > 1 && message == "views do not run" {
+						t.Errorf("it is told %d times:\n%s", told, log)
+					}
+					if strings.Contains(name, "emptied") && !strings.Contains(log.String(), "`replicator rebuild a b c d e`") {
+						t.Errorf("the remedy is not that of all views:\n%s", log)
+					}
+					p, log = began()
+				}
+				p.stop()
+				<-p.done
+			})
+		})
+	}
+}
+
 // TestASinkThatOpensAndLetsEveryWriteWaitShowsItsTrouble between two attempts, too: each of them lasts until the sink's
 // time is up, and what ends them is told for a moment alone.
 func TestASinkThatOpensAndLetsEveryWriteWaitShowsItsTrouble(t *testing.T) {

@@ -155,7 +155,6 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 		case errors.Is(err, errUnderWay): // due.resume goes on with it
 		case err != nil:
 			next.failed[v.Name] = p.cfg.ofShard(err)
-			p.cfg.Log.Error("view does not run", "sink", p.cfg.Name, "view", v.Name, "error", err)
 		case at == nil && c == nil && (m == nil || m.Position.IsZero()):
 			added = append(added, v)
 		case at == nil && c == nil && m.IsAnew():
@@ -177,6 +176,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 			next.at = append(next.at, *at)
 		}
 	}
+	next.logFailed(p.cfg)
 	for _, begin := range []struct {
 		views []*replicator.View
 		at    func(context.Context, []*replicator.View, []replicator.Position) (replicator.Checkpoint, error)
@@ -191,6 +191,19 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 		next.at = append(next.at, eachAt(begin.views, c)...)
 	}
 	return next, nil
+}
+
+// logFailed says which views don't run: a cause that several of them have is one line.
+func (n *plan) logFailed(cfg *Config) {
+	var failed []replicator.ViewStatus
+	for _, v := range n.views {
+		if err := n.failed[v.Name]; err != nil {
+			failed = append(failed, replicator.ViewStatus{View: v.Name, Error: err.Error()})
+		}
+	}
+	for _, cause := range replicator.CausesOf(failed) {
+		cfg.Log.Error("views do not run", "sink", cfg.Name, "views", cause.Views, "error", cause.Error)
+	}
 }
 
 // errChanged: the view's definition changed, and it is to be rebuilt.

@@ -183,10 +183,10 @@ func (r *run) reposition(ctx context.Context) error {
 	if len(unread) > 0 { // the others begin where they do, whatever they lost, once these have parted from them
 		return errors.Join(unread...)
 	}
-	if len(lost) > 1 {
-		loss = fmt.Errorf("%w; so with %s", loss, strings.Join(lost[1:], ", "))
-	}
 	if loss != nil {
+		if len(lost) < len(stands) {
+			loss = fmt.Errorf("%w; lost are %s", loss, strings.Join(lost, ", "))
+		}
 		return replicator.OfView(r.cfg.ofSink(loss), lost...)
 	}
 	if err := above.yield(ctx); err != nil {

@@ -85,8 +85,8 @@ func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, e
 		delay := retries.pause(err, ended{})
 		err = s.cfg.ofShard(err)
 		s.stopped.setStarting(err)
-		s.cfg.Log.Error("pipeline can't start yet", "sink", s.cfg.Name, "retry_in", delay.Round(time.Millisecond),
-			"error", err)
+		s.cfg.Log.Error("pipeline can't start yet", "sink", s.cfg.Name, "views", viewSet(s.cfg.Views).names(),
+			"retry_in", delay.Round(time.Millisecond), "error", err)
 		s.answer(ctx, stop, asks, delay)
 		switch {
 		case ctx.Err() != nil:

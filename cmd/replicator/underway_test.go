@@ -36,7 +36,7 @@ func TestARebuildThatIsUnderWayIsToldOfInOneWay(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	l.caughtUp("users") // the wait lasts until it is done
-	if strings.Contains(p.Log(), "view does not run") {
+	if strings.Contains(p.Log(), "views do not run") {
 		t.Errorf("logged:\n%s", p.Log())
 	}
 	l.expect("SELECT COUNT(*) FROM users", "1200")
