@@ -55,7 +55,7 @@ func (v View) heldIn(ctx context.Context, db *sql.DB, t Table) (lab.Held, error)
 	columns := append(slices.Clone(key), "email")
 	switch v.Kind {
 	case "row":
-		columns = append(append(slices.Clone(key), "n", "email", "grp", "amount"), v.joined(t)...)
+		columns = append(append(slices.Clone(key), "n", "email", "grp", "amount"), v.more(t)...)
 		if v.Merged {
 			columns = append(columns, "city")
 		}

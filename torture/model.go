@@ -58,7 +58,11 @@ func (t Table) read(ctx context.Context, db *sql.DB) ([]entity, error) {
 func (t Table) readRows(ctx context.Context, db *sql.DB) ([]entity, error) {
 	key := t.Key.columns()
 	own := "own." + strings.Join(key, ", own.") + ", own.n, own.email, own.grp, own.amount"
-	query := "SELECT " + own + ", NULL, NULL, NULL FROM " + t.Name + " own"
+	up := "NULL"
+	if t.Refers != "" {
+		up = "own.up"
+	}
+	query := "SELECT " + own + ", NULL, " + up + ", NULL FROM " + t.Name + " own"
 	if t.Joined {
 		query = fmt.Sprintf(`SELECT %s, grps.label, above.label, (SELECT COUNT(*) FROM %s peers WHERE peers.grp = own.grp)
 			FROM %s own LEFT JOIN grps ON grps.grp = own.grp LEFT JOIN grps above ON above.grp = grps.up`, own, t.Name, t.Name)
@@ -198,7 +202,7 @@ func (v View) expect(t Table, of []entity) lab.Held {
 func (v View) whole(held lab.Held, t Table, e entity, own fields, counts bool) {
 	shown := fields{}
 	if counts {
-		for _, name := range append([]string{"n", "email", "grp", "amount"}, v.joined(t)...) {
+		for _, name := range append([]string{"n", "email", "grp", "amount"}, v.more(t)...) {
 			if value, ok := own[name]; ok {
 				shown[name] = value
 			}

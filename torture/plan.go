@@ -24,6 +24,7 @@ type Plan struct {
 	Gone   string       `json:",omitempty"` // limits.deleted; "": the default, which no run is as long as
 	Tables []Table
 	Views  []View
+	Forest bool   `json:",omitempty"` // rows of a tree and its leaves, under foreign keys in source and sink
 	Topic  *Topic `json:",omitempty"` // through which the rows go; nil: the program keeps the views itself
 	Idle   bool   // the source is silent from before the last fault on
 	Writes int    // transactions before the last fault; more may follow
@@ -62,8 +63,9 @@ type Table struct {
 	Codec string // of a body: json or zlib+json
 	Keys  int    // how many keys there are; the first Kept of them always exist
 
-	Joined  bool `json:",omitempty"` // its views show joined rows, too
-	Pattern bool `json:",omitempty"` // it is two tables, which a pattern names
+	Joined  bool   `json:",omitempty"` // its views show joined rows, too
+	Pattern bool   `json:",omitempty"` // it is two tables, which a pattern names
+	Refers  string `json:",omitempty"` // its rows may name a row of that table, in up
 }
 
 // Kept is how many keys of each table always exist and only ever grow: the reader watches them.
@@ -144,6 +146,7 @@ func planOf(seed uint64, c Choices) Plan {
 	}
 	p.joinTables()
 	p.splitTables()
+	p.plantForest()
 	for i := range p.Views { // not of r: what a seed gives stays
 		v := &p.Views[i]
 		v.adorn(p.table(v.Table), seed)
@@ -189,7 +192,8 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 // table is the table of a name.
 func (p Plan) table(name string) Table {
-	return p.Tables[slices.IndexFunc(p.Tables, func(t Table) bool { return t.Name == name })]
+	all := p.source()
+	return all[slices.IndexFunc(all, func(t Table) bool { return t.Name == name })]
 }
 
 // sinks are the sinks that the views name.

@@ -103,6 +103,9 @@ func (t Table) ddl(database string) string {
 		if t.Joined {
 			index = ", KEY (grp)"
 		}
+		if t.Refers != "" {
+			index = fmt.Sprintf(", up BIGINT, FOREIGN KEY (up) REFERENCES %s.%s (k)", database, t.Refers)
+		}
 		return fmt.Sprintf(`CREATE TABLE %s (%s, n BIGINT NOT NULL, email VARCHAR(40) COLLATE utf8mb4_bin,
 			grp VARCHAR(20) COLLATE utf8mb4_bin NOT NULL, amount INT NOT NULL, PRIMARY KEY (%s)%s)`, name, t.Key.ddl(), key, index)
 	case grps:
@@ -156,7 +159,7 @@ func (v View) toml(t Table, prefix string) string {
 		if v.Merged {
 			more = ", city = 'VARCHAR(20)'"
 		}
-		for _, name := range v.joined(t) {
+		for _, name := range v.more(t) {
 			more += ", " + name + " = 'BIGINT'"
 		}
 		fmt.Fprintf(b, "types = { n = 'BIGINT', email = 'VARCHAR(40)', grp = 'VARCHAR(20)', amount = 'INT'%s }\n", more)
@@ -191,8 +194,8 @@ func (v View) fields(t Table) string {
 		return `["n", "email", "grp", "amount", "city"]`
 	}
 	more := ""
-	for _, name := range v.joined(t) {
-		more += fmt.Sprintf(", %s = %q", name, joinedPaths[name])
+	for _, name := range v.more(t) {
+		more += fmt.Sprintf(", %s = %q", name, t.path(name))
 	}
 	return `{ n = "n", email = "email", grp = "grp", amount = "amount"` + more + " }"
 }
@@ -249,11 +252,8 @@ func (p Plan) process(a addresses) string {
 // tables are the tables' sections.
 func (p Plan) tables() string {
 	b := &strings.Builder{}
-	for _, t := range p.Tables {
+	for _, t := range p.source() {
 		b.WriteString(t.toml() + "\n")
-	}
-	if p.joins() {
-		b.WriteString(groupsTable.toml() + "\n")
 	}
 	return b.String()
 }

@@ -57,7 +57,7 @@ func TestRunsThatAreHurtEndRight(t *testing.T) {
 
 func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 	choices := Choices{Sources: servers.SourceKinds(), Search: servers.Elasticsearch}
-	joined, has := 0, map[string]int{"a pattern": 0, "keys that expire": 0, "a table of somebody's own": 0}
+	joined, has := 0, map[string]int{"a pattern": 0, "keys that expire": 0, "a table of somebody's own": 0, "a forest": 0}
 	for seed := range uint64(200) {
 		p := planOf(seed, choices)
 		if !reflect.DeepEqual(p, planOf(seed, choices)) {
@@ -76,6 +76,9 @@ func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 		}
 		if slices.ContainsFunc(p.Views, func(v View) bool { return v.Copy }) {
 			has["a table of somebody's own"]++
+		}
+		if p.Forest {
+			has["a forest"]++
 		}
 		if through.joins() {
 			t.Errorf("seed %d: rows that go through Kafka are joined", seed)

@@ -40,7 +40,7 @@ func (v *View) adorn(t Table, seed uint64) {
 			v.Expire = "24h"
 		}
 	case "main row":
-		v.Copy = seed/32%2 == 1 && t.Key == intKey && !t.Joined && !v.Merged
+		v.Copy = seed/32%2 == 1 && t.Key == intKey && !t.Joined && t.Refers == "" && !v.Merged
 	}
 }
 

@@ -22,6 +22,7 @@ type workload struct {
 	parts  []string // the source's databases
 	tables []Table
 	groups bool         // rows are joined with groups, which change, too
+	forest bool         // there is one
 	moving bool         // keys move between the databases, and transactions come one after another
 	wrote  atomic.Int64 // transactions
 	n      atomic.Int64 // grows with every write: what the reader watches
@@ -42,6 +43,11 @@ func (w *workload) prepare(ctx context.Context, r *rand.Rand) error {
 	w.n.Store(firstN)
 	if w.groups {
 		if err := w.prepareGroups(ctx, r); err != nil {
+			return err
+		}
+	}
+	if w.forest {
+		if err := w.prepareForest(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -128,6 +134,9 @@ type execer interface {
 func (w *workload) change(ctx context.Context, tx execer, t Table, r *rand.Rand) error {
 	if w.groups && r.IntN(6) == 0 {
 		return w.changeGroup(ctx, tx, r)
+	}
+	if w.forest && r.IntN(4) == 0 {
+		return w.changeForest(ctx, tx, r)
 	}
 	if w.moving && r.IntN(6) == 0 {
 		return w.move(ctx, tx, t, r)

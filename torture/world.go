@@ -198,6 +198,9 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 	if err := w.copyTables(ctx); err != nil {
 		return w, err
 	}
+	if err := w.plantTargets(ctx); err != nil {
+		return w, err
+	}
 	w.redis = goredis.NewClient(&goredis.Options{Addr: w.links[ownCache].address(), MaxRetries: -1})
 	if err := w.redis.FlushAll(ctx).Err(); err != nil {
 		return w, err
@@ -214,8 +217,8 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 	if f.search != nil {
 		w.at.search = "http://" + w.links["search"].address()
 	}
-	w.load = &workload{db: w.sourceDBs[0], parts: parts, tables: p.Tables, groups: p.joins(), pace: 2 * time.Millisecond,
-		moving: p.movesKeys()}
+	w.load = &workload{db: w.sourceDBs[0], parts: parts, tables: p.Tables, groups: p.joins(), forest: p.Forest,
+		pace: 2 * time.Millisecond, moving: p.movesKeys()}
 	w.reader = &reader{w: w, seen: map[string]string{}}
 	if p.Topic != nil {
 		if err := w.newStream(ctx, name); err != nil {

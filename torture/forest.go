@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"replicator/internal/servers"
+)
+
+// In some plans the source has a tree, whose rows name rows of the same table, and leaves that name rows of the tree.
+// Foreign keys keep both whole, in the source and in the sink's tables, which were there before. So every row that the
+// source commits has its parent, and no dead letter may stay in the end. The leaves' view comes first in the file.
+
+var forest = []Table{
+	{Name: "leaf", Shape: rows, Key: intKey, Keys: 40, Refers: "tree"},
+	{Name: "tree", Shape: rows, Key: intKey, Keys: 20, Refers: "tree"},
+}
+
+// plantForest gives some plans a forest. Parents and children that are in different shards can't refer to each other,
+// and MySQL 5.7 can't write them in any order.
+func (p *Plan) plantForest() {
+	p.Forest = p.Topic == nil && p.Shards == 1 && p.Seed%5 < 2 && p.Main != servers.MySQL57 &&
+		slices.Contains(p.sinks(), "main")
+	if !p.Forest {
+		return
+	}
+	for _, t := range forest {
+		p.Views = append(p.Views, View{Name: t.Name + "_main_row", Sink: "main", Kind: "row", Table: t.Name})
+	}
+}
+
+// source are the tables that the program reads.
+func (p Plan) source() []Table {
+	all := slices.Clone(p.Tables)
+	if p.joins() {
+		all = append(all, groupsTable)
+	}
+	if p.Forest {
+		all = append(all, forest...)
+	}
+	return all
+}
+
+// more are the fields that a view shows besides those that all tables have.
+func (v View) more(t Table) []string {
+	if t.Refers != "" {
+		return []string{"up"}
+	}
+	return v.joined(t)
+}
+
+// path is what one of these fields is made of.
+func (t Table) path(field string) string {
+	if t.Refers != "" {
+		return field
+	}
+	return joinedPaths[field]
+}
+
+// plantTargets makes the tables of the forest's views, parents first.
+func (w *world) plantTargets(ctx context.Context) error {
+	if !w.plan.Forest {
+		return nil
+	}
+	for _, t := range slices.Backward(forest) {
+		_, err := w.sinkDBs[0].ExecContext(ctx, fmt.Sprintf("CREATE TABLE %s_main_row (%s PRIMARY KEY, n BIGINT, "+
+			"email VARCHAR(40), grp VARCHAR(20), amount INT, up BIGINT, FOREIGN KEY (up) REFERENCES %s_main_row (k))",
+			t.Name, intKey.ddl(), t.Refers))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareForest makes the source's tables, parents first, and the rows that always exist.
+func (w *workload) prepareForest(ctx context.Context, r *rand.Rand) error {
+	for _, t := range slices.Backward(forest) {
+		for _, part := range w.parts {
+			if _, err := w.db.ExecContext(ctx, t.ddl(part)); err != nil {
+				return err
+			}
+		}
+		for n := range Kept {
+			if err := w.putInForest(ctx, w.db, t, r, n, -1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// changeForest makes one change of the forest: a row goes, with the leaves that name it, or one is written below a
+// parent that is there or comes first. What always exists never names a row that may go.
+func (w *workload) changeForest(ctx context.Context, tx execer, r *rand.Rand) error {
+	t := pick(r, forest...)
+	n, above := r.IntN(t.Keys), -1
+	if n >= Kept && r.IntN(4) == 0 {
+		return w.fell(ctx, tx, t, n)
+	}
+	if r.IntN(5) > 0 {
+		bound := forest[1].Keys
+		if n < Kept {
+			bound = Kept
+		}
+		above = r.IntN(bound)
+		above -= (above - n) % len(w.parts) // in the same database
+	}
+	if above >= 0 {
+		if err := w.growIfMissing(ctx, tx, r, above); err != nil {
+			return err
+		}
+	}
+	return w.putInForest(ctx, tx, t, r, n, above)
+}
+
+// growIfMissing writes a row of the tree that is not there.
+func (w *workload) growIfMissing(ctx context.Context, tx execer, r *rand.Rand, n int) error {
+	one := 0
+	err := tx.QueryRowContext(ctx, "SELECT 1 FROM "+w.home(forest[1], n)+" WHERE k = ? FOR UPDATE",
+		intKey.values(n)...).Scan(&one)
+	if err != sql.ErrNoRows {
+		return err
+	}
+	return w.putInForest(ctx, tx, forest[1], r, n, -1)
+}
+
+// putInForest writes a row below a row of the tree; below none if that is negative.
+func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.Rand, n, above int) error {
+	var up any
+	if above >= 0 {
+		up = intKey.values(above)[0]
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO %s (k, n, email, grp, amount, up) VALUES (?, ?, ?, ?, ?, ?)
+		ON DUPLICATE KEY UPDATE n = GREATEST(n, VALUES(n)), amount = VALUES(amount), up = VALUES(up)`, w.home(t, n)),
+		intKey.values(n)[0], w.n.Add(1), fmt.Sprintf("%d@x.org", r.IntN(12)), pick(r, groups...), r.IntN(101)-5, up)
+	return err
+}
+
+// fell deletes a row, and before it what names it.
+func (w *workload) fell(ctx context.Context, tx execer, t Table, n int) error {
+	key := intKey.values(n)[0]
+	statements := []string{"DELETE FROM " + w.home(t, n) + " WHERE k = ?"}
+	if t.Name == "tree" {
+		statements = []string{"DELETE FROM " + w.home(forest[0], n) + " WHERE up = ?",
+			"UPDATE " + w.home(t, n) + " SET up = NULL WHERE up = ?", statements[0]}
+	}
+	for _, statement := range statements {
+		if _, err := tx.ExecContext(ctx, statement, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
