@@ -180,6 +180,12 @@ type Evicter interface {
 	Evicted() int64
 }
 
+// Shared is a Target that notices what another program marks.
+type Shared interface {
+	// Foreign returns the views whose marks the last Mark found moved by another target than this one.
+	Foreign() []string
+}
+
 // Sourced is a Sink that knows which sources have fed its views.
 type Sourced interface {
 	// Sources are the names of all that the sink may hold views for, in any order: Marks says which.

@@ -52,6 +52,9 @@ type ViewStatus struct {
 	// Evicted is how many keys, of anybody, the sink's server evicted since the program was started.
 	Evicted int64 `json:"evicted_keys,omitempty"`
 
+	// Shared: another replicator, with a store of its own, keeps the view, too. It stays right, and this is hardly ever meant.
+	Shared bool `json:"shared,omitempty"`
+
 	// Gone is how many cells that are gone from the source the view's sink still remembered, those of its other views
 	// included, when it last looked for some to forget ([limits] deleted); nil: it has not looked since the start.
 	Gone *int64 `json:"gone_cells,omitempty"`

@@ -164,6 +164,7 @@ func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
 	s.register(now.Position)
 	s.marked, s.markedAt, s.askedAt = now, time.Now(), time.Now()
 	s.lookForEvictions()
+	s.lookForCompany()
 	return now, nil
 }
 
@@ -202,6 +203,7 @@ func (s *saver) ask(ctx context.Context) error {
 		return fmt.Errorf("sink %s: asking whether it holds what was marked: %w", s.cfg.Name, err)
 	}
 	s.lookForEvictions()
+	s.lookForCompany()
 	return nil
 }
 

@@ -31,6 +31,7 @@ type shared struct {
 	stopped  *stopped
 	shown    *shown
 	news     *letterNews
+	company  *company
 
 	// registered is one more than the highest epoch that this process has registered in the sink; 0: none.
 	registered atomic.Int64
@@ -76,6 +77,7 @@ func New(c Config) *Pipeline {
 	p.shared = &shared{
 		cfg: cfg, planner: &planner{cfg: cfg, definitions: &definitions{cfg: cfg}},
 		stopped: newStopped(c.Paused), shown: newShown(c.LastShown), news: newLetterNews(cfg),
+		company: newCompany(),
 	}
 	return p
 }

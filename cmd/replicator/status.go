@@ -154,6 +154,7 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 		}
 	}
 	lines = append(lines, comparedLines(views, columns)...)
+	lines = append(lines, sharedLines(views, columns, colour)...)
 	for _, v := range views {
 		if v.Evicted > 0 {
 			text := fmt.Sprintf("%s: the sink's server evicted %d keys: see docs/operating.md, A Redis that evicts", v.View, v.Evicted)
@@ -163,6 +164,27 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 			lines = append(lines, cut(fmt.Sprintf("%s: joined rows changed, %d entries read again so far", v.View, v.FanOut),
 				columns))
 		}
+	}
+	return lines
+}
+
+// sharedText says of views that another program keeps them.
+const sharedText = "another replicator keeps this, too; all stays right, but stop one of the two unless both are meant"
+
+// sharedLines say it once of all views of which it is so.
+func sharedLines(views []replicator.ViewStatus, columns int, colour bool) []string {
+	var names []string
+	for _, v := range views {
+		if v.Shared && !slices.Contains(names, v.View) {
+			names = append(names, v.View)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	var lines []string
+	for _, text := range wrapped(strings.Join(names, ", ")+": "+sharedText, columns) {
+		lines = append(lines, painted{text, yellow}.show(colour))
 	}
 	return lines
 }
@@ -276,6 +298,9 @@ func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour
 		}
 		if v.Evicted > 0 {
 			say("evicted", painted{fmt.Sprintf("%d keys, by the sink's server: see docs/operating.md, A Redis that evicts", v.Evicted), red})
+		}
+		if v.Shared {
+			say("shared", painted{sharedText, yellow})
 		}
 		say("error", painted{v.Error, stateColour(v.State)})
 		if !v.ErrorSince.IsZero() {

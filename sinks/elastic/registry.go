@@ -203,6 +203,9 @@ func (t *Target) register(ctx context.Context) error {
 	return nil
 }
 
+// Foreign implements replicator.Shared.
+func (t *Target) Foreign() []string { return t.marks.Foreign() }
+
 // Mark implements replicator.Target. A view whose every source has now filled it is shown.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {

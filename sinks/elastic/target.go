@@ -30,6 +30,7 @@ type Target struct {
 var (
 	_ replicator.Target    = (*Target)(nil)
 	_ replicator.Refresher = (*Target)(nil)
+	_ replicator.Shared    = (*Target)(nil)
 )
 
 // Versions implements replicator.Target.

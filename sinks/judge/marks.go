@@ -22,9 +22,10 @@ type Marks struct {
 	views   []*replicator.View
 	applied atomic.Bool // something was, since the last mark
 
-	mu     sync.Mutex
-	last   []replicator.Standing
-	server string // that has the marks; "": not known
+	mu      sync.Mutex
+	last    []replicator.Standing
+	server  string   // that has the marks; "": not known
+	foreign []string // views whose marks another target had moved, as the last Mark found them
 }
 
 // NewMarks begins with how far each view was when the target was opened, and on which server; "" if that has no name.
@@ -53,6 +54,7 @@ type Marking struct {
 	next    []replicator.Standing
 	applied bool
 	server  string
+	foreign map[int]bool // by view: another target had moved its mark
 }
 
 // Expected is the server that has to answer; "" if any may.
@@ -81,15 +83,28 @@ func (m *Marks) Mark(at replicator.Standing, write func(*Marking) error) error {
 		return nil
 	}
 	// What is applied from here on may not be in the mark.
-	marking := &Marking{marks: m, at: at, next: slices.Clone(m.last), server: m.server, applied: m.applied.Swap(false)}
+	marking := &Marking{marks: m, at: at, next: slices.Clone(m.last), server: m.server, applied: m.applied.Swap(false),
+		foreign: map[int]bool{}}
 	if err := write(marking); err != nil {
 		if marking.applied {
 			m.applied.Store(true)
 		}
 		return err
 	}
-	m.last, m.server = marking.next, marking.server
+	m.last, m.server, m.foreign = marking.next, marking.server, nil
+	for i, v := range m.views {
+		if marking.foreign[i] {
+			m.foreign = append(m.foreign, v.Name)
+		}
+	}
 	return nil
+}
+
+// Foreign implements replicator.Shared.
+func (m *Marks) Foreign() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.foreign)
 }
 
 // Check fails with ErrSinkLost if what the sink says of a view is less than what this target saw or marked there, and
@@ -103,6 +118,7 @@ func (m *Marking) Check(view int, stood replicator.Standing) error {
 	if registers && !is.IsZero() && is.Epoch() == at.Epoch() && is != at {
 		return fmt.Errorf("view %s: %w", m.marks.views[view].Name, ErrRegistered)
 	}
+	m.foreign[view] = is.Order != last.Position.Order
 	return nil
 }
 

@@ -259,7 +259,7 @@ func TestConformance(t *testing.T) {
 		"users":     changelogOf("users", replicator.Feed{Table: "cell", Column: "users"}, "email", "city"),
 		"favorites": changelogOf("favorites", replicator.Feed{Table: "fav"}, "email"),
 	}
-	sources := []string{"", "one", "other", "marks", "forget", "lost", "overtaken", "registered", "damaged", "west",
+	sources := []string{"", "one", "other", "marks", "forget", "lost", "overtaken", "registered", "foreign", "damaged", "west",
 		"east"} // of the suite
 	readers := map[string][]*reader{}
 	for _, v := range views {

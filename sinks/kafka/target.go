@@ -107,6 +107,11 @@ func (k *keeper) lookUp(ctx context.Context, keys [][]byte,
 	})
 }
 
+var _ replicator.Shared = (*Target)(nil)
+
+// Foreign implements replicator.Shared.
+func (t *Target) Foreign() []string { return t.marks.Foreign() }
+
 // Mark implements replicator.Target.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return t.marks.Mark(at, func(marking *judge.Marking) error {

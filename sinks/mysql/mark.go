@@ -84,6 +84,11 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return nil
 }
 
+var _ replicator.Shared = (*Target)(nil)
+
+// Foreign implements replicator.Shared.
+func (t *Target) Foreign() []string { return t.marks.Foreign() }
+
 // mark raises the marks.
 func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) error {
 	found, server, err := t.readMarks(ctx, tx)

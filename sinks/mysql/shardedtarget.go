@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,7 @@ var (
 	_ replicator.Tidier = (*shardedTarget)(nil)
 
 	_ replicator.Forgetter = (*shardedTarget)(nil)
+	_ replicator.Shared    = (*shardedTarget)(nil)
 )
 
 // place finds out where each view stands in the shards' targets.
@@ -92,6 +94,17 @@ func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 // Mark implements replicator.Target. All that the standing says has been applied in all shards.
 func (t *shardedTarget) Mark(ctx context.Context, at replicator.Standing) error {
 	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, at) })
+}
+
+// Foreign implements replicator.Shared.
+func (t *shardedTarget) Foreign() (views []string) {
+	for _, target := range t.shards {
+		if target != nil {
+			views = append(views, target.Foreign()...)
+		}
+	}
+	slices.Sort(views)
+	return slices.Compact(views)
 }
 
 // Outdated implements replicator.Target.

@@ -367,6 +367,11 @@ func (s *Sink) forget(ctx context.Context, source, view string, stub storedMark)
 	return err
 }
 
+var _ replicator.Shared = (*Target)(nil)
+
+// Foreign implements replicator.Shared.
+func (t *Target) Foreign() []string { return t.marks.Foreign() }
+
 // Mark implements replicator.Target.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {

@@ -35,6 +35,7 @@ func contract(t *testing.T, s *Subject) {
 		{"a view that joins later gets what others have", testLateView},
 		{"a mark never falls", testMarks},
 		{"a mark is of the epoch that is marked", testOvertaken},
+		{"a mark that another target moved is told", testForeign},
 		{"one target registers an epoch", testRegistered},
 		{"a mark that fell or is gone is a loss", testLost},
 		{"a mark that can't be read is the trouble of its view alone", testDamaged},

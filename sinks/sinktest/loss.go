@@ -2,6 +2,7 @@ package sinktest
 
 import (
 	"errors"
+	"slices"
 
 	"replicator"
 )
@@ -97,6 +98,42 @@ func testRegistered(f *fixture) {
 	if err := f.target.Mark(f.t.Context(), at(80, "own")); err != nil {
 		f.t.Fatalf("Mark by a target that was opened since: %v", err)
 	}
+}
+
+// testForeign has two targets mark the same views: each is told of what the other one marked, once, and of nothing else.
+func testForeign(f *fixture) {
+	f.source = "foreign"
+	f.target = open(f.t, f.s, f.source, f.s.Views)
+	if _, ok := f.target.(replicator.Shared); !ok {
+		f.t.Skip("the subject is no replicator.Shared")
+	}
+	var names []string
+	for _, v := range f.s.Views {
+		names = append(names, v.Name)
+	}
+	mark := func(target replicator.Target, order int64, want ...string) {
+		f.t.Helper()
+		at := replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}}
+		if err := target.Mark(f.t.Context(), at); err != nil {
+			f.t.Fatalf("Mark: %v", err)
+		}
+		got := target.(replicator.Shared).Foreign()
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			f.t.Errorf("as %d is marked, another target has moved the marks of %q, want %q", order, got, want)
+		}
+	}
+	mark(f.target, 10)
+	mark(f.target, 20)
+	mark(f.target, 20)
+	other := open(f.t, f.s, f.source, f.s.Views)
+	mark(other, 20)
+	mark(other, 30)
+	mark(f.target, 25, names...) // which moves nothing
+	mark(f.target, 40)
+	mark(other, 40, names...)
+	mark(other, 40)
 }
 
 func testDamaged(f *fixture) {

@@ -219,6 +219,9 @@ func (t *memoryTarget) Mark(_ context.Context, at replicator.Standing) error {
 	})
 }
 
+// Foreign implements replicator.Shared.
+func (t *memoryTarget) Foreign() []string { return t.marks.Foreign() }
+
 // Compare implements replicator.Target.
 func (t *memoryTarget) Compare(_ context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	t.sink.mu.Lock()

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"replicator/internal/servers/servertest"
+)
+
+// Two programs with stores of their own keep the same views: both say so, in the log and in status, and fail nothing.
+// (TestASecondReplicatorOfTheSameViewsIsSeenByBoth of package pipeline has the time, and the end.)
+func TestTwoProgramsThatKeepTheSameViewsSaySo(t *testing.T) {
+	t.Parallel()
+	first := newLab(t, servertest.MySQL(t))
+	first.program = built
+	first.configure(cellViews)
+	second := first.beside()
+	second.configure(cellViews)
+	programs := map[*lab]*process{first: first.running(), second: second.running()}
+	stop := first.writes()
+	for l, p := range programs {
+		eventually(t, func() error {
+			text := l.must("status")
+			return as(strings.Contains(text, "index_users_email, ") && strings.Contains(text, "another replicator keeps this, too"),
+				"status of both:\n"+text)
+		})
+		if status := l.must("status", "users"); !strings.Contains(status, "running") || !strings.Contains(status, sharedText) {
+			t.Errorf("the status of a view says\n%s", status)
+		}
+		if log := p.Log(); !strings.Contains(log, "another replicator keeps these views, too") {
+			t.Errorf("it is not logged:\n%s", log)
+		}
+	}
+	stop()
+	first.caughtUp()
+	second.caughtUp()
+	for _, p := range programs {
+		p.stop()
+	}
+}
