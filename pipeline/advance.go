@@ -58,9 +58,14 @@ type saver struct {
 // run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is done it asks the
 // source where its log ends; where that fails, nothing more comes in.
 func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFunc, done <-chan struct{}) error {
-	tick := time.NewTicker(s.cfg.Interval)
+	interval := s.cfg.Interval
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
+		if next := s.pace(); next != interval {
+			interval = next
+			tick.Reset(interval)
+		}
 		asked := time.Now()
 		if latest, err := s.reader.Latest(intake); err == nil {
 			s.reach.end(latest, asked)

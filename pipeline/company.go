@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,11 +40,27 @@ func (c *company) meet(views []string) (joined []string) {
 // has reports whether another program keeps a view. The caller holds the mutex.
 func (c *company) has(view string) bool { return time.Since(c.met[view][0]) < companyStays }
 
+// any reports whether another program keeps one of some views.
+func (c *company) any(views viewSet) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(views, func(v *replicator.View) bool { return c.has(v.Name) })
+}
+
 // with reports whether another program keeps a view, too.
 func (c *company) with(v *replicator.View) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.has(v.Name)
+}
+
+// pace is how long it takes until the next mark. In company it differs each time: of two that mark in step, one is always
+// first, and would never meet a mark of the other's.
+func (s *saver) pace() time.Duration {
+	if !s.company.any(s.views) {
+		return s.cfg.Interval
+	}
+	return s.cfg.Interval/2 + rand.N(s.cfg.Interval)
 }
 
 // lookForCompany says once that another program keeps views of the session, too.
