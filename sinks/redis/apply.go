@@ -87,7 +87,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	for {
 		err := e.decide(b)
-		if errors.Is(err, errDamaged) && e.stored != "" && !t.sink.cluster {
+		if errors.Is(err, errDamaged) && e.stored != "" {
 			if err := t.removeRecord(ctx, e); err != nil {
 				return err
 			}

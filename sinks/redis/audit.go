@@ -142,6 +142,9 @@ func (t *Target) step(ctx context.Context, keys []string, step, name string, k *
 // tidySums puts sums right.
 func (t *Target) tidySums(ctx context.Context, view int, list []sumAt) (mended int, err error) {
 	k := t.keepers[view]
+	if t.sink.cluster {
+		return t.tidyPosted(ctx, view, list)
+	}
 	for some := range slices.Chunk(list, sumsAtOnce) {
 		err := t.audit(ctx, k, some, func(name string, wrong []wrongSum) error {
 			var keys []string

@@ -9,11 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"replicator"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 	"replicator/sinks/sinktest"
@@ -143,6 +145,112 @@ func TestCluster(t *testing.T) {
 				nothingLeft(t, rdb)
 			})
 		})
+	}
+	t.Run("sums are computed anew", func(t *testing.T) {
+		empty(t)
+		sink := newSink(t, c)
+		defer sink.Close()
+		target, right := sumsAreComputedAnew(t, rdb, sink)
+		inClusterSumsAreMendedAsTheyChange(t, rdb, target, right)
+	})
+	t.Run("sums are compared while they change", func(t *testing.T) {
+		empty(t)
+		sink := newSink(t, c)
+		defer sink.Close()
+		sumsAreComparedWhileTheyChange(t, rdb, sink, 300)
+	})
+	t.Run("evictions of all nodes are told", func(t *testing.T) {
+		empty(t)
+		evictionsInClusterAreTold(t, rdb, c)
+	})
+}
+
+// evictionsInClusterAreTold has nodes evict keys of somebody's that expire, and no marks.
+func evictionsInClusterAreTold(t *testing.T, rdb *redis.ClusterClient, c Config) {
+	sink := newSink(t, c)
+	defer sink.Close()
+	target := openViews(t, sink, []*replicator.View{view("h", "hash", "h:{k}", "a")}).(*Target)
+	nodes := func(do func(ctx context.Context, node *redis.Client) error) {
+		t.Helper()
+		if err := rdb.ForEachMaster(t.Context(), do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := func(name, value string) {
+		t.Helper()
+		nodes(func(ctx context.Context, node *redis.Client) error { return node.ConfigSet(ctx, name, value).Err() })
+	}
+	mark := func(order int64) int64 {
+		t.Helper()
+		at := replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}}
+		if err := target.Mark(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		return target.Evicted()
+	}
+	if n := mark(1); n != 0 {
+		t.Errorf("%d evictions are told of before there were any", n)
+	}
+	set("maxmemory-policy", "volatile-random")
+	set("maxmemory", "6mb")
+	var evicted atomic.Int64
+	for n := 0; evicted.Load() == 0; n += 10 {
+		for i := range 10 {
+			err := rdb.Set(t.Context(), fmt.Sprint("other:", n+i), strings.Repeat("x", 100_000), time.Hour).Err()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		nodes(func(ctx context.Context, node *redis.Client) error {
+			var one int64
+			_, err := fmt.Sscan(parseInfo(node.Info(ctx, "stats").Val())["evicted_keys"], &one)
+			evicted.Add(one)
+			return err
+		})
+	}
+	set("maxmemory", "0")
+	if told := mark(2); told != evicted.Load() {
+		t.Errorf("%d evictions are told of, want %d", told, evicted.Load())
+	}
+}
+
+// inClusterSumsAreMendedAsTheyChange: what somebody wrote beside keys stops nothing. What nobody else tells of who
+// contributes is noticed as an eviction is, and then compared.
+func inClusterSumsAreMendedAsTheyChange(
+	t *testing.T, rdb redis.UniversalClient, target *Target, right func(*testing.T),
+) {
+	ctx := t.Context()
+	for own, lacks := range map[string]int{
+		beside(kindCounter, "c:1"): 0, beside(kindRanking, "z:1"): 0, postKey("c:1"): 1,
+	} {
+		if err := rdb.Del(ctx, own).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := rdb.RPush(ctx, own, "theirs").Err(); err != nil {
+			t.Fatal(err)
+		}
+		target.Evicted() // what was before is nothing here
+		change := sumOp(t, "y", "1", 2, int64(40))
+		change.AsOf = 1000
+		if a := apply(t, target, change); len(a.Rejected) > 0 {
+			t.Errorf("where somebody wrote to %s: %v", own, a.Rejected[0].Err)
+		}
+		if lost := target.Evicted() > 0; lost != (lacks > 0) {
+			t.Errorf("where somebody wrote to %s, it counts as evicted: %v", own, lost)
+		}
+		differences, err := target.Compare(ctx, []replicator.Op{sumOp(t, "x", "1", 1, replicator.Number("1.25"))})
+		if err != nil || len(differences) != lacks {
+			t.Errorf("where somebody wrote to %s, of another entity that contributes there differ %v (%v)", own,
+				differences, err)
+		}
+		right(t)
+	}
+	if err := rdb.Set(ctx, recordKey("y"), "theirs", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	right(t)
+	if target.Evicted() == 0 {
+		t.Error("a damaged record does not count as evicted")
 	}
 }
 

@@ -76,13 +76,14 @@ type comparison struct {
 
 // spot is where a view shows a claim: a key, or a member in one.
 type spot struct {
-	claim claim
-	want  *claim // what it should show of the entity; nil: nothing
-	known bool   // the record says that it shows something
-	cmd   redis.Cmder
-	held  bool // it shows something of the entity
-	gone  bool // it shows nothing at all
-	right bool // it shows what is wanted
+	claim  claim
+	want   *claim // what it should show of the entity; nil: nothing
+	known  bool   // the record says that it shows something
+	cmd    redis.Cmder
+	posted *redis.BoolCmd // in a cluster: the entity is said to contribute it
+	held   bool           // it shows something of the entity
+	gone   bool           // it shows nothing at all
+	right  bool           // it shows what is wanted
 }
 
 // comparisons says what is to be compared of an entity: each view once.
@@ -203,6 +204,9 @@ func (s *Sink) show(ctx context.Context, list []*comparison) error {
 		for _, c := range list {
 			for i := range c.spots {
 				c.spots[i].cmd = c.k.ask(ctx, p, c.spots[i].claim, c.text)
+				if s.cluster {
+					c.isPosted(ctx, p, &c.spots[i])
+				}
 			}
 		}
 		return nil
@@ -216,6 +220,9 @@ func (s *Sink) show(ctx context.Context, list []*comparison) error {
 				return err
 			}
 			c.judge(&c.spots[i])
+			if c.spots[i].lacksPost() {
+				c.spots[i].right = false
+			}
 		}
 	}
 	return nil

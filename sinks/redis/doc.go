@@ -67,16 +67,17 @@
 // redis.go Sink, New, Open · connect.go Config, the client · link.go connections that went silent · script.go calls of
 // scripts · keeper.go a view, and the sink's own keys · claim.go what a cell contributes, and its stored form ·
 // record.go the stored form of records · apply.go a batch · plan.go what it does to an entity · change.go, merge.go to
-// its keys · expire.go keys that go by themselves · forget.go what is gone · write.go, msgpack.go the call that does
-// so · overwritten.go keys of another type · mend.go what somebody wrote to · push.go the steps in a cluster ·
-// posts.go what they left behind · slot.go which keys share a slot · memory.go records that need not be read · slab.go
-// the memory of batches · marks.go marks and generations · walk.go pages of cells · former.go what earlier definitions
-// put there · leftover.go what views showed that have ended · compare.go what keys really hold · sums.go sums that may
-// be wrong · audit.go those that are · stray.go what came from no cell · value.go texts of values · check.go findings
-// · permission.go what the user may not do, and which view lacks it · errors.go what failed, said without values.
+// its keys · expire.go keys that go by themselves · forget.go what is gone · write.go, msgpack.go the call that does so
+// · overwritten.go keys of another type · mend.go what somebody wrote to · push.go the steps in a cluster · posts.go
+// what they left behind · posted.go sums in a cluster · slot.go which keys share a slot · memory.go records that need
+// not be read · slab.go the memory of batches · marks.go marks and generations · walk.go pages of cells · former.go
+// what earlier definitions put there · leftover.go what views showed that have ended · compare.go what keys really hold
+// · sums.go sums that may be wrong · audit.go those that are · stray.go what came from no cell · value.go texts of
+// values · check.go findings · permission.go what the user may not do, and which view lacks it · errors.go what failed,
+// said without values.
 //
-// lib.lua stands before apply.lua, push.lua and sums.lua, which change users' keys; swap.lua replaces a record, marks.lua
-// a mark.
+// lib.lua stands before apply.lua, push.lua, posted.lua and sums.lua, which change users' keys; swap.lua replaces a
+// record, marks.lua a mark.
 //
 // What every sink decides alike is in package judge.
 package redis

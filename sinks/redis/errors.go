@@ -15,8 +15,7 @@ import (
 	"replicator/internal/remedy"
 )
 
-// beginAnew is what helps where something of a cluster's own is damaged: sums and claims are made of what each entity
-// is remembered to have contributed, and nothing else tells that. On one server it is mended: see Target.mend.
+// beginAnew is what helps where something of the sink's own was overwritten that it can't mend: see Target.mend.
 const beginAnew = "remove the keys of the sink's views and all that begin with \"" + prefix +
 	"\", and then `replicator rebuild " + remedy.Views + "`"
 

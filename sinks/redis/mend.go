@@ -7,14 +7,17 @@ import (
 
 // Where somebody wrote to keys of the sink's own, what they told is lost, as where the server evicts them. So what is
 // damaged is removed, and counted as evicted: the views are compared with the source then, and the sums with the
-// records. In a cluster nothing compares the sums, and a person must act.
+// records. In a cluster the sums are computed again at once: see posted.go.
 
 // mend removes damaged sums and claims, if it is them that a write met, and reports whether the write is to be done
 // again.
 func (t *Target) mend(ctx context.Context, met error, written []*entity) (bool, error) {
 	word, is := errors.AsType[plainError](met)
-	if !is || word != "DAMAGED" && word != "WRONGTYPE" || t.sink.cluster {
+	if !is || word != "DAMAGED" && word != "WRONGTYPE" {
 		return false, nil
+	}
+	if t.sink.cluster {
+		return t.mendPosted(ctx, written)
 	}
 	removed := false
 	for _, e := range written {

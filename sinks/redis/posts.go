@@ -74,15 +74,19 @@ func (t *Target) strayPosts(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
 	const doing = "looking for what no record has"
-	id := t.keepers[view].shows
+	k, id := t.keepers[view], t.keepers[view].shows
+	var sums []string
 	keys, next, err := t.sink.scan(ctx, postPrefix, "hash", after, limit)
 	if err != nil {
 		return nil, "", classify(err, doing)
 	}
 	for _, key := range keys {
 		err := t.eachPost(ctx, key, func(posts []post) error {
-			others := func(p post) bool { return p.pending.id != id }
-			left, err := t.withoutRecord(ctx, slices.DeleteFunc(posts, others))
+			own := slices.DeleteFunc(posts, func(p post) bool { return p.pending.id != id })
+			if of := postedAt(key); len(own) > 0 && counts(k.kind) && !slices.Contains(sums, of) {
+				sums = append(sums, of)
+			}
+			left, err := t.withoutRecord(ctx, own)
 			for _, p := range left {
 				var held string
 				if err == nil {
@@ -104,7 +108,8 @@ func (t *Target) strayPosts(
 			return nil, "", classify(err, doing)
 		}
 	}
-	return strays, next, nil
+	wrong, err := t.comparePosted(ctx, k.kind, sums, false)
+	return append(strays, wrong...), next, classify(err, doing)
 }
 
 // stray is the post as a stray, whose place leads Tidy to removePost.
@@ -131,8 +136,11 @@ func (t *Target) removePost(ctx context.Context, view int, key, text string) (re
 }
 
 // postedAt is the key that the posts at a key of the sink's own are of: the inverse of sameSlot.
-func postedAt(posts string) string {
-	tag, key, _ := strings.Cut(strings.TrimPrefix(posts, postPrefix+"{"), "}")
+func postedAt(posts string) string { return besideOf(posts, postPrefix) }
+
+// besideOf is that of a key of the sink's own with another prefix.
+func besideOf(own, prefix string) string {
+	tag, key, _ := strings.Cut(strings.TrimPrefix(own, prefix+"{"), "}")
 	if key == "" {
 		return tag
 	}

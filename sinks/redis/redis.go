@@ -28,7 +28,7 @@ type Sink struct {
 	sources judge.Sources // that feed it, and that an entity may move between
 	feeds   func(source string) bool
 
-	apply, swapMarks, swapRecord, push, sums, forgetGone script
+	apply, swapMarks, swapRecord, push, posted, sums, forgetGone script
 
 	sumBytes int64 // about how much memory sums take that are compared at once
 }
@@ -45,7 +45,8 @@ func New(c Config) (*Sink, error) {
 		names: c.Names, sources: c.Sources, feeds: c.Feeds,
 		apply: newScript(library + applySource), swapMarks: newScript(marksSource),
 		swapRecord: newScript(swapSource), push: newScript(library + pushSource),
-		sums: newScript(library + sumsSource), sumBytes: 32 << 20, forgetGone: newScript(forgetSource)}
+		posted: newScript(library + postedSource),
+		sums:   newScript(library + sumsSource), sumBytes: 32 << 20, forgetGone: newScript(forgetSource)}
 	if s.cluster {
 		s.tags = markTags()
 	}

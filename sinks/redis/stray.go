@@ -42,6 +42,14 @@ func (t *Target) Strays(
 	if at, is := strings.CutPrefix(after, inPosts); is {
 		if strays, next, err = t.strayPosts(ctx, view, at, limit); next != "" {
 			next = inPosts + next
+		} else if counts(t.keepers[view].kind) {
+			next = inSums
+		}
+		return strays, next, err
+	}
+	if at, is := strings.CutPrefix(after, inSums); is {
+		if strays, next, err = t.strayPosted(ctx, view, at, limit); next != "" {
+			next = inSums + next
 		}
 		return strays, next, err
 	}
@@ -66,10 +74,11 @@ func (t *Target) Strays(
 }
 
 // What begins the places of a search. What nobody claims is told by the sums, so these come first, then the keys; in a
-// cluster the posts come after the keys.
+// cluster the posts come after the keys, and then sums to which nobody contributes.
 const (
 	inKeys  = "keys "
 	inPosts = "posts "
+	inSums  = "sums "
 )
 
 // strayKeys is Strays for what stands at keys that the view's template makes.

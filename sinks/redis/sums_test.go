@@ -2,8 +2,11 @@ package redis
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"replicator"
 )
@@ -67,19 +70,39 @@ func mend(t *testing.T, target replicator.Target, ops ...replicator.Op) (mended 
 func TestSumsAreComputedAnew(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	f.sink.names = namesOfTests{}
-	target := f.open(t, sumViews()...)
+	target, right := sumsAreComputedAnew(t, f.rdb, f.sink)
+	t.Run("in little memory", func(t *testing.T) {
+		f.sink.sumBytes = 1
+		f.cli(t, "DEL", beside(kindCounter, "c:1"), beside(kindCounter, "c:2"))
+		strays := allStrays(t, target, 0) // the sums first: a key without one is nobody's
+		if len(strays) != 4 || strays[0].Kind != replicator.Missing || strays[1].Kind != replicator.Missing {
+			t.Errorf("wrong are %v", strays)
+		}
+		right(t)
+	})
+}
+
+// sumsAreComputedAnew returns what repairs the views and checks them.
+func sumsAreComputedAnew(t *testing.T, rdb redis.UniversalClient, sink *Sink) (*Target, func(*testing.T)) {
+	sink.names = namesOfTests{}
+	target := openViews(t, sink, sumViews()).(*Target)
+	do := func(t *testing.T, command ...any) {
+		t.Helper()
+		if err := rdb.Do(t.Context(), command...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ops := []replicator.Op{sumOp(t, "x", "1", 1, replicator.Number("1.25")), sumOp(t, "y", "1", 2, int64(40)),
 		sumOp(t, "w", "2", 3, int64(-7))}
 	apply(t, target, ops...)
-	keys := f.rdb.Keys(t.Context(), "*").Val()
+	keys := keysLike(t, rdb, "*")
 	shown := func() (all []string) {
 		ctx := t.Context()
 		for _, g := range []string{"1", "2"} {
-			all = append(all, fmt.Sprint(f.rdb.Get(ctx, "c:"+g).Val(), f.rdb.Get(ctx, beside(kindCounter, "c:"+g)).Val(),
-				f.rdb.ZScore(ctx, "z:"+g, "m"+g).Val(), f.rdb.HGetAll(ctx, beside(kindRanking, "z:"+g)).Val(),
-				f.rdb.SMembers(ctx, "m:"+g).Val(), f.rdb.HGetAll(ctx, beside(kindMembers, "m:"+g)).Val(),
-				f.rdb.Exists(ctx, "u:"+g).Val(), f.rdb.HGetAll(ctx, beside(kindUnique, "u:"+g)).Val()))
+			all = append(all, fmt.Sprint(rdb.Get(ctx, "c:"+g).Val(), rdb.Get(ctx, beside(kindCounter, "c:"+g)).Val(),
+				rdb.ZScore(ctx, "z:"+g, "m"+g).Val(), rdb.HGetAll(ctx, beside(kindRanking, "z:"+g)).Val(),
+				rdb.SMembers(ctx, "m:"+g).Val(), rdb.HGetAll(ctx, beside(kindMembers, "m:"+g)).Val(),
+				rdb.Exists(ctx, "u:"+g).Val(), rdb.HGetAll(ctx, beside(kindUnique, "u:"+g)).Val()))
 		}
 		return all
 	}
@@ -100,16 +123,16 @@ func TestSumsAreComputedAnew(t *testing.T) {
 		t.Fatalf("%d were wrong where nothing was", n)
 	}
 	for _, key := range keys {
-		if f.rdb.Type(t.Context(), key).Val() == "none" || key == sourcesKey || key == f.sink.markKeys("")[0] {
+		if rdb.Type(t.Context(), key).Val() == "none" || key == sourcesKey || strings.HasPrefix(key, marksPrefix) {
 			continue
 		}
 		t.Run("without "+key, func(t *testing.T) {
-			f.cli(t, "DEL", key)
-			target.(*Target).memory = newMemory()
+			do(t, "DEL", key)
+			target.memory = newMemory()
 			right(t)
 		})
 	}
-	for name, command := range map[string][]string{
+	for name, command := range map[string][]any{
 		"a sum that somebody changed": {"SET", beside(kindCounter, "c:1"), "1000"},
 		"a sum that is no number":     {"SET", beside(kindCounter, "c:1"), "x"},
 		"a sum of another type":       {"HSET", beside(kindCounter, "c:3"), "x", "1"},
@@ -118,37 +141,34 @@ func TestSumsAreComputedAnew(t *testing.T) {
 		"claims of an index":          {"HSET", beside(kindMembers, "m:1"), "m1", "3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f.cli(t, command...)
+			do(t, command...)
 			if command[1] == beside(kindCounter, "c:3") {
-				defer f.cli(t, "DEL", command[1]) // no key of the view leads there
+				defer do(t, "DEL", command[1]) // no key of the view leads there
 			}
 			right(t)
 		})
 	}
-	t.Run("in little memory", func(t *testing.T) {
-		f.sink.sumBytes = 1
-		f.cli(t, "DEL", beside(kindCounter, "c:1"), beside(kindCounter, "c:2"))
-		strays := allStrays(t, target, 0) // the sums first: a key without one is nobody's
-		if len(strays) != 4 || strays[0].Kind != replicator.Missing || strays[1].Kind != replicator.Missing {
-			t.Errorf("wrong are %v", strays)
-		}
-		right(t)
-	})
+	return target, right
 }
 
 // TestSumsAreComparedWhileTheyChange: what is added meanwhile makes no right sum wrong, and a wrong one is put right.
 func TestSumsAreComparedWhileTheyChange(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	f.sink.names = namesOfTests{}
-	target := f.open(t, sumViews()...)
-	const entities = 3000
+	sumsAreComparedWhileTheyChange(t, f.rdb, f.sink, 3000)
+}
+
+func sumsAreComparedWhileTheyChange(t *testing.T, rdb redis.UniversalClient, sink *Sink, entities int) {
+	sink.names = namesOfTests{}
+	target := openViews(t, sink, sumViews())
 	var ops []replicator.Op
 	for i := range entities {
 		ops = append(ops, sumOp(t, fmt.Sprint("e", i), fmt.Sprint(i%3), 1, int64(1)))
 	}
 	apply(t, target, ops...)
-	f.cli(t, "INCRBY", beside(kindCounter, "c:1"), "5")
+	if err := rdb.IncrBy(t.Context(), beside(kindCounter, "c:1"), 5).Err(); err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan struct{})
 	var writers sync.WaitGroup
 	version := make([]int64, entities)

@@ -1,0 +1,150 @@
+package redis
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"replicator"
+	"replicator/sinks/judge"
+)
+
+// In a cluster all that is contributed to a key stands beside it, in its slot. So its sums are added up and put right by
+// one script, at one moment, and need no audit. What is contributed is compared with the records (comparison.judge).
+// The script holds the node for as long as it reads all who contribute to one key.
+
+//go:embed posted.lua
+var postedSource string
+
+// postKey is where it stands who contributes what to a key.
+func postKey(key string) string { return postPrefix + sameSlot(key) }
+
+// comparePosted compares the sums at some keys with what is contributed to them, and may put them right. It returns what
+// was wrong.
+func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, mend bool) ([]replicator.Stray, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	calls := make([]call, len(keys))
+	for i, key := range keys {
+		calls[i] = newCall([]string{key, postKey(key), beside(kind, key)}, string(rune(kind)), mend)
+	}
+	cmds, err := t.sink.run(ctx, t.sink.posted, calls)
+	if err != nil {
+		return nil, err
+	}
+	var wrong []replicator.Stray
+	for i, cmd := range cmds {
+		answer, err := cmd.Slice()
+		if err != nil {
+			return nil, err
+		}
+		for a := 0; a+2 < len(answer); a += 3 {
+			at := sumAt{keys[i], fmt.Sprint(answer[a])}
+			claims, _ := answer[a+1].(int64)
+			wrong = append(wrong, replicator.Stray{Name: at.String(), At: placeOf(at.key, at.member, "", ofSum),
+				Kind: judge.Difference(claims > 0, answer[a+2] == int64(1), false)})
+		}
+	}
+	return slices.DeleteFunc(wrong, func(s replicator.Stray) bool { return s.Kind == "" }), nil
+}
+
+// strayPosted finds what is remembered beside keys of a view to which nobody contributes.
+func (t *Target) strayPosted(
+	ctx context.Context, view int, after string, limit int,
+) (strays []replicator.Stray, next string, err error) {
+	const doing = "looking for sums to which nobody contributes"
+	k, begins, stored := t.keepers[view], claimPrefix, "hash"
+	if k.sums() {
+		begins = sumPrefix
+	}
+	if k.kind == kindCounter {
+		stored = "string"
+	}
+	found, next, err := t.sink.scan(ctx, begins, stored, after, limit)
+	if err != nil {
+		return nil, "", classify(err, doing)
+	}
+	var keys []string
+	for _, own := range found {
+		key := besideOf(own, begins)
+		if _, is := t.sink.names.Entities(k.view, key); is && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	if keys, err = t.unposted(ctx, keys); err == nil {
+		strays, err = t.comparePosted(ctx, k.kind, keys, false)
+	}
+	return strays, next, classify(err, doing)
+}
+
+// unposted are those of some keys to which nobody contributes.
+func (t *Target) unposted(ctx context.Context, keys []string) ([]string, error) {
+	cmds, err := t.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			p.Exists(ctx, postKey(key))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var without []string
+	for i, cmd := range cmds {
+		if cmd.(*redis.IntCmd).Val() == 0 {
+			without = append(without, keys[i])
+		}
+	}
+	return without, nil
+}
+
+// tidyPosted puts the sums at some places right.
+func (t *Target) tidyPosted(ctx context.Context, view int, list []sumAt) (mended int, err error) {
+	var keys []string
+	for _, at := range list {
+		if !slices.Contains(keys, at.key) {
+			keys = append(keys, at.key)
+		}
+	}
+	wrong, err := t.comparePosted(ctx, t.keepers[view].kind, keys, true)
+	return len(wrong), err
+}
+
+// mendPosted removes what somebody wrote beside the keys of some changes, and makes sums of what is contributed. Where
+// that is what was overwritten, it counts as evicted.
+func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool, err error) {
+	for _, e := range written {
+		for i := range e.plan.record.pending {
+			p := &e.plan.record.pending[i]
+			found, err := t.sink.rdb.Type(ctx, postKey(p.key)).Result()
+			if err == nil && found != "none" && found != "hash" {
+				mended = true
+				t.evictions.lost()
+				err = t.sink.rdb.Del(ctx, postKey(p.key)).Err()
+			}
+			if err == nil && counts(p.kind) {
+				var wrong []replicator.Stray
+				wrong, err = t.comparePosted(ctx, p.kind, []string{p.key}, true)
+				mended = mended || len(wrong) > 0
+			}
+			if err != nil {
+				return false, classify(err, "putting right what is damaged")
+			}
+		}
+		e.known, e.assumed = false, false
+	}
+	return mended, nil
+}
+
+// isPosted asks whether the entity is said to contribute what a spot shows.
+func (c *comparison) isPosted(ctx context.Context, p redis.Pipeliner, s *spot) {
+	if counts(c.k.kind) {
+		s.posted = p.HExists(ctx, postKey(s.claim.key), string(c.k.shows)+recordKey(c.text))
+	}
+}
+
+// lacksPost reports whether nobody says so.
+func (s *spot) lacksPost() bool { return s.posted != nil && !s.posted.Val() }
