@@ -177,6 +177,10 @@ func (p patient) Open(ctx context.Context, source string, views []*replicator.Vi
 	return patientTarget{target}, err
 }
 
+func (p patient) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
+	return again(func() ([]replicator.Mark, error) { return p.Sink.Marks(ctx, source) })
+}
+
 // Close takes a cut for the end that it is: closing says farewell over each connection.
 func (p patient) Close() error {
 	if err := p.Sink.Close(); err != nil && !temporary(err) {
