@@ -24,9 +24,9 @@ func TestASecondReplicatorOfTheSameViewsIsSeenByBoth(t *testing.T) {
 			return start(p)
 		}
 		minute := func() {
-			for key := range int64(40) {
+			for key := range int64(39) {
 				source.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: time.Now().Unix(), body: "x"}})
-				time.Sleep(1500 * time.Millisecond)
+				time.Sleep(1537 * time.Millisecond) // which is in step with nobody's marks
 			}
 		}
 		shared := func(p *started, want bool) {
