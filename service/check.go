@@ -63,6 +63,9 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 	if err != nil {
 		return nil, err
 	}
+	if len(sources) > 0 {
+		findings = append(findings, columnHints(ctx, cfg, sources[0], tried)...)
+	}
 	saved, unread := Checkpoints(ctx, cfg)
 	if err := storable(ctx, cfg); err != nil {
 		fix := "name a directory in checkpoint.path that the program's user may make and write, or give that user " +

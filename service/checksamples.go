@@ -171,7 +171,7 @@ func (t *trial) otherwise(v *replicator.View, path string) string {
 			continue
 		}
 		if i := slices.IndexFunc(rows.Columns, func(c survey.Column) bool { return strings.EqualFold(c.Name, o.Path) }); i >= 0 {
-			return fmt.Sprintf("there is a column of that name: write %q", config.ColumnPath(rows.Columns[i].Name))
+			return fmt.Sprintf("there is a column: write `%s`", config.ColumnPath(rows.Columns[i].Name))
 		}
 		if near := nearest.Close(o.Path, t.properties(table)); near != "" {
 			return strings.TrimPrefix(near, ": ")

@@ -49,7 +49,7 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 		"warn  view nowhere: where is true of none of 3 sampled rows: nope == 1",
 		"warn  view summed: 1 values in 3 sampled rows can't be kept: phone: it is not a number",
 		"did you mean \"email\"?",
-		"there is a column of that name: write \"$ref_key\"",
+		"there is a column: write `$ref_key`",
 		"its column sort takes 3 characters, while column_name of the source takes",
 	} {
 		if !strings.Contains(out, want) {
@@ -65,6 +65,46 @@ func TestCheckTriesRowsOfTheSource(t *testing.T) {
 	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, `did you mean "ref_key"?`) ||
 		!strings.Contains(r.out, "replicator.toml:") {
 		t.Errorf("of a column that is not there it says\n%s", r.out)
+	}
+}
+
+// TestAPathThatNamesAColumnIsToldBeforeThereAreRows, and while something else is wrong.
+func TestAPathThatNamesAColumnIsToldBeforeThereAreRows(t *testing.T) {
+	t.Parallel()
+	l := newBareLab(t, servertest.MySQL(t))
+	l.exec("CREATE TABLE customers (id INT PRIMARY KEY, email VARCHAR(100), data JSON)")
+	const customers = source + `
+[checkpoint]
+path = "state"
+[http]
+listen = "${LISTEN}"
+[tables.customers]
+key = "id"
+body = "data"
+codec = "json"
+` + mainSink
+	view := func(name, path string) string {
+		return "[views." + name + "]\nfrom = \"customers\"\nsink = \"main\"\nkind = \"index\"\nfields = [\"" + path +
+			"\"]\ncreate = true\n"
+	}
+	const hint = "→ there is a column: write `$email`"
+	l.configure(customers, view("by_email", "email"), view("by_phone", "phone"), view("right", "$email"))
+	if out := l.must("check"); strings.Count(out, "there is a column") != 1 || !strings.Contains(out, hint) ||
+		!strings.Contains(out, "warn  view by_email: email is looked for in data of table customers (") {
+		t.Errorf("before there are rows it says\n%s", out)
+	}
+	l.exec(`INSERT INTO customers VALUES (1, 'a@x.org', '{"phone": 7}')`)
+	l.configure(customers, view("by_email", "email"), view("wrong", "$emial"))
+	if r := l.run("check"); r.code != exitFailed || !strings.Contains(r.out, hint) {
+		t.Errorf("while a column is not there it says\n%s", r.out)
+	}
+	l.configure(customers, view("by_email", "email"))
+	if out := l.must("check"); strings.Count(out, hint) != 1 || !strings.Contains(out, "none of 1 sampled rows has email") {
+		t.Errorf("of rows it says\n%s", out)
+	}
+	l.exec(`UPDATE customers SET data = '{"email": "b@x.org"}'`)
+	if out := l.must("check"); strings.Contains(out, hint) {
+		t.Errorf("of a body that has it, too, it says\n%s", out)
 	}
 }
 

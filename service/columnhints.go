@@ -1,0 +1,55 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"replicator"
+	"replicator/canal"
+	"replicator/config"
+)
+
+// columnHints warns of paths into a body that name a column of the table: of "email" where "$email" was meant. Where
+// rows were tried these say it, as a body may have a property of the same name; this is for before there are any, and
+// while something else is wrong.
+func columnHints(ctx context.Context, cfg *config.Config, source *canal.Source, tried *trial) []replicator.Finding {
+	hints := &trial{cfg: cfg}
+	known := map[string][]canal.ColumnInfo{}
+	for _, v := range cfg.Views {
+		if tried != nil && tried.hasRows(v) {
+			continue
+		}
+		for _, f := range v.Fields {
+			if f.Path == "" || strings.HasPrefix(f.Path, "=") {
+				continue
+			}
+			for _, o := range config.OriginsOf(v, f.Path) {
+				table := cfg.Table(o.Table)
+				if table == nil || table.Body == "" || config.ColumnOf(*table, o.Path) != "" {
+					continue
+				}
+				columns, asked := known[o.Table]
+				if !asked {
+					columns, _ = source.Columns(ctx, o.Table) // why it can't be asked, the source's own check says
+					known[o.Table] = columns
+				}
+				same := func(c canal.ColumnInfo) bool { return strings.EqualFold(c.Name, o.Path) }
+				if i := slices.IndexFunc(columns, same); i >= 0 {
+					hints.warn("view "+v.Name, fmt.Sprintf("there is a column: write `%s`, unless the body has it, too",
+						config.ColumnPath(columns[i].Name)), "%s is looked for in %s of table %s%s", o.Path, table.Body, table.Name,
+						hints.line(v, "fields."+f.Name))
+				}
+			}
+		}
+	}
+	return hints.findings
+}
+
+// hasRows reports whether rows of all that a view is made from were tried.
+func (t *trial) hasRows(v *replicator.View) bool {
+	return !slices.ContainsFunc(replicator.TablesOf([]*replicator.View{v}), func(table string) bool {
+		return t.rows[table] == nil || t.rows[table].Rows == 0
+	})
+}
