@@ -171,10 +171,14 @@ func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t re
 	if err != nil {
 		return nil, err
 	}
+	read, err := readSchemas(ctx, db, srv, listed)
+	if err != nil {
+		return nil, classify(err)
+	}
 	alike := map[string][]*watched{}
 	most := ""
 	for _, table := range listed {
-		w, reason, err := loadMember(ctx, db, srv, table)
+		w, reason, err := loadMember(ctx, db, srv, table, read[idOf(&table)])
 		if err != nil {
 			return nil, err
 		}
@@ -212,10 +216,15 @@ func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t re
 	return p, replicator.OfTable(t.Name, replicator.Fatal(err))
 }
 
-// loadMember reads the shape of a table that matches. reason says why it can't be a member.
-func loadMember(ctx context.Context, db *sql.Conn, srv server, t replicator.Table) (w *watched, reason, err error) {
+// loadMember reads the shape of a table that matches, unless it was read. reason says why it can't be a member.
+func loadMember(
+	ctx context.Context, db *sql.Conn, srv server, t replicator.Table, read shapeAt,
+) (w *watched, reason, err error) {
 	w = &watched{Table: t, id: idOf(&t)}
-	shape, end, err := readSchemaAt(ctx, db, srv, &w.Table)
+	shape, end := read.shape, read.end
+	if shape == nil {
+		shape, end, err = readSchemaAt(ctx, db, srv, &w.Table)
+	}
 	if err = classify(err); replicator.IsFatal(err) {
 		return nil, err, nil
 	}
@@ -349,7 +358,7 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 	}
 	clear(p.named)
 	for _, t := range fresh {
-		w, reason, err := loadMember(ctx, conn, r.server, t)
+		w, reason, err := loadMember(ctx, conn, r.server, t, shapeAt{})
 		if err != nil {
 			return err
 		}

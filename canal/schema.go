@@ -123,13 +123,20 @@ func containsFold(list []string, name string) bool {
 
 var errNoTable = errors.New("the source has no table")
 
-const columnsQuery = "SELECT column_name, data_type, column_type, COALESCE(character_set_name, ''), COALESCE(collation_name, ''), " +
-	"is_nullable = 'YES', COALESCE(generation_expression, '') " +
-	"FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
+const columnFields = "column_name, data_type, column_type, COALESCE(character_set_name, ''), COALESCE(collation_name, ''), " +
+	"is_nullable = 'YES', COALESCE(generation_expression, '')"
+
+const columnsQuery = "SELECT " + columnFields +
+	" FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
 
 // A row per column of an index; a column is NULL where the index is on an expression.
-const indexesQuery = "SELECT index_name, non_unique, column_name, sub_part IS NULL AND index_type = 'BTREE' FROM information_schema.statistics " +
-	"WHERE table_schema = ? AND table_name = ? ORDER BY index_name <> 'PRIMARY', index_name, seq_in_index"
+const (
+	indexFields = "index_name, non_unique, column_name, sub_part IS NULL AND index_type = 'BTREE'"
+	indexOrder  = "index_name <> 'PRIMARY', index_name, seq_in_index"
+)
+
+const indexesQuery = "SELECT " + indexFields +
+	" FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? ORDER BY " + indexOrder
 
 // beginner is a connection that is in no transaction, or a pool.
 type beginner interface {
@@ -197,16 +204,14 @@ func schemaIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, er
 func columnsIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, error) {
 	noTable := replicator.Fatal(fmt.Errorf("table %s: %w %s.%s, or the account lacks SELECT on it", t.Name,
 		errNoTable, t.Database, t.Table))
-	var none int
-	err := tx.QueryRowContext(ctx,
-		"SELECT 1 FROM "+sqlname.Quote(t.Database)+"."+sqlname.Quote(t.Table)+" LIMIT 0").Scan(&none)
+	err := touch(ctx, tx, t)
 	if my := (*mysqlError)(nil); errors.As(err, &my) {
 		switch my.Number {
 		case errnoNoSuchTable, errnoNoSuchDatabase, errnoTableDenied, errnoDBAccessDenied:
 			return nil, noTable
 		}
 	}
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err != nil {
 		return nil, err
 	}
 	s := &schema{constants: constantsOf(t)}
@@ -214,24 +219,7 @@ func columnsIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, e
 	if err != nil {
 		return nil, err
 	}
-	err = eachRow(rows, func() error {
-		c := declaredColumn{}
-		var expression string
-		if err := rows.Scan(&c.Name, &c.dataType, &c.fullType, &c.Charset, &c.collation, &c.nullable, &expression); err != nil {
-			return err
-		}
-		switch expression {
-		case "", rowStartExpression:
-		case rowEndExpression:
-			s.rowEnd = c.Name
-		default:
-			c.generated = true
-		}
-		c.complete()
-		s.columns = append(s.columns, c)
-		return nil
-	})
-	if err != nil {
+	if err := eachRow(rows, func() error { return s.readColumn(rows.Scan) }); err != nil {
 		return nil, err
 	}
 	if len(s.columns) == 0 {
@@ -240,24 +228,55 @@ func columnsIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, e
 	return s, s.readOptions(ctx, tx, t)
 }
 
+// readColumn takes a row of columnFields.
+func (s *schema) readColumn(scan func(...any) error) error {
+	c := declaredColumn{}
+	var expression string
+	if err := scan(&c.Name, &c.dataType, &c.fullType, &c.Charset, &c.collation, &c.nullable, &expression); err != nil {
+		return err
+	}
+	switch expression {
+	case "", rowStartExpression:
+	case rowEndExpression:
+		s.rowEnd = c.Name
+	default:
+		c.generated = true
+	}
+	c.complete()
+	s.columns = append(s.columns, c)
+	return nil
+}
+
 func (s *schema) readIndexes(rows *sql.Rows) error {
 	var all []index
-	err := eachRow(rows, func() error {
-		var name string
-		var nonUnique, ordered bool
-		var column sql.NullString
-		if err := rows.Scan(&name, &nonUnique, &column, &ordered); err != nil {
-			return err
-		}
-		if len(all) == 0 || all[len(all)-1].name != name {
-			all = append(all, index{name: name, unique: !nonUnique, whole: true, ordered: true})
-		}
-		last := &all[len(all)-1]
-		last.whole = last.whole && column.Valid
-		last.ordered = last.ordered && ordered
-		last.columns = append(last.columns, column.String)
-		return nil
+	err := eachRow(rows, func() (err error) {
+		all, err = readIndex(all, rows.Scan)
+		return err
 	})
+	s.takeIndexes(all)
+	return err
+}
+
+// readIndex adds a row of indexFields to a table's indexes.
+func readIndex(all []index, scan func(...any) error) ([]index, error) {
+	var name string
+	var nonUnique, ordered bool
+	var column sql.NullString
+	if err := scan(&name, &nonUnique, &column, &ordered); err != nil {
+		return all, err
+	}
+	if len(all) == 0 || all[len(all)-1].name != name {
+		all = append(all, index{name: name, unique: !nonUnique, whole: true, ordered: true})
+	}
+	last := &all[len(all)-1]
+	last.whole = last.whole && column.Valid
+	last.ordered = last.ordered && ordered
+	last.columns = append(last.columns, column.String)
+	return all, nil
+}
+
+// takeIndexes notes what a table's indexes are good for.
+func (s *schema) takeIndexes(all []index) {
 	for _, x := range all {
 		if x.columns = s.withoutRowEnd(x.columns); !x.whole || len(x.columns) == 0 {
 			continue
@@ -273,7 +292,6 @@ func (s *schema) readIndexes(rows *sql.Rows) error {
 			s.primary = x.columns
 		}
 	}
-	return err
 }
 
 // complete derives what the type's text says.

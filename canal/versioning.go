@@ -27,9 +27,16 @@ const (
 
 // readOptions reads the table's character set, and whether it is system-versioned by columns that nobody declared.
 func (s *schema) readOptions(ctx context.Context, tx *sql.Tx, t *replicator.Table) error {
+	return s.readOption(tx.QueryRowContext(ctx, "SELECT "+optionFields+" FROM information_schema.tables "+
+		"WHERE table_schema = ? AND table_name = ?", t.Database, t.Table).Scan)
+}
+
+const optionFields = "table_type, COALESCE(table_collation, '')"
+
+// readOption takes a row of optionFields.
+func (s *schema) readOption(scan func(...any) error) error {
 	var kind, collation string
-	err := tx.QueryRowContext(ctx, "SELECT table_type, COALESCE(table_collation, '') FROM information_schema.tables "+
-		"WHERE table_schema = ? AND table_name = ?", t.Database, t.Table).Scan(&kind, &collation)
+	err := scan(&kind, &collation)
 	charset, _, _ := strings.Cut(collation, "_") // with which a collation's name begins
 	s.charset = charsetName(charset)
 	if err == nil && s.rowEnd == "" && kind == "SYSTEM VERSIONED" {
