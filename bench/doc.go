@@ -40,6 +40,8 @@
 //	images         only where -only names it: an update of every row of a table, logged with binlog_row_image FULL,
 //	               NOBLOB and MINIMAL: of a body and a number, then of the number alone. A row that the log has whole is
 //	               used as it is, any other one is read from the source
+//	tables         only where -only names it: as many tables as a twentieth of -entities, which a pattern names: the first
+//	               fill, a start, and the program while nothing is written, as long as the latency is measured
 //
 // "of raw" is the program's speed divided by that of the raw writes beside it, which no program that does the same work
 // can pass. Raw writes use as many connections, and batches as large, as the program's lanes do.

@@ -146,6 +146,7 @@ func stages() []stage {
 		{name: "kafka", run: (*lab).kafka, alone: true, asked: true},
 		{name: "isolation", run: (*lab).isolation, alone: true, asked: true},
 		{name: "joins", run: (*lab).joins, alone: true, asked: true},
+		{name: "tables", run: (*lab).patternTables, alone: true, asked: true},
 		{name: "images", run: (*lab).images, alone: true, asked: true},
 		{name: "swaps", run: (*lab).swaps, alone: true, asked: true},
 	}

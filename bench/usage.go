@@ -87,12 +87,17 @@ func processCPU(pid int) (time.Duration, error) {
 
 // peakMemory is the most memory that a process ever had, in bytes; 0 if it is gone. The maximum that wait4 reports
 // won't do: a child that was started by vfork, as Go starts them, inherits its parent's.
-func peakMemory(pid int) int64 {
+func peakMemory(pid int) int64 { return memory(pid, "VmHWM:") }
+
+// residentMemory is the memory that a process has now, in bytes.
+func residentMemory(pid int) int64 { return memory(pid, "VmRSS:") }
+
+func memory(pid int, field string) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	_, rest, ok := bytes.Cut(status, []byte("VmHWM:"))
+	_, rest, ok := bytes.Cut(status, []byte(field))
 	if !ok {
 		return 0
 	}
