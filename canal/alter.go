@@ -17,6 +17,7 @@ import (
 type alteration struct {
 	effect alterEffect
 	words  []word // behind the table's name
+	lax    bool   // what a column can't hold is made something else, and is no error (sql_mode)
 }
 
 // alterEffect is what a statement does to a table's columns.
@@ -37,6 +38,8 @@ type change struct {
 	first      bool
 	after      string // the column that stands before it
 	ifExists   bool   // IF EXISTS, IF NOT EXISTS: otherwise nothing is done
+	generated  bool   // from other columns of its row
+	notNull    bool
 }
 
 // alterReader reads the parts of an ALTER TABLE.
@@ -55,7 +58,20 @@ func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
 		return before
 	case a.effect == columnsAreMade:
 		return a.create(f)
-	case a.effect == columnsUnknown || before == nil || len(a.words) >= maxWords: // not all of them are here
+	case a.effect == columnsUnknown:
+		return nil
+	}
+	r := a.read(before, f)
+	if r == nil {
+		return nil
+	}
+	return r.apply(before)
+}
+
+// read reads the parts of the ALTER TABLE of a table that was as before; nil where that isn't known, or a part not
+// understood.
+func (a alteration) read(before *layout, f gtid.Flavor) *alterReader {
+	if before == nil || len(a.words) >= maxWords { // not all of them are here
 		return nil
 	}
 	r := &alterReader{flavor: f, charset: before.Charset}
@@ -70,7 +86,7 @@ func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
 			return nil
 		}
 	}
-	return r.apply(before)
+	return r
 }
 
 // split takes a list apart at the commas that stand in no brackets.
@@ -282,6 +298,7 @@ func (r *alterReader) define(p wordsAt) (c change, ok bool) {
 	if charset, ok = attributes(&t, p[reader.i:], charset); !ok {
 		return c, false
 	}
+	c.constrain(p[reader.i:])
 	t.complete(charset)
 	column := layoutColumn{Name: c.name, Type: t.String()}
 	if t.isText() {
@@ -289,6 +306,24 @@ func (r *alterReader) define(p wordsAt) (c change, ok bool) {
 	}
 	c.definition = &column
 	return c, true
+}
+
+// constrain notes what a definition says of a column's values.
+func (c *change) constrain(p wordsAt) {
+	depth := 0
+	for i, w := range p {
+		switch {
+		case w.is("("):
+			depth++
+		case w.is(")"):
+			depth--
+		case depth > 0:
+		case w.is("AS"):
+			c.generated = true
+		case w.is("NOT") && p.at(i+1).is("NULL"), w.is("PRIMARY"):
+			c.notNull = true
+		}
+	}
 }
 
 // attributes reads what stands behind a type, and returns the column's character set.
@@ -307,6 +342,10 @@ func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
 				return "", false
 			}
 			charset = set
+			for !p.at(0).is("CHARSET") && !p.at(0).is("COLLATE") && !p.at(0).is("SET") {
+				p = p[1:]
+			}
+			p = p[1:] // its name may be a keyword: ASCII
 		case w.is("ASCII"):
 			charset = "latin1"
 		case w.is("UNICODE"):

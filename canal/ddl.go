@@ -284,7 +284,7 @@ func (p *statementParser) create() statement {
 		case w.is("UNIQUE"), w.is("FULLTEXT"), w.is("SPATIAL"), w.is("ONLINE"), w.is("OFFLINE"), w.is("VECTOR"), w.is("HASH"), w.is("RTREE"):
 		case w.is("TABLE"):
 			name := some(p.nameAt(p.pastIfExists(i + 1)))
-			made := alteration{columnsAreMade, p.behindName(i + 1)}
+			made := alteration{effect: columnsAreMade, words: p.behindName(i + 1)}
 			switch {
 			case replaces:
 				st := changing(name, "was replaced by a new table")
@@ -365,10 +365,11 @@ func (p *statementParser) alter() statement {
 		return changing(name, renamed).withoutColumns()
 	case p.at(1).is("IGNORE") && p.has("UNIQUE", "PRIMARY"), p.at(2).is("IGNORE") && p.has("UNIQUE", "PRIMARY"):
 		st := changing(name, "may have lost rows to a unique key (ALTER IGNORE)")
-		st.columns = alteration{columnsChange, p.behindName(i + 1)}
+		st.columns = alteration{effect: columnsChange, words: p.behindName(i + 1), lax: true}
 		return st
 	}
-	st := altering(name, alteration{columnsChange, p.behindName(i + 1)})
+	st := altering(name, alteration{effect: columnsChange, words: p.behindName(i + 1),
+		lax: p.mode&strict == 0 || p.at(i-1).is("IGNORE")})
 	st.left, st.got = p.columnNames()
 	return st
 }

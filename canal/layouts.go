@@ -140,12 +140,14 @@ func (l *layouts) settle(order int64) (wrong []string) {
 }
 
 // altered notes what a statement that ends at an order makes of a table, and returns that. It reports whether what the
-// table is now has to be read again.
-func (l *layouts) altered(name string, order int64, behind func(*layout) *layout) (after *layout, reread bool) {
+// table is now has to be read again. behind is asked for it, and hears whether rows of the table are passed over.
+func (l *layouts) altered(
+	name string, order int64, behind func(before *layout, told bool) *layout,
+) (after *layout, reread bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.of[name]
-	if after = behind(t.at()); after != t.at() {
+	if after = behind(t.at(), t.told); after != t.at() {
 		t.from(order, after)
 		t.misfit = ""
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/replication"
@@ -363,8 +361,13 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 	if st.columns.effect == columnsAreMade {
 		s.tables.made(table)
 	}
-	after, reread := s.layouts.altered(table, s.here(gtidRun{}).order,
-		func(before *layout) *layout { return st.columns.behind(before, s.flavor) })
+	var rewritten []string
+	var anyOf bool
+	after, reread := s.layouts.altered(table, s.here(gtidRun{}).order, func(before *layout, told bool) *layout {
+		rewritten, anyOf = st.columns.rewrites(before, s.tables.byID[table].Body, s.flavor)
+		anyOf = anyOf && !(before == nil && told)
+		return st.columns.behind(before, s.flavor)
+	})
 	if err := s.keep(ctx, after); err != nil {
 		return err
 	}
@@ -373,30 +376,7 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 			return err
 		}
 	}
-	return s.columnsChanged(st, table)
-}
-
-// columnsChanged: a column that is read loses its name, or comes with values that no event has. The table has one of that
-// name now, or reading would have ended (reread). Its values are others than before in each row, and the log doesn't list
-// them: those of a column that got the name in the same statement or in a later one, or the default of one that is new.
-func (s *stream) columnsChanged(st statement, table string) error {
-	t := s.tables.byID[table]
-	what := "was dropped or renamed"
-	column := t.reads(st.left)
-	switch {
-	case column == "":
-		if column = t.reads(st.got); column == "" {
-			return nil
-		}
-		what = "was added"
-	case slices.Contains(st.got, strings.ToLower(column)):
-		what = "was replaced by another one of its name"
-	}
-	if len(t.readers(column)) > 0 {
-		what += " (" + t.neededBy(column) + ")"
-	}
-	return s.unlogged(table, t.ofReaders(column, fmt.Errorf("table %s: column %s %s: %w", table, column, what,
-		replicator.ErrUnlogged)))
+	return s.columnsChanged(st, table, rewritten, anyOf)
 }
 
 // mariaGuard proves that another MariaDB server holds the history that was read before. A domain's place is a number;

@@ -49,6 +49,8 @@ func TestWhatTheBinlogDoesNotTellStopsReading(t *testing.T) {
 		{name: "role column replaced by two ALTERs", before: []string{"ALTER TABLE cell ADD body2 LONGTEXT"},
 			session: []string{"ALTER TABLE cell RENAME COLUMN body TO body_old",
 				"ALTER TABLE cell RENAME COLUMN body2 TO body", row}, mentions: "column body"},
+		{name: "role column in another character set", session: []string{"ALTER TABLE cell MODIFY body LONGTEXT CHARACTER SET latin1"},
+			mentions: "column body may have other values"},
 		{name: "key is NULL", before: []string{"ALTER TABLE cell DROP INDEX cell_idx, MODIFY row_key BINARY(16) NULL"},
 			session: []string{"INSERT INTO cell(column_name, ref_key) VALUES ('c', 1)"}, mentions: "row_key: it is NULL"},
 		{name: "replaced", kind: "mariadb",

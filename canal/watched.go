@@ -71,14 +71,18 @@ func (t *watched) ofReaders(column string, err error) error {
 	return err
 }
 
-// reads is the first of some columns, given in lower case, that a role has or a view needs; "" if there is none.
-func (t *watched) reads(names []string) string {
-	for _, column := range slices.Concat(t.roleNames(), t.Columns) {
+// readOf are those of some columns, given in lower case, that a role has or a view needs or takes.
+func (t *watched) readOf(lists ...[]string) (read []string) {
+	names := slices.Concat(lists...)
+	for _, column := range slices.Concat(t.roleNames(), t.Columns, t.Optional) {
 		if slices.Contains(names, strings.ToLower(column)) {
-			return column
+			read = append(read, column)
 		}
 	}
-	return ""
+	if slices.Contains(t.Columns, "*") {
+		read = append(read, names...)
+	}
+	return read
 }
 
 // neededBy says which views need a column.

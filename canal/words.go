@@ -21,6 +21,7 @@ type sqlMode uint64
 const (
 	ansiQuotes         sqlMode = 1 << 2
 	noBackslashEscapes sqlMode = 1 << 20
+	strict             sqlMode = 1<<21 | 1<<22 // STRICT_TRANS_TABLES, STRICT_ALL_TABLES
 )
 
 // namesIn reports whether a quote encloses names, and not strings.
