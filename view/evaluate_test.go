@@ -71,6 +71,9 @@ func TestWhatACellContributes(t *testing.T) {
 			"[]uint8([113 240 196 210 41 24 68 204 162 223 111 72 110 150 227 124]) string(users) int64(7) string(2026-01-02 03:04:05)"},
 		{"own JSON column", row("$meta.city", "$meta"), `{}`, "string(Oslo) replicator.Object([{city Oslo}])"},
 		{"JSON in a text column", row("$note.a", "$note"), `{}`, `int64(1) string({"a":1})`},
+		{"elements of a list in a text column", index("$labels[]"), `{}`, "string(a) | int64(7)"},
+		{"and in a key", replicator.View{Kind: "index", Key: "{$labels[]}"}, `{}`, "key=a | key=7"},
+		{"and the text", row("$labels[]", "$labels"), `{}`, `[]interface {}([a 7]) string(["a",7])`},
 		{"own column that the row lacks", row("$gone"), `{}`, "error: view v: $gone: the row has no column gone"},
 
 		{"where", replicator.View{Kind: "index", Fields: fields("email"), Where: "activate == true"},
@@ -151,8 +154,9 @@ func TestWhatACellContributes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cell := userCell(t)
 			row := userRow(cell, tt.body)
-			row.Names = []string{"note", "meta", "created_at"}
-			row.Columns = []any{`{"a":1}`, replicator.RawJSON(`{"city":"Oslo"}`), "2026-01-02 03:04:05"}
+			row.Names = []string{"note", "meta", "created_at", "labels"}
+			row.Columns = []any{`{"a":1}`, replicator.RawJSON(`{"city":"Oslo"}`), "2026-01-02 03:04:05",
+				`["a",7]`}
 			e := mustCompile(t, userView(tt.view))
 			for range 2 { // the second time with pooled memory
 				values := e.Evaluate(cell, row)

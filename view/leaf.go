@@ -131,7 +131,7 @@ func (c *leafCompiler) path(p path) (leaf, error) {
 		}
 		next := loop{text: p.text, parent: l.loop, step: r.step[from:i]}
 		if l.loop < 0 {
-			next.ref = ref{text: p.text, join: r.join, root: r.root, step: r.step[:i]}
+			next.ref = ref{text: p.text, join: r.join, root: r.root, step: r.step[:i], each: true}
 		}
 		l.loop = c.loop(fmt.Sprint(r.join, r.root, r.step[:i]), next)
 		from = i + 1

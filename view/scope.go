@@ -35,6 +35,7 @@ type ref struct {
 	join int // the place of the join whose row it begins in, plus 1; 0: in the cell's own row
 	root root
 	step []step
+	each bool // what it leads to is a list, whose elements are gone through
 }
 
 // scope is what a row's evaluation looks at. It is pooled: nothing in it outlives an evaluation, but what it gave out of
@@ -217,12 +218,12 @@ func (s *scope) walkable(r *ref, v any) (any, error) {
 	case replicator.RawJSON:
 		text = v
 	case string:
-		if len(r.step) == 0 {
+		if len(r.step) == 0 && !r.each {
 			return v, nil
 		}
 		text = []byte(v)
 	case []byte:
-		if len(r.step) == 0 {
+		if len(r.step) == 0 && !r.each {
 			return v, nil
 		}
 		text = v
