@@ -150,55 +150,6 @@ func TestAlteringOtherColumnsIsReadOver(t *testing.T) {
 	})
 }
 
-// What the binlog does not tell is read from the source: nobody is needed.
-func TestWhatTheBinlogDoesNotTellIsReadFromTheSource(t *testing.T) {
-	t.Parallel()
-	const insert = "INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (CONCAT(REPEAT(CHAR(0), 15), 'z'), 'users', 1, '{\"email\": \"z@x.org\"}')"
-	cases := map[string]struct {
-		session []string
-		want    []string
-		fails   bool     // the views fail meanwhile
-		then    []string // what is done then
-	}{
-		"TRUNCATE":         {session: []string{"TRUNCATE cell", insert}, want: []string{"z@x.org z"}},
-		"DROP and CREATE":  {session: []string{"DROP TABLE cell", cellTable, insert}, want: []string{"z@x.org z"}},
-		"STATEMENT format": {session: []string{"SET SESSION binlog_format = 'STATEMENT'", insert}, want: []string{"a@x.org a", "z@x.org z"}},
-		"renamed and back": {session: []string{"RENAME TABLE cell TO moved"}, fails: true,
-			then: []string{"RENAME TABLE moved TO cell", insert}, want: []string{"a@x.org a", "z@x.org z"}},
-		"column dropped and added": {session: []string{"ALTER TABLE cell DROP COLUMN body"}, fails: true,
-			then: []string{"ALTER TABLE cell ADD COLUMN body LONGBLOB", "DELETE FROM cell", insert}, want: []string{"z@x.org z"}},
-		"column renamed and back": {session: []string{"ALTER TABLE cell RENAME COLUMN ref_key TO version", "UPDATE cell SET version = 9"},
-			fails: true, then: []string{"ALTER TABLE cell RENAME COLUMN version TO ref_key"}, want: []string{"a@x.org a"}},
-		"an ALTER that is not understood": {session: []string{"ALTER TABLE cell ADD x INT FIRST, ORDER BY ref_key, added_at", insert},
-			want: []string{"a@x.org a", "z@x.org z"}},
-	}
-	servertest.Each(t, func(t *testing.T, s *servers.Server) {
-		for name, c := range cases {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel() // some wait until a view that failed is tried again
-				l := newLab(t, s)
-				l.put("a", 1, `{"email": "a@x.org"}`)
-				p := l.running()
-				l.caughtUp()
-				l.session(c.session...)
-				if c.fails {
-					l.failsWith("users", "cell")
-					l.session(c.then...)
-				}
-				eventually(t, func() error {
-					got := strings.Join(l.rows(emails), ", ")
-					return as(got == strings.Join(c.want, ", "), got)
-				})
-				l.reaches("users", "running")
-				l.put("b", 1, `{"email": "b@x.org"}`)
-				l.caughtUp()
-				l.must("verify")
-				p.stop()
-			})
-		}
-	})
-}
-
 // By default no server names columns in its binlog.
 func TestAlteringWithoutColumnNamesIsFollowed(t *testing.T) {
 	t.Parallel()
