@@ -46,6 +46,9 @@ func (s *sortOfCell) withBeside(properties []string) (paths []string) {
 // a property is likelier, or the table has no index of such a column.
 func (p *plan) indexedBeside(s *sortOfCell, indexes []candidate) (v stanza, ok bool) {
 	var best *Column
+	if s.docs == 0 { // views of what no body was decoded of are not written
+		return v, false
+	}
 	for _, c := range s.beside() {
 		if s.table.leads(c.Name) && c.indexable(seen.MostIndexed-s.table.keyBytes()) &&
 			(best == nil || appeal(c.Name) > appeal(best.Name)) {

@@ -91,7 +91,8 @@ func (f *followed) stateColumn() (best *Column) {
 		c := &f.Columns[i]
 		lower := strings.ToLower(c.Name)
 		small := c.DataType == "enum" || c.integer() && !c.Auto || c.Text &&
-			(c.DataType == "char" || c.DataType == "varchar") && c.Length <= 64
+			(c.DataType == "char" || c.DataType == "varchar") &&
+			(c.Length <= 64 || c.Length <= 255 && slices.Contains(stateNames[:2], lower))
 		if !small || has(f.key, c.Name) || badName(c.Name) || secret(c.Name) || strings.EqualFold(c.Name, f.version) {
 			continue
 		}
@@ -159,15 +160,10 @@ func (p *plan) counter(f *followed, base string) *stanza {
 		return nil
 	}
 	sum, typ := "", "BIGINT"
-	for _, name := range amountNames {
-		c := f.col(name)
-		if c == nil || has(f.key, name) || !(c.integer() || c.DataType == "decimal") {
-			continue
-		}
+	if c := f.amount(); c != nil {
 		if sum = c.Name; !c.integer() {
 			typ = "DECIMAL(65,10)"
 		}
-		break
 	}
 	name, existing := p.free(base+"_counter", func(t *Table) bool {
 		return len(t.Columns) == 2 && t.col(group.Name) != nil && t.col(either(sum, "cnt")) != nil && len(t.Primary) == 1 &&

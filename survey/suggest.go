@@ -127,6 +127,7 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 	}
 	for _, f := range p.tables {
 		p.suggestJoins(f)
+		p.suggestRanking(f)
 	}
 	return p
 }
