@@ -165,8 +165,9 @@ func (s *screen) draw(f frame) {
 		fmt.Fprintf(&b, "\x1b[%dA", s.lines)
 	}
 	for _, l := range lines {
-		fmt.Fprintf(&b, "\r\x1b[2K%s\r\n", l) // a raw terminal wants both
+		fmt.Fprintf(&b, "\r\x1b[2K\x1b[?7l%s\x1b[?7h\r\n", l) // a line that is too long is cut; a raw terminal wants both
 	}
+	b.WriteString("\x1b[J") // the frame before may have been longer
 	s.lines = len(lines)
 	_, _ = io.WriteString(s.out, b.String()) // nothing is lost with a frame
 }
