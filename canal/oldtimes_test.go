@@ -164,7 +164,7 @@ func TestADatetimeInTheFormatOfMariaDB53ThatCanBeNoneIsAnErrorOfItsRow(t *testin
 		from := b.latest(src)
 		b.exec("INSERT INTO x VALUES (1, '2024-05-06 07:08:09', 'one'), (2, '2024-05-06 07:08:09.5', 'two')",
 			"ALTER TABLE x MODIFY v DATETIME")
-		for _, c := range b.changes(src, from) {
+		for _, c := range b.readOn(b.open(src, from)).upTo(b.latest(src)) { // which says that the ALTER may change values
 			if c.Row.Err == nil || !strings.Contains(c.Row.Err.Error(), "column v") {
 				t.Errorf("%s, want an error that names column v", showChange(c))
 			}
