@@ -3,7 +3,8 @@ package replicator
 import "context"
 
 // Looker is a Sink whose Open would end what another process does: who only looks at views opens them by Look. The
-// Target shows what others write. To apply something by it is to open them.
+// Target shows what others write. To apply something by it is to open them, unless this Sink has them open: then it
+// writes beside the Target that has.
 type Looker interface {
 	Look(ctx context.Context, source string, views []*View) (Target, error)
 }

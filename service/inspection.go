@@ -25,7 +25,8 @@ type inspector struct {
 	Setup
 	sources map[string]*canal.Source // by shard
 	sinks   map[string]replicator.Sink
-	cluster *kafka.Cluster // where the views are fed from Kafka, once it was asked
+	lent    map[string]replicator.Sink // by pipelines that run: they close them
+	cluster *kafka.Cluster             // where the views are fed from Kafka, once it was asked
 }
 
 func (s Setup) inspector() *inspector {
@@ -45,6 +46,9 @@ func (in *inspector) source(shard config.Shard, tables []replicator.Table) (*can
 }
 
 func (in *inspector) sink(name string) (replicator.Sink, error) {
+	if lent := in.lent[name]; lent != nil {
+		return lent, nil
+	}
 	if in.sinks[name] == nil {
 		opened, err := in.Setup.sink(name)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // liveRepair compares a view of a pipeline that runs with its source, and repairs it. It opens its own connections, so
-// that the pipeline does not wait for it.
+// that the pipeline does not wait for it. Where only one may write, as in Kafka, it shares the pipeline's.
 type liveRepair struct {
 	*Service
 	line line
@@ -35,6 +35,9 @@ func (r liveRepair) run(ctx context.Context, from *verify.Place) (verify.Result,
 func (r liveRepair) compare(ctx context.Context, from *verify.Place) (result verify.Result, err error) {
 	in := r.inspector()
 	defer func() { err = errors.Join(err, in.close()) }()
+	if _, alone := r.line.opened.(replicator.Looker); alone {
+		in.lent = map[string]replicator.Sink{r.line.sink: r.line.opened}
+	}
 	o, err := in.inspect(ctx, r.shard(), r.view)
 	if err != nil && !errors.As(err, new(errUnopened)) { // that names the view
 		err = fmt.Errorf("view %s: %w", r.view.Name, err)

@@ -61,6 +61,7 @@ func (l *lineup) remove(one line) {
 type line struct {
 	engine
 	sink   string
+	opened replicator.Sink
 	source source
 	views  []*replicator.View
 	ended  <-chan struct{} // closed once another member of the group is to go on with it; nil: none will
@@ -164,7 +165,7 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 	if mysql, is := from.(*canal.Source); is { // a log in Kafka has whole rows
 		sourceOf = func(vs []*replicator.View) (replicator.Source, error) { return narrowed(mysql, tables, vs) }
 	}
-	return line{sink: sink, source: from, views: own, engine: pipeline.New(pipeline.Config{
+	return line{sink: sink, opened: opened, source: from, views: own, engine: pipeline.New(pipeline.Config{
 		Name: sink, Source: from, Sink: opened, Views: own, Store: store, Feeds: Feeds(s.Config),
 		Compile:    func(vs []*replicator.View) (replicator.Evaluator, error) { return compile(s.Config, vs, tables) },
 		SourceOf:   sourceOf,

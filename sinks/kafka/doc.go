@@ -16,7 +16,7 @@
 // from then on, and the next Open reads what became of it.
 //
 // Who only looks (Sink.Look) fences nobody and reads the topic on before each look. With the first value that it
-// applies it becomes a publisher.
+// applies it becomes a publisher. A look by the sink that publishes the view shares its producer.
 //
 // # Marks
 //

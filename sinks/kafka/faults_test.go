@@ -198,6 +198,34 @@ func TestALookFencesNobodyUntilItWrites(t *testing.T) {
 	}
 }
 
+// A comparison repairs a view beside the pipeline that publishes it.
+func TestALookByTheSinkThatPublishesWritesBesideIt(t *testing.T) {
+	c := newCluster(t)
+	v := favorites()
+	c.topic(settingsOf(v).Topic, 2)
+	s, publisher := c.open(t, v)
+	apply(t, publisher, put(t, 1, 5, 50), put(t, 2, 5, 50))
+	look, err := s.Look(t.Context(), "", []*replicator.View{v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if applied := apply(t, look, put(t, 1, 4, 40), put(t, 2, 6, 60)); len(applied.Stale) != 1 {
+		t.Errorf("it does not know what the publisher wrote: %+v", applied)
+	}
+	if applied := apply(t, publisher, put(t, 1, 6, 60), put(t, 2, 5, 55)); len(applied.Stale) != 1 {
+		t.Errorf("the publisher does not know what was repaired: %+v", applied)
+	}
+	if got := c.reader(settingsOf(v).Topic).versions(t); got[`{"table":"fav","key":[1]}`] != 6 || got[`{"table":"fav","key":[2]}`] != 6 {
+		t.Errorf("the topic ends with %v", got)
+	}
+	if _, err := s.Open(t.Context(), "", []*replicator.View{v}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := look.Apply(t.Context(), []replicator.Op{put(t, 1, 7, 70)}); err == nil {
+		t.Error("it writes on though the view was opened anew")
+	}
+}
+
 // ahead is a clock that is wrong by so much where it says when a record is written.
 type ahead struct{ by atomic.Int64 }
 

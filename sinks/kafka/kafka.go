@@ -73,16 +73,28 @@ func New(c Config) (*Sink, error) {
 // Open implements replicator.Sink. It fences every other publisher of the views, and reads what of their topics this
 // process has not read yet.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	return s.target(ctx, source, views, s.open)
+	t, err := s.target(ctx, source, views, s.open)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
-// Look implements replicator.Looker. It fences nobody; the first value that is applied does.
+// Look implements replicator.Looker. It fences nobody; the first value that is applied does, unless this sink publishes
+// the view.
 func (s *Sink) Look(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
-	return s.target(ctx, source, views, s.look)
+	t, err := s.target(ctx, source, views, s.look)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range t.keepers {
+		t.shares = t.shares || !k.looks
+	}
+	return t, nil
 }
 
 func (s *Sink) target(ctx context.Context, source string, views []*replicator.View,
-	open func(ctx context.Context, source string, v *replicator.View) (*keeper, error)) (replicator.Target, error) {
+	open func(ctx context.Context, source string, v *replicator.View) (*keeper, error)) (*Target, error) {
 	t := &Target{sink: s, source: source, views: slices.Clone(views)}
 	marked := make([]replicator.Standing, len(views))
 	var refused []error
@@ -93,7 +105,7 @@ func (s *Sink) target(ctx context.Context, source string, views []*replicator.Vi
 			continue
 		}
 		t.keepers = append(t.keepers, k)
-		marked[i] = k.mark.Standing
+		marked[i] = k.standing()
 	}
 	if err := errors.Join(refused...); err != nil {
 		return nil, err
@@ -134,8 +146,15 @@ func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*ke
 	return k, nil
 }
 
-// look makes a keeper that only reads.
+// look makes a keeper that only reads. Where this sink publishes the view, it is that keeper: it knows what stands there,
+// and another producer would fence it.
 func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
+	s.mu.Lock()
+	publishes := s.keepers[place{source, v.Name}]
+	s.mu.Unlock()
+	if publishes != nil {
+		return publishes, nil
+	}
 	topic, err := s.describe(ctx, topicOf(v, source))
 	if err == nil {
 		err = s.usable(v, topic)

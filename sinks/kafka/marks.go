@@ -226,6 +226,13 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	return &m.mark.Standing, nil
 }
 
+// standing is what the keeper marked last.
+func (k *keeper) standing() replicator.Standing {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.mark.Standing
+}
+
 // raise writes a mark, unless that says what stands there.
 func (k *keeper) raise(ctx context.Context, at replicator.Standing) error {
 	k.mu.Lock()

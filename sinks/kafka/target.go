@@ -19,6 +19,7 @@ type Target struct {
 	views   []*replicator.View
 	keepers []*keeper // by view
 	marks   *judge.Marks
+	shares  bool // keepers with the target that publishes the views
 }
 
 // parts are the values of ops by view.
@@ -58,6 +59,9 @@ func (s *Sink) record(cell replicator.Cell, v *replicator.Value) *changelog.Reco
 
 // Apply implements replicator.Target: a transaction for each view.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	if t.shares { // who gives up a transaction ends the producer
+		ctx = context.WithoutCancel(ctx)
+	}
 	batch := judge.NewBatch(ops)
 	for view, parts := range t.parts(ops) {
 		if len(parts) == 0 {
