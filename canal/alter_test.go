@@ -152,10 +152,7 @@ func altersOf(kind servers.Kind) []string {
 func TestALTERsLeadToTheLayoutThatTheServerShows(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
-		flavor := gtid.MySQL
-		if b.isMaria() {
-			flavor = gtid.MariaDB
-		}
+		flavor := b.flavor()
 		conn, err := b.db.Conn(testContext(t))
 		if err != nil {
 			t.Fatal(err)

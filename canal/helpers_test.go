@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/canal/gtid"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -88,6 +89,14 @@ func compresses(t testing.TB, b *bench) {
 }
 
 func (b *bench) isMaria() bool { return b.server.Kind.IsMariaDB() }
+
+// flavor is how the server writes its GTIDs.
+func (b *bench) flavor() gtid.Flavor {
+	if b.isMaria() {
+		return gtid.MariaDB
+	}
+	return gtid.MySQL
+}
 
 func (b *bench) source(tables ...replicator.Table) *Source {
 	b.t.Helper()

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"replicator"
-	"replicator/canal/gtid"
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
@@ -55,10 +54,7 @@ var conversions = []struct {
 func TestALTERsThatChangeValuesAreKnown(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
-		flavor := gtid.MySQL
-		if b.isMaria() {
-			flavor = gtid.MariaDB
-		}
+		flavor := b.flavor()
 		conn, err := b.db.Conn(testContext(t))
 		if err != nil {
 			t.Fatal(err)

@@ -47,13 +47,6 @@ func (c *company) any(views viewSet) bool {
 	return slices.ContainsFunc(views, func(v *replicator.View) bool { return c.has(v.Name) })
 }
 
-// with reports whether another program keeps a view, too.
-func (c *company) with(v *replicator.View) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.has(v.Name)
-}
-
 // pace is how long it takes until the next mark. In company it differs each time: of two that mark in step, one is always
 // first, and would never meet a mark of the other's.
 func (s *saver) pace() time.Duration {
@@ -71,6 +64,7 @@ func (s *saver) lookForCompany() {
 	}
 	if joined := s.company.meet(shared.Foreign()); len(joined) > 0 {
 		s.cfg.Log.Warn("another replicator keeps these views, too: they stay right, but each change is written twice. "+
-			"Stop one of the two, unless both are meant", "sink", s.cfg.Name, "source", s.cfg.Source.Name(), "views", joined)
+			"Stop one of the two, unless both are meant",
+			"sink", s.cfg.Name, "source", s.cfg.Source.Name(), "views", joined)
 	}
 }

@@ -172,7 +172,8 @@ func (p *Pipeline) Swapped() map[string]int64 {
 	for _, r := range p.runs.all() {
 		r.notes.addSwaps(all)
 	}
-	maps.DeleteFunc(all, func(view string, _ int64) bool { return !p.Keeps(view) }) // shadows are filled once more, or compared once swapped in
+	// Shadows are filled once more, or compared once they are swapped in.
+	maps.DeleteFunc(all, func(view string, _ int64) bool { return !p.Keeps(view) })
 	return all
 }
 

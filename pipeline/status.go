@@ -16,7 +16,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 			View: v.Name, Sink: v.Sink, Source: p.Source.Name(), Kind: v.Kind, Definition: p.planner.definitions.of(v),
 			State: replicator.StateStarting, DeadLetters: deadLetters[v.Name], Checkpoint: p.shown.checkpointAge(v),
 			Evicted: p.shown.evictedKeys(v), Gone: p.shown.goneCells(v),
-			Shared: p.company.with(v),
+			Shared: p.company.any(viewSet{v}),
 		}
 		if err := p.stopped.reason(v.Name); err != nil {
 			st.State, st.Error = stateBy(err), err.Error()

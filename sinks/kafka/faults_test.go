@@ -215,7 +215,8 @@ func TestALookByTheSinkThatPublishesWritesBesideIt(t *testing.T) {
 	if applied := apply(t, publisher, put(t, 1, 6, 60), put(t, 2, 5, 55)); len(applied.Stale) != 1 {
 		t.Errorf("the publisher does not know what was repaired: %+v", applied)
 	}
-	if got := c.reader(settingsOf(v).Topic).versions(t); got[`{"table":"fav","key":[1]}`] != 6 || got[`{"table":"fav","key":[2]}`] != 6 {
+	got := c.reader(settingsOf(v).Topic).versions(t)
+	if got[`{"table":"fav","key":[1]}`] != 6 || got[`{"table":"fav","key":[2]}`] != 6 {
 		t.Errorf("the topic ends with %v", got)
 	}
 	if _, err := s.Open(t.Context(), "", []*replicator.View{v}); err != nil {
