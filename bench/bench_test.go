@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"replicator/internal/launch"
+	builds "replicator/internal/lab" // a lab is something else here
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
-func TestMain(m *testing.M) { servertest.Main(m) }
+func TestMain(m *testing.M) { builds.Main(func() int { return servertest.Run(m) }) }
 
 // quickLab is a lab of the smallest sizes on servers of its own.
 func quickLab(t *testing.T, kind servers.Kind, program string, args ...string) *lab {
@@ -49,7 +49,8 @@ func TestEveryStageEndsWithTheRightRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it for each stage")
 	}
-	program := built(t)
+	t.Parallel()
+	program := linked(t)
 	l := quickLab(t, servers.MySQL, program)
 	// see below
 	l.stages = slices.DeleteFunc(l.stages, func(s stage) bool { return s.name == "redis" || s.name == "elastic" })
@@ -275,12 +276,10 @@ func TestCPUTimeOfAProcessGrowsAsItWorks(t *testing.T) {
 	}
 }
 
-// built is the program.
-func built(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "replicator")
-	if err := launch.Build(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
-	return path
+// linked is the program that all these tests run: it is linked once.
+func linked(t *testing.T) string { return builds.Binary(t) }
+
+// built stands for a compiler.
+func built(t *testing.T) compiler {
+	return func(_ context.Context, path string) error { return os.Symlink(linked(t), path) }
 }

@@ -91,9 +91,9 @@ type bounded struct {
 }
 
 // bounds puts the program before everything that is large, one thing after another, and says what memory it took.
-func bounds(ctx context.Context, o boundsOptions, out, progress io.Writer) (err error) {
+func bounds(ctx context.Context, o boundsOptions, compile compiler, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
-	_, program, remove, err := build(ctx, show)
+	_, program, remove, err := build(ctx, compile, show)
 	if err != nil {
 		return err
 	}

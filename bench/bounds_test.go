@@ -15,12 +15,13 @@ func TestWhatIsLargeEndsAsItWasWritten(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and starts three servers for each case")
 	}
+	t.Parallel()
 	o, err := parseBounds([]string{"-share", "0.0005", "-only", "letters,bombs"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	err = bounds(t.Context(), o, &out, io.Discard)
+	err = bounds(t.Context(), o, built(t), &out, io.Discard)
 	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
 		servertest.Unavailable(t, err)
 	}

@@ -12,8 +12,9 @@ func TestDistinctCellsAndGrowthEndAsTheWorkloadSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it twenty-one times")
 	}
+	t.Parallel()
 	const cells = 400
-	l := quickLab(t, servers.MySQL, built(t), "-only", "distinct,growth", "-cells", fmt.Sprint(cells))
+	l := quickLab(t, servers.MySQL, linked(t), "-only", "distinct,growth", "-cells", fmt.Sprint(cells))
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

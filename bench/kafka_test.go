@@ -11,7 +11,8 @@ func TestEveryCellGoesThroughKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program, starts five servers, and runs it twice")
 	}
-	l := quickLab(t, servers.MySQL, built(t), "-only", "kafka")
+	t.Parallel()
+	l := quickLab(t, servers.MySQL, linked(t), "-only", "kafka")
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,8 @@ func TestHashesAndDocumentsEndAsTheWorkloadSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it four times")
 	}
-	program := built(t)
+	t.Parallel()
+	program := linked(t)
 	for name, entities := range map[string]int{"redis": 1250, "elastic": 500} {
 		t.Run(name, func(t *testing.T) {
 			l := quickLab(t, servers.MySQL, program, "-only", name)

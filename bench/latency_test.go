@@ -38,7 +38,8 @@ func TestASinkInTroubleLeavesTheOtherAtWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it eight times")
 	}
-	l := quickLab(t, servers.MySQL, built(t), "-only", "isolation", "-rate", "50")
+	t.Parallel()
+	l := quickLab(t, servers.MySQL, linked(t), "-only", "isolation", "-rate", "50")
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func TestAViewWithJoinsIsMeasuredAndRight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it for each figure")
 	}
-	l := quickLab(t, servers.MySQL, built(t), "-only", "joins", "-rate", "50")
+	t.Parallel()
+	l := quickLab(t, servers.MySQL, linked(t), "-only", "joins", "-rate", "50")
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,8 @@ func TestEachRowImageIsMeasuredAndRight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it for each figure")
 	}
-	l := quickLab(t, servers.MySQL, built(t), "-only", "images")
+	t.Parallel()
+	l := quickLab(t, servers.MySQL, linked(t), "-only", "images")
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,8 @@ func TestTheWaitForASwapIsMeasured(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it for some seconds")
 	}
-	l := quickLab(t, servers.MySQL, built(t), "-only", "swaps", "-rate", "50")
+	t.Parallel()
+	l := quickLab(t, servers.MySQL, linked(t), "-only", "swaps", "-rate", "50")
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -31,13 +31,13 @@ func execute(args []string) int {
 	case len(args) > 0 && args[0] == "peers":
 		var o peersOptions
 		o, err = parsePeers(args[1:], os.Stderr)
-		do = func() error { return peers(ctx, o, os.Stdout, os.Stderr) }
+		do = func() error { return peers(ctx, o, launch.BuildGuided, os.Stdout, os.Stderr) }
 	case len(args) > 0 && args[0] == "profile":
 		do = func() error { return gatherProfile(ctx, args[1:], os.Stdout, os.Stderr) }
 	case len(args) > 0 && args[0] == "bounds":
 		var o boundsOptions
 		o, err = parseBounds(args[1:], os.Stderr)
-		do = func() error { return bounds(ctx, o, os.Stdout, os.Stderr) }
+		do = func() error { return bounds(ctx, o, launch.BuildGuided, os.Stdout, os.Stderr) }
 	default:
 		var o options
 		o, err = parse(args, os.Stderr)
@@ -160,7 +160,7 @@ func parse(args []string, out io.Writer) (options, error) {
 // run measures every kind and prints what it found.
 func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
-	_, program, remove, err := build(ctx, show)
+	_, program, remove, err := build(ctx, launch.BuildGuided, show)
 	if err != nil {
 		return err
 	}
@@ -181,13 +181,12 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	return nil
 }
 
-// build builds the program that is released in a directory of its own, which remove removes.
-func build(ctx context.Context, show *screen) (dir, program string, remove func() error, err error) {
-	return buildBy(ctx, launch.BuildGuided, show)
-}
+// compiler builds the program at a path: package launch has some.
+type compiler func(ctx context.Context, path string) error
 
-func buildBy(
-	ctx context.Context, compile func(ctx context.Context, path string) error, show *screen,
+// build builds the program in a directory of its own, which remove removes.
+func build(
+	ctx context.Context, compile compiler, show *screen,
 ) (dir, program string, remove func() error, err error) {
 	if dir, err = os.MkdirTemp("", "replicator-bench-"); err != nil {
 		return "", "", nil, err

@@ -94,9 +94,9 @@ type turn struct {
 
 // peers runs this program and others in turns on the same server and the same cells: each from the binlog's first byte
 // into an empty Redis.
-func peers(ctx context.Context, o peersOptions, out, progress io.Writer) (err error) {
+func peers(ctx context.Context, o peersOptions, compile compiler, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
-	dir, program, remove, err := build(ctx, show)
+	dir, program, remove, err := build(ctx, compile, show)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ func TestProgramsTakeTurnsAtTheSameCells(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it four times")
 	}
+	t.Parallel()
 	broken := filepath.Join(t.TempDir(), "transfer")
 	if err := os.WriteFile(broken, []byte("#!/bin/sh\necho no disk >&2\nexit 3\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -27,7 +28,7 @@ func TestProgramsTakeTurnsAtTheSameCells(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	err = peers(t.Context(), o, &out, io.Discard)
+	err = peers(t.Context(), o, built(t), &out, io.Discard)
 	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
 		servertest.Unavailable(t, err)
 	}

@@ -26,7 +26,7 @@ func gatherProfile(ctx context.Context, args []string, out, progress io.Writer) 
 		return errors.New("profile: name the file to write, " + guide.Path)
 	}
 	show := newScreen(progress)
-	dir, program, remove, err := buildBy(ctx, launch.BuildProfiled, show)
+	dir, program, remove, err := build(ctx, launch.BuildProfiled, show)
 	if err != nil {
 		return err
 	}
