@@ -7,11 +7,12 @@ import (
 	"sync"
 
 	"replicator"
+	"replicator/internal/jsonscan"
 )
 
 const (
 	// MaxDepth is how deep a body may nest; the body itself is the first level. MySQL's own limit for JSON is 100.
-	MaxDepth = 512
+	MaxDepth = jsonscan.MaxDepth
 
 	// MaxSize is how large a body may become by decompression.
 	MaxSize = 64 << 20

@@ -1,11 +1,10 @@
 package codec
 
 import (
-	"bytes"
-	"fmt"
 	"math"
 
 	"replicator"
+	"replicator/internal/jsonscan"
 )
 
 // jsonFormat reads JSON (RFC 8259). It accepts what encoding/json accepts, but for text that is not UTF-8 and lone
@@ -16,17 +15,17 @@ type jsonFormat struct {
 
 // JSON decodes one JSON value of any kind: the content of a JSON column.
 func JSON(text []byte) (any, error) {
-	s := scanner{data: text, left: MaxValues}
-	s.space()
+	s := scanner{Scanner: jsonscan.Scanner{Data: text}, left: MaxValues}
+	s.Space()
 	v, err := s.value(0)
 	if err != nil {
 		return nil, err
 	}
-	return v, s.end()
+	return v, s.End()
 }
 
 func (f jsonFormat) document(body []byte) (replicator.Object, error) {
-	s := scanner{data: body, left: MaxValues, shares: f.shares}
+	s := scanner{Scanner: jsonscan.Scanner{Data: body}, left: MaxValues, shares: f.shares}
 	if err := s.openBody(); err != nil {
 		return nil, err
 	}
@@ -34,44 +33,44 @@ func (f jsonFormat) document(body []byte) (replicator.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return doc, s.end()
+	return doc, s.End()
 }
 
 func (f jsonFormat) members(body []byte, want names, values []any) error {
-	s := scanner{data: body, left: MaxValues, shares: f.shares}
+	s := scanner{Scanner: jsonscan.Scanner{Data: body}, left: MaxValues, shares: f.shares}
 	if err := s.openBody(); err != nil {
 		return err
 	}
-	for more := !s.closes('}'); more; {
-		name, err := s.name()
+	for more := !s.Closes('}'); more; {
+		name, err := s.Name()
 		if err != nil {
 			return err
 		}
 		if i := want.find(name); i >= 0 {
 			values[i], err = s.value(1)
 		} else {
-			err = s.skip(1)
+			err = s.Skip(1)
 		}
 		if err != nil {
 			return err
 		}
-		if more, err = s.more('}'); err != nil {
+		if more, err = s.More('}'); err != nil {
 			return err
 		}
 	}
-	return s.end()
+	return s.End()
 }
 
 // openBody reads up to the first member of the body, which must be an object.
 func (s *scanner) openBody() error {
-	s.space()
-	if s.pos == len(s.data) {
-		return s.fail("the body is empty")
+	s.Space()
+	if s.Pos == len(s.Data) {
+		return s.Fail("the body is empty")
 	}
 	kind := ""
-	switch c := s.data[s.pos]; {
+	switch c := s.Data[s.Pos]; {
 	case c == '{':
-		s.pos++
+		s.Pos++
 		return nil
 	case c == '[':
 		kind = "array"
@@ -79,63 +78,51 @@ func (s *scanner) openBody() error {
 		kind = "string"
 	case c == '-' || '0' <= c && c <= '9':
 		kind = "number"
-	case s.begins("true"), s.begins("false"):
+	case s.Begins("true"), s.Begins("false"):
 		kind = "boolean"
-	case s.begins("null"):
+	case s.Begins("null"):
 		kind = "null"
 	default:
-		return s.fail("the body is not JSON")
+		return s.Fail("the body is not JSON")
 	}
-	return s.fail("the body is a JSON " + kind + ", want an object")
-}
-
-// begins reports whether the text goes on with a word.
-func (s *scanner) begins(word string) bool { return bytes.HasPrefix(s.data[s.pos:], []byte(word)) }
-
-// end accepts nothing but white space.
-func (s *scanner) end() error {
-	s.space()
-	if s.pos < len(s.data) {
-		return s.fail("something follows the end of the document")
-	}
-	return nil
+	return s.Fail("the body is a JSON " + kind + ", want an object")
 }
 
 // value decodes the value that starts here, inside depth levels.
 func (s *scanner) value(depth int) (any, error) {
 	if s.left--; s.left < 0 {
-		return nil, s.fail(errMany.Error())
+		return nil, s.Fail(errMany.Error())
 	}
-	switch s.peek() {
+	switch s.Peek() {
 	case '{':
 		if depth >= MaxDepth {
-			return nil, s.failDepth()
+			return nil, s.FailDepth()
 		}
-		s.pos++
+		s.Pos++
 		return s.object(depth + 1)
 	case '[':
 		if depth >= MaxDepth {
-			return nil, s.failDepth()
+			return nil, s.FailDepth()
 		}
-		s.pos++
+		s.Pos++
 		return s.array(depth + 1)
 	case '"':
-		raw, escaped, err := s.text()
+		raw, escaped, err := s.Text()
 		if err != nil {
 			return nil, err
 		}
 		if escaped {
-			return asText(unescape(raw)), nil
+			return asText(jsonscan.Unescape(raw)), nil
 		}
 		return s.kept(raw), nil
 	case 't':
-		return true, s.literal("true")
+		return true, s.Literal("true")
 	case 'f':
-		return false, s.literal("false")
+		return false, s.Literal("false")
 	case 'n':
-		return nil, s.literal("null")
+		return nil, s.Literal("null")
 	}
-	raw, integral, err := s.number()
+	raw, integral, err := s.Number()
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +133,8 @@ func (s *scanner) value(depth int) (any, error) {
 func (s *scanner) object(depth int) (replicator.Object, error) {
 	var few [8]replicator.Member // on the stack, and most objects have no more: those are allocated once
 	members := few[:0]
-	for more := !s.closes('}'); more; {
-		raw, err := s.name()
+	for more := !s.Closes('}'); more; {
+		raw, err := s.Name()
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +144,7 @@ func (s *scanner) object(depth int) (replicator.Object, error) {
 			return nil, err
 		}
 		members = append(members, replicator.Member{Name: name, Value: v})
-		if more, err = s.more('}'); err != nil {
+		if more, err = s.More('}'); err != nil {
 			return nil, err
 		}
 	}
@@ -167,55 +154,17 @@ func (s *scanner) object(depth int) (replicator.Object, error) {
 // array decodes an array whose bracket has been read.
 func (s *scanner) array(depth int) ([]any, error) {
 	list := []any{}
-	for more := !s.closes(']'); more; {
+	for more := !s.Closes(']'); more; {
 		v, err := s.value(depth)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, v)
-		if more, err = s.more(']'); err != nil {
+		if more, err = s.More(']'); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
-}
-
-// skip reads over the value that starts here, and checks it.
-func (s *scanner) skip(depth int) error {
-	switch c := s.peek(); c {
-	case '{', '[':
-		if depth >= MaxDepth {
-			return s.failDepth()
-		}
-		s.pos++
-		closing := c + 2 // '}' and ']' in ASCII
-		for more := !s.closes(closing); more; {
-			var err error
-			if c == '{' {
-				if _, err = s.name(); err != nil {
-					return err
-				}
-			}
-			if err = s.skip(depth + 1); err != nil {
-				return err
-			}
-			if more, err = s.more(closing); err != nil {
-				return err
-			}
-		}
-		return nil
-	case '"':
-		_, _, err := s.text()
-		return err
-	case 't':
-		return s.literal("true")
-	case 'f':
-		return s.literal("false")
-	case 'n':
-		return s.literal("null")
-	}
-	_, _, err := s.number()
-	return err
 }
 
 // numberValue converts a checked number.
@@ -247,12 +196,4 @@ func (s *scanner) numberValue(raw []byte, integral bool) any {
 		return -int64(n) // for 1<<63 the conversion and the sign both wrap, to the smallest int64
 	}
 	return replicator.Number(s.kept(raw))
-}
-
-func (s *scanner) fail(reason string) error {
-	return fmt.Errorf("json: %s, at offset %d", reason, s.pos)
-}
-
-func (s *scanner) failDepth() error {
-	return s.fail(fmt.Sprintf("the body nests deeper than %d levels", MaxDepth))
 }

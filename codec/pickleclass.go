@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/jsonscan"
 	"replicator/internal/uuid"
 )
 
@@ -268,12 +269,12 @@ func (o *pyObject) decimal() any {
 	if !ok {
 		return nil
 	}
-	s := scanner{data: []byte(text)}
-	raw, integral, err := s.number()
+	s := scanner{Scanner: jsonscan.Scanner{Data: []byte(text)}}
+	raw, integral, err := s.Number()
 	switch {
 	case err != nil && strings.ContainsAny(text, "Nn"): // NaN, sNaN12, Infinity
 		return notFinite
-	case err != nil || s.pos < len(text):
+	case err != nil || s.Pos < len(text):
 		return nil
 	}
 	return s.numberValue(raw, integral)

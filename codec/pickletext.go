@@ -182,9 +182,11 @@ func rawUnicode(b []byte) (any, error) {
 		}
 		i += 1 + digits
 		r := rune(n)
-		if last := len(units) - 1; isLow(r) && last >= 0 && isHigh(units[last]) {
-			units[last] = utf16.DecodeRune(units[last], r)
-			continue
+		if last := len(units) - 1; last >= 0 {
+			if pair := utf16.DecodeRune(units[last], r); pair != unicode.ReplacementChar {
+				units[last] = pair
+				continue
+			}
 		}
 		units = append(units, r)
 	}

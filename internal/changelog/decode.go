@@ -3,14 +3,13 @@ package changelog
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"replicator"
+	"replicator/internal/jsonscan"
 )
 
 // Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if it is another's, and shows nothing of
@@ -96,124 +95,110 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 
 // decodeKey reads what AppendKey appended.
 func decodeKey(key []byte) (c replicator.Cell, err error) {
-	var k struct {
-		Table  *string           `json:"table"`
-		Key    []json.RawMessage `json:"key"`
-		Column json.RawMessage   `json:"column"`
+	var values []any
+	value := func(text []byte) error {
+		v, err := decodeValue(text)
+		values = append(values, v)
+		return err
 	}
-	if err := json.Unmarshal(key, &k); err != nil || k.Table == nil || len(k.Key) == 0 {
-		return c, notOurs(`its key is not of the form {"table":…,"key":[…]}`)
-	}
-	values := make([]any, len(k.Key))
-	for i, text := range k.Key {
-		if values[i], err = decodeValue(text); err != nil {
-			return c, err
+	err = jsonscan.Members(key, func(name, text []byte) error {
+		switch string(name) {
+		case "table":
+			c.Table, err = jsonscan.String(text)
+		case "key":
+			err = jsonscan.Elements(text, value)
+		case "column":
+			var column any
+			column, err = decodeValue(text)
+			c.Column, _ = column.(string)
 		}
+		return err
+	})
+	if err != nil {
+		return replicator.Cell{}, notOurs(`its key is not of the form {"table":…,"key":[…]}`)
 	}
-	c.Table = *k.Table
 	if c.Key, err = replicator.MakeKey(values...); err != nil {
-		return c, notOurs("its key has a value that can't be one")
+		return replicator.Cell{}, notOurs("its key has a value that can't be one")
 	}
-	if k.Column != nil {
-		column, err := decodeValue(k.Column)
-		if err != nil {
-			return c, err
-		}
-		if c.Column, _ = column.(string); c.Column == "" {
-			return c, notOurs("the column in its key is no text")
-		}
-	}
-	if !bytes.Equal(AppendKey(nil, c), key) {
-		return c, notOurs("its key is not in canonical form, so compaction would not find it")
+	if !bytes.Equal(AppendKey(make([]byte, 0, len(key)), c), key) {
+		return replicator.Cell{}, notOurs("its key is not in canonical form, so compaction would not find it")
 	}
 	return c, nil
 }
 
-// stored is a record's value.
+// stored is a record's value. Its texts are parts of the record.
 type stored struct {
-	Version  int64           `json:"version"`
-	Order    int64           `json:"order"`
-	AsOf     int64           `json:"as_of"`
-	Dead     string          `json:"dead"`
-	Time     time.Time       `json:"time"`
-	ColumnAs json.RawMessage `json:"column_as"`
-	Columns  json.RawMessage `json:"columns"`
-	Body     json.RawMessage `json:"body"`
-	Codec    *string         `json:"codec"`
-	Raw      []byte          `json:"raw"`
+	state     replicator.State
+	dead      string
+	row       replicator.Row
+	codec     string
+	body, raw []byte
 }
 
 func decodeRow(r *Record, value []byte) error {
-	var v stored
-	if err := json.Unmarshal(value, &v); err != nil {
+	v := stored{row: replicator.Row{Cell: r.Cell, Version: r.State.Version, Order: r.State.Order}}
+	if err := jsonscan.Members(value, v.member); err != nil {
 		return notOurs("its value is not the JSON that it should be")
 	}
-	if (replicator.State{Version: v.Version, Order: v.Order, AsOf: v.AsOf}) != r.State {
+	if v.state != r.State {
 		return notOurs("its value and its headers tell of different states")
 	}
-	if r.Dead = v.Dead; r.Dead != "" {
+	if r.Dead = v.dead; r.Dead != "" {
 		return nil
 	}
-	row := &replicator.Row{Cell: r.Cell, Version: v.Version, Order: v.Order, Time: v.Time}
-	if v.ColumnAs != nil {
-		as, err := decodeValue(v.ColumnAs)
-		if err != nil {
-			return err
-		}
-		row.ColumnAs, _ = as.(string)
+	switch {
+	case v.raw != nil:
+		v.row.Body, r.Codec = v.raw, v.codec
+	case v.codec != "":
+		return notOurs("it names a codec and has no raw body")
+	case v.body != nil: // a copy: the record is a part of all that was fetched with it
+		v.row.Body, r.Codec = bytes.Clone(v.body), "json"
 	}
-	if v.Codec != nil {
-		if row.Body, r.Codec = v.Raw, *v.Codec; row.Body == nil {
-			return notOurs("it names a codec and has no raw body")
-		}
-	} else if v.Body != nil {
-		row.Body, r.Codec = v.Body, "json"
-	}
-	r.Row = row
-	return decodeColumns(row, v.Columns)
-}
-
-// decodeColumns reads the columns in their order, which is part of what a row is.
-func decodeColumns(row *replicator.Row, text json.RawMessage) error {
-	if text == nil {
-		return nil
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return notOurs("its columns are no object")
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return notOurs("its columns are no object")
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return notOurs("a column's value is no JSON")
-		}
-		decoded, err := decodeValue(value)
-		if err != nil {
-			return err
-		}
-		text, _ := name.(string)
-		row.Names, row.Columns = append(row.Names, text), append(row.Columns, decoded)
-	}
+	r.Row = &v.row
 	return nil
 }
 
+func (v *stored) member(name, text []byte) (err error) {
+	switch string(name) {
+	case "version":
+		v.state.Version, err = strconv.ParseInt(string(text), 10, 64)
+	case "order":
+		v.state.Order, err = strconv.ParseInt(string(text), 10, 64)
+	case "as_of":
+		v.state.AsOf, err = strconv.ParseInt(string(text), 10, 64)
+	case "dead":
+		v.dead, err = jsonscan.String(text)
+	case "time":
+		err = v.row.Time.UnmarshalJSON(text)
+	case "column_as":
+		var as any
+		as, err = decodeValue(text)
+		v.row.ColumnAs, _ = as.(string)
+	case "columns": // in their order, which is a part of what a row is
+		err = jsonscan.Members(text, func(name, text []byte) error {
+			value, err := decodeValue(text)
+			v.row.Names, v.row.Columns = append(v.row.Names, string(name)), append(v.row.Columns, value)
+			return err
+		})
+	case "body":
+		v.body = text
+	case "codec":
+		v.codec, err = jsonscan.String(text)
+	case "raw":
+		v.raw, err = decodeBase64(text)
+	}
+	return err
+}
+
 // decodeValue reads what appendValue appended.
-func decodeValue(text json.RawMessage) (any, error) {
+func decodeValue(text []byte) (any, error) {
 	switch c := text[0]; {
 	case c == 'n':
 		return nil, nil
 	case c == 't' || c == 'f':
 		return c == 't', nil
 	case c == '"':
-		var s string
-		if err := json.Unmarshal(text, &s); err != nil {
-			return nil, notOurs("a text is none")
-		}
-		return s, nil
+		return jsonscan.String(text)
 	case c == '{':
 		return decodeTagged(text)
 	case c == '-' || '0' <= c && c <= '9':
@@ -240,34 +225,43 @@ func decodeNumber(text string) (any, error) {
 	return u, nil
 }
 
-func decodeTagged(text json.RawMessage) (any, error) {
-	var tagged map[string]json.RawMessage
-	if err := json.Unmarshal(text, &tagged); err != nil || len(tagged) != 1 {
+func decodeTagged(text []byte) (value any, err error) {
+	members := 0
+	err = jsonscan.Members(text, func(tag, text []byte) error {
+		members++
+		var data []byte
+		switch string(tag) {
+		case tagJSON:
+			value = replicator.RawJSON(bytes.Clone(text))
+		case tagDecimal:
+			var digits string
+			digits, err = jsonscan.String(text)
+			value = replicator.Number(digits)
+		case tagBytes:
+			data, err = decodeBase64(text)
+			value = data
+		case tagText:
+			data, err = decodeBase64(text)
+			value = string(data)
+		case tagBadJSON:
+			data, err = decodeBase64(text)
+			value = replicator.RawJSON(data)
+		default:
+			members++
+		}
+		return err
+	})
+	if err != nil || members != 1 {
 		return nil, notOurs("a value is an object of another form")
 	}
-	for tag, value := range tagged {
-		if tag == tagJSON {
-			return replicator.RawJSON(value), nil
-		}
-		var s string
-		if err := json.Unmarshal(value, &s); err != nil {
-			return nil, notOurs("a value is an object of another form")
-		}
-		if tag == tagDecimal {
-			return replicator.Number(s), nil
-		}
-		data, err := base64.StdEncoding.DecodeString(s)
-		if err != nil {
-			return nil, notOurs("a value is no base64")
-		}
-		switch tag {
-		case tagBytes:
-			return data, nil
-		case tagText:
-			return string(data), nil
-		case tagBadJSON:
-			return replicator.RawJSON(data), nil
-		}
+	return value, nil
+}
+
+// decodeBase64 reads a string of base64; the bytes are never nil.
+func decodeBase64(text []byte) ([]byte, error) {
+	s, err := jsonscan.String(text)
+	if err != nil {
+		return nil, err
 	}
-	return nil, notOurs("a value is an object of another form")
+	return base64.StdEncoding.DecodeString(s)
 }

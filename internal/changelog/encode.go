@@ -2,7 +2,6 @@ package changelog
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"replicator"
+	"replicator/internal/jsonscan"
 )
 
 // Encode makes the Kafka record of r, without topic and partition.
@@ -96,7 +96,7 @@ func appendRow(b []byte, r *Record) []byte {
 	if row.Body == nil {
 		return b
 	}
-	if r.Codec == "json" && utf8.Valid(row.Body) && json.Valid(row.Body) {
+	if r.Codec == "json" && jsonscan.Valid(row.Body) {
 		return append(append(b, `,"body":`...), row.Body...)
 	}
 	if r.Body != nil {
@@ -158,7 +158,7 @@ func appendValue(b []byte, value any) []byte {
 	case replicator.Number:
 		return append(replicator.AppendJSON(append(b, `{"decimal":`...), string(v)), '}')
 	case replicator.RawJSON:
-		if !utf8.Valid(v) || !json.Valid(v) {
+		if !jsonscan.Valid(v) {
 			return appendBase64(b, tagBadJSON, v)
 		}
 		return append(append(append(b, `{"json":`...), v...), '}')

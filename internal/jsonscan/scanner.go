@@ -1,0 +1,405 @@
+// Package jsonscan reads JSON (RFC 8259) token by token, in place. It accepts what encoding/json accepts, but for text
+// that is not UTF-8 and lone surrogates, which encoding/json replaces, and for what nests deeper than MaxDepth.
+package jsonscan
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// MaxDepth is how deep a value may nest; it is the first level itself. MySQL's own limit for JSON is 100.
+const MaxDepth = 512
+
+// Scanner reads tokens. Its methods leave Pos behind what they read, or at the fault.
+type Scanner struct {
+	Data []byte
+	Pos  int
+}
+
+// Peek returns the byte here, 0 at the end (no token begins with 0).
+func (s *Scanner) Peek() byte {
+	if s.Pos < len(s.Data) {
+		return s.Data[s.Pos]
+	}
+	return 0
+}
+
+func (s *Scanner) Space() {
+	for s.Pos < len(s.Data) {
+		switch s.Data[s.Pos] {
+		case ' ', '\t', '\n', '\r':
+			s.Pos++
+		default:
+			return
+		}
+	}
+}
+
+// Closes reads space and, if it is here, the closing bracket of an empty list or object.
+func (s *Scanner) Closes(closing byte) bool {
+	s.Space()
+	if s.Peek() == closing {
+		s.Pos++
+		return true
+	}
+	return false
+}
+
+// More reads what follows a member or element: a comma, so there is more, or the closing bracket.
+func (s *Scanner) More(closing byte) (bool, error) {
+	s.Space()
+	switch s.Peek() {
+	case ',':
+		s.Pos++
+		s.Space()
+		return true, nil
+	case closing:
+		s.Pos++
+		return false, nil
+	case 0:
+		if s.Pos == len(s.Data) {
+			return false, s.Fail("the document is cut short")
+		}
+	}
+	return false, s.Fail("expected a comma or a closing bracket")
+}
+
+// Name reads a member's name and the colon.
+func (s *Scanner) Name() ([]byte, error) {
+	if s.Peek() != '"' {
+		if s.Pos == len(s.Data) {
+			return nil, s.Fail("the document is cut short")
+		}
+		return nil, s.Fail("expected a member's name in double quotes")
+	}
+	raw, escaped, err := s.Text()
+	if err != nil {
+		return nil, err
+	}
+	if escaped {
+		raw = Unescape(raw)
+	}
+	s.Space()
+	if s.Peek() != ':' {
+		return nil, s.Fail("expected a colon after a member's name")
+	}
+	s.Pos++
+	s.Space()
+	return raw, nil
+}
+
+func (s *Scanner) Literal(word string) error {
+	if len(s.Data)-s.Pos < len(word) || string(s.Data[s.Pos:s.Pos+len(word)]) != word {
+		return s.Fail("expected a value")
+	}
+	s.Pos += len(word)
+	return nil
+}
+
+// Number reads a number; integral ones have neither a fraction nor an exponent.
+func (s *Scanner) Number() (raw []byte, integral bool, err error) {
+	start := s.Pos
+	if s.Peek() == '-' {
+		s.Pos++
+	}
+	switch c := s.Peek(); {
+	case c == '0':
+		s.Pos++
+	case '1' <= c && c <= '9':
+		s.digits()
+	case s.Pos == len(s.Data):
+		return nil, false, s.Fail("the document is cut short")
+	case s.Pos > start:
+		return nil, false, s.Fail("a number has no digits")
+	default:
+		return nil, false, s.Fail("expected a value")
+	}
+	integral = true
+	if s.Peek() == '.' {
+		s.Pos++
+		integral = false
+		if !s.digits() {
+			return nil, false, s.Fail("a number has no digits after its point")
+		}
+	}
+	if c := s.Peek(); c == 'e' || c == 'E' {
+		s.Pos++
+		integral = false
+		if c := s.Peek(); c == '+' || c == '-' {
+			s.Pos++
+		}
+		if !s.digits() {
+			return nil, false, s.Fail("a number has no digits in its exponent")
+		}
+	}
+	return s.Data[start:s.Pos], integral, nil
+}
+
+func (s *Scanner) digits() bool {
+	start := s.Pos
+	for s.Pos < len(s.Data) && '0' <= s.Data[s.Pos] && s.Data[s.Pos] <= '9' {
+		s.Pos++
+	}
+	return s.Pos > start
+}
+
+// Text reads a string that starts here and returns what stands between its quotes, checked but not unescaped.
+func (s *Scanner) Text() (raw []byte, escaped bool, err error) {
+	data := s.Data
+	start := s.Pos + 1
+	for i := start; i < len(data); {
+		c := data[i]
+		if plain[c] {
+			i++
+			continue
+		}
+		switch {
+		case c == '"':
+			s.Pos = i + 1
+			return data[start:i], escaped, nil
+		case c == '\\':
+			escaped = true
+			n := escapeLength(data[i:])
+			if n == 0 {
+				s.Pos = i
+				return nil, false, s.Fail("a string has an escape that is not allowed, or half of a surrogate pair")
+			}
+			i += n
+		case c < ' ':
+			s.Pos = i
+			return nil, false, s.Fail("a string has a control character that is not escaped")
+		default:
+			r, n := utf8.DecodeRune(data[i:])
+			if r == utf8.RuneError && n == 1 {
+				s.Pos = i
+				return nil, false, s.Fail("a string is not valid UTF-8")
+			}
+			i += n
+		}
+	}
+	s.Pos = len(data)
+	return nil, false, s.Fail("a string is not closed")
+}
+
+// plain are the bytes of a string that need no look: ASCII but for control characters, quotes and backslashes.
+var plain = func() (table [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		table[c] = c != '"' && c != '\\'
+	}
+	return table
+}()
+
+// escapeLength returns how long the escape at the start of b is; 0 if it is not allowed. The halves of a surrogate pair
+// are one escape: alone they stand for no character, and nothing could store them.
+func escapeLength(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		switch r := hex4(b); {
+		case r < 0 || isLow(r):
+			return 0
+		case !isHigh(r):
+			return 6
+		}
+		if len(b) > 7 && b[6] == '\\' && b[7] == 'u' && isLow(hex4(b[6:])) {
+			return 12
+		}
+	}
+	return 0
+}
+
+func isHigh(r rune) bool { return 0xD800 <= r && r < 0xDC00 }
+func isLow(r rune) bool  { return 0xDC00 <= r && r < 0xE000 }
+
+// hex4 is the value of the escape \uXXXX at the start of b, -1 if there is none.
+func hex4(b []byte) rune {
+	if len(b) < 6 {
+		return -1
+	}
+	var r rune
+	for _, c := range b[2:6] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+// Unescape returns the text that raw, which text has checked, stands for.
+func Unescape(raw []byte) []byte {
+	out := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); {
+		c := raw[i]
+		if c != '\\' {
+			out = append(out, c)
+			i++
+			continue
+		}
+		n := escapeLength(raw[i:])
+		switch c := raw[i+1]; c {
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			r := hex4(raw[i:])
+			if n == 12 {
+				r = (r-0xD800)<<10 | (hex4(raw[i+6:]) - 0xDC00) + 0x10000
+			}
+			out = utf8.AppendRune(out, r)
+		default:
+			out = append(out, c)
+		}
+		i += n
+	}
+	return out
+}
+
+// Skip reads over the value that starts here, and checks it.
+func (s *Scanner) Skip(depth int) error {
+	switch c := s.Peek(); c {
+	case '{', '[':
+		if depth >= MaxDepth {
+			return s.FailDepth()
+		}
+		s.Pos++
+		closing := c + 2 // '}' and ']' in ASCII
+		for more := !s.Closes(closing); more; {
+			var err error
+			if c == '{' {
+				if _, err = s.Name(); err != nil {
+					return err
+				}
+			}
+			if err = s.Skip(depth + 1); err != nil {
+				return err
+			}
+			if more, err = s.More(closing); err != nil {
+				return err
+			}
+		}
+		return nil
+	case '"':
+		_, _, err := s.Text()
+		return err
+	case 't':
+		return s.Literal("true")
+	case 'f':
+		return s.Literal("false")
+	case 'n':
+		return s.Literal("null")
+	}
+	_, _, err := s.Number()
+	return err
+}
+
+// Begins reports whether the text goes on with a word.
+func (s *Scanner) Begins(word string) bool { return bytes.HasPrefix(s.Data[s.Pos:], []byte(word)) }
+
+// End accepts nothing but white space.
+func (s *Scanner) End() error {
+	s.Space()
+	if s.Pos < len(s.Data) {
+		return s.Fail("something follows the end of the document")
+	}
+	return nil
+}
+
+// Fail is an error that names the place.
+func (s *Scanner) Fail(reason string) error {
+	return fmt.Errorf("json: %s, at offset %d", reason, s.Pos)
+}
+
+// FailDepth says that a value nests too deep.
+func (s *Scanner) FailDepth() error {
+	return s.Fail(fmt.Sprintf("the body nests deeper than %d levels", MaxDepth))
+}
+
+// Members calls each with the members of an object, in their order. A value is its text, checked, and a part of text.
+func Members(text []byte, each func(name, value []byte) error) error {
+	s := Scanner{Data: text}
+	if s.Space(); s.Peek() != '{' {
+		return s.Fail("expected an object")
+	}
+	s.Pos++
+	for more := !s.Closes('}'); more; {
+		name, err := s.Name()
+		if err != nil {
+			return err
+		}
+		if more, err = s.next('}', func(value []byte) error { return each(name, value) }); err != nil {
+			return err
+		}
+	}
+	return s.End()
+}
+
+// Elements calls each with the elements of an array, as Members does.
+func Elements(text []byte, each func(value []byte) error) error {
+	s := Scanner{Data: text}
+	if s.Space(); s.Peek() != '[' {
+		return s.Fail("expected an array")
+	}
+	s.Pos++
+	for more := !s.Closes(']'); more; {
+		var err error
+		if more, err = s.next(']', each); err != nil {
+			return err
+		}
+	}
+	return s.End()
+}
+
+// next reads a value and what follows it.
+func (s *Scanner) next(closing byte, each func(value []byte) error) (more bool, err error) {
+	from := s.Pos
+	if err := s.Skip(0); err != nil {
+		return false, err
+	}
+	if err := each(s.Data[from:s.Pos:s.Pos]); err != nil {
+		return false, err
+	}
+	return s.More(closing)
+}
+
+// Valid reports whether a text is one value, which Members takes as the value of a member.
+func Valid(text []byte) bool {
+	s := Scanner{Data: text}
+	s.Space()
+	return s.Skip(0) == nil && s.End() == nil
+}
+
+// String is the text that a JSON string stands for.
+func String(text []byte) (string, error) {
+	s := Scanner{Data: text}
+	if s.Peek() != '"' {
+		return "", s.Fail("expected a string")
+	}
+	raw, escaped, err := s.Text()
+	if err != nil {
+		return "", err
+	}
+	if escaped {
+		raw = Unescape(raw)
+	}
+	return string(raw), s.End()
+}
