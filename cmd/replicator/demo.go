@@ -61,14 +61,21 @@ type demo struct {
 	writer *jogchat.Writer
 }
 
+// say writes a text, in lines that fit the terminal.
+func (d *demo) say(text string) {
+	columns, _ := newTerminal(d.out).size()
+	for _, line := range wrapped(text, columns) {
+		fmt.Fprintln(d.out, line)
+	}
+}
+
 func (d *demo) run(ctx context.Context) (err error) {
-	say := func(s string) { fmt.Fprintln(d.out, s) }
-	server, err := servers.Start(ctx, servers.Options{Kind: d.kind, Small: true, Progress: say})
+	server, err := servers.Start(ctx, servers.Options{Kind: d.kind, Small: true, Progress: d.say})
 	if err != nil {
 		return fmt.Errorf("the demo needs a database server: %w", err)
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
-	fmt.Fprintf(d.out, "%s %s runs on %s\n", d.kind, server.Version, server.Addr())
+	d.say(fmt.Sprintf("%s %s runs on %s", d.kind, server.Version, server.Addr()))
 	dir, err := os.MkdirTemp("", "replicator-demo-")
 	if err != nil {
 		return err
@@ -139,14 +146,16 @@ func (d *demo) show(ctx context.Context) error {
 	for tick := time.NewTicker(screen.interval()); seen.Err() == nil; {
 		select {
 		case <-tick.C:
-			screen.draw(d.frame(seen))
+			if f := d.frame(seen); seen.Err() == nil { // or it may lack what was still to be read
+				screen.draw(f)
+			}
 		case <-seen.Done():
 			tick.Stop()
 		}
 	}
 	writing.Wait()
 	screen.close()
-	fmt.Fprintln(d.out, "The writer has stopped. Waiting until every view includes what it wrote …")
+	d.say("The writer has stopped. Waiting until every view includes what it wrote …")
 	err := d.app.CatchUp(context.WithoutCancel(ctx))
 	stopRun()
 	running.Wait()
@@ -180,9 +189,8 @@ func (d *demo) verify(ctx context.Context) error {
 	if len(report.Differences) > 0 {
 		return fmt.Errorf("tables differ from the cells:\n%s", strings.Join(report.Differences, "\n"))
 	}
-	fmt.Fprintf(d.out, "Verified: %d changes were written; all %d tables (%d rows) hold exactly "+
-		"what the newest cells say.\n",
-		d.writer.Written(), report.Tables, report.Rows)
-	fmt.Fprintln(d.out, "The server and its data are removed again. Next: README.md, \"Quick start\".")
+	d.say(fmt.Sprintf("Verified: %d changes were written; all %d tables (%d rows) hold exactly what the newest cells say.",
+		d.writer.Written(), report.Tables, report.Rows))
+	d.say("The server and its data are removed again. Next: README.md, \"Quick start\".")
 	return nil
 }

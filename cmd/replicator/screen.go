@@ -83,19 +83,16 @@ func (d *demo) lookup(ctx context.Context) string {
 
 // screen shows frames: redrawn in place on a terminal, a line each otherwise.
 type screen struct {
-	out      io.Writer
-	terminal bool
-	lines    int // drawn last
-	once     sync.Once
-	restore  func()
+	terminal
+	lines   int // drawn last
+	once    sync.Once
+	restore func()
 }
 
 // newScreen makes a screen. On a terminal the key q calls quit.
 func newScreen(out io.Writer, quit context.CancelFunc) *screen {
-	s := &screen{out: out, restore: func() {}}
-	file, ok := out.(*os.File)
-	s.terminal = ok && term.IsTerminal(int(file.Fd()))
-	if s.terminal {
+	s := &screen{terminal: newTerminal(out), restore: func() {}}
+	if s.file != nil {
 		s.restore = untilQuit(quit)
 	}
 	return s
@@ -132,20 +129,42 @@ func untilQuit(quit context.CancelFunc) (restore func()) {
 func (s *screen) close() { s.once.Do(s.restore) }
 
 func (s *screen) interval() time.Duration {
-	if s.terminal {
+	if s.file != nil {
 		return 250 * time.Millisecond
 	}
 	return 2 * time.Second
 }
 
 func (s *screen) draw(f frame) {
-	if !s.terminal {
+	if s.file == nil {
 		fmt.Fprintf(s.out, "%3.0fs  %7d changes written  %7.0f view changes/s  lag %.2fs  %s  %s\n",
 			f.since.Seconds(), f.written, f.rate, f.lag, f.state, f.lookup)
 		return
 	}
+	columns, height := s.size()
+	lines := f.lines()
+	lines = lines[:min(len(lines), max(height-1, 1))] // the cursor stands below them, and can't go up past the top
+	var b strings.Builder
+	if s.lines > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", s.lines)
+	}
+	for i, line := range lines {
+		look := plain
+		if i == 0 {
+			look = bold
+		}
+		// Where the terminal has become narrower meanwhile, it cuts the line. A raw terminal wants both \r and \n.
+		fmt.Fprintf(&b, "\r\x1b[2K\x1b[?7l%s\x1b[?7h\r\n", painted{cut(line, columns), look}.show(s.colour))
+	}
+	b.WriteString("\x1b[J") // the frame before may have been longer
+	s.lines = len(lines)
+	_, _ = io.WriteString(s.out, b.String()) // nothing is lost with a frame
+}
+
+// lines are those of the frame on a terminal, the title first.
+func (f frame) lines() []string {
 	lines := []string{
-		"\x1b[1mreplicator demo\x1b[0m   jogchat: users, companies and schools as schemaless cells, 17 tables kept of them",
+		"replicator demo   jogchat: users, companies and schools as schemaless cells, 17 tables kept of them",
 		"",
 		fmt.Sprintf("  changes written   %9d      %3.0f s left, q to stop", f.written, f.left.Seconds()),
 		fmt.Sprintf("  view changes      %9.0f /s", f.rate),
@@ -159,15 +178,5 @@ func (s *screen) draw(f frame) {
 	for _, c := range f.counts {
 		lines = append(lines, fmt.Sprintf("  %-24s %6d  %s", c.table, c.rows, strings.Repeat("▇", int(c.rows*40/widest))))
 	}
-	lines = append(lines, "", "  by email:  "+f.lookup)
-	var b strings.Builder
-	if s.lines > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", s.lines)
-	}
-	for _, l := range lines {
-		fmt.Fprintf(&b, "\r\x1b[2K\x1b[?7l%s\x1b[?7h\r\n", l) // a line that is too long is cut; a raw terminal wants both
-	}
-	b.WriteString("\x1b[J") // the frame before may have been longer
-	s.lines = len(lines)
-	_, _ = io.WriteString(s.out, b.String()) // nothing is lost with a frame
+	return append(lines, "", "  by email:  "+f.lookup)
 }

@@ -24,6 +24,7 @@ type screenOf struct {
 	t      *testing.T
 	master *os.File
 	tty    *os.File
+	fresh  *term.State // as a terminal is that somebody opens: screenOf makes it raw
 
 	mu   sync.Mutex
 	text string
@@ -48,10 +49,11 @@ func newScreenOf(t *testing.T, columns, lines uint16) *screenOf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := term.MakeRaw(int(tty.Fd())); err != nil {
+	fresh, err := term.MakeRaw(int(tty.Fd()))
+	if err != nil {
 		t.Fatal(err)
 	}
-	s := &screenOf{t: t, master: master, tty: tty}
+	s := &screenOf{t: t, master: master, tty: tty, fresh: fresh}
 	s.resize(columns, lines)
 	var reading sync.WaitGroup
 	reading.Go(func() {
