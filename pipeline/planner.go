@@ -30,6 +30,16 @@ type remembered struct {
 	former map[string][]replicator.Mark // by source, of those that are configured no more; nil: the sink was not asked
 
 	lacking map[string]string // by view, where in the sink it is missing, if parts of it hold it
+
+	refilled map[string][]string // by where the sink lacks them: views that on_lost fills anew
+}
+
+// refills notes that on_lost fills a view anew, and where the sink lacks it.
+func (r *remembered) refills(view, where string) {
+	if r.refilled == nil {
+		r.refilled = map[string][]string{}
+	}
+	r.refilled[where] = append(r.refilled[where], view)
 }
 
 // of are the checkpoint and the mark of a view; nil where there is none.
@@ -177,6 +187,10 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 		}
 	}
 	next.logFailed(p.cfg)
+	for where, views := range known.refilled {
+		p.cfg.Log.Warn("the sink holds nothing of views any more"+where+": they are filled anew", "sink", p.cfg.Name,
+			"views", views)
+	}
 	for _, begin := range []struct {
 		views []*replicator.View
 		at    func(context.Context, []*replicator.View, []replicator.Position) (replicator.Checkpoint, error)
@@ -278,8 +292,7 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		where = " in " + where
 	}
 	if p.cfg.OnLost == "rebuild" {
-		p.cfg.Log.Warn("the sink holds nothing of the view any more"+where+": it is filled anew", "sink", p.cfg.Name,
-			"view", v.Name)
+		known.refills(v.Name, where)
 		return nil, nil
 	}
 	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more%s, but its checkpoint says "+
