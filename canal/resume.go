@@ -166,9 +166,10 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 	return p, nil
 }
 
-// errEpochs: the epochs are used up.
-var errEpochs = replicator.Fatal(fmt.Errorf("the source moved to another server, or its binlogs were begun anew, %d times, more than orders "+
-	"can tell apart; stop the program, `replicator checkpoint forget "+remedy.Views+"`, and start it again: the views are "+
+// errEpochs: no epoch is left above those of what was read. What a view remembers of it has to be forgotten: a rebuild
+// or a reset goes on above that.
+var errEpochs = replicator.Fatal(fmt.Errorf("the source changed servers or reset its binlogs %d times, which is more than "+
+	"can be counted. Stop the program, `replicator checkpoint forget "+remedy.Views+"`, and start it again: the views are "+
 	"filled again", maxEpoch))
 
 // start resolves several positions to the earliest, in the newest one's Orders.

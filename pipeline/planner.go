@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/remedy"
 )
 
 // planner says where views begin or go on, from what the store and the sink remember of them and what the source has.
@@ -409,7 +410,7 @@ func (p *planner) fill(
 	if err == nil {
 		err = p.replay(ctx, &c.Standing)
 	}
-	return c, ofPosition(err)
+	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // what stands in the way may be of any of them
 }
 
 // chooseAgain moves the beginning of a view, of which nothing was marked yet, to the epoch that the sink's marks ask for.

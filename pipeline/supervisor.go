@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/internal/remedy"
 )
 
 // supervisor is a pipeline that runs: it has views begin, and sees to what becomes due. It and its parts (composition,
@@ -83,7 +84,7 @@ func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, e
 			began = time.Now()
 		}
 		delay := retries.pause(err, ended{})
-		err = s.cfg.ofShard(err)
+		err = remedy.Named(s.cfg.ofShard(err), viewSet(s.cfg.Views).words())
 		s.stopped.setStarting(err)
 		s.cfg.Log.Error("pipeline can't start yet", "sink", s.cfg.Name, "views", viewSet(s.cfg.Views).names(),
 			"retry_in", delay.Round(time.Millisecond), "error", err)

@@ -53,19 +53,31 @@ func TestARemedyCanBeTypedAsItStands(t *testing.T) {
 // remedied types the first command that a failed view's status names, which says all that is wanted.
 func (l *lab) remedied(view string, says ...string) {
 	l.t.Helper()
+	l.typed(l.named(view, says...))
+}
+
+// named is the first command that a failed view's status names.
+func (l *lab) named(view string, says ...string) string {
+	l.t.Helper()
 	st := l.failsWith(view, says...)
 	named := regexp.MustCompile("`(replicator [^`]*)`").FindStringSubmatch(st.Error)
 	if named == nil {
 		l.t.Fatalf("no command is named in %s", st.Error)
 	}
-	shell := exec.CommandContext(l.t.Context(), "sh", "-c", named[1])
+	return named[1]
+}
+
+// typed types a command in another folder.
+func (l *lab) typed(command string) {
+	l.t.Helper()
+	shell := exec.CommandContext(l.t.Context(), "sh", "-c", command)
 	shell.Dir = l.t.TempDir()
 	shell.Env = append(os.Environ(), "PATH="+filepath.Dir(built)+":"+os.Getenv("PATH"))
 	for name, value := range l.env {
 		shell.Env = append(shell.Env, name+"="+value)
 	}
 	if out, err := shell.CombinedOutput(); err != nil {
-		l.t.Fatalf("%s: %v\n%s", named[1], err, out)
+		l.t.Fatalf("%s: %v\n%s", command, err, out)
 	}
 }
 
