@@ -8,7 +8,7 @@ import (
 )
 
 // Views that are no comments are few. They are those of the tables that a person means first: with a name as users,
-// orders and products have it, that many others refer to, with many rows.
+// orders and products have it, or with people's addresses, that many others refer to, with many rows.
 
 // mattering are the last words of names of such tables, in the singular.
 var mattering = []string{"user", "customer", "member", "account", "person", "people", "order", "product", "article",
@@ -31,11 +31,13 @@ func (d *Database) weight(t *Table) int {
 	}
 	weight := min(refs, mostRefs) + len(strconv.FormatInt(rows, 10))
 	words := strings.FieldsFunc(strings.ToLower(t.Name), func(r rune) bool { return r < 'a' || r > 'z' })
-	if len(words) == 0 {
-		return weight
+	last := ""
+	if len(words) > 0 {
+		last = words[len(words)-1]
 	}
-	last := words[len(words)-1]
-	if slices.Contains(mattering, last) || slices.Contains(mattering, strings.TrimSuffix(last, "s")) {
+	email := func(c Column) bool { return strings.EqualFold(c.Name, "email") } // of people, whatever they are called here
+	if slices.Contains(mattering, last) || slices.Contains(mattering, strings.TrimSuffix(last, "s")) ||
+		slices.ContainsFunc(t.Columns, email) {
 		weight += ofName
 	}
 	return weight
