@@ -102,10 +102,13 @@ func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 func (t stubbornTarget) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
 ) (n replicator.GoneCells, next string, err error) {
+	forgotten := 0 // by requests whose answers were lost: what they took away is there no more
 	err = again(func() error {
 		n, next, err = t.Target.(replicator.Forgetter).ForgetGone(ctx, horizon, after, limit)
+		forgotten += n.Forgotten
 		return err
 	})
+	n.Forgotten = forgotten
 	return n, next, err
 }
 
