@@ -44,20 +44,14 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
-			if v.Err == nil {
-				continue
-			}
-			if stale[i] {
-				if lacks, err := l.lacks(ctx, op, v.View, dead[place{i, v.View}]); err != nil || !lacks {
-					failed = errors.Join(failed, err)
-					continue
+			late := op.AsOf != 0 && dead[place{i, v.View}] // a look that another replicator's overtook: both found this
+			if v.Err != nil && (!stale[i] || late) {
+				reason := "evaluate"
+				if rows[i] != nil && rows[i].Err != nil {
+					reason = "row"
 				}
+				bury(i, v.View, reason, v.Err)
 			}
-			reason := "evaluate"
-			if rows[i] != nil && rows[i].Err != nil {
-				reason = "row"
-			}
-			bury(i, v.View, reason, v.Err)
 		}
 	}
 	for _, r := range applied.Rejected {
@@ -99,18 +93,6 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 		}
 	}
 	return nil
-}
-
-// lacks reports whether the store lacks the letter of a stale op that could not be computed. Where the sink knows the cell
-// to be dead, it was told so by a session that ended before it saved the letter, or by another replicator, whose look
-// overtook this one. The letter is saved before the batch counts as applied: a look later could be lost with the session,
-// and the checkpoint may have passed the op by then.
-func (l *letters) lacks(ctx context.Context, op replicator.Op, view int, dead bool) (bool, error) {
-	if !dead || op.AsOf != 0 {
-		return dead, nil
-	}
-	known, err := l.cfg.Store.Known(ctx, l.views[view].Name, l.cfg.Source.Name(), op.Cell)
-	return !known, err
 }
 
 // tell counts a dead letter that is new, and tells of it. What is looked at again and still dead has one already.
