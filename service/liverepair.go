@@ -55,7 +55,10 @@ func (r liveRepair) compare(ctx context.Context, from *verify.Place) (result ver
 		Bury: func(ctx context.Context, letters []replicator.DeadLetter) error {
 			return r.line.lookAt(ctx, letters[0].View, cellsOfLetters(letters))
 		},
-		Raise: betweenShards(r.Config, r.store.Raise),
+		Raise: betweenShards(r.Config, r.Look),
+		Buried: func(ctx context.Context, cell replicator.Cell) (bool, error) {
+			return r.store.Known(ctx, r.view.Name, r.line.source.Name(), cell)
+		},
 		Together: func(ctx context.Context) (*verify.Together, error) {
 			return in.together(ctx, r.shard(), r.view, keptUp(r.line.Status(nil)))
 		},

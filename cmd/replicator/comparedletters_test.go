@@ -30,3 +30,26 @@ func TestDeadLettersOfRowsThatAStatementChangedGo(t *testing.T) {
 	}
 	p.stop()
 }
+
+// TestARowThatAStatementBringsBackHasItsDeadLetter: nothing was shown of the row that went, so the view needs no
+// repair. The row that is left is dead, and the binlog says nothing of it.
+func TestARowThatAStatementBringsBackHasItsDeadLetter(t *testing.T) {
+	t.Parallel()
+	l := newBareLab(t, servertest.MySQL(t))
+	l.exec(cellTable, emailTable)
+	l.configure(source, program, mainSink, emailView)
+	p := l.running()
+	l.put("a", 1, "{")
+	l.caughtUp()
+	l.put("a", 2, "{}")
+	l.caughtUp()
+	if left := l.letters(); len(left) > 0 {
+		t.Fatalf("letters of a row that shows nothing: %+v", left)
+	}
+	l.session("SET SESSION binlog_format = 'STATEMENT'", "DELETE FROM cell WHERE ref_key = 2")
+	l.caughtUp() // it is compared
+	if got := l.letters(); len(got) != 1 || got[0].Version != 1 {
+		t.Errorf("the letters are %+v, not that of version 1", got)
+	}
+	p.stop()
+}
