@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -115,64 +114,6 @@ func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horiz
 		f.cfg.Log.Debug("forgot cells that are gone", "sink", f.cfg.Name, "views", f.views.names(), "cells", found.Forgotten,
 			"remembered", found.Remembered,
 			"took", time.Since(began).Round(time.Millisecond))
-	}
-	return nil
-}
-
-// rereads is how often a cell is read again that a sink can't judge. Once is enough, unless reading and applying take
-// longer than deleted cells are remembered.
-const rereads = 5
-
-// errBehindHorizon is of a session that reads a source which is behind what the sink has forgotten. Most likely another
-// replicator has taken over, which the next mark says.
-var errBehindHorizon = errors.New("what was read from the source is older than what the sink remembers of deleted cells: " +
-	"is the server a replica that is behind, or [limits] deleted too short?")
-
-// applyOps applies a batch's ops. Those that the sink can't judge any more become re-reads of their cells.
-func (w *writer) applyOps(ctx context.Context, b *opBatch) (replicator.Applied, error) {
-	applied, err := w.target.Apply(ctx, b.ops)
-	for n := 0; err == nil && len(applied.Unknown) > 0; n++ {
-		if n == rereads {
-			return applied, errBehindHorizon
-		}
-		err = w.reread(ctx, b, &applied)
-	}
-	if err == nil {
-		w.forgetting.note(b.ops)
-	}
-	return applied, err
-}
-
-// reread puts re-reads in the place of the ops that the sink could not judge, and applies them, no more at a time than a
-// batch has room for.
-func (w *writer) reread(ctx context.Context, b *opBatch, applied *replicator.Applied) error {
-	unknown := applied.Unknown
-	applied.Unknown = nil
-	for len(unknown) > 0 {
-		cells := make([]replicator.Cell, len(unknown))
-		for i, place := range unknown {
-			cells[i] = b.ops[place].Cell
-		}
-		newest, asOf, err := w.reader.Newest(ctx, cells, w.share())
-		if err != nil {
-			return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
-		}
-		ops := make([]replicator.Op, len(newest))
-		for i, row := range newest {
-			ops[i] = replicator.Op{Cell: cells[i], Version: replicator.NoVersion, AsOf: asOf,
-				Rewrite: b.ops[unknown[i]].Rewrite}
-			if row != nil {
-				ops[i].Version = row.Version
-			}
-			ops[i].Values = w.evaluator.Evaluate(cells[i], row)
-			b.ops[unknown[i]], b.rows[unknown[i]] = ops[i], row
-		}
-		some, err := w.target.Apply(ctx, ops)
-		if err != nil {
-			return err
-		}
-		applied.Add(some, unknown)
-		unknown = unknown[len(newest):]
 	}
 	return nil
 }

@@ -67,9 +67,6 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 			return fmt.Errorf("saving %d dead letters: %w", len(buried), err)
 		}
 	}
-	if err := l.lookAtUnburied(ctx, ops, rows, applied.Dead); err != nil {
-		return err
-	}
 	if err := l.applyClaimed(ctx, ops, applied); err != nil {
 		return err
 	}
@@ -175,27 +172,6 @@ func (l *letters) raise(ctx context.Context, view int, source string, c replicat
 	name := l.views[view].Name
 	if err := l.cfg.Store.Raise(ctx, name, source, []replicator.Cell{c}); err != nil {
 		return fmt.Errorf("removing an obsolete dead letter of view %s: %w", name, err)
-	}
-	return nil
-}
-
-// lookAtUnburied looks at the cells of stale ops that the view knows to be dead and the store has no letter of: another
-// replicator was told first. Not at those that were looked at just now: that would find the same.
-func (l *letters) lookAtUnburied(
-	ctx context.Context, ops []replicator.Op, rows []*replicator.Row, dead []replicator.ValueAt,
-) error {
-	for _, d := range dead {
-		op, v := ops[d.Op], l.views[d.View]
-		if op.AsOf != 0 || rows[d.Op] == nil {
-			continue
-		}
-		known, err := l.cfg.Store.Known(ctx, v.Name, l.cfg.Source.Name(), op.Cell)
-		if err != nil {
-			return err
-		}
-		if !known {
-			l.intake.lanes.add(lookAt(op.Cell), 0)
-		}
 	}
 	return nil
 }

@@ -1,0 +1,99 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"replicator"
+)
+
+// rereads is how often a cell is read again that a sink can't judge. Once is enough, unless reading and applying take
+// longer than deleted cells are remembered.
+const rereads = 5
+
+// errBehindHorizon is of a session that reads a source which is behind what the sink has forgotten. Most likely another
+// replicator has taken over, which the next mark says.
+var errBehindHorizon = errors.New("what was read from the source is older than what the sink remembers of deleted cells: " +
+	"is the server a replica that is behind, or [limits] deleted too short?")
+
+// applyOps applies a batch's ops. Some become re-reads of their cells: those that the sink can't judge any more, and those
+// of dead cells whose letters are missing. So nothing of that is left to do once the batch counts as applied.
+func (w *writer) applyOps(ctx context.Context, b *opBatch) (replicator.Applied, error) {
+	applied, err := w.target.Apply(ctx, b.ops)
+	for n := 0; err == nil; n++ {
+		if n == rereads && len(applied.Unknown) > 0 {
+			return applied, errBehindHorizon
+		}
+		var places []int
+		if places, err = w.letters.missing(ctx, b.ops, &applied); err != nil {
+			break
+		}
+		places = append(places, applied.Unknown...)
+		if applied.Unknown = nil; len(places) == 0 {
+			break
+		}
+		err = w.reread(ctx, b, places, &applied)
+	}
+	if err == nil {
+		w.forgetting.note(b.ops)
+	}
+	return applied, err
+}
+
+// reread puts re-reads in the places of some ops, and applies them, no more at a time than a batch has room for.
+func (w *writer) reread(ctx context.Context, b *opBatch, places []int, applied *replicator.Applied) error {
+	for len(places) > 0 {
+		cells := make([]replicator.Cell, len(places))
+		for i, place := range places {
+			cells[i] = b.ops[place].Cell
+		}
+		newest, asOf, err := w.reader.Newest(ctx, cells, w.share())
+		if err != nil {
+			return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
+		}
+		ops := make([]replicator.Op, len(newest))
+		for i, row := range newest {
+			ops[i] = replicator.Op{Cell: cells[i], Version: replicator.NoVersion, AsOf: asOf,
+				Rewrite: b.ops[places[i]].Rewrite}
+			if row != nil {
+				ops[i].Version = row.Version
+			}
+			ops[i].Values = w.evaluator.Evaluate(cells[i], row)
+			b.ops[places[i]], b.rows[places[i]] = ops[i], row
+		}
+		some, err := w.target.Apply(ctx, ops)
+		if err != nil {
+			return err
+		}
+		applied.Add(some, places)
+		places = places[len(newest):]
+	}
+	return nil
+}
+
+// missing takes from an outcome the ops of cells that a view knows to be dead and the store has no letter of, and returns
+// their places. The ops are stale: another replicator looked at the cells first, or a repair, or this one before a crash.
+// A re-read finds the same, and what the letter has to say. Cells that were re-read just now are none of them.
+func (l *letters) missing(ctx context.Context, ops []replicator.Op, applied *replicator.Applied) ([]int, error) {
+	var places []int
+	for _, d := range applied.Dead {
+		if ops[d.Op].AsOf != 0 || slices.Contains(places, d.Op) {
+			continue
+		}
+		known, err := l.cfg.Store.Known(ctx, l.views[d.View].Name, l.cfg.Source.Name(), ops[d.Op].Cell)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			places = append(places, d.Op)
+		}
+	}
+	if len(places) > 0 {
+		again := func(op int) bool { return slices.Contains(places, op) }
+		applied.Stale = slices.DeleteFunc(applied.Stale, again)
+		applied.Dead = slices.DeleteFunc(applied.Dead, func(d replicator.ValueAt) bool { return again(d.Op) })
+	}
+	return places, nil
+}
