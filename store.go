@@ -59,8 +59,12 @@ type DeadLetters interface {
 	// none: it must be cheap then.
 	Raise(ctx context.Context, view, source string, cells []Cell) error
 
-	// Known reports whether there is a dead letter of a source's cell.
-	Known(ctx context.Context, view, source string, cell Cell) (bool, error)
+	// Known returns the number of the dead letter of a source's cell; 0 if there is none. One that is buried again has
+	// another number. It costs next to nothing.
+	Known(ctx context.Context, view, source string, cell Cell) (number int64, err error)
+
+	// RaiseKnown removes the dead letter of a source's cell if it has the number still that Known returned.
+	RaiseKnown(ctx context.Context, view, source string, cell Cell, number int64) error
 
 	// List gives the dead letters of a view ("": all), oldest first, one after another: each may hold megabytes. Those
 	// that are buried or removed meanwhile may be among them or not. It ends with the first error. The store may be used

@@ -251,8 +251,13 @@ func (f *File) Raise(_ context.Context, view, source string, cells []replicator.
 }
 
 // Known implements replicator.DeadLetters.
-func (f *File) Known(_ context.Context, view, source string, cell replicator.Cell) (bool, error) {
-	return f.letters.index.has(view, source, cell), nil
+func (f *File) Known(_ context.Context, view, source string, cell replicator.Cell) (int64, error) {
+	return f.letters.index.number(view, source, cell), nil
+}
+
+// RaiseKnown implements replicator.DeadLetters.
+func (f *File) RaiseKnown(_ context.Context, view, source string, cell replicator.Cell, number int64) error {
+	return f.letters.raiseKnown(view, source, cell, number)
 }
 
 // List implements replicator.DeadLetters.

@@ -16,9 +16,11 @@ type index struct {
 	mu      sync.RWMutex
 	entries map[letterID]entry
 	counts  map[string]int // by view; views without letters are not there
+	last    int64          // number
 }
 
 type entry struct {
+	number int64 // see replicator.DeadLetters.Known
 	at     int64
 	size   int64
 	view   string
@@ -32,6 +34,8 @@ func (x *index) put(id letterID, e entry) entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	before := x.remove(id)
+	x.last++
+	e.number = x.last
 	x.entries[id] = e
 	x.counts[e.view]++
 	return before
@@ -56,11 +60,15 @@ func (x *index) remove(id letterID) entry {
 	return e
 }
 
-// replace makes x know what other knows, and nothing else. other is not used any more.
+// replace makes x know what other knows, and nothing else. other is not used any more. No number is used again.
 func (x *index) replace(other *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.entries, x.counts = other.entries, other.counts
+	for id, e := range other.entries {
+		e.number += x.last
+		other.entries[id] = e
+	}
+	x.entries, x.counts, x.last = other.entries, other.counts, x.last+other.last
 }
 
 func (x *index) get(id letterID) entry {
@@ -86,12 +94,23 @@ func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	return ids
 }
 
-// has reports whether a source's cell has a letter in the view.
-func (x *index) has(view, source string, c replicator.Cell) bool {
+// number is that of the letter that a source's cell has in the view; 0 if it has none.
+func (x *index) number(view, source string, c replicator.Cell) int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	_, has := x.find(view, source, c)
-	return has
+	id, _ := x.find(view, source, c)
+	return x.entries[id].number
+}
+
+// numbered returns the id of the letter that a source's cell has in the view, if it has the number.
+func (x *index) numbered(view, source string, c replicator.Cell, number int64) []letterID {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	id, has := x.find(view, source, c)
+	if !has || x.entries[id].number != number {
+		return nil
+	}
+	return []letterID{id}
 }
 
 // id returns the id of the letter that a source's cell has in the view, or is to get.

@@ -153,6 +153,16 @@ func (l *letters) raise(view, source string, cells []replicator.Cell) error {
 	return l.remove(ids)
 }
 
+func (l *letters) raiseKnown(view, source string, cell replicator.Cell, number int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ids := l.index.numbered(view, source, cell, number)
+	if len(ids) == 0 {
+		return nil
+	}
+	return l.remove(ids)
+}
+
 func (l *letters) drop(texts []string) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -285,6 +285,13 @@ func (s *MySQL) Raise(ctx context.Context, view, source string, cells []replicat
 	return s.remove(ctx, "removing dead letters", s.index.of(view, source, cells))
 }
 
+// RaiseKnown implements replicator.DeadLetters.
+func (s *MySQL) RaiseKnown(ctx context.Context, view, source string, cell replicator.Cell, number int64) error {
+	return s.removeThose(ctx, "removing a dead letter", func() []letterID {
+		return s.index.numbered(view, source, cell, number)
+	})
+}
+
 // Drop implements replicator.DeadLetters.
 func (s *MySQL) Drop(ctx context.Context, ids []string) (int, error) {
 	known := s.index.known(ids)
@@ -295,7 +302,14 @@ func (s *MySQL) remove(ctx context.Context, what string, ids []letterID) error {
 	if len(ids) == 0 {
 		return nil
 	}
+	return s.removeThose(ctx, what, func() []letterID { return ids })
+}
+
+// removeThose removes letters that are chosen when nothing else changes any.
+func (s *MySQL) removeThose(ctx context.Context, what string, choose func() []letterID) error {
+	var ids []letterID
 	return s.transact(ctx, what, func(ctx context.Context, tx *sql.Tx) error {
+		ids = choose()
 		for start := 0; start < len(ids); start += mostIDs {
 			some := ids[start:min(start+mostIDs, len(ids))]
 			args := make([]any, len(some))
@@ -329,9 +343,9 @@ func (s *MySQL) List(ctx context.Context, view string) iter.Seq2[replicator.Dead
 	})
 }
 
-// Known implements replicator.Store.
-func (s *MySQL) Known(_ context.Context, view, source string, cell replicator.Cell) (bool, error) {
-	return s.index.has(view, source, cell), nil
+// Known implements replicator.DeadLetters.
+func (s *MySQL) Known(_ context.Context, view, source string, cell replicator.Cell) (int64, error) {
+	return s.index.number(view, source, cell), nil
 }
 
 // Count implements replicator.DeadLetters.

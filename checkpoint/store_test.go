@@ -88,6 +88,7 @@ func testStore(t *testing.T, create func(t testing.TB) store) {
 		"KeepsLayouts":            keepsLayouts,
 		"RaisesAndDrops":          raisesAndDrops,
 		"TellsSourcesApart":       tellsSourcesApart,
+		"RemovesWhatWasLookedAt":  removesWhatWasLookedAt,
 		"BuriesManyAtOnce":        buriesManyAtOnce,
 		"LetsOneReplicatorWrite":  letsOneReplicatorWrite,
 		"ReadsBesideAWriter":      readsBesideAWriter,
@@ -268,7 +269,7 @@ func tellsSourcesApart(t *testing.T, with store) {
 	s = with.open(t)
 	equalLetters(t, s, "", there)
 	for source, want := range map[string]bool{"a": false, "b": true} {
-		if known, err := s.Known(ctx, "v", source, here.Cell); err != nil || known != want {
+		if known, err := s.Known(ctx, "v", source, here.Cell); err != nil || known != 0 != want {
 			t.Errorf("a letter of source %s is known: %v (%v)", source, known, err)
 		}
 	}
@@ -380,4 +381,30 @@ func collect(all iter.Seq2[replicator.DeadLetter, error]) (letters []replicator.
 		letters = append(letters, l)
 	}
 	return letters, nil
+}
+
+// One that looked at a letter removes that one, and no later one of the same cell.
+func removesWhatWasLookedAt(t *testing.T, with store) {
+	s := with.open(t)
+	first, later := letterOf("v", 1), letterOf("v", 1)
+	later.Version++
+	number := func() int64 {
+		t.Helper()
+		n, err := s.Known(ctx, "v", first.Source, first.Cell)
+		check(t, err)
+		return n
+	}
+	if number() != 0 {
+		t.Error("a letter is known before there is one")
+	}
+	check(t, s.Bury(ctx, []replicator.DeadLetter{first}))
+	old := number()
+	check(t, s.Bury(ctx, []replicator.DeadLetter{later}))
+	check(t, s.RaiseKnown(ctx, "v", first.Source, first.Cell, old))
+	equalLetters(t, s, "v", later)
+	check(t, s.RaiseKnown(ctx, "v", first.Source, first.Cell, number()))
+	check(t, s.RaiseKnown(ctx, "v", first.Source, first.Cell, number()))
+	equalCount(t, s, "")
+	check(t, s.Close())
+	equalCount(t, with.open(t), "")
 }

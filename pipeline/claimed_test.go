@@ -137,3 +137,59 @@ func TestALetterOfAKeyThatTwoShardsHadGoesHoweverCloselyTheyMeet(t *testing.T) {
 		p.stopped(t)
 	})
 }
+
+// meeting is a sink that has something happen once, between what an op for a cell that is gone does and its answer.
+type meeting struct {
+	replicator.Sink
+	once sync.Once
+	meet func()
+}
+
+func (s *meeting) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
+	target, err := s.Sink.Open(ctx, source, views)
+	return meetingTarget{target, s}, err
+}
+
+type meetingTarget struct {
+	replicator.Target
+	sink *meeting
+}
+
+func (t meetingTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	applied, err := t.Target.Apply(ctx, ops)
+	if len(applied.Elsewhere) > 0 {
+		t.sink.once.Do(t.sink.meet)
+	}
+	return applied, err
+}
+
+// What one shard's pipeline hears of another shard's row may be old: the row may have become a dead letter since. Its
+// letter stays.
+func TestALetterOfAnotherShardIsRemovedOnlyIfItIsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, other := shard{newFakeSource(), "one"}, shard{newFakeSource(), "other"}
+		sink, store := &meeting{Sink: sinktest.NewReference()}, newMemoryStore()
+		q := start(newPipeline(other, sink, store, "a"))
+		sink.meet = func() {
+			other.commit(insert(1, 3, unreadable))
+			q.caughtUp(t, other.fakeSource)
+		}
+		other.commit(insert(1, 1, "shown"))
+		q.caughtUp(t, other.fakeSource)
+		p := start(newPipeline(one, sink, store, "a"))
+		one.commit(insert(1, 2, "waits"))
+		p.caughtUp(t, one.fakeSource)
+		one.commit(fakeChange{replicator.Delete, fakeRow{1, 2, "waits"}})
+		p.caughtUp(t, one.fakeSource)
+		if letters := store.lettersOf("a"); len(letters) != 1 || letters[0].Source != "other" || letters[0].Version != 3 {
+			t.Errorf("the letters are %+v, not that of the other shard's version 3", letters)
+		}
+		other.commit(insert(1, 4, "mended"))
+		q.caughtUp(t, other.fakeSource)
+		if letters := store.lettersOf("a"); len(letters) > 0 {
+			t.Errorf("letters that are left: %+v", letters)
+		}
+		p.stopped(t)
+		q.stopped(t)
+	})
+}

@@ -356,10 +356,13 @@ type memoryStore struct {
 	mu          sync.Mutex
 	checkpoints map[string]replicator.Checkpoint
 	letters     map[string]replicator.DeadLetter
+	numbers     map[string]int64 // of letters, by their ids
+	buried      int64
 }
 
 func newMemoryStore() *memoryStore {
-	return &memoryStore{checkpoints: map[string]replicator.Checkpoint{}, letters: map[string]replicator.DeadLetter{}}
+	return &memoryStore{checkpoints: map[string]replicator.Checkpoint{}, letters: map[string]replicator.DeadLetter{},
+		numbers: map[string]int64{}}
 }
 
 func (m *memoryStore) Checkpoints(context.Context) ([]replicator.Checkpoint, error) {
@@ -393,7 +396,8 @@ func (m *memoryStore) Bury(_ context.Context, letters []replicator.DeadLetter) e
 	defer m.mu.Unlock()
 	for _, l := range letters {
 		l.ID = l.View + " " + l.Source + " " + l.Cell.String()
-		m.letters[l.ID] = l
+		m.buried++
+		m.letters[l.ID], m.numbers[l.ID] = l, m.buried
 	}
 	return nil
 }
@@ -407,11 +411,23 @@ func (m *memoryStore) Raise(_ context.Context, view, source string, cells []repl
 	return nil
 }
 
-func (m *memoryStore) Known(_ context.Context, view, source string, cell replicator.Cell) (bool, error) {
+func (m *memoryStore) Known(_ context.Context, view, source string, cell replicator.Cell) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, has := m.letters[view+" "+source+" "+cell.String()]
-	return has, nil
+	id := view + " " + source + " " + cell.String()
+	if _, has := m.letters[id]; !has {
+		return 0, nil
+	}
+	return m.numbers[id], nil
+}
+
+func (m *memoryStore) RaiseKnown(_ context.Context, view, source string, cell replicator.Cell, number int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id := view + " " + source + " " + cell.String(); m.numbers[id] == number {
+		delete(m.letters, id)
+	}
+	return nil
 }
 
 func (m *memoryStore) List(_ context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {

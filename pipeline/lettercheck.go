@@ -84,7 +84,7 @@ func (l *letters) withoutLetters(
 		if err != nil {
 			return nil, err
 		}
-		if !known {
+		if known == 0 {
 			lost = append(lost, c)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"replicator"
 )
@@ -98,7 +99,7 @@ func (l *letters) tell(
 ) error {
 	if again {
 		known, err := l.cfg.Store.Known(ctx, letter.View, letter.Source, letter.Cell)
-		if err != nil || known {
+		if err != nil || known != 0 {
 			return err
 		}
 	}
@@ -107,14 +108,52 @@ func (l *letters) tell(
 	return nil
 }
 
-// raiseElsewhere removes the letters of other shards' cells that views show now, where this one has nothing to show.
+// raiseElsewhere removes the letters of other shards' cells that views show now, where this one has nothing to show. The
+// other shard's pipeline may bury another letter at any time. So it is asked first which letter there is, and then, by
+// applying the ops once more, whether the view still shows the cell: that letter is obsolete then, and no later one is.
 func (l *letters) raiseElsewhere(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
-	for _, e := range applied.Elsewhere {
-		if err := l.raise(ctx, e.View, e.Source, ops[e.Op].Cell); err != nil {
+	for shown := applied.Elsewhere; ; {
+		numbers := map[replicator.Elsewhere]int64{}
+		var again []replicator.Op
+		for _, e := range shown {
+			number, err := l.cfg.Store.Known(ctx, l.views[e.View].Name, e.Source, ops[e.Op].Cell)
+			if err != nil {
+				return err
+			}
+			if number == 0 {
+				continue
+			}
+			at := slices.IndexFunc(again, func(op replicator.Op) bool { return op.Cell == ops[e.Op].Cell })
+			if at < 0 {
+				at, again = len(again), append(again, ops[e.Op])
+			}
+			e.Op = at
+			numbers[e] = number
+		}
+		if len(again) == 0 {
+			return nil
+		}
+		outcome, err := l.applyAgain(ctx, again)
+		if err != nil {
 			return err
 		}
+		for _, e := range outcome.Elsewhere {
+			name, cell := l.views[e.View].Name, again[e.Op].Cell
+			if err := l.cfg.Store.RaiseKnown(ctx, name, e.Source, cell, numbers[e]); err != nil {
+				return fmt.Errorf("removing an obsolete dead letter of view %s: %w", name, err)
+			}
+		}
+		ops, shown = again, outcome.Elsewhere
 	}
-	return nil
+}
+
+// applyAgain applies ops that were applied before.
+func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	outcome, err := l.target.Apply(ctx, ops)
+	if err == nil && len(outcome.Unknown) > 0 { // the horizon has passed what was above it just now
+		err = errBehindHorizon
+	}
+	return outcome, err
 }
 
 // applyClaimed applies once more what another shard's row kept from being shown. That row may have gone before the letter
@@ -141,10 +180,7 @@ func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied
 	if len(again) == 0 {
 		return nil
 	}
-	outcome, err := l.target.Apply(ctx, again)
-	if err == nil && len(outcome.Unknown) > 0 { // the horizon has passed what was above it just now
-		err = errBehindHorizon
-	}
+	outcome, err := l.applyAgain(ctx, again)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (l *letters) missing(ctx context.Context, ops []replicator.Op, applied *rep
 		if err != nil {
 			return nil, err
 		}
-		if !known {
+		if known == 0 {
 			places = append(places, d.Op)
 		}
 	}

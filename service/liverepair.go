@@ -57,7 +57,8 @@ func (r liveRepair) compare(ctx context.Context, from *verify.Place) (result ver
 		},
 		Raise: betweenShards(r.Config, r.Look),
 		Buried: func(ctx context.Context, cell replicator.Cell) (bool, error) {
-			return r.store.Known(ctx, r.view.Name, r.line.source.Name(), cell)
+			letter, err := r.store.Known(ctx, r.view.Name, r.line.source.Name(), cell)
+			return letter != 0, err
 		},
 		Together: func(ctx context.Context) (*verify.Together, error) {
 			return in.together(ctx, r.shard(), r.view, keptUp(r.line.Status(nil)))
