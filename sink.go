@@ -119,7 +119,8 @@ type Applied struct {
 	Unknown  []int // ops that were not applied to any view: State.Unknown holds in one. The cell has to be read again
 	Rejected []Rejected
 
-	// Dead are the values of Stale ops whose cell stands in the view as a dead letter.
+	// Dead are the values that are older than what their view holds, which is that the cell is a dead letter. Some may be of
+	// ops that count in other views.
 	Dead []ValueAt
 
 	// Elsewhere are the values of ops whose source shows nothing of the cell, where the view shows what another source has.

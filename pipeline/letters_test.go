@@ -92,3 +92,26 @@ func TestTheLetterOfWhatAnotherReplicatorFoundDeadIsSavedBeforeTheCheckpoint(t *
 		p.stopped(t)
 	})
 }
+
+// An older row may count in one view, and leave a dead letter of another one as it is.
+func TestALetterStaysWhereAnOlderRowCountsInAnotherView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		p := start(newPipeline(f, sink, store, "a", "b"))
+		f.commit(insert(1, 5, unreadable))
+		p.caughtUp(t, f)
+		other, err := sink.Open(t.Context(), "", []*replicator.View{fakeView("b")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone := replicator.Op{Cell: fakeCell(1), Version: replicator.NoVersion, AsOf: 1000, Values: []replicator.Value{{}}}
+		if _, err := other.Apply(t.Context(), []replicator.Op{gone}); err != nil {
+			t.Fatal(err)
+		}
+		f.commit(insert(1, 4, "older"))
+		p.caughtUp(t, f)
+		store.has(t, "in the end", "a", 1)
+		store.has(t, "in the end", "b")
+		p.stopped(t)
+	})
+}

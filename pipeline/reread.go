@@ -77,9 +77,16 @@ func (w *writer) reread(ctx context.Context, b *opBatch, places []int, applied *
 // their places. The ops are stale: another replicator looked at the cells first, or a repair, or this one before a crash.
 // A re-read finds the same, and what the letter has to say. Cells that were re-read just now are none of them.
 func (l *letters) missing(ctx context.Context, ops []replicator.Op, applied *replicator.Applied) ([]int, error) {
+	if len(applied.Dead) == 0 {
+		return nil, nil
+	}
+	stale := map[int]bool{}
+	for _, i := range applied.Stale {
+		stale[i] = true
+	}
 	var places []int
 	for _, d := range applied.Dead {
-		if ops[d.Op].AsOf != 0 || slices.Contains(places, d.Op) {
+		if !stale[d.Op] || ops[d.Op].AsOf != 0 || slices.Contains(places, d.Op) {
 			continue
 		}
 		known, err := l.cfg.Store.Known(ctx, l.views[d.View].Name, l.cfg.Source.Name(), ops[d.Op].Cell)

@@ -114,12 +114,11 @@ func (b *Batch) Applied() replicator.Applied {
 				out.Elsewhere = append(out.Elsewhere, replicator.Elsewhere{ValueAt: at, Source: v.elsewhere})
 			}
 		}
-		if !judged || counts {
-			continue
+		if judged && !counts {
+			out.Stale = append(out.Stale, i)
 		}
-		out.Stale = append(out.Stale, i)
 		for n, v := range verdicts {
-			if v.dead {
+			if v.dead && !v.applied {
 				out.Dead = append(out.Dead, replicator.ValueAt{Op: i, View: values[n].View})
 			}
 		}

@@ -59,6 +59,10 @@ func TestTheOutcomeOfABatch(t *testing.T) {
 			b.Judge(0, 0, dead)
 			b.Judge(0, 1, at(5))
 		}, replicator.Applied{Stale: []int{0}, Dead: []replicator.ValueAt{{Op: 0, View: 2}}}},
+		{"dead in the view where it is stale", []replicator.Op{put(3, 3, 2, 4)}, func(b *Batch) {
+			b.Judge(0, 0, dead)
+			b.Judge(0, 1, Unseen)
+		}, replicator.Applied{Dead: []replicator.ValueAt{{Op: 0, View: 2}}}},
 		{"a dead letter is ended by what counts", []replicator.Op{put(7, 7, 2)},
 			func(b *Batch) { b.Judge(0, 0, dead) }, replicator.Applied{}},
 		{"judged again after a lost race", []replicator.Op{put(7, 7, 2)}, func(b *Batch) {
@@ -89,21 +93,22 @@ func TestTheOutcomeOfABatch(t *testing.T) {
 }
 
 func TestTheOutcomeOfABatchThatIsAppliedInParts(t *testing.T) {
-	ops := []replicator.Op{put(9, 9, 0, 2), put(8, 8, 2), put(7, 7, 2)}
+	ops := []replicator.Op{put(9, 9, 0, 2), put(8, 8, 2), put(7, 7, 2), put(6, 6, 0, 2)}
 	first, second := NewPart([]int{0, 2}), NewPart([]int{2})
 	first.Add(0, put(9, 9, 0, 1))
 	first.Add(1, put(8, 8, 1))
 	first.Add(2, put(7, 7, 1))
+	first.Add(3, put(6, 6, 0, 1))
 	second.Add(0, put(9, 9, 0))
 	second.Add(1, put(8, 8, 0))
 	second.Add(2, put(7, 7, 0))
 	b := NewBatch(ops)
 	b.Include(&first, replicator.Applied{Stale: []int{1, 2},
-		Dead: []replicator.ValueAt{{Op: 1, View: 1}, {Op: 2, View: 1}}})
+		Dead: []replicator.ValueAt{{Op: 1, View: 1}, {Op: 2, View: 1}, {Op: 3, View: 1}}})
 	b.Include(&second, replicator.Applied{Stale: []int{2},
 		Rejected: []replicator.Rejected{{Op: 0, View: 0, Err: errWide}}})
-	want := replicator.Applied{ // the second op counts in one part
-		Stale: []int{2}, Dead: []replicator.ValueAt{{Op: 2, View: 2}}, Rejected: []replicator.Rejected{{Op: 0,
+	want := replicator.Applied{ // the second op counts in one part, the fourth in one view
+		Stale: []int{2}, Dead: []replicator.ValueAt{{Op: 2, View: 2}, {Op: 3, View: 2}}, Rejected: []replicator.Rejected{{Op: 0,
 			View: 2, Err: errWide}},
 	}
 	if got := b.Applied(); !reflect.DeepEqual(got, want) {

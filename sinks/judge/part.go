@@ -36,14 +36,15 @@ func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	for _, i := range outcome.Unknown {
 		b.unknown[p.of[i]] = true
 	}
+	dead := map[replicator.ValueAt]bool{}
+	for _, d := range outcome.Dead {
+		dead[d] = true
+	}
 	for i, op := range p.Ops {
 		for _, value := range op.Values {
-			v := b.verdict(p.At(i, value.View))
-			v.judged, v.applied = true, v.applied || !stale[i]
+			v, isDead := b.verdict(p.At(i, value.View)), dead[replicator.ValueAt{Op: i, View: value.View}]
+			v.judged, v.applied, v.dead = true, v.applied || !stale[i] && !isDead, v.dead || isDead
 		}
-	}
-	for _, d := range outcome.Dead {
-		b.verdict(p.At(d.Op, d.View)).dead = true
 	}
 	for _, e := range outcome.Elsewhere {
 		b.verdict(p.At(e.Op, e.View)).elsewhere = e.Source
