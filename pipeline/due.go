@@ -100,6 +100,9 @@ func (d *due) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.dropLeft(ctx, known.saved); err != nil {
+		return err
+	}
 	var shadows []replicator.Checkpoint
 	for _, c := range known.saved {
 		name, is := strings.CutSuffix(c.View, replicator.ShadowSuffix)
@@ -130,6 +133,29 @@ func (d *due) resume(ctx context.Context) error {
 		}
 		if err := d.rebuilder.launch(b, b.shadows, group); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// dropLeft drops the dead letters of shadows that have no checkpoint: a crash came between what inherit and forgetShadow
+// do.
+func (d *due) dropLeft(ctx context.Context, saved []replicator.Checkpoint) error {
+	if !d.cfg.swaps() {
+		return nil
+	}
+	counts, err := d.cfg.Store.Count(ctx)
+	if err != nil {
+		return fmt.Errorf("counting the dead letters: %w", err)
+	}
+	for _, v := range d.cfg.Views {
+		shadow := v.Name + replicator.ShadowSuffix
+		kept := slices.ContainsFunc(saved, func(c replicator.Checkpoint) bool { return c.View == shadow })
+		if kept || counts[shadow] == 0 || d.rebuildOf(v.Name) != nil {
+			continue
+		}
+		if err := dropOfShadow(ctx, d.cfg.Store, v); err != nil {
+			return fmt.Errorf("view %s: dropping the dead letters of a rebuild that ended: %w", v.Name, err)
 		}
 	}
 	return nil

@@ -460,5 +460,14 @@ func (m *memoryStore) Drop(_ context.Context, ids []string) (int, error) {
 	return len(ids), nil
 }
 
-func (m *memoryStore) Count(context.Context) (map[string]int, error) { return nil, nil }
-func (m *memoryStore) Close() error                                  { return nil }
+func (m *memoryStore) Count(context.Context) (map[string]int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	counts := map[string]int{}
+	for _, l := range m.letters {
+		counts[l.View]++
+	}
+	return counts, nil
+}
+
+func (m *memoryStore) Close() error { return nil }

@@ -8,15 +8,16 @@ import (
 )
 
 // inherit makes the dead letters of a view's shadow those of the view, and removes the shadow's checkpoint, which says
-// until then that this has to be done.
+// until then that this has to be done. It may be done again from the start until then: so the shadow's letters go after
+// that. Where a crash comes in between, the next start removes them.
 func inherit(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	shadow := v.Name + replicator.ShadowSuffix
-	gone, err := takeLetters(ctx, store, v, shadow)
-	if err == nil && len(gone) > 0 {
-		_, err = store.Drop(ctx, gone)
+	obsolete, err := takeLetters(ctx, store, v, shadow)
+	if err == nil && len(obsolete) > 0 {
+		_, err = store.Drop(ctx, obsolete)
 	}
 	if err == nil {
-		err = store.Forget(ctx, shadow)
+		err = forgetShadow(ctx, store, v)
 	}
 	if err != nil {
 		return fmt.Errorf("view %s: taking over what its rebuild left in the store: %w", v.Name, err)
@@ -27,12 +28,16 @@ func inherit(ctx context.Context, store replicator.Store, v *replicator.View) er
 // forgetShadow removes what the store holds of a view's shadow. It comes before the shadow itself is removed: its
 // checkpoint, once the sink has no mark of it, says that it was swapped in, and that its dead letters are the view's.
 func forgetShadow(ctx context.Context, store replicator.Store, v *replicator.View) error {
-	shadow := v.Name + replicator.ShadowSuffix
-	if err := store.Forget(ctx, shadow); err != nil {
+	if err := store.Forget(ctx, v.Name+replicator.ShadowSuffix); err != nil {
 		return err
 	}
+	return dropOfShadow(ctx, store, v)
+}
+
+// dropOfShadow drops the dead letters of a view's shadow.
+func dropOfShadow(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	var letters []string
-	for l, err := range store.List(ctx, shadow) {
+	for l, err := range store.List(ctx, v.Name+replicator.ShadowSuffix) {
 		if err != nil {
 			return err
 		}
@@ -49,9 +54,9 @@ func forgetShadow(ctx context.Context, store replicator.Store, v *replicator.Vie
 const lettersAtOnce = 1 << 20
 
 // takeLetters buries the dead letters of a view's shadow as the view's own. It returns the ids of those that are
-// obsolete: the shadow's, and the view's of cells that the shadow has none of.
+// obsolete: the view's of cells that the shadow has none of.
 func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View, shadow string) (
-	gone []string, err error,
+	obsolete []string, err error,
 ) {
 	type place struct {
 		source string
@@ -72,7 +77,6 @@ func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View
 		if err != nil {
 			return nil, err
 		}
-		gone = append(gone, l.ID)
 		taken[place{l.Source, l.Cell}] = true
 		l.View, l.ID = v.Name, ""
 		if some, size = append(some, l), size+len(l.Raw)+replicator.RowOverhead; size > lettersAtOnce {
@@ -89,8 +93,8 @@ func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View
 			return nil, err
 		}
 		if !taken[place{l.Source, l.Cell}] {
-			gone = append(gone, l.ID)
+			obsolete = append(obsolete, l.ID)
 		}
 	}
-	return gone, nil
+	return obsolete, nil
 }

@@ -217,3 +217,55 @@ func TestARebuiltViewKeepsItsLetters(t *testing.T) {
 		p.stopped(t)
 	})
 }
+
+// unwilling is a store that can't forget a shadow once the view has its letters.
+type unwilling struct {
+	*memoryStore
+	failed atomic.Bool
+}
+
+func (s *unwilling) Forget(ctx context.Context, view string) error {
+	if view == "a"+replicator.ShadowSuffix && len(s.dead("a")) > 0 && s.failed.CompareAndSwap(false, true) {
+		return errBroken
+	}
+	return s.memoryStore.Forget(ctx, view)
+}
+
+// What a swap leaves to do in the store is done again where it could not be ended, and takes no letter away.
+func TestARebuiltViewKeepsItsLettersWhereTheStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), &unwilling{memoryStore: newMemoryStore()}
+		p := start(newPipeline(f, sink, store, "a"))
+		f.commit(insert(1, 1, "good"))
+		p.caughtUp(t, f)
+		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
+			t.Fatal(err)
+		}
+		f.commit(insert(2, 1, unreadable), insert(3, 1, refused))
+		time.Sleep(5 * time.Minute)
+		p.caughtUp(t, f)
+		if !store.failed.Load() {
+			t.Error("the store did not fail")
+		}
+		store.has(t, "after the rebuild", "a", 2, 3)
+		store.has(t, "after the rebuild", "a"+replicator.ShadowSuffix)
+		p.stopped(t)
+	})
+}
+
+// A crash may come between the checkpoint of a shadow and its letters.
+func TestLettersThatARebuildLeftGoWithTheNextStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		f.commit(insert(1, 1, unreadable))
+		shadow := "a" + replicator.ShadowSuffix
+		if err := store.Bury(t.Context(), []replicator.DeadLetter{{View: shadow, Cell: fakeCell(7)}}); err != nil {
+			t.Fatal(err)
+		}
+		p := start(newPipeline(f, sink, store, "a"))
+		p.caughtUp(t, f)
+		p.stopped(t)
+		store.has(t, "after a start", shadow)
+		store.has(t, "after a start", "a", 1)
+	})
+}
