@@ -189,7 +189,7 @@ func TestTheStarterConfigurationLacksNothingButTheRightThatCheckNames(t *testing
 // TestAFirstConfigurationIsMadeAsTheManualSays runs the commands of the manual as they stand there, but for who and
 // where the server is. Those of the README run in package docs.
 func TestAFirstConfigurationIsMadeAsTheManualSays(t *testing.T) {
-	for file, app := range map[string]string{"../../docs/operating.md": "db1:3306)/app"} {
+	for file, app := range map[string]string{"../../docs/init.md": "db1:3306)/app"} {
 		page, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
