@@ -35,9 +35,9 @@
 //	go run ./torture -runs 1000 -all -main mariadb-10.11,mysql -cache redis-7,redis-8,valkey -results runs.jsonl
 //	go run ./torture -report runs.jsonl,more.jsonl
 //
-// -results keeps what each run really used and suffered, and -report makes the tables of docs/reliability.md of it
-// (results.go). A run that the harness can't finish says nothing of the program: it is counted apart, and the next one
-// follows. With -all so does one after a run that was wrong.
+// -results keeps what each run really used and suffered, and -report makes tables of it (results.go). A run that the
+// harness can't finish says nothing of the program: it is counted apart, and the next one follows. With -all the next
+// one also follows a run that was wrong.
 //
 // # Repeating a run
 //
