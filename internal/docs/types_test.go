@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math/big"
 	"os"
 	"slices"
 	"strconv"
@@ -53,7 +54,9 @@ func TestTypesAreStoredAsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := replace(t, string(text), "columns", b.columns())
-	written = replace(t, written, "bodies", b.bodies())
+	bodies := b.bodies()
+	written = replace(t, written, "values", b.values(bodies))
+	written = replace(t, written, "targets", b.targets(bodies))
 	if *update {
 		if err := os.WriteFile(page, []byte(written), 0o644); err != nil {
 			t.Fatal(err)
@@ -160,7 +163,7 @@ func (b *bench) config() string {
 // columns is the table of the source's column types.
 func (b *bench) columns() string {
 	var out strings.Builder
-	fmt.Fprint(&out, "| column | value | MySQL, a column of the same type | Redis `hash` | JSON |\n|---|---|---|---|---|\n")
+	fmt.Fprint(&out, "| column | value | JSON |\n|---|---|---|\n")
 	var places []place
 	for i, c := range columnCases() {
 		for _, table := range []string{"source", "typed"} {
@@ -171,23 +174,20 @@ func (b *bench) columns() string {
 		func(id int) string { return fmt.Sprintf("c%d", id) })
 	for i, c := range columnCases() {
 		source, stored := rows[places[2*i]], rows[places[2*i+1]]
-		if stored != source && stored != misfit {
+		note := ""
+		if stored == misfit {
+			note = ", in MySQL " + misfit
+		} else if stored != source {
 			b.t.Errorf("%s %s: the source holds %s, the target %s", c.ddl, c.literal, source, stored)
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", strings.TrimSuffix(c.ddl, " NULL"), code(c.literal), code(stored),
-			code(cached[i].hash), code(cached[i].json))
+		fmt.Fprintf(&out, "| `%s` | %s | %s%s |\n", strings.TrimSuffix(c.ddl, " NULL"), code(c.literal),
+			code(cached[i].json), note)
 	}
 	return out.String()
 }
 
-// bodies is the table of the properties' types.
-func (b *bench) bodies() string {
-	var out strings.Builder
-	fmt.Fprint(&out, "| codec | value | Redis `hash` | JSON")
-	for _, t := range targetTypes() {
-		fmt.Fprintf(&out, " | `%s`", t)
-	}
-	fmt.Fprint(&out, " |\n|---|---|---|---"+strings.Repeat("|---", len(targetTypes()))+"|\n")
+// bodies reads what each sink holds of the properties.
+func (b *bench) bodies() []property {
 	var places []place
 	for i := range bodyCases() {
 		for j, t := range targetTypes() {
@@ -195,27 +195,128 @@ func (b *bench) bodies() string {
 		}
 	}
 	rows, cached := b.rows(places), b.cached("body", len(bodyCases()), func(int) string { return "v" })
+	var all []property
 	for i, c := range bodyCases() {
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s", c.codec, code(c.shown), code(cached[i].hash), code(cached[i].json))
+		s := property{bodyCase: c, text: cached[i]}
 		for j := range targetTypes() {
-			stored := rows[places[i*len(targetTypes())+j]]
-			if stored == cached[i].hash {
-				stored = "="
-			}
-			fmt.Fprint(&out, " | ", code(stored))
+			s.columns = append(s.columns, rows[places[i*len(targetTypes())+j]])
 		}
-		fmt.Fprint(&out, " |\n")
+		all = append(all, s)
+	}
+	return all
+}
+
+// property is a property of a body, and what the sinks hold of it.
+type property struct {
+	bodyCase
+	text
+	columns []string // by target type
+}
+
+// values is the table of values that JSON shows in another form than the codec's. A JSON body's are as they are written,
+// but for spaces and the order of an object's members.
+func (b *bench) values(all []property) string {
+	var out strings.Builder
+	fmt.Fprint(&out, "| codec | value | JSON |\n|---|---|---|\n")
+	for _, s := range all {
+		switch {
+		case s.codec == "json":
+			if is, want := s.json, ordered(b.t, s.shown); is != want {
+				b.t.Errorf("json %s: stored as %s, not %s", s.shown, is, want)
+			}
+		case s.json != s.shown:
+			fmt.Fprintf(&out, "| `%s` | %s | %s |\n", s.codec, code(s.shown), code(s.json))
+		}
 	}
 	return out.String()
+}
+
+// ordered is a JSON text without spaces, its object's members in order.
+func ordered(t testing.TB, written string) string {
+	t.Helper()
+	if strings.HasPrefix(written, "{") {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(written), &members); err != nil {
+			t.Fatal(err)
+		}
+		sorted, err := json.Marshal(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written = string(sorted)
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(written)); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// targets is the table of the columns that take a property. Values that are one in JSON, whatever their codecs, are
+// stored alike, and shown once.
+func (b *bench) targets(all []property) string {
+	var distinct []property
+	for _, s := range all {
+		i := slices.IndexFunc(distinct, func(d property) bool { return d.text == s.text })
+		if i < 0 {
+			distinct = append(distinct, s)
+		} else if d := distinct[i]; !slices.Equal(d.columns, s.columns) {
+			b.t.Errorf("%s %s is stored as %q, and %s %s as %q", d.codec, d.shown, d.columns, s.codec, s.shown, s.columns)
+		}
+	}
+	var out strings.Builder
+	fmt.Fprint(&out, "| column | unchanged | in another form |\n|---|---|---|\n")
+	for i, t := range targetTypes() {
+		var same, changed, bytes, refused []string
+		for _, s := range distinct {
+			switch is := s.columns[i]; {
+			case is == misfit:
+				refused = append(refused, code(s.shown))
+			case is == s.hash, equalNumbers(is, s.hash), equalJSON(is, s.json):
+				same = append(same, code(s.shown))
+			case is == fmt.Sprintf("0x%x", s.hash):
+				bytes = append(bytes, code(s.shown))
+			default:
+				changed = append(changed, code(s.shown)+" as "+code(is))
+			}
+		}
+		if len(bytes) > 0 {
+			changed = append(changed, "the bytes of the text: "+listed(bytes, refused, len(same)+len(changed)))
+			refused = nil
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", t, listed(same, refused, len(changed)), strings.Join(changed, ", "))
+	}
+	return out.String()
+}
+
+// listed names values: those that are taken or, where they are most, those that are refused.
+func listed(taken, refused []string, others int) string {
+	if len(taken) <= len(refused)+others || len(refused) == 0 {
+		return strings.Join(taken, ", ")
+	}
+	if others > 0 {
+		return "all others but " + strings.Join(refused, ", ")
+	}
+	return "all but " + strings.Join(refused, ", ")
+}
+
+// equalNumbers reports whether two texts are one number, with more or fewer zeros at its end.
+func equalNumbers(a, b string) bool {
+	x, ok := new(big.Rat).SetString(a)
+	y, ok2 := new(big.Rat).SetString(b)
+	return ok && ok2 && x.Cmp(y) == 0
+}
+
+// equalJSON reports whether MySQL's JSON is the program's but for spaces.
+func equalJSON(mysql, ours string) bool {
+	var b bytes.Buffer
+	return json.Compact(&b, []byte(mysql)) == nil && b.String() == ours
 }
 
 // misfit stands where a value was not stored.
 const misfit = "✗"
 
 func code(text string) string {
-	if text == "=" || text == misfit {
-		return text
-	}
 	return "`" + strings.ReplaceAll(text, "|", `\|`) + "`"
 }
 
@@ -257,7 +358,7 @@ func (b *bench) rows(places []place) map[place]string {
 // text is a value in a Redis hash, and its JSON.
 type text struct{ hash, json string }
 
-// cached reads n values, and checks that Redis and Elasticsearch hold the same JSON.
+// cached reads n values, and checks that Redis and Elasticsearch hold the same JSON, and a hash the same text.
 func (b *bench) cached(view string, n int, field func(id int) string) []text {
 	ctx := b.t.Context()
 	var commands []string
@@ -279,6 +380,9 @@ func (b *bench) cached(view string, n int, field func(id int) string) []text {
 		}
 		if elastic := member(b.t, source, field(id)); elastic != all[id].json {
 			b.t.Errorf("%s %d: Redis holds %s, Elasticsearch %s", view, id, all[id].json, elastic)
+		}
+		if hash := all[id].hash; hash != all[id].json && strconv.Quote(hash) != all[id].json {
+			b.t.Errorf("%s %d: a hash holds %s, and JSON is %s", view, id, hash, all[id].json)
 		}
 	}
 	return all
