@@ -81,8 +81,8 @@ func bodyCases() []bodyCase {
 	add("gzip+msgpack", "81a176", "", func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
 		[2]string{"true", "c3"}, [2]string{"uint64 18446744073709551615", "cfffffffffffffffff"},
 		[2]string{"float64 0.1", "cb3fb999999999999a"},
-		[2]string{"float32 0.1", "ca3dcccccd"}, [2]string{"str", "a3616263"}, [2]string{"bin, 16 bytes", "c410" + sixteen},
-		[2]string{"map", "81a16101"})
+		[2]string{"float32 0.1", "ca3dcccccd"}, [2]string{"str abc", "a3616263"}, [2]string{"bin, 16 bytes", "c410" + sixteen},
+		[2]string{`map {"a":1}`, "81a16101"})
 	add("zlib+pickle", "80027d550176", "732e", func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) },
 		[2]string{"True", "88"}, [2]string{"2**53 + 1", "8a0701000000000020"}, [2]string{"2**70", "8a09000000000000000040"},
 		[2]string{"0.1", "473fb999999999999a"},
@@ -102,7 +102,7 @@ func bodyCases() []bodyCase {
 		[2]string{"true", "f5"}, [2]string{"9007199254740993", "1b0020000000000001"},
 		[2]string{"bignum 2^70", "c249400000000000000000"},
 		[2]string{"decimal fraction 273.15", "c48221196ab3"}, [2]string{"half float 1.5", "f93e00"},
-		[2]string{"text", "63616263"}, [2]string{"16 bytes", "50" + sixteen},
+		[2]string{"text abc", "63616263"}, [2]string{"16 bytes", "50" + sixteen},
 		[2]string{"date and time", "c074323031332d30332d32315432303a30343a30305a"})
 	return cases
 }
