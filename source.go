@@ -71,6 +71,11 @@ type Reader interface {
 	// far was read.
 	Position(order int64) Position
 
+	// File is the number of the latest file of the source's log whose rows were handed out, by Read or by what reads
+	// tables; it never falls. A Position that is asked for after that names the file. What is saved of it shows later
+	// whether the log is still the same. 0: the log has no files that could be others.
+	File() int64
+
 	// Locate shows an order to a person: FILE:POS.
 	Locate(order int64) string
 
@@ -153,11 +158,6 @@ type Handler interface {
 	// committed (zero if unknown). It is called as soon as the source has begun to send its log, for transactions without
 	// a watched row, and when the source is idle, too.
 	Commit(order int64, at time.Time)
-
-	// NewFile is called before the first change of each further file of the source's log, and reading waits for it. From
-	// then on, Position says that the file was read: what is saved by then shows later whether the log is still the same.
-	// An error ends Read.
-	NewFile(ctx context.Context) error
 
 	// Unlogged is told that rows of a table changed up to an order and that the log does not say which (ErrUnlogged): a
 	// TRUNCATE, a statement logged as text, another table that was renamed into the watched one's place, rows that can't be

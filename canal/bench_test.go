@@ -68,7 +68,6 @@ func (c *counting) Change(context.Context, *replicator.Change) error   { c.chang
 func (c *counting) Unlogged(_ string, _ int64, err error) error        { return err }
 func (c *counting) Refer(context.Context, *replicator.Reference) error { return nil }
 func (c *counting) Commit(int64, time.Time)                            { c.commits++ }
-func (c *counting) NewFile(context.Context) error                      { return nil }
 
 // benchDesigns are the tables that recordings were made of, and one that nobody watches.
 var benchDesigns = []struct {

@@ -152,7 +152,7 @@ type recorder struct {
 	arrived chan struct{} // a change
 	stop    error         // returned by Change if set
 	goesOn  bool          // where the log lacks something; it is then noted
-	newFile func()        // called by NewFile if set
+	arrives func()        // called before a change is kept, if set
 
 	references []replicator.Reference
 	unlogged   []string // the tables of which something was lacking
@@ -163,6 +163,9 @@ func newRecorder() *recorder {
 }
 
 func (r *recorder) Change(_ context.Context, c *replicator.Change) error {
+	if r.arrives != nil {
+		r.arrives()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.changes = append(r.changes, *c)
@@ -171,13 +174,6 @@ func (r *recorder) Change(_ context.Context, c *replicator.Change) error {
 	default:
 	}
 	return r.stop
-}
-
-func (r *recorder) NewFile(context.Context) error {
-	if r.newFile != nil {
-		r.newFile()
-	}
-	return nil
 }
 
 func (r *recorder) Unlogged(table string, _ int64, err error) error {

@@ -24,6 +24,7 @@ type history struct {
 	ends  []end // after at, ascending
 	// the place behind the last rows that were handed out; before the latest end if their transaction has ended
 	open  end
+	seen  end // where the latest file begins that rows which a query found may be of
 	names []sid
 	ids   map[sid]int32
 
@@ -143,6 +144,22 @@ func (h *history) handOut(e end) {
 	h.anonymous = h.anonymous || e.anonymous
 }
 
+// see notes where a file begins that rows which a query found may be of.
+func (h *history) see(file end) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if file.order > h.seen.order {
+		h.seen = file
+	}
+}
+
+// file is the number of the latest file whose rows were handed out.
+func (h *history) file() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.at.file.number, h.open.file.number, h.seen.file.number)
+}
+
 // read is the latest place of which something was handed out, with the transactions after those that were asked for,
 // and whether these tell all of it: see token.Anonymous.
 func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
@@ -164,6 +181,9 @@ func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 		h.judge(h.open.last)
 		h.applyTo(further, h.open.last)
 		at = h.open
+	}
+	if h.seen.order > at.order {
+		at = h.seen
 	}
 	return at, further, h.anonymous
 }

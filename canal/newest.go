@@ -70,7 +70,8 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 		}
 		l.done, l.size, l.taken = l.done+n, l.size+l.taken, 0
 	}
-	return l.rows[:l.done], f.low, nil
+	_, err = r.endOfRead(ctx, conn)
+	return l.rows[:l.done], f.low, err
 }
 
 // look reads the newest rows of cells until there are enough bytes of them.

@@ -130,7 +130,7 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 		maps: map[uint64]*plan{}, plans: map[uint64]*plan{}, sources: newSources(),
 		layouts: r.layouts, reread: r.reread, regroup: r.regroup, keep: r.source.layouts.keep,
 		xa: prepared{log: r.source.cfg.Logger.With(slog.String("source", r.source.cfg.Name))}, visible: r.xaVisible,
-		follows: r.follows, byFormat: r.byFormat, entered: true,
+		follows: r.follows, byFormat: r.byFormat,
 		byPrimary: r.cellsByPrimary,
 	}
 	known := p.gtids
@@ -285,6 +285,9 @@ func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 func notAllIn(set, before *gtid.Set) bool {
 	return set != nil && (before == nil || !before.Includes(set))
 }
+
+// File is the number of the latest file whose rows were handed out.
+func (r *Reader) File() int64 { return r.history.file() }
 
 // Locate shows an order: FILE:POS.
 func (r *Reader) Locate(order int64) string {

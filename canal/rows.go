@@ -102,9 +102,6 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 		c.Take(int(c.Uint(2)) - 2)
 	}
 	if !s.tx.xa {
-		if err := s.enter(ctx); err != nil {
-			return err
-		}
 		s.handsOn(p.t)
 		s.history.handOut(s.here(s.tx.run))
 	}

@@ -135,7 +135,7 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, co
 		}
 		size = sizeOf(chunk.Rows)
 	}
-	if chunk.High, err = r.end(ctx, conn); err != nil {
+	if chunk.High, err = r.endOfRead(ctx, conn); err != nil {
 		return replicator.Chunk{}, err
 	}
 	if len(chunk.Rows) > 0 {
@@ -148,6 +148,23 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, co
 func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
 	file, pos, _, err := r.server.status(ctx, conn)
 	return orderOf(r.place.epoch, file.number, pos), err
+}
+
+// endOfRead is the end of the binlog after rows were read: none of them is of a later place. A file that begins before
+// it is one that positions name from now on (Reader.File).
+func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
+	file, pos, _, err := r.server.status(ctx, conn)
+	if err != nil {
+		return 0, err
+	}
+	if file.number > r.history.file() {
+		w, err := r.source.witness(ctx, r.server, placed{File: file.name, Pos: 4})
+		if err != nil {
+			return 0, err
+		}
+		r.history.see(end{file: file, pos: 4, born: w.Born, order: orderOf(r.place.epoch, file.number, 4)})
+	}
+	return orderOf(r.place.epoch, file.number, pos), nil
 }
 
 // firstRows is how many rows are asked for while nothing is known of their size.

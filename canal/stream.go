@@ -62,8 +62,6 @@ type stream struct {
 	left    *leaving                                   // the file before, until follows was asked
 	follows func(ctx context.Context, l leaving) error // whether the file that was begun is of the same log
 
-	entered bool // the handler was told of the file, or reading began in it
-
 	// visible reports whether reads see a committed XA transaction; nil: it is not known.
 	visible  func(ctx context.Context, xid string) (bool, error)
 	byFormat func(ctx context.Context, by statement, err error) error // names the server's binlog_format; nil: not known
@@ -330,23 +328,10 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 			return s.missedStart()
 		}
 		s.left = &leaving{s.here(gtidRun{}).placed(), s.shut}
-		s.born, s.shut, s.entered = 0, false, false
+		s.born, s.shut = 0, false
 	}
 	s.file, s.pos, s.ended = file, pos, event{}
 	clear(s.maps)
-	return nil
-}
-
-// enter tells the handler, before the first rows of a file, that the file is read.
-func (s *stream) enter(ctx context.Context) error {
-	if s.entered {
-		return nil
-	}
-	s.entered = true
-	s.history.add(end{file: s.file, pos: 4, born: s.born, order: orderOf(s.epoch, s.file.number, 4)})
-	if err := s.handler.NewFile(ctx); err != nil {
-		return handlerError{err}
-	}
 	return nil
 }
 

@@ -75,9 +75,9 @@ func TestAFileOfAnotherLogIsNotReadOn(t *testing.T) {
 	})
 }
 
-// A further file is told before its first change, and by then a position says that it was read. Files without changes
-// are not told.
-func TestAFurtherFileIsToldBeforeItsFirstChange(t *testing.T) {
+// A position names the file of rows that were handed out, from before they are: of a row that the log tells, and of one
+// that a query found when the log was not read as far.
+func TestAPositionNamesTheFileOfWhatWasHandedOut(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		w := &world{bench: newBench(t, servertest.Own(t, kind)), gtid: true}
 		w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1),
@@ -87,22 +87,57 @@ func TestAFurtherFileIsToldBeforeItsFirstChange(t *testing.T) {
 		w.write(1)
 		w.exec("FLUSH BINARY LOGS", "INSERT INTO app.other VALUES (1)", "FLUSH BINARY LOGS")
 		w.write(2)
-		r, rec := w.open(w.src, start), newRecorder()
-		var told []replicator.Position
-		var before int
-		rec.newFile = func() { told, before = append(told, r.Position(start.Order)), len(rec.all()) }
-		x := w.readInto(r, rec)
-		all := x.upTo(w.latest(w.src))
-		x.end()
-		if len(all) != 3 || len(told) != 1 || before != 1 {
-			t.Fatalf("%d changes were read, %d files were told, the last one after %d changes", len(all), len(told), before)
+		k, err := replicator.MakeKey("k")
+		if err != nil {
+			t.Fatal(err)
 		}
-		at, err := parseToken(told[0].Token)
-		if err != nil || at.Read == nil || at.Read.File != w.file() || at.Read.Born == 0 {
-			t.Errorf("the position is %s, %v", told[0].Token, err)
-		}
-		if d := w.which(told[0]); d.kinship != theSame {
-			t.Errorf("it would not be read on from there: %d (%s)", d.kinship, d.why)
+		for name, handOut := range map[string]func(r *Reader, named func()) error{
+			"by the log": func(r *Reader, named func()) error {
+				rec := newRecorder()
+				rec.arrives = func() {
+					if len(rec.changes) > 0 {
+						named()
+					}
+				}
+				x := w.readInto(r, rec)
+				defer x.end()
+				if all := x.upTo(w.latest(w.src)); len(all) != 3 {
+					return fmt.Errorf("%d changes were read", len(all))
+				}
+				return nil
+			},
+			"by a re-read": func(r *Reader, named func()) error {
+				_, _, err := r.Newest(t.Context(), []replicator.Cell{{Table: "cell", Key: k, Column: "c"}}, 0)
+				named()
+				return err
+			},
+			"by a scan": func(r *Reader, named func()) error {
+				_, err := r.Scan(t.Context(), "cell", nil, "", replicator.ScanLimit{Rows: 10})
+				named()
+				return err
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				r, calls := w.open(w.src, start), 0
+				before := r.File()
+				err := handOut(r, func() {
+					calls++
+					p := r.Position(start.Order)
+					at, err := parseToken(p.Token)
+					if err != nil || at.Read == nil || at.Read.File != w.file() || at.Read.Born == 0 {
+						t.Errorf("the position is %s, %v", p.Token, err)
+					}
+					if p.Order != start.Order || r.File() != before+2 {
+						t.Errorf("the position is of %d, want %d; the files are %d and %d", p.Order, start.Order, before, r.File())
+					}
+					if d := w.which(p); d.kinship != theSame {
+						t.Errorf("it would not be read on from there: %d (%s)", d.kinship, d.why)
+					}
+				})
+				if err != nil || calls == 0 {
+					t.Errorf("it was handed out %d times, %v", calls, err)
+				}
+			})
 		}
 	})
 }

@@ -222,7 +222,7 @@ func (s *newestScan) read(ctx context.Context, place string,
 	if err = s.fetch(ctx, &chunk, found); err != nil {
 		return replicator.Chunk{}, false, err
 	}
-	chunk.High, err = s.reader.end(ctx, s.conn)
+	chunk.High, err = s.reader.endOfRead(ctx, s.conn)
 	return chunk, true, err
 }
 

@@ -195,9 +195,6 @@ func (s *stream) release(ctx context.Context) error {
 			h.forget("was committed, and is still prepared after " + settleTime.String())
 		}
 	}
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
 	s.history.handOut(s.here(s.tx.run))
 	for _, table := range slices.Sorted(maps.Keys(h.tables)) {
 		if err := s.unlogged(table, h.tables[table]); err != nil {

@@ -188,8 +188,6 @@ func (h *heard) Commit(order int64, _ time.Time) {
 	}
 }
 
-func (h *heard) NewFile(context.Context) error { return nil }
-
 func (h *heard) Unlogged(_ string, _ int64, err error) error { return err }
 
 // read reads from a position to the partition's present end.

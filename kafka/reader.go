@@ -64,6 +64,9 @@ func newReader(s *Source, client *kafkaclient.Client, topic Topic, start token, 
 // Start implements replicator.Reader.
 func (r *Reader) Start() replicator.Position { return r.start.position() }
 
+// File implements replicator.Reader: a position tells by its offset and its mark which log it is of.
+func (r *Reader) File() int64 { return 0 }
+
 // Close implements replicator.Reader.
 func (r *Reader) Close() error {
 	r.client.Close()

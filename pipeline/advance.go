@@ -53,6 +53,9 @@ type saver struct {
 	saved     replicator.Position
 	savedAt   time.Time
 	markedRun int64 // changes applied when it was marked
+
+	naming sync.Mutex
+	named  int64 // the latest file of the source's log that a saved position names
 }
 
 // run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is done it asks the
@@ -131,6 +134,23 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	}
 	s.markedRun = applied
 	return s.save(ctx)
+}
+
+// nameFile saves a position that names the latest file of the log that rows are of which are about to be applied. If the
+// program is killed and the source is set back to an older state, the next session finds another file of that name.
+// Without this, it would take what the source wrote since for the rest of the log that was applied.
+func (s *saver) nameFile(ctx context.Context) error {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	file := s.reader.File()
+	if file <= s.named {
+		return nil
+	}
+	if err := s.advance(ctx, saveNow); err != nil {
+		return err
+	}
+	s.named = file
+	return nil
 }
 
 // saveIdle saves once more what is saved, if that is older than a time: up to when the views showed everything moves on

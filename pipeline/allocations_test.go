@@ -31,6 +31,11 @@ type freeSource struct{ replicator.Source }
 
 func (freeSource) Name() string { return "" }
 
+// freeReader has a log of one file.
+type freeReader struct{ replicator.Reader }
+
+func (freeReader) File() int64 { return 0 }
+
 // freeLane is a lane of an engine in which nothing but the engine costs anything.
 func freeLane() *lane {
 	cfg := &Config{Name: "sink", Lanes: 1, Source: freeSource{}, Store: freeStore{}}
@@ -44,6 +49,7 @@ func freeLane() *lane {
 	b := newBudget(cfg.Memory, cfg.Lanes)
 	w := &writer{
 		group: g, target: freeTarget{}, budget: b, letters: &letters{group: g}, spare: make(chan *opBatch, 1),
+		saver: &saver{reader: freeReader{}},
 	}
 	return newLane(b, &reach{}, w.apply)
 }

@@ -40,6 +40,7 @@ type fakeSource struct {
 	untold  int               // the transaction of which the log says that it is there, and not what it changed; 0: none
 	cells   string            // what its cells and versions are; "": it doesn't say
 	behind  int               // how many transactions at the end of the log readers are not given yet
+	file    int               // the latest of the log whose rows were handed out; positions name it
 	looks   int               // how often rows were read again since the last transaction
 }
 
@@ -171,8 +172,20 @@ func (r *fakeReader) Latest(ctx context.Context) (replicator.Position, error) {
 }
 
 func (r *fakeReader) Position(order int64) replicator.Position {
-	return fakePosition(int(order / 1000))
+	p := fakePosition(int(order / 1000))
+	if file := r.File(); file > 0 {
+		p.Token += "+" + strconv.FormatInt(file, 10)
+	}
+	return p
 }
+
+// File implements replicator.Reader.
+func (r *fakeReader) File() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int64(r.file)
+}
+
 func (r *fakeReader) Locate(order int64) string { return "log:" + strconv.FormatInt(order, 10) }
 
 func (r *fakeReader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {

@@ -79,8 +79,6 @@ type tail struct {
 	referring *referring
 	reach     *reach
 	window    *window
-	saver     *saver
-	failed    error // of a mark, for which reading ended
 }
 
 var _ replicator.Handler = (*tail)(nil)
@@ -116,14 +114,6 @@ type unlogged struct {
 }
 
 func (u unlogged) Unwrap() error { return u.error }
-
-// NewFile implements replicator.Handler. Nothing of a file is applied before marks and checkpoints say that it was read.
-// If the program is killed and the source is set back to an older state, the next session finds another file of that
-// name. Without this, it would take what the source wrote since for the rest of the log that was applied.
-func (t *tail) NewFile(ctx context.Context) error {
-	t.failed = t.saver.advance(ctx, saveNow)
-	return t.failed
-}
 
 // Unlogged implements replicator.Handler. It goes on, if it is configured so, and notes that the views which read the
 // table have to be compared with the source: before anything behind that place can be applied and saved, so that no

@@ -87,12 +87,12 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 	}
 	s.letters = &letters{group: r.group, reader: reader, target: target, intake: s.intake}
 	s.saver = &saver{group: r.group, reader: reader, target: target, lanes: s.lanes, reach: s.reach,
-		before: r.meter.total(), goesOn: r.goesOn}
-	s.tail.saver = s.saver
+		before: r.meter.total(), goesOn: r.goesOn, named: reader.File()}
 	s.forgets = &forgetter{group: r.group, target: target, saver: s.saver}
 	writer := &writer{
 		spare: make(chan *opBatch, r.cfg.Lanes),
 		group: r.group, reader: reader, target: target, budget: budget, letters: s.letters, lanes: s.lanes,
+		saver: s.saver,
 	}
 	for range r.cfg.Lanes {
 		s.lanes.shares = append(s.lanes.shares, newLane(budget, s.reach, writer.apply))
@@ -184,10 +184,7 @@ func (s *session) finish(ctx context.Context, ended error) error {
 // read has the reader bring what the log tells. A reader must not end by itself, so it is always an error that ends it.
 func (s *session) read(ctx context.Context) error {
 	err := s.reader.Read(ctx, s.tail)
-	switch {
-	case s.tail.failed != nil:
-		return s.tail.failed
-	case err == nil:
+	if err == nil {
 		err = errors.New("the stream ended")
 	}
 	return fmt.Errorf("reading the source: %w", err)

@@ -19,6 +19,7 @@ type writer struct {
 	budget  *budget
 	letters *letters
 	lanes   *lanes
+	saver   *saver
 	spare   chan *opBatch // empty ones, with room for one of each lane
 }
 
@@ -195,6 +196,9 @@ func (w *writer) writeFull(ctx context.Context, b *opBatch) error {
 // write applies a batch, and empties it.
 func (w *writer) write(ctx context.Context, b *opBatch) error {
 	if len(b.ops) > 0 {
+		if err := w.saver.nameFile(ctx); err != nil {
+			return err
+		}
 		began := time.Now()
 		applied, err := w.applyOps(ctx, b)
 		if err != nil {

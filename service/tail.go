@@ -279,9 +279,6 @@ func (t *tailing) given(line map[string]any, c *replicator.Change) {
 	}
 }
 
-// NewFile implements replicator.Handler. Nothing is saved.
-func (t *tailing) NewFile(context.Context) error { return nil }
-
 // Commit lets the lines of a transaction be seen at its end.
 func (t *tailing) Commit(int64, time.Time) {
 	t.mu.Lock()
