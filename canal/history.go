@@ -23,10 +23,12 @@ type history struct {
 	maria bool
 	ends  []end // after at, ascending
 	// the place behind the last rows that were handed out; before the latest end if their transaction has ended
-	open  end
-	seen  end // where the latest file begins that rows which a query found may be of
-	names []sid
-	ids   map[sid]int32
+	open end
+	seen end // where the latest file begins that rows which a query found may be of
+	// all transactions that there were then; nil once a position includes them
+	queried *gtid.Set
+	names   []sid
+	ids     map[sid]int32
 
 	highest   *gtid.Set   // MariaDB: of each domain the highest number that was read, and who wrote it; but for peak
 	peak      gtidRun     // the highest of the domain that was read last; empty where that is in highest
@@ -144,13 +146,25 @@ func (h *history) handOut(e end) {
 	h.anonymous = h.anonymous || e.anonymous
 }
 
-// see notes where a file begins that rows which a query found may be of.
-func (h *history) see(file end) {
+// see notes, once a query has found rows, where the latest file begins (zero: it is no further one), and which
+// transactions there are (nil: not known).
+func (h *history) see(further end, executed *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if file.order > h.seen.order {
-		h.seen = file
+	if further.order > h.seen.order {
+		h.seen = further
 	}
+	h.queried = joined(h.queried, executed)
+}
+
+// shownByQueries are all transactions that there were when a query last found rows; nil if all are before a place.
+func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !notAllIn(h.queried, before) {
+		h.queried = nil
+	}
+	return h.queried
 }
 
 // file is the number of the latest file whose rows were handed out.

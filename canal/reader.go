@@ -261,6 +261,9 @@ func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	if notAllIn(r.place.beyond, before) {
 		further.Join(r.place.beyond)
 	}
+	if queried := r.history.shownByQueries(before); queried != nil {
+		further.Join(queried)
+	}
 	beyond := read{placed: at.placed(), GTID: further.String()}
 	if notAllIn(r.place.older, before) {
 		beyond.Older = r.place.older.String()

@@ -335,7 +335,17 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 		write(3)
 		replica.follow(primary) // and has no more from here on
 		within := x.reader.Position(early)
+		queried := func() replicator.Position { // by a reader whose log is behind
+			t.Helper()
+			r := primary.open(src, follow)
+			if _, err := r.Scan(testContext(t), "cell", nil, "", replicator.ScanLimit{Rows: 1}); err != nil {
+				t.Fatal(err)
+			}
+			return r.Position(early)
+		}
+		queriedWithin := queried()
 		write(2)
+		queriedBeyond := queried()
 		beyond := x.reader.Position(early)
 		x.end()
 		// Cut within a transaction: its first row was handed out.
@@ -351,7 +361,8 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 		}
 
 		moved := replica.source(appTable())
-		for name, p := range map[string]replicator.Position{"follow": follow, "within": within} {
+		for name, p := range map[string]replicator.Position{"follow": follow, "within": within,
+			"queried": queriedWithin} {
 			if s := len(replica.changes(moved, p)); s != 3 {
 				t.Errorf("%s: read %d rows, want the 3 behind the position", name, s)
 			}
@@ -363,6 +374,7 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 		y.end()
 		between := y.reader.Position(again[1].Order) // behind the first transaction
 		for name, changes := range map[string][]replicator.Change{"at first": again,
+			"queried":      replica.changes(moved, queriedWithin),
 			"from between": append(replica.changes(moved, between), again[0])} {
 			for _, c := range changes {
 				if c.Row != nil || c.Kind != replicator.Delete || c.Last || c.Version != replicator.AnyVersion {
@@ -375,7 +387,8 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 		}
 		refused := func(when string) {
 			t.Helper()
-			for name, p := range map[string]replicator.Position{"beyond": beyond, "partly": partly, "one of two": beyond} {
+			for name, p := range map[string]replicator.Position{"beyond": beyond, "partly": partly, "one of two": beyond,
+				"queried": queriedBeyond} {
 				at := []replicator.Position{p}
 				if name == "one of two" {
 					at = []replicator.Position{follow, p}

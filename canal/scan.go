@@ -13,6 +13,7 @@ import (
 
 	"replicator"
 	"replicator/canal/binlog"
+	"replicator/canal/gtid"
 	"replicator/internal/sqlname"
 )
 
@@ -150,20 +151,34 @@ func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
 	return orderOf(r.place.epoch, file.number, pos), err
 }
 
-// endOfRead is the end of the binlog after rows were read: none of them is of a later place. A file that begins before
-// it is one that positions name from now on (Reader.File).
+// endOfRead is the end of the binlog after rows were read: none of them is of a later place. Positions say from now on
+// that what is before it was read.
 func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
-	file, pos, _, err := r.server.status(ctx, conn)
+	file, pos, gtids, err := r.server.status(ctx, conn)
 	if err != nil {
 		return 0, err
 	}
+	var executed *gtid.Set
+	switch {
+	case !r.server.gtid():
+	case r.server.flavor == gtid.MariaDB:
+		executed, err = r.server.executed(ctx, conn)
+	default:
+		executed, err = gtid.Parse(r.server.flavor, gtids)
+	}
+	if err != nil {
+		return 0, err
+	}
+	var further end
 	if file.number > r.history.file() {
-		w, err := r.source.witness(ctx, r.server, placed{File: file.name, Pos: 4})
+		further = end{file: file, pos: 4, order: orderOf(r.place.epoch, file.number, 4)}
+		w, err := r.source.witness(ctx, r.server, further.placed())
 		if err != nil {
 			return 0, err
 		}
-		r.history.see(end{file: file, pos: 4, born: w.Born, order: orderOf(r.place.epoch, file.number, 4)})
+		further.born = w.Born
 	}
+	r.history.see(further, executed)
 	return orderOf(r.place.epoch, file.number, pos), nil
 }
 
