@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ func TestDeletedRowsAreForgottenAndStayDeleted(t *testing.T) {
 	l := newBareLab(t, servertest.MySQL(t))
 	redis, rdb := ownRedis(t)
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+	l.env["ELASTIC"], l.env["INDEX"] = servertest.Elasticsearch(t), servertest.Name()
 	l.exec("CREATE TABLE cart (id INT PRIMARY KEY, name VARCHAR(20) NOT NULL)",
 		"CREATE TABLE carts (id INT PRIMARY KEY, name VARCHAR(20))", "INSERT INTO cart VALUES (0, 'kept')")
 	l.configure(source, program[:strings.Index(program, "[tables.cell]")], mainSink, `
@@ -29,6 +31,17 @@ key = "id"
 [sinks.cache]
 type = "redis"
 url = "${REDIS}"
+
+[sinks.search]
+type = "elastic"
+addresses = ["${ELASTIC}"]
+
+[views.cart_search]
+from = "cart"
+sink = "search"
+kind = "document"
+index = "${INDEX}"
+fields = ["name"]
 
 [views.carts]
 from = "cart"
@@ -69,6 +82,16 @@ fields = ["name"]
 		}
 		return err
 	})
+	documents := l.env["ELASTIC"] + "/" + l.env["INDEX"] + "-r1/"
+	eventually(t, func() error { // one is the marks'
+		var found struct{ Count int }
+		askElastic(t, http.MethodPost, documents+"_refresh", nil)
+		askElastic(t, http.MethodGet, documents+"_count", &found)
+		if found.Count != 2 {
+			return fmt.Errorf("the index has %d documents, want two", found.Count)
+		}
+		return nil
+	})
 	p.stop()
 	state := filepath.Join(l.dir, "state")
 	if err := os.RemoveAll(state); err != nil {
@@ -81,6 +104,12 @@ fields = ["name"]
 	l.expect("SELECT id, name FROM carts", "0 still")
 	if keys, err := rdb.Keys(t.Context(), "cart:*").Result(); err != nil || len(keys) != 1 {
 		t.Errorf("the cache shows %v (%v), want cart 0", keys, err)
+	}
+	askElastic(t, http.MethodPost, documents+"_refresh", nil)
+	var shown struct{ Count int }
+	askElastic(t, http.MethodGet, l.env["ELASTIC"]+"/"+l.env["INDEX"]+"/_count", &shown)
+	if shown.Count != 1 {
+		t.Errorf("the search shows %d carts, want one", shown.Count)
 	}
 	p = l.running() // what was read again, and is gone, is remembered as of now
 	l.exec("UPDATE cart SET name = 'there' WHERE id = 0")

@@ -34,7 +34,15 @@ type change struct {
 // wrote it in between; what fails on that condition goes round again. Documents that are probably new are created
 // without being read before, and those written lately are judged by what was written: the condition is the same, so
 // that is exact, too.
-func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (applied replicator.Applied, err error) {
+	err = t.throughGates(ctx, func() (err error) {
+		applied, err = t.apply(ctx, ops)
+		return err
+	})
+	return applied, err
+}
+
+func (t *Target) apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	b := t.gather(ops)
 	b.recall()
 	b.guess()
@@ -46,7 +54,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		}
 		var err error
 		if pending, err = b.round(ctx, pending); err != nil {
-			return replicator.Applied{}, t.replaced(ctx, err)
+			return replicator.Applied{}, err
 		}
 	}
 	b.learn()
@@ -166,10 +174,17 @@ func (b *batch) decide(d *document) error {
 		if old == nil {
 			old = &slot{name: c.slot.name, Known: judge.Unseen}
 		}
-		state, applies := b.Judge(c.op, c.value, old.Known)
-		if !applies && d.remembered { // another writer's look may have lowered the version since
+		known := old.Known
+		known.Horizon = d.horizon
+		unknown := b.UnknownIn(c.op, known)
+		state, applies := b.Judge(c.op, c.value, known)
+		if (unknown || !applies) && d.remembered { // another writer's look may have lowered the version since
 			d.forget()
 			return nil
+		}
+		if unknown {
+			c.applied = false
+			continue
 		}
 		fellows, slots := b.target.fellows(next, &c.slot)
 		_, waits, heir := b.Claim(c.op, c.value, state, fellows)

@@ -34,6 +34,7 @@ func errTooLarge(size int) error {
 // document is one document in a batch, from the first look at it until it is written.
 type document struct {
 	index       string // the alias to write to
+	horizon     int64  // see gate
 	id, routing string
 	keeper      *keeper // nil for a registry
 	changes     []change
@@ -48,6 +49,7 @@ type document struct {
 	next       contents         // as it is to be written
 	refused    map[string]error // by slot: why what it contributes can't be stored
 	tries      int
+	remove     bool // nothing is to be left of it
 
 	text    []byte   // what is to be written, rendered: while it is
 	failure *failure // how the last read or write ended; nil if it succeeded
@@ -231,7 +233,7 @@ func (c *client) write(ctx context.Context, documents []*document) error {
 
 // rendered is what is to be written. Where a batch has large documents, those of one request are in memory as texts.
 func (d *document) rendered() []byte {
-	if d.text == nil {
+	if d.text == nil && !d.remove {
 		d.text = d.keeper.render(nil, d.next)
 	}
 	return d.text
@@ -279,13 +281,20 @@ func (d *document) appendItem(b []byte) []byte {
 	if !d.exists {
 		b = d.appendAddress(append(b, `{"create":{`...))
 	} else {
-		b = d.appendAddress(append(b, `{"index":{`...))
+		action := `{"index":{`
+		if d.remove {
+			action = `{"delete":{`
+		}
+		b = d.appendAddress(append(b, action...))
 		b = append(b, `,"if_seq_no":`...)
 		b = strconv.AppendInt(b, d.seq, 10)
 		b = append(b, `,"if_primary_term":`...)
 		b = strconv.AppendInt(b, d.term, 10)
 	}
 	b = append(b, "}}\n"...)
+	if d.remove {
+		return b
+	}
 	return append(append(b, d.rendered()...), '\n')
 }
 

@@ -13,7 +13,15 @@ import (
 )
 
 // Compare implements replicator.Target. Documents are read in real time, not as of the last refresh.
-func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
+func (t *Target) Compare(ctx context.Context, ops []replicator.Op) (differences []replicator.Difference, err error) {
+	err = t.throughGates(ctx, func() (err error) {
+		differences, err = t.compare(ctx, ops)
+		return err
+	})
+	return differences, err
+}
+
+func (t *Target) compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	b := t.gather(ops)
 	var differences []replicator.Difference
 	for i := range b.unplaced {
@@ -24,7 +32,7 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 	}
 	return differences, t.sink.client.inParts(b.documents, func(part []*document) error {
 		if err := t.sink.client.read(ctx, part); err != nil {
-			return fmt.Errorf("comparing: %w", t.replaced(ctx, err))
+			return fmt.Errorf("comparing: %w", err)
 		}
 		for _, d := range part {
 			some, err := b.compare(d)

@@ -18,7 +18,7 @@
 // view's files. The object _replicator in each document, of which nothing is indexed but whether the document is hidden
 // or has a dead letter, holds by cell (TABLE.COLUMN, and @SOURCE of a shard) its key (k), version (v), order (o), as-of
 // (a), whether it is a dead letter (d) and, where several cells may share a document, the fields that it contributes
-// (f). A cell that is gone leaves that state behind; a document without a contribution is hidden by the alias's filter.
+// (f). A cell that is gone leaves that state behind for a while; a document without a contribution is hidden by the alias's filter.
 // (GET INDEX/_doc/ID does not apply filters: it finds the hidden ones.)
 //
 // The document replicator:marks in each index holds the view's marks, so that whoever removes, empties or restores the
@@ -45,6 +45,12 @@
 // source; then one request moves the alias and removes the old index. A rebuild (Shadowing) fills the next index beside
 // the live one, which is kept up meanwhile; Swap moves the aliases of all rebuilt views in one request.
 //
+// # Forgetting
+//
+// Cells that are gone and lie below a horizon are forgotten: a document without any other cell is removed. The horizons
+// stand beside the marks. A removed document could be created again by a request that was judged before; what prevents
+// it is that the alias to write to gets another name first (gate).
+//
 // # Failure
 //
 // Temporary: no answer, 429, 5xx, a blocked index (full disk) or one that lacks shards, which is its view's trouble
@@ -58,11 +64,11 @@
 // elastic.go Config, New, Open, Marks, Forget · settings.go what the configuration says · target.go an open target ·
 // apply.go a batch · refused.go what follows from a write that failed · document.go a document's form · bulk.go reading
 // and writing many documents · pace.go how many at once · memory.go what was written lately · compare.go what is really
-// held · walk.go walks · stray.go what came from no cell · registry.go marks · index.go generations · alias.go what an
-// alias shows · design.go what an index is created with · mapping.go how fields are mapped · omitted.go what _source
-// lacks · retired.go indexes that are not needed any more · shadow.go rebuilds · check.go findings · client.go requests ·
-// opensearch.go what is not as in Elasticsearch · answers.go, scan.go what answers and documents say · errors.go what
-// failed, said without values.
+// held · gate.go where writes go · forget.go what is gone is forgotten · walk.go walks · stray.go what came from no
+// cell · registry.go marks · index.go generations · alias.go what an alias shows · design.go what an index is created
+// with · mapping.go how fields are mapped · omitted.go what _source lacks · retired.go indexes that are not needed any
+// more · shadow.go rebuilds · check.go findings · client.go requests · opensearch.go what is not as in Elasticsearch ·
+// answers.go, scan.go what answers and documents say · errors.go what failed, said without values.
 //
 // What every sink decides alike is in package judge.
 package elastic

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"replicator"
 	"replicator/sinks/judge"
@@ -31,6 +32,9 @@ type keeper struct {
 	place      int // in Target.Views
 	alias      string
 	generation *generation
+	gate       atomic.Pointer[gate]
+	moved      int64    // the horizon that the gate was moved for last
+	forgets    int64    // the horizon below which may be forgotten: no write judged by a lower one is under way
 	merged     bool     // several cells may share a document: it then keeps the fields of each
 	names      [][]byte // the fields' names, quoted, with a colon
 	documentID func(*replicator.View, replicator.Cell) (string, string, error)
@@ -63,7 +67,8 @@ func (k *keeper) id(c replicator.Cell) (id, routing string, err error) {
 
 // document is the view's of an id and a routing, of which nothing is known yet.
 func (k *keeper) document(id, routing string) *document {
-	return &document{index: k.generation.write, id: id, routing: routing, keeper: k}
+	g := k.gate.Load()
+	return &document{index: g.alias, horizon: g.horizon, id: id, routing: routing, keeper: k}
 }
 
 // slot is what a document holds of one cell.

@@ -30,10 +30,12 @@ type generation struct {
 	shown       bool        // the alias shows it
 	routed      bool        // its mapping demands a routing of each document
 	source      sourceField // what its mapping says of _source
+	uuid        string      // tells it from another index of its name
 
 	// write is the alias that the sink writes to. Requests demand an alias (require_alias): else a write after somebody
 	// removed the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess. It
-	// ends at random, so that an index of that name that was made anew is never taken for this one.
+	// ends at random, so that an index of that name that was made anew is never taken for this one. It is another one
+	// after each rise of a horizon: see gate.
 	write string
 }
 
@@ -79,6 +81,11 @@ func (g *generation) meta() object {
 // writeSuffix follows an index's name in the alias to write to; random digits follow it.
 const writeSuffix = "-write-"
 
+// newGate is a new name for the alias to write to.
+func (g *generation) newGate() string {
+	return g.index + writeSuffix + strings.ToLower(rand.Text()[:8])
+}
+
 var generationName = regexp.MustCompile(`^(.+)-r([1-9][0-9]*)$`)
 
 // indexInfo is what GET INDEX says of an index.
@@ -99,6 +106,7 @@ type indexInfo struct {
 	} `json:"mappings"`
 	Settings struct {
 		Index struct {
+			UUID    string `json:"uuid"`
 			Mapping struct {
 				Source struct {
 					Mode string `json:"mode"`
@@ -113,7 +121,8 @@ func (s *Sink) describe(ctx context.Context, name string) (found map[string]inde
 	err = s.client.call(ctx, esapi.IndicesGetRequest{
 		Index: []string{name}, ExpandWildcards: "all",
 		FilterPath: []string{"*.aliases", "*.mappings._meta", "*.mappings._routing", "*.mappings._source",
-			"*.mappings.properties." + stateField, "*.settings.index.mapping.source"},
+			"*.mappings.properties." + stateField, "*.settings.index.mapping.source",
+			"*.settings.index.uuid"},
 	}, &found)
 	if isMissing(err) {
 		return nil, nil
@@ -153,7 +162,8 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 			continue
 		}
 		g := &generation{index: name, number: number, view: own.View, fingerprint: own.Fingerprint, forgotten: own.Forgotten,
-			routed: info.Mappings.Routing.Required, source: info.sourceField()}
+			routed: info.Mappings.Routing.Required, source: info.sourceField(),
+			uuid: info.Settings.Index.UUID}
 		_, g.shown = info.Aliases[m[1]]
 		for a := range info.Aliases {
 			if strings.HasPrefix(a, name+writeSuffix) {
@@ -196,7 +206,7 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) err
 				return err
 			}
 			if goesOn {
-				k.generation = own[n-1]
+				k.goesOnIn(own[n-1])
 				s.retireSuperseded(own[:n-1])
 				return s.goOn(ctx, k, shown || isShadow)
 			}
@@ -249,7 +259,7 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 		index: k.alias + "-r" + strconv.Itoa(number), number: number,
 		view: k.view.Name, fingerprint: k.view.Fingerprint, shown: !othersShown,
 	}
-	g.write = g.index + writeSuffix + strings.ToLower(rand.Text()[:8])
+	g.write = g.newGate()
 	design, err := s.design(ctx, k.view, g)
 	if err != nil {
 		return err
@@ -268,8 +278,8 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	if err := made[g.index].sourceField().keeping(k.view); err != nil {
 		return errors.Join(err, s.remove(ctx, g.index)) // it never gets another _source
 	}
-	g.routed = made[g.index].Mappings.Routing.Required
-	k.generation = g
+	g.routed, g.uuid = made[g.index].Mappings.Routing.Required, made[g.index].Settings.Index.UUID
+	k.goesOnIn(g)
 	s.log.Info("index created", "sink", s.name, "view", k.view.Name, "index", g.index, "shown", g.shown)
 	return nil
 }
@@ -285,11 +295,9 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 		names = append(names, g.index)
 	}
 	for _, old := range instead {
-		for _, alias := range []string{old.alias(), old.write} {
-			if alias != "" {
-				remove := object{"index": old.index, "alias": alias, "must_exist": false}
-				actions = append(actions, object{"remove": remove})
-			}
+		for _, alias := range []string{old.alias(), old.index + writeSuffix + "*"} {
+			remove := object{"index": old.index, "alias": alias, "must_exist": false}
+			actions = append(actions, object{"remove": remove})
 		}
 	}
 	request := esapi.IndicesUpdateAliasesRequest{Body: body(object{"actions": actions})}

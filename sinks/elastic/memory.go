@@ -61,13 +61,15 @@ func (b *batch) recall() {
 }
 
 // guess takes documents for new where most have been lately: a create then costs one request, and one more where it is
-// wrong. A look is at a cell that is known.
+// wrong. A look is at a cell that is known, and of what is below the horizon it has to be known what stands there.
 func (b *batch) guess() {
 	if !b.target.novelty.Likely() {
 		return
 	}
 	for _, d := range b.documents {
-		d.known = d.known || !slices.ContainsFunc(d.changes, func(c change) bool { return b.ops[c.op].AsOf != 0 })
+		d.known = d.known || !slices.ContainsFunc(d.changes, func(c change) bool {
+			return b.ops[c.op].AsOf != 0 || b.ops[c.op].Order < d.horizon
+		})
 	}
 }
 

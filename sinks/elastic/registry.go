@@ -28,13 +28,15 @@ type registry map[string]registered
 type registered struct {
 	replicator.StoredStanding
 	Fingerprint string `json:"fingerprint,omitempty"` // where it is another than the index's: see generation.belongs
+	Horizon     int64  `json:"horizon,omitempty"`     // what was gone below may be forgotten
 }
 
 // fingerprint is by which definition a source's part of the generation was begun.
 func (r registered) fingerprint(of *generation) string { return cmp.Or(r.Fingerprint, of.fingerprint) }
 
+// registryOf is the document as it is read: by the index's name, as the alias to write to may become another one.
 func registryOf(g *generation) *document {
-	return &document{index: g.write, id: registryID, routing: g.registryRouting()}
+	return &document{index: g.index, id: registryID, routing: g.registryRouting()}
 }
 
 // registryRouting is the routing of the registry, which has one where the mapping demands it of each document.
@@ -161,6 +163,7 @@ func (t *Target) registries(ctx context.Context) ([]*document, []registry, error
 	documents, registries := make([]*document, len(t.kept)), make([]registry, len(t.kept))
 	for i, k := range t.kept {
 		documents[i] = registryOf(k.generation)
+		documents[i].index = k.gate.Load().alias
 	}
 	if err := t.sink.client.readEach(ctx, documents); err != nil {
 		return nil, nil, err
@@ -182,7 +185,7 @@ func (t *Target) registries(ctx context.Context) ([]*document, []registry, error
 // register gives each view a mark for the source where it has none.
 func (t *Target) register(ctx context.Context) error {
 	at := make([]replicator.Standing, len(t.views))
-	_, err := t.update(ctx, func(view int, r registry) error {
+	register := func(view int, r registry) error {
 		m, ok := r[t.source]
 		if !ok {
 			m.Phase = replicator.PhaseFilling
@@ -193,9 +196,18 @@ func (t *Target) register(ctx context.Context) error {
 		}
 		at[view] = m.Standing()
 		return nil
+	}
+	var registries []registry
+	err := t.throughGates(ctx, func() (err error) {
+		registries, err = t.update(ctx, register)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("registering the views: %w", err)
+	}
+	for i, k := range t.kept {
+		g := k.gate.Load()
+		k.gate.Store(&gate{g.alias, max(g.horizon, registries[i][t.source].Horizon)})
 	}
 	// No server has a name: what Elasticsearch acknowledged is on the disks of all copies in sync, and one of them goes
 	// on.
@@ -209,18 +221,22 @@ func (t *Target) Foreign() []string { return t.marks.Foreign() }
 // Mark implements replicator.Target. A view whose every source has now filled it is shown.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {
-		registries, err := t.update(ctx, func(view int, r registry) error {
-			m, ok := r[t.source]
-			if !ok {
-				return replicator.OfView(marking.Gone(view), t.views[view].Name)
-			}
-			raised, err := marking.Raise(view, m.Standing())
-			m.StoredStanding = raised.Stored()
-			r[t.source] = m
+		var registries []registry
+		err := t.throughGates(ctx, func() (err error) {
+			registries, err = t.update(ctx, func(view int, r registry) error {
+				m, ok := r[t.source]
+				if !ok {
+					return replicator.OfView(marking.Gone(view), t.views[view].Name)
+				}
+				raised, err := marking.Raise(view, m.Standing())
+				m.StoredStanding = raised.Stored()
+				r[t.source] = m
+				return err
+			})
 			return err
 		})
 		if err != nil {
-			return t.replaced(ctx, err)
+			return err
 		}
 		return t.showFilled(ctx, registries)
 	})

@@ -26,7 +26,7 @@ func judged(t testing.TB, target *Target, sources map[string]string, ops ...repl
 }
 
 func testTarget(source string, k *keeper) *Target {
-	k.generation = &generation{write: "v-r1-write-x"}
+	k.goesOnIn(&generation{write: "v-r1-write-x"})
 	return &Target{sink: &Sink{}, source: source, views: []*replicator.View{k.view}, kept: []*keeper{k}, memory: newMemory()}
 }
 

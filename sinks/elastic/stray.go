@@ -16,7 +16,17 @@ import (
 var _ replicator.Tidier = (*Target)(nil)
 
 // Strays implements replicator.Tidier: documents whose state names no cell, which the program never writes.
-func (t *Target) Strays(ctx context.Context, view int, after string, limit int) ([]replicator.Stray, string, error) {
+func (t *Target) Strays(
+	ctx context.Context, view int, after string, limit int,
+) (strays []replicator.Stray, next string, err error) {
+	err = t.throughGates(ctx, func() (err error) {
+		strays, next, err = t.strays(ctx, view, after, limit)
+		return err
+	})
+	return strays, next, err
+}
+
+func (t *Target) strays(ctx context.Context, view int, after string, limit int) ([]replicator.Stray, string, error) {
 	found, next, err := t.hits(ctx, view, filter(), after, limit)
 	if err != nil {
 		return nil, "", err
@@ -35,7 +45,7 @@ func (t *Target) Strays(ctx context.Context, view int, after string, limit int) 
 		return nil
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("view %s: %w", t.views[view].Name, t.replaced(ctx, err))
+		return nil, "", fmt.Errorf("view %s: %w", t.views[view].Name, err)
 	}
 	return strays, next, nil
 }
@@ -68,6 +78,15 @@ func (t *Target) isStray(d *document) bool {
 
 // Tidy implements replicator.Tidier.
 func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (removed int, err error) {
+	err = t.throughGates(ctx, func() error {
+		n, err := t.tidy(ctx, view, strays)
+		removed += n
+		return err
+	})
+	return removed, err
+}
+
+func (t *Target) tidy(ctx context.Context, view int, strays []replicator.Stray) (removed int, err error) {
 	var documents []*document
 	for _, s := range strays {
 		var at [2]string
@@ -92,7 +111,7 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		return nil
 	})
 	if err != nil {
-		return removed, fmt.Errorf("view %s: %w", t.views[view].Name, t.replaced(ctx, err))
+		return removed, fmt.Errorf("view %s: %w", t.views[view].Name, err)
 	}
 	return removed, nil
 }

@@ -34,7 +34,15 @@ var (
 )
 
 // Versions implements replicator.Target.
-func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
+func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) (spans []replicator.Span, err error) {
+	err = t.throughGates(ctx, func() (err error) {
+		spans, err = t.versions(ctx, cells)
+		return err
+	})
+	return spans, err
+}
+
+func (t *Target) versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	versions := judge.NewVersions(len(cells))
 	var documents []*document
 	var of []int
@@ -54,7 +62,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	n := 0
 	err := t.sink.client.inParts(documents, func(part []*document) error {
 		if err := t.sink.client.read(ctx, part); err != nil {
-			return fmt.Errorf("reading versions: %w", t.replaced(ctx, err))
+			return fmt.Errorf("reading versions: %w", err)
 		}
 		for _, d := range part {
 			versions.Add(of[n], d.contents().known(slotName(t.source, cells[of[n]])).State.Version)
@@ -99,18 +107,21 @@ func (t *Target) isReplaced(ctx context.Context, k *keeper) (bool, error) {
 // Refresh makes readers see all that was applied: Elasticsearch lets searches see it only after a while
 // (refresh_interval).
 func (t *Target) Refresh(ctx context.Context) error {
-	var indexes []string
-	for _, k := range t.kept {
-		indexes = append(indexes, k.generation.write)
-	}
-	if len(indexes) == 0 {
+	if len(t.kept) == 0 {
 		return nil
 	}
-	if err := t.sink.client.refresh(ctx, indexes); err != nil {
-		if isMissing(err) {
-			return t.replaced(ctx, gone(strings.Join(indexes, ",")))
+	return t.throughGates(ctx, func() error {
+		var indexes []string
+		for _, k := range t.kept {
+			indexes = append(indexes, k.gate.Load().alias)
 		}
-		return fmt.Errorf("refreshing the indexes: %w", err)
-	}
-	return nil
+		err := t.sink.client.refresh(ctx, indexes)
+		switch {
+		case isMissing(err):
+			return gone(strings.Join(indexes, ","))
+		case err != nil:
+			return fmt.Errorf("refreshing the indexes: %w", err)
+		}
+		return nil
+	})
 }

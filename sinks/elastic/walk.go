@@ -101,6 +101,16 @@ type hit struct {
 func (t *Target) hits(
 	ctx context.Context, view int, query object, after string, limit int,
 ) (found []hit, next string, err error) {
+	err = t.throughGates(ctx, func() (err error) {
+		found, next, err = t.nextHits(ctx, view, query, after, limit)
+		return err
+	})
+	return found, next, err
+}
+
+func (t *Target) nextHits(
+	ctx context.Context, view int, query object, after string, limit int,
+) (found []hit, next string, err error) {
 	k := t.kept[view]
 	var p page
 	if err := judge.At(after, &p); err != nil {
@@ -111,7 +121,7 @@ func (t *Target) hits(
 		if err := t.Refresh(ctx); err != nil {
 			return nil, "", err
 		}
-		if p.Point, err = t.sink.client.openPoint(ctx, k.generation.write); err != nil {
+		if p.Point, err = t.sink.client.openPoint(ctx, k.gate.Load().alias); err != nil {
 			return nil, "", fmt.Errorf("view %s: listing its documents: %w", k.view.Name, err)
 		}
 	}

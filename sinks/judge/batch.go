@@ -63,10 +63,17 @@ func (b *Batch) Begin(ops []replicator.Op) {
 func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	b.unknown[op] = false
 	for value := range b.ops[op].Values {
-		k := known(value)
-		b.unknown[op] = b.unknown[op] || k.State.Unknown(b.ops[op], k.Horizon)
+		b.UnknownIn(op, known(value))
 	}
 	return b.unknown[op]
+}
+
+// UnknownIn is Unknown for one view alone, where the others may have been given the op already: a sink asks it whose views
+// are not written together.
+func (b *Batch) UnknownIn(op int, known Known) bool {
+	unknown := known.State.Unknown(b.ops[op], known.Horizon)
+	b.unknown[op] = b.unknown[op] || unknown
+	return unknown
 }
 
 // Judge says whether a value counts, given what is known of the op's cell in the value's view, and which state is to be

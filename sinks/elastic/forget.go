@@ -1,0 +1,165 @@
+package elastic
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"replicator"
+	"replicator/sinks/judge"
+)
+
+var _ replicator.Forgetter = (*Target)(nil)
+
+// ForgetGone implements replicator.Forgetter. A walk begins with other gates, so that nothing is written any more that
+// was judged by a lower horizon. Then it goes through the documents, view by view: those that are hidden, or all of a
+// merged view, where a document that shows some cells may remember others that are gone.
+func (t *Target) ForgetGone(
+	ctx context.Context, horizon int64, after string, limit int,
+) (found replicator.GoneCells, next string, err error) {
+	var p page
+	if err := judge.At(after, &p); err != nil || p.View >= len(t.kept) {
+		return found, "", err
+	}
+	if after == "" {
+		err := t.throughGates(ctx, func() error { return t.raiseHorizons(ctx, horizon) })
+		if err != nil {
+			return found, "", err
+		}
+	}
+	k, query := t.kept[p.View], onlyHidden()
+	if k.merged {
+		query = everything()
+	}
+	hits, next, err := t.hits(ctx, p.View, query, after, limit)
+	if err == nil && next == "" && p.View+1 < len(t.kept) {
+		next = judge.Cursor(page{View: p.View + 1})
+	}
+	if err == nil {
+		err = t.throughGates(ctx, func() (err error) {
+			found, err = t.forgetSome(ctx, k, hits)
+			return err
+		})
+	}
+	if err != nil {
+		return found, "", fmt.Errorf("view %s: %w", k.view.Name, err)
+	}
+	return found, next, nil
+}
+
+// onlyHidden finds the documents that show nothing, but for the registry.
+func onlyHidden() object {
+	query := everything()
+	query["bool"].(object)["filter"] = object{"term": object{stateField + ".hidden": true}}
+	return query
+}
+
+// raiseHorizons raises the horizons of the views that are filled, each to its mark at most, and moves the gates. A gate is
+// moved once in a session even if the horizon was raised before: whoever raised it may have died before he moved it.
+func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
+	registries, err := t.update(ctx, func(view int, r registry) error {
+		m, ok := r[t.source]
+		if is := min(horizon, m.Order); ok && m.Phase == replicator.PhaseFilled && is > m.Horizon {
+			m.Horizon = is
+			r[t.source] = m
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("raising the horizons: %w", err)
+	}
+	moved := false
+	for i, k := range t.kept {
+		if is := registries[i][t.source].Horizon; is > k.forgets {
+			if err := t.moveGate(ctx, k, is); err != nil {
+				return inView(k.view, err)
+			}
+			k.moved, moved = is, true
+		}
+	}
+	if !moved {
+		return nil
+	}
+	if err := t.sink.client.writesEnd(ctx); err != nil {
+		return err
+	}
+	for _, k := range t.kept {
+		k.forgets = max(k.forgets, k.moved)
+	}
+	return nil
+}
+
+// forgetSome removes what may be forgotten of a view from documents that were found.
+func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found replicator.GoneCells, err error) {
+	var documents []*document
+	for _, h := range hits {
+		_, may, gone := t.forgettable(k, k.parse(h.Source))
+		if found.Remembered += gone - may; may > 0 {
+			d := k.document(h.ID, h.Routing)
+			d.whole = k.merged
+			documents = append(documents, d)
+		}
+	}
+	err = t.sink.client.inParts(documents, func(part []*document) error {
+		some, err := t.forgetIn(ctx, k, part)
+		found.Add(some)
+		return err
+	})
+	return found, err
+}
+
+// forgetIn removes what may be forgotten from documents that may be read at once. What somebody has changed meanwhile
+// stays, and is looked at again in the next walk.
+func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (found replicator.GoneCells, err error) {
+	if err := t.sink.client.read(ctx, part); err != nil {
+		return found, err
+	}
+	var writes []*document
+	of := map[*document]int{}
+	for _, d := range part {
+		left, may, _ := t.forgettable(k, d.contents())
+		if may == 0 || len(left) > 0 && !k.merged { // what another definition left
+			continue
+		}
+		k.sort(left)
+		d.next, d.remove = left, len(left) == 0
+		writes, of[d] = append(writes, d), may
+	}
+	if err := t.sink.client.write(ctx, writes); err != nil {
+		return found, err
+	}
+	for _, d := range writes {
+		t.memory.Forget(address{k.place, d.id})
+		switch {
+		case d.written:
+			found.Forgotten += of[d]
+		case d.failure.isGone():
+			return found, gone(d.index)
+		case d.failure.Status == http.StatusConflict, d.failure.isTemporary():
+			found.Remembered += of[d]
+		default:
+			return found, d.failure.classify()
+		}
+		d.release()
+	}
+	return found, nil
+}
+
+// forgettable is what is left of a document's cells without those of the source that may be forgotten, how many these
+// are, and how many of the source's are gone.
+func (t *Target) forgettable(k *keeper, all contents) (left contents, may, gone int) {
+	left = slices.DeleteFunc(slices.Clone(all), func(s *slot) bool {
+		from, _, ok := t.sink.cell(s)
+		if !ok || from != t.source || !s.gone() || s.Shown || s.Dead || s.Waits {
+			return false
+		}
+		gone++
+		if !s.Forgettable(k.forgets) {
+			return false
+		}
+		may++
+		return true
+	})
+	return left, may, gone
+}

@@ -1,0 +1,152 @@
+package elastic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
+
+	"replicator"
+	"replicator/internal/pause"
+)
+
+// gate is the alias that requests of a view go to, and the horizon that its writes are judged by. The two belong
+// together: the horizon is raised in the registry first, then another alias takes this one's place, and only then is
+// anything removed that lies below the horizon. So a write that was judged by a lower horizon goes to an alias that there
+// is not any more, and fails. It is then judged once more.
+//
+// Elasticsearch makes no write depend on another document, and a document that was removed can be created again. This is
+// how such a create depends on the horizon.
+type gate struct {
+	alias   string
+	horizon int64 // of the target's source; it never falls
+}
+
+// goesOnIn sets the generation that a view is written to. Which horizon it has, the registry says: see register.
+func (k *keeper) goesOnIn(g *generation) {
+	k.generation = g
+	k.gate.Store(&gate{alias: g.write})
+}
+
+// throughGates does something, once more each time it found a gate gone in whose place there is another one.
+func (t *Target) throughGates(ctx context.Context, do func() error) error {
+	for range maxRounds {
+		before := make([]*gate, len(t.kept))
+		for i, k := range t.kept {
+			before[i] = k.gate.Load()
+		}
+		err := do()
+		if !errors.Is(err, replicator.ErrSinkLost) {
+			return err
+		}
+		moved := false
+		for i, k := range t.kept {
+			if err := t.learnGate(ctx, k); err != nil {
+				return inView(k.view, err)
+			}
+			moved = moved || k.gate.Load() != before[i]
+		}
+		if !moved {
+			return t.replaced(ctx, err)
+		}
+	}
+	return errAgain
+}
+
+// learnGate asks which gate a view has.
+func (t *Target) learnGate(ctx context.Context, k *keeper) error {
+	was := k.gate.Load()
+	all, err := t.sink.generations(ctx, k.alias)
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if g.uuid != k.generation.uuid || g.write == "" || g.write == was.alias {
+			continue
+		}
+		r, err := t.sink.registry(ctx, g) // after the alias was read: nothing is forgotten by a higher horizon
+		if err != nil {
+			return err
+		}
+		k.gate.CompareAndSwap(was, &gate{g.write, max(was.horizon, r[t.source].Horizon)})
+	}
+	return nil
+}
+
+// moveGate puts another gate in the place of a view's, for a horizon that the registry has.
+func (t *Target) moveGate(ctx context.Context, k *keeper, horizon int64) error {
+	g, was := k.generation, k.gate.Load()
+	next := &gate{g.newGate(), max(was.horizon, horizon)}
+	actions := []any{
+		object{"remove": object{"index": g.index, "alias": was.alias, "must_exist": true}},
+		object{"add": object{"index": g.index, "alias": next.alias, "is_hidden": true}},
+	}
+	var answer struct {
+		Acknowledged bool `json:"acknowledged"`
+	}
+	request := esapi.IndicesUpdateAliasesRequest{Body: body(object{"actions": actions})}
+	err := t.sink.client.call(ctx, request, &answer)
+	switch {
+	case isMissing(err):
+		return gone(was.alias)
+	case err != nil:
+		return fmt.Errorf("giving index %s another alias to write to: %w", g.index, err)
+	case !answer.Acknowledged: // a node may go on with the old one
+		return fmt.Errorf("giving index %s another alias to write to: not all nodes have done it", g.index)
+	}
+	k.gate.CompareAndSwap(was, next)
+	return nil
+}
+
+// writesPatience is how long writes are waited for that were under way. The cluster ends them itself after a minute.
+const writesPatience = 2 * time.Minute
+
+// writesEnd waits until no write is under way any more that is now: it may have found out before to which index an alias
+// leads.
+func (c *client) writesEnd(ctx context.Context) error {
+	under, err := c.writes(ctx)
+	for late := time.Now().Add(writesPatience); err == nil && len(under) > 0; {
+		if time.Now().After(late) {
+			return fmt.Errorf("the cluster has been at a bulk request for %s", writesPatience)
+		}
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+		var now map[string]bool
+		if now, err = c.writes(ctx); err == nil {
+			for task := range under {
+				if !now[task] {
+					delete(under, task)
+				}
+			}
+		}
+	}
+	return err
+}
+
+// writes lists the bulk requests that the cluster's nodes are at.
+func (c *client) writes(ctx context.Context) (map[string]bool, error) {
+	var answer struct {
+		Nodes map[string]struct {
+			Tasks map[string]any `json:"tasks"`
+		} `json:"nodes"`
+		Failures []any `json:"node_failures"`
+	}
+	err := c.call(ctx, esapi.TasksListRequest{Actions: []string{"indices:data/write/bulk*"},
+		FilterPath: []string{"nodes.*.tasks.*.action", "node_failures.type"}}, &answer)
+	if err != nil {
+		return nil, fmt.Errorf("asking which writes are under way: %w", err)
+	}
+	if len(answer.Failures) > 0 {
+		return nil, fmt.Errorf("asking which writes are under way: %d nodes don't answer", len(answer.Failures))
+	}
+	tasks := map[string]bool{}
+	for _, n := range answer.Nodes {
+		for task := range n.Tasks {
+			tasks[task] = true
+		}
+	}
+	return tasks, nil
+}
