@@ -54,6 +54,10 @@ type Changelog interface {
 	// Holds reports whether this is the log that tells of the cell, if any does: other logs of the same origin tell of
 	// other cells. It knows from when the beginning was read.
 	Holds(c Cell) bool
+
+	// Remembers reports whether the log still tells of every cell that it said was gone since a time. A reader that began
+	// then, and has read to the end, has missed no such cell.
+	Remembers(ctx context.Context, since time.Time) (bool, error)
 }
 
 // Reader reads one source for one pipeline. Its Orders are those of its Start. Read is called once, from one goroutine;

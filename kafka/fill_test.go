@@ -55,3 +55,15 @@ func TestAFillFromAnOldTopicGoesOnWhereItWasStopped(t *testing.T) {
 	}
 	again.Close()
 }
+
+// A fill that takes longer than Kafka keeps a record of a cell that is gone may have missed one.
+func TestATopicRemembersWhatIsGoneForAsLongAsItKeepsTombstones(t *testing.T) {
+	p := publish(t, 1, map[string]string{"delete.retention.ms": "3600000"})
+	s := p.source(0)
+	for ago, want := range map[time.Duration]bool{time.Minute: true, 61 * time.Minute: false} {
+		got, err := s.Remembers(t.Context(), time.Now().Add(-ago))
+		if err != nil || got != want {
+			t.Errorf("since %v: %t, want %t (%v)", ago, got, want, err)
+		}
+	}
+}

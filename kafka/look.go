@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -144,6 +145,16 @@ func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []
 			"it is looked at again", s.Name())
 	}
 	return lacking, nil
+}
+
+// Remembers implements replicator.Changelog. Kafka keeps a record that says that a key is gone for at least
+// delete.retention.ms.
+func (s *Source) Remembers(ctx context.Context, since time.Time) (bool, error) {
+	topic, err := s.cluster.Topic(ctx, s.cfg.Topic)
+	if err != nil {
+		return false, err
+	}
+	return time.Since(since.Round(0)) < topic.Tombstones, nil // by the clock: a machine may have slept
 }
 
 // untold is no version: that of a cell without a record.

@@ -23,6 +23,8 @@ type fakeLog struct {
 	origin *fakeSource
 	asked  atomic.Int64 // how often it was asked what it lacks
 
+	forgetful atomic.Bool // it has dropped records of cells that are gone
+
 	mu      sync.Mutex
 	records []replicator.Change // those that were compacted away have no table
 	upTo    []int               // by record: how many of the origin's transactions are published with it
@@ -199,6 +201,10 @@ func (l *fakeLog) Lacks(_ context.Context, cells []replicator.Cell, versions []i
 
 func (l *fakeLog) Holds(replicator.Cell) bool { return true }
 
+func (l *fakeLog) Remembers(context.Context, time.Time) (bool, error) {
+	return !l.forgetful.Load(), nil
+}
+
 // fakeLogReader reads a fakeLog.
 type fakeLogReader struct {
 	*fakeReader
@@ -330,6 +336,11 @@ func TestAFillFromAChangelogReadsItAFewTimesWhateverTheNumberOfCells(t *testing.
 		}
 		log.publish()
 		p := start(newPipeline(log, sink, store, "a"))
+		p.caughtUp(t, f)
+		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
+			t.Fatal(err)
+		}
+		p.rebuilt(t)
 		p.caughtUp(t, f)
 		p.stopped(t)
 		holds(t, f, sink, "a")

@@ -54,6 +54,10 @@ type group struct {
 	// blank: the views begin at a place of the log in this session, nothing was kept of them before, and no change came
 	// since, so that they hold nothing. Who opens the session sets it, and its reader's goroutine alone uses it then.
 	blank bool
+
+	// searched: an earlier session has begun, so the target may hold what that applied (see sweeper.begin). Only the
+	// goroutine that opens sessions uses it.
+	searched bool
 }
 
 // loop runs sessions until the run is stopped (nil) or ctx is done.

@@ -63,6 +63,9 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	if err := s.saver.save(ctx); err != nil {
 		return nil, errors.Join(unproven(err), reader.Close())
 	}
+	if err := s.filler.sweeper.begin(ctx); err != nil {
+		return nil, errors.Join(unproven(err), reader.Close())
+	}
 	return s, nil
 }
 

@@ -16,7 +16,11 @@ type sweeper struct {
 	reader replicator.Reader
 	target replicator.Target
 	intake *intake
+	fresh  fresh
 }
+
+// sweptAtOnce is how many cells a page of a sweep has at most.
+const sweptAtOnce = 500
 
 func (s *sweeper) sweep(ctx context.Context) error {
 	page := func(read func(after string) ([]replicator.Cell, string, error)) error {
@@ -33,7 +37,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 			}
 		}
 	}
-	const limit = 500
+	const limit = sweptAtOnce
 	if tidier, ok := s.target.(replicator.Tidier); ok {
 		for i := range s.views {
 			unclaimed := func(after string) ([]replicator.Cell, string, error) {
@@ -48,17 +52,20 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	if err := s.sweepLetters(ctx, limit); err != nil {
 		return err
 	}
-	var renamed []replicator.Cell // the page's before
-	err := page(func(after string) ([]replicator.Cell, string, error) {
-		if err := s.lookAtRenamed(ctx, renamed); err != nil {
-			return nil, "", err
+	needless, err := s.isFresh(ctx)
+	if err == nil && !needless {
+		var renamed []replicator.Cell // the page's before
+		err = page(func(after string) ([]replicator.Cell, string, error) {
+			if err := s.lookAtRenamed(ctx, renamed); err != nil {
+				return nil, "", err
+			}
+			cells, next, err := s.outdated(ctx, after, limit)
+			renamed = cells
+			return cells, next, err
+		})
+		if err == nil {
+			err = s.lookAtRenamed(ctx, renamed)
 		}
-		cells, next, err := s.outdated(ctx, after, limit)
-		renamed = cells
-		return cells, next, err
-	})
-	if err == nil {
-		err = s.lookAtRenamed(ctx, renamed)
 	}
 	if former, ok := s.target.(replicator.Relinquisher); ok && err == nil {
 		err = former.Relinquish(ctx)
