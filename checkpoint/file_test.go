@@ -136,7 +136,7 @@ func TestLogOfGarbageIsWrittenAnew(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(dir, lettersName))
 	check(t, err)
-	if info.Size() > 2*leastGarbage {
+	if info.Size() > 512<<10 { // as much as there is on a small disk
 		t.Errorf("the log has %d bytes", info.Size())
 	}
 	equalLetters(t, s, "", letterOf("w", 7), big)

@@ -229,8 +229,9 @@ func (l *letters) append(lines []line) error {
 	return nil
 }
 
-// leastGarbage is how much garbage is never worth the work of writing the log anew.
-const leastGarbage = 1 << 20
+// leastGarbage is how much garbage is never worth the work of writing the log anew. The state directory's disk may be
+// small.
+const leastGarbage = 64 << 10
 
 // compact writes the log anew if most of it does not count any more: letters that keep coming back would fill the disk.
 func (l *letters) compact() error {
