@@ -63,7 +63,10 @@ func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 		return err
 	}
 	for _, g := range all {
-		if g.uuid != k.generation.uuid || g.write == "" || g.write == was.alias {
+		if g.index != k.generation.index || g.uuid != k.generation.uuid { // another one of its name, perhaps
+			continue
+		}
+		if g.write == "" || g.write == was.alias {
 			continue
 		}
 		r, err := t.sink.registry(ctx, g) // after the alias was read: nothing is forgotten by a higher horizon
