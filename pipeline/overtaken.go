@@ -43,9 +43,11 @@ func (s *shared) register(at replicator.Position) {
 // above is what a run finds of epochs above those where its views stand, before a session.
 type above struct {
 	*run
-	mark      replicator.Position // that has the highest; zero: none has one
-	ahead     replicator.Position // the highest mark of an epoch in which a view stands at an earlier place; zero: none
-	overtaken []string            // views that this process kept up, and whose marks are of an epoch that it never registered
+	mark replicator.Position // that has the highest; zero: none has one
+	// The highest mark of an epoch in which a view stands at an earlier place, or at the same one and the mark says
+	// something else of what was read beyond it: the store is older. Zero: none.
+	ahead     replicator.Position
+	overtaken []string // views that this process kept up, and whose marks are of an epoch that it never registered
 }
 
 // compare compares where a view stands with its mark in the sink.
@@ -57,7 +59,7 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 	if told := a.rival.told; told != nil && told.View == c.View {
 		by = later(by, told.By)
 	}
-	if by.Epoch() == c.Position.Epoch() && by.Order > c.Position.Order && !c.Unmarked {
+	if by.Epoch() == c.Position.Epoch() && by.Order >= c.Position.Order && by != c.Position && !c.Unmarked {
 		a.ahead = later(a.ahead, by) // if the source's log lacks it, the views show what the source lost
 	}
 	if by.Epoch() <= c.Position.Epoch() {

@@ -1,0 +1,35 @@
+package pipeline
+
+import (
+	"slices"
+	"testing"
+
+	"replicator"
+)
+
+// A mark that says more of what was read than the checkpoint does is a proof of the log, too: the store may be older than
+// the sink, as where it was set back together with the source.
+func TestAMarkThatTellsMoreThanTheCheckpointIsAProof(t *testing.T) {
+	at := func(order int64, token string) replicator.Position {
+		return replicator.Position{Order: order, Token: token}
+	}
+	saved := at(5, "p")
+	for name, c := range map[string]struct {
+		mark     replicator.Position
+		unmarked bool
+		proof    bool
+	}{
+		"the same":                          {mark: saved},
+		"earlier":                           {mark: at(4, "o")},
+		"later":                             {mark: at(6, "q"), proof: true},
+		"at the same place, and more read":  {mark: at(5, "p, and read up to q"), proof: true},
+		"of what is not to be gone on with": {mark: at(6, "q"), unmarked: true},
+	} {
+		a := &above{run: &run{group: &group{shared: &shared{}}}}
+		a.compare(replicator.Checkpoint{View: "v", Standing: replicator.Standing{Position: saved}, Unmarked: c.unmarked},
+			&replicator.Mark{View: "v", Standing: replicator.Standing{Position: c.mark}})
+		if got := slices.Contains(a.proofs(), c.mark); got != c.proof {
+			t.Errorf("%s: the proofs are %v", name, a.proofs())
+		}
+	}
+}
