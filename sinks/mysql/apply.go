@@ -204,6 +204,7 @@ const (
 // if that is because of a row, or because there is too much at once, in smaller transactions. What one row fails by
 // alone is the row's, which is rejected.
 func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
+	unordered := t.unordered()
 	err := t.applyPatiently(ctx, batch, items, mode)
 	if mode == quickly && refuses(err) && (len(items) == 1 || !tooMuch(err)) {
 		if is(err, errDuplicate) {
@@ -212,7 +213,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 		mode = carefully
 		err = t.applyPatiently(ctx, batch, items, mode)
 	}
-	if again, failed := t.unorder(ctx, err); failed != nil {
+	if again, failed := t.unorder(ctx, err, unordered); failed != nil {
 		return failed
 	} else if again {
 		return t.applyOrSplit(ctx, batch, items, quickly)

@@ -20,9 +20,20 @@ const (
 	errChildren = 1451
 )
 
+// unordered is how many views' rows are written in any order.
+func (t *Target) unordered() (n int) {
+	for _, k := range t.kept {
+		if k.unordered.Load() {
+			n++
+		}
+	}
+	return n
+}
+
 // unorder finds out whether an error is of a foreign key between tables of views, and has their rows written in any
-// order then. It reports whether that is new of one of them: the transaction is to be tried again.
-func (t *Target) unorder(ctx context.Context, err error) (again bool, failed error) {
+// order then. It reports whether they are those of more views than when the transaction began, whoever found that out:
+// then it is to be tried again.
+func (t *Target) unorder(ctx context.Context, err error, before int) (again bool, failed error) {
 	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
 		return false, nil
 	}
@@ -36,12 +47,11 @@ func (t *Target) unorder(ctx context.Context, err error) (again bool, failed err
 		}
 		k.ordered.Store(!among)
 		if among && k.unordered.CompareAndSwap(false, true) {
-			again = true
 			t.sink.log.Info("the rows of a table are written without a look at its foreign keys, which are between tables of "+
 				"views: they come in any order", "sink", t.sink.name, "view", k.view.Name)
 		}
 	}
-	return again, nil
+	return t.unordered() > before, nil
 }
 
 // lookAtReferences finds out whether somebody else's table refers to an unordered one by now.
