@@ -63,7 +63,7 @@ func Redefined(v *View, was, now string) error {
 	if SameDefinition(was, now) {
 		return nil
 	}
-	wayOut := fmt.Sprintf("`replicator rebuild %s` fills it anew, on_change = \"rebuild\" does so by itself, or restore ",
+	wayOut := fmt.Sprintf("`replicator rebuild %s` fills it again, on_change = \"rebuild\" does so automatically, or restore ",
 		v.ShownAs())
 	_, before, _ := strings.Cut(was, ".")
 	_, after, _ := strings.Cut(now, ".")
@@ -90,8 +90,8 @@ func RedefinedTable(table, was, now string) error {
 		return nil
 	}
 	return OfTable(table,
-		Fatal(fmt.Errorf("%w: in table %s %s; `replicator rebuild VIEW…` fills the views that read it anew, on_change = \"rebuild\" does so by "+
-			"itself, or restore the table", ErrRedefined, table, altered(was, now))))
+		Fatal(fmt.Errorf("%w: in table %s %s; `replicator rebuild VIEW…` fills the views that read it again, on_change = \"rebuild\" does so "+
+			"automatically, or restore the table", ErrRedefined, table, altered(was, now))))
 }
 
 // altered says what an ALTER did that makes one Identity another.

@@ -84,9 +84,9 @@ func (s *ViewStatus) Comparing() string {
 func (s *ViewStatus) Next() string {
 	switch {
 	case s.State == StateFailed:
-		return "it is tried again every 30 s at the latest, and goes on by itself once the cause is mended"
+		return "it is tried again within 30 s, and goes on once the cause is fixed"
 	case s.State == StateRetrying:
-		return "it is tried again within seconds, and goes on by itself once the cause has passed"
+		return "it is tried again within 30 s, and goes on once the cause has passed"
 	}
 	return ""
 }

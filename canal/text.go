@@ -147,7 +147,8 @@ func newSelection(t *watched) (*selection, error) {
 		c := s.column(name)
 		if c == nil {
 			return -1, fmt.Errorf("%s.%s has no column %s (%s)%s; the table was altered, or the configuration is wrong. "+
-				"Restore the column or correct the configuration, and then `replicator rebuild "+remedy.Views+"`",
+				"Add the column again, and the views go on. Or take it out of the configuration, send SIGHUP, and then "+
+				"`replicator rebuild "+remedy.Views+"`",
 				t.Database, t.Table.Table, name, role, nearest.Close(name, s.names()))
 		}
 		at[folded] = len(x.columns)

@@ -296,7 +296,7 @@ func (r *resolver) refusal(t token, d ruling) error {
 	case theSame, heir:
 		return nil
 	case purged:
-		return fmt.Errorf("%w: it is at %s, %s; keep binlogs longer (binlog_expire_logs_seconds)",
+		return fmt.Errorf("%w: it is at %s, %s (the server purges binlogs after binlog_expire_logs_seconds)",
 			replicator.ErrLost, t, d.why)
 	case unlogged:
 		return fmt.Errorf("%w: it is at %s, and %s. If the views lack nothing of that, they can go on from "+

@@ -135,7 +135,7 @@ func (f *File) write(all map[place]replicator.Checkpoint) error {
 		return err
 	}
 	if err := replaceFile(filepath.Join(f.dir, checkpointsName), append(data, '\n')); err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
+		return fmt.Errorf("in the state directory: %w", err)
 	}
 	f.checkpoints = all
 	return nil

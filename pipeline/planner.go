@@ -119,7 +119,7 @@ func (p *planner) marks(ctx context.Context) (*remembered, error) {
 	source := p.cfg.Source.Name()
 	marks, err := p.cfg.Sink.Marks(ctx, source)
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: reading its marks: %w", p.cfg.Name, err)
+		return nil, fmt.Errorf("sink %s: %w", p.cfg.Name, err)
 	}
 	known := &remembered{source: source, marks: marks}
 	if parted, ok := p.cfg.Sink.(replicator.Parted); ok {
@@ -297,7 +297,7 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		return nil, nil
 	}
 	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more%s, but its checkpoint says "+
-		"that it was kept there; to fill it anew, %s, or set on_lost = \"rebuild\": %w", p.cfg.Name, where,
+		"that it was kept there; to fill it again: %s, or set on_lost = \"rebuild\": %w", p.cfg.Name, where,
 		p.cfg.anew(viewSet{v}), err))
 }
 

@@ -251,9 +251,9 @@ func (c *Config) stopsFor(loss error, views viewSet) error {
 	if groups, _ := replicator.Troubled(views, loss); groups != nil { // the others need nothing
 		views = slices.Concat(groups...)
 	}
-	way := "fill the views anew: " + c.anew(views) + ", or set on_lost = \"rebuild\""
+	way := "to fill the views again: " + c.anew(views) + ", or set [source] on_lost = \"rebuild\""
 	if errors.Is(loss, replicator.ErrUnlogged) {
-		way = "fill the views anew: " + c.anew(views) + ", or set on_unlogged = \"repair\""
+		way = "to fill the views again: " + c.anew(views) + ", or set [source] on_unlogged = \"repair\""
 	}
 	if at, ok := errors.AsType[unlogged](loss); ok {
 		set := "replicator checkpoint set --pos " + at.behind + " "

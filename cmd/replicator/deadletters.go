@@ -97,7 +97,8 @@ func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Write
 		fmt.Fprintf(out, "and %s more; --all lists each dead letter\n", plural(len(groups)-most, "kind"))
 	}
 	_, err = fmt.Fprintln(out, "\n"+remedy.File(cfg.Path).In("`replicator deadletters show "+groups[0].Example+
-		"` shows the row of one, `replicator deadletters list --all` each of them."))
+		"` shows the row of one, `replicator deadletters list --all` each of them. Once the cause is fixed, "+
+		"`replicator deadletters retry --all` tries them again."))
 	return err
 }
 

@@ -153,6 +153,16 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 			lines = append(lines, painted{text, faint}.show(colour))
 		}
 	}
+	if slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.DeadLetters > 0 }) {
+		if len(causes) == 0 {
+			lines = append(lines, "")
+		}
+		const text = "dead letters: `replicator deadletters list` says which rows the views lack, and why"
+		lines = append(lines, painted{cut(file.In(text), columns), yellow}.show(colour))
+	}
+	if len(causes) > 0 {
+		lines = append(lines, painted{cut(seeManual, columns), faint}.show(colour))
+	}
 	lines = append(lines, comparedLines(views, columns)...)
 	lines = append(lines, sharedLines(views, columns, colour)...)
 	for _, v := range views {
@@ -167,6 +177,9 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 	}
 	return lines
 }
+
+// seeManual says where causes and remedies are listed.
+const seeManual = "docs/operating.md, At 3 a.m., says what helps"
 
 // sharedText says of views that another program keeps them.
 const sharedText = "another replicator keeps this, too; all stays right, but stop one of the two unless both are meant"

@@ -70,7 +70,7 @@ func TestStatusIsATableOn80ColumnsWithOneLineForEachCause(t *testing.T) {
 	views := manyViews()
 	for _, columns := range []int{60, 80, 120, 200} {
 		lines := statusLines(views, "", columns, false)
-		if n := len(views) + 4; len(lines) != n { // the header, a blank, the error, what shows all of it
+		if n := len(views) + 5; len(lines) != n { // the header, a blank, the error, what shows all of it, the manual
 			t.Errorf("on %d columns %d lines, not %d:\n%s", columns, len(lines), n, strings.Join(lines, "\n"))
 		}
 		for _, line := range lines {
@@ -85,6 +85,20 @@ func TestStatusIsATableOn80ColumnsWithOneLineForEachCause(t *testing.T) {
 	}
 	if !strings.Contains(text, "orders_by_customer_0, orders_by_customer_4, ") {
 		t.Errorf("its views are not named:\n%s", text)
+	}
+}
+
+// An operator who reads nothing but the table learns which command lists the rows that a view lacks.
+func TestStatusNamesTheCommandThatListsDeadLetters(t *testing.T) {
+	v := replicator.ViewStatus{View: "a", State: replicator.StateRunning, DeadLetters: 1}
+	text := strings.Join(statusLines([]replicator.ViewStatus{v}, "/etc/r.toml", 0, false), "\n")
+	if !strings.Contains(text, "`replicator deadletters list -c /etc/r.toml`") || strings.Contains(text, seeManual) {
+		t.Error(text)
+	}
+	v.DeadLetters, v.Error = 0, "a cause"
+	text = strings.Join(statusLines([]replicator.ViewStatus{v}, "", 0, false), "\n")
+	if strings.Contains(text, "deadletters") || !strings.Contains(text, seeManual) {
+		t.Error(text)
 	}
 }
 

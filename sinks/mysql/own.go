@@ -74,7 +74,7 @@ func (s *Sink) createOwn(ctx context.Context) error {
 	if len(existing) < len(ownNames) {
 		for _, ddl := range ownTables {
 			if _, err := s.db.ExecContext(ctx, ddl); err != nil {
-				return classify(err, fmt.Sprintf("creating the sink's own tables in database %s (the user needs CREATE there)",
+				return classify(err, fmt.Sprintf("creating the sink's own tables in database %s (the user needs CREATE there; `replicator check` prints the GRANT)",
 					s.database))
 			}
 		}
