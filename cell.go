@@ -62,7 +62,7 @@ func MakeKey(values ...any) (Key, error) {
 	return k.Key(), nil
 }
 
-// KeyBuilder is MakeKey value by value, for readers that make millions of keys: it allocates only the Key, and may be
+// KeyBuilder builds a Key value by value, for readers that make millions of keys. It allocates only the Key and can be
 // reused.
 type KeyBuilder struct{ b []byte }
 
@@ -71,7 +71,7 @@ func (k *KeyBuilder) Int(v int64) {
 	k.b = binary.BigEndian.AppendUint64(append(k.b, keyInt), uint64(v)^1<<63)
 }
 
-// Uint adds an integer that may be above the largest int64.
+// Uint adds an integer, which may be above the largest int64.
 func (k *KeyBuilder) Uint(v uint64) {
 	if v <= math.MaxInt64 {
 		k.Int(int64(v))
@@ -90,7 +90,7 @@ func (k *KeyBuilder) Bytes(v []byte) {
 	k.b = append(binary.AppendUvarint(append(k.b, keyBytes), uint64(len(v))), v...)
 }
 
-// Key is the key of the values added since the last call.
+// Key returns the key of the values added since the last call.
 func (k *KeyBuilder) Key() Key {
 	key := Key(k.b)
 	k.b = k.b[:0]
@@ -116,14 +116,14 @@ func (k Key) AppendValues(values []any) ([]any, error) {
 			end := len(k) - len(after)
 			values = append(values, string(k[end-len(value):end]))
 		case keyBytes:
-			values = append(values, append([]byte{}, value...)) // the key is not theirs to write to
+			values = append(values, append([]byte{}, value...)) // callers may change the values, but not the key
 		}
 		rest = after
 	}
 	return values, nil
 }
 
-// nextValue cuts the first value off an encoded key: the 8 bytes of an integer, or what a text or bytes hold.
+// nextValue cuts the first value off an encoded key. value is an integer's 8 bytes, or the content of a text or bytes.
 func nextValue(b []byte) (kind byte, value, rest []byte, err error) {
 	kind, rest = b[0], b[1:]
 	n := uint64(8)
@@ -146,11 +146,11 @@ func nextValue(b []byte) (kind byte, value, rest []byte, err error) {
 
 var errKeyCut = errors.New("is cut short")
 
-// Partitions is how many parts keys are divided into. Lanes own whole partitions, and a sink that locks before it
-// decides locks partitions: so two lanes never wait for each other. Sinks store it: it must never change.
+// Partitions is the number of parts that keys are divided into. A lane owns whole partitions. A sink that locks before
+// it decides locks partitions, so two lanes never wait for each other. Sinks store the number: it must never change.
 const Partitions = 64
 
-// Partition is the part that the key belongs to, 0 ≤ p < Partitions: the same for every cell of an entity.
+// Partition is the part that the key belongs to, 0 ≤ p < Partitions. It is the same for every cell of an entity.
 func (k Key) Partition() int {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(k) {
@@ -159,16 +159,16 @@ func (k Key) Partition() int {
 	return int((h ^ h>>32) % Partitions)
 }
 
-// String shows the key as templates do: see FormatValue. Several values are joined by ":", with ":" and "%" inside all
-// but the last percent-encoded, so that two keys never look the same.
+// String shows the key as templates do: see FormatValue. Several values are joined by ":". All but the last have ":"
+// and "%" percent-encoded, so that two keys never look the same.
 func (k Key) String() string { return string(k.AppendString(make([]byte, 0, 64))) }
 
-// UnescapePart reads one value of several as String shows it, all but the last.
+// UnescapePart decodes one of several values shown by String. The last value is not encoded and needs no decoding.
 func UnescapePart(text string) string {
 	return strings.NewReplacer("%3A", ":", "%25", "%").Replace(text)
 }
 
-// AppendString appends what String returns, and allocates nothing else: for those who show millions of keys.
+// AppendString appends what String returns, without allocating anything else, for callers that show millions of keys.
 func (k Key) AppendString(dst []byte) []byte {
 	from := len(dst)
 	for rest := []byte(k); len(rest) > 0; {
@@ -204,8 +204,9 @@ func (k Key) AppendString(dst []byte) []byte {
 	return dst
 }
 
-// FormatValue shows one scalar value as templates, logs and listings do: numbers in full, text as it is, bytes as
-// lowercase hexadecimal digits (16 bytes are 32 digits). Lists and objects are shown in Go's form and never stored so.
+// FormatValue shows one scalar value as templates, logs and listings do: numbers in full, text unchanged, bytes as
+// lowercase hexadecimal digits (16 bytes are 32 digits). Lists and objects are shown in Go's form, which is never
+// stored.
 func FormatValue(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -241,10 +242,10 @@ func AppendValue(dst []byte, v any) []byte {
 	return fmt.Append(dst, v)
 }
 
-// Number is a decimal number in text, exact: what no int64 or uint64 holds, and every DECIMAL.
+// Number is an exact decimal number as text: every DECIMAL, and every number that neither int64 nor uint64 can hold.
 type Number string
 
-// RawJSON is a JSON document in text: the value of a JSON column that is not the table's body.
+// RawJSON is a JSON document as text: the value of a JSON column other than the table's body.
 type RawJSON []byte
 
 // ValidText reports whether s may be stored as text: valid UTF-8.

@@ -1,31 +1,31 @@
 package replicator
 
-// Difference is a cell of which a view does not hold what it should.
+// Difference is a cell whose contribution to a view is wrong.
 type Difference struct {
 	Op   int // its place among the ops
 	View int
 	Kind DifferenceKind
-	Err  error // of one that is Dead: why, as far as that can be told from the value alone
+	Err  error // why the cell is Dead, as far as the value alone can tell
 
-	// States are what the sink believes of those cells of the entity that are among the ops, in one order.
+	// States are the sink's states of the entity's cells that are among the ops, in a fixed order.
 	States []State
 
-	// Held is what the view holds of the cell instead, for people: as far as that can be told from what other cells
-	// contribute. Of a counter or a ranking it is what the sink has added up for the cell.
+	// Held is the view's actual content for the cell, to be shown to people, as far as other cells' contributions allow
+	// to tell. For a counter or a ranking it is the sink's total for the cell.
 	Held []Entry
 
-	// Name is where a Tidier would find a stray instead of what should be there; "" if it would not take it for one.
+	// Name is where a Tidier would find the wrong entry as an orphan; "" if it would not treat the entry as one.
 	Name string
 
-	Shards []string // of a sink of several shards: those that don't hold what they should
+	Shards []string // of a sharded sink: the shards whose content is wrong
 }
 
 // DifferenceKind says what is wrong.
 type DifferenceKind string
 
 const (
-	Missing DifferenceKind = "missing" // the view should hold something of the cell and holds nothing
+	Missing DifferenceKind = "missing" // the view shows nothing of the cell and should
 	Stale   DifferenceKind = "stale"   // it holds something else
-	Extra   DifferenceKind = "extra"   // it holds something and should hold nothing
-	Dead    DifferenceKind = "dead"    // it holds nothing of the cell because that is a dead letter
+	Extra   DifferenceKind = "extra"   // the view shows something of the cell and should not
+	Dead    DifferenceKind = "dead"    // the view shows nothing of the cell because it is a dead letter
 )

@@ -6,32 +6,32 @@ import (
 	"slices"
 )
 
-// ErrLost: a position can't be read on from, because the source purged its log, began another one, or lacks some of
-// what was read.
+// ErrLost: reading can't continue from a position. The source purged its log, began another one, or lacks transactions
+// that were read.
 var ErrLost = errors.New("the source no longer has its log at the checkpoint")
 
 // ErrSinkLost: a sink holds less than was applied to it: it was emptied, restored from a backup, or failed over.
 var ErrSinkLost = errors.New("the sink lost what was applied to it")
 
-// ErrPartFellBack: a part of a sink fell back by itself, and what it shows of an entity and what the others remember of
-// that are of two times. To go back and read again what followed does not mend that: the views are filled anew.
+// ErrPartFellBack: one part of a sink, such as a shard, was set back to an older state. Its entries no longer match
+// what the other parts remember. Replaying the log does not repair that, so the views are filled again.
 var ErrPartFellBack = errors.New("a part of the sink fell back by itself")
 
-// ErrUnlogged: rows of a table changed, and the log does not say which: a TRUNCATE, a statement logged as text, a table
-// that takes another's place, rows that can't be read.
+// ErrUnlogged: rows of a table changed, and the log does not say which. Examples are a TRUNCATE, a statement logged as
+// text, a table renamed into the place of another, and rows that can't be read.
 var ErrUnlogged = errors.New("the binlog does not say which rows that changed")
 
-// ErrEmptied is ErrUnlogged of tables that lost all of their rows and got none (TRUNCATE, DROP).
+// ErrEmptied is ErrUnlogged of tables that lost all of their rows (TRUNCATE, DROP).
 var ErrEmptied = fmt.Errorf("%w", ErrUnlogged)
 
-// ErrOtherTables: other tables match a pattern than when reading began. The next session reads these.
+// ErrOtherTables: a pattern now matches other tables than when reading began. The next session reads those.
 var ErrOtherTables = errors.New("reading begins again with the tables that match now")
 
-// ErrOpenAgain: what a sink has was changed on purpose since views were opened, by a swap or an ALTER TABLE. Nothing is
-// wrong: the next session opens them as they are now.
+// ErrOpenAgain: a swap or an ALTER TABLE changed the targets since the views were opened. Nothing is wrong: the next
+// session opens them as they are now.
 var ErrOpenAgain = errors.New("the views are opened again")
 
-// ErrClaimed: another shard of the source has a row of the cell, and the view shows that one.
+// ErrClaimed: another shard of the source has a row of the same cell, and the view shows that row.
 var ErrClaimed = errors.New("another shard of the source has a row of this key")
 
 // ErrNotServing: the view's pipeline has no session at the moment.
@@ -43,8 +43,9 @@ var ErrRebuilding = errors.New("it is being rebuilt already")
 // ErrPaused: the view is paused.
 var ErrPaused = errors.New("it is paused: resume it first")
 
-// Overtaken is the error of a mark in an epoch that is not that of the view's mark: another replicator, which reads
-// another server, has registered a higher one since the target was opened, or began to fill the view. Nothing was marked.
+// Overtaken is the error of marking a view in an epoch other than that of its mark. Another replicator, which reads
+// another server, has registered a higher epoch since the target was opened, or has begun to fill the view. Nothing was
+// marked.
 type Overtaken struct {
 	View string
 	By   Position // of the view's mark
@@ -54,8 +55,8 @@ func (e *Overtaken) Error() string {
 	return fmt.Sprintf("view %s: another replicator, which reads another server, has taken it over", e.View)
 }
 
-// ErrTakenOver: another process has begun to keep the view, for a moment (a repair) or until an operator ends one of
-// the two. To take the view back at once would end what the other one does.
+// ErrTakenOver: another process now keeps the view, either briefly (a repair) or until the operator stops one of the
+// two. Taking the view back at once would interrupt the other process.
 var ErrTakenOver = errors.New("another process has taken it over")
 
 // tableError concerns one table of the source, and so only the views that read it.
@@ -67,8 +68,8 @@ type tableError struct {
 func (e tableError) Error() string { return e.err.Error() }
 func (e tableError) Unwrap() error { return e.err }
 
-// OfTable says that err concerns only the views that read a table, by its name in the configuration: the others can go
-// on without it.
+// OfTable says that err concerns only the views that read the named table. The name is the one in the configuration.
+// The other views can go on.
 func OfTable(table string, err error) error {
 	if err == nil {
 		return nil
@@ -85,9 +86,9 @@ type viewError struct {
 func (e viewError) Error() string { return e.err.Error() }
 func (e viewError) Unwrap() error { return e.err }
 
-// OfView says that err concerns one view, or a few together: the target is missing, can't hold it, refuses what is
-// written to it. The others go on without it. What concerns the whole sink (a connection that is refused) is never of a
-// view. Of several views that fail each by itself, the errors are joined.
+// OfView says that err concerns only the named views: their target is missing, can't hold the view, or refuses a write.
+// The other views go on. An error of the whole sink, such as a refused connection, is never marked so. If several views
+// fail independently, their errors are joined.
 func OfView(err error, views ...string) error {
 	if err == nil {
 		return nil
@@ -95,13 +96,13 @@ func OfView(err error, views ...string) error {
 	return viewError{views, err}
 }
 
-// sourceError is one that a source gave.
+// sourceError is an error that a source returned.
 type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// OfSource marks err as one that a source gave, or that kept it from being asked, in what is otherwise about a sink:
-// who reads it is not to look for the fault there.
+// OfSource marks err as an error of the source within an operation on a sink. It tells the operator not to look for the
+// fault in the sink.
 func OfSource(err error) error {
 	if err == nil {
 		return nil
@@ -112,8 +113,8 @@ func OfSource(err error) error {
 // IsOfSource reports whether err was marked by OfSource.
 func IsOfSource(err error) bool { return errors.As(err, new(sourceError)) }
 
-// Troubled parts views by an error: into groups that it concerns, each by itself or with those that it shares the
-// trouble with, and the others. There are no groups where it concerns all of the views alike.
+// Troubled splits views by an error. Each group shares one cause; others are the views that the error does not concern.
+// There are no groups if the error concerns all views alike.
 func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 	others = views
 	leave := func(concerned func(*View) bool) {
@@ -135,7 +136,7 @@ func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 	return groups, others
 }
 
-// IsOfViews reports whether err concerns views or tables by themselves, and not a whole sink or source.
+// IsOfViews reports whether err concerns single views or tables, and not a whole sink or source.
 func IsOfViews(err error) bool { return visit(err, func(func(*View) bool) {}) }
 
 // visit calls leave for each part of err that concerns only some views. It reports whether there is no other part.
@@ -160,15 +161,15 @@ func visit(err error, leave func(concerned func(*View) bool)) bool {
 	return false
 }
 
-// fatalError stops a pipeline until somebody acts: trying again at once would not help.
+// fatalError stops a pipeline until an operator acts. Trying again at once would not help.
 type fatalError struct{ err error }
 
 func (e fatalError) Error() string { return e.err.Error() }
 func (e fatalError) Unwrap() error { return e.err }
 
-// Fatal marks err as one that a person must mend (a table is gone, access is denied, rows were lost to a TRUNCATE). The
-// pipeline is then failed, and tried again after 1 s and ever longer pauses of up to 30 s. Every other error is temporary
-// and tried again soon.
+// Fatal marks err as one that an operator must fix: a table is gone, access is denied, rows were lost to a TRUNCATE.
+// The pipeline's state is then failed. It is tried again after 1 s and increasing pauses of up to 30 s. Every other
+// error is temporary and tried again soon.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

@@ -1,6 +1,6 @@
 package replicator
 
-// Finding is one line of `check`: something that was looked at, and how to mend it if it is not as it must be.
+// Finding is one line of `check`: the thing that was checked, and how to fix it if it is wrong.
 type Finding struct {
 	What   string // "source: binlog_format"
 	Level  Level
@@ -13,11 +13,11 @@ type Level string
 
 const (
 	OK   Level = "ok"
-	Warn Level = "warn" // it works, but something that people rely on may not
+	Warn Level = "warn" // it works, but without something that people rely on
 	Fail Level = "fail" // it does not work
 )
 
-// FixFor is what to do about err: fix, unless the source gave it, of which findings of its own tell.
+// FixFor returns the advice on err: fix, unless err came from the source, which has findings of its own.
 func FixFor(err error, fix string) string {
 	if IsOfSource(err) {
 		return "see what is said of the source"

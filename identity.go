@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// What one cell of a table is, and what its versions are, the configuration alone doesn't say: the types and collations
-// of the key columns are the source's, and where its unique keys leave a cell one row, the place in the log is the
-// version, whatever the version column says. Under another rule a view's states and entries mean nothing. So it is part
-// of the view's definition, and kept in its fingerprint: "<the file's part>.<its tables' part>". A fingerprint without
-// the second part, as the file alone gives it, agrees with any.
+// An identity describes what one cell and one version of a table are. The configuration alone doesn't say that: the
+// types and collations of the key columns are the source's. And if a unique key allows one row per cell, the log
+// position is the version, whatever the version column says. A view's states and entries mean nothing under another
+// rule, so the identities are part of the view's definition. Its fingerprint is "<the file's part>.<its tables' part>".
+// A fingerprint without the second part, made from the file alone, agrees with any.
 
-// NamesGiven separates that part of an Identity which matters only to views of all columns: it begins with this.
+// NamesGiven begins the part of an Identity that matters only to views of all columns.
 const NamesGiven = "\n"
 
-// ErrRedefined: what one cell or one version of a table is has changed at the source.
+// ErrRedefined: the definition of a table's cells or versions has changed at the source.
 var ErrRedefined = errors.New("what it reads is something else since it was filled")
 
-// ErrOtherKeys: two tables have keys that are never the same.
+// ErrOtherKeys: the keys of two tables can never be equal.
 var ErrOtherKeys = errors.New("one key of a table is not the same key of the other")
 
-// identityBytes is how long a table's part of a fingerprint is: a byte for the versions, and a hash of all.
+// identityBytes is the length of a table's part of a fingerprint: a byte for the versions, and a hash of everything.
 const identityBytes = 9
 
 // SameDefinition reports whether two fingerprints are of one definition.
@@ -33,13 +33,14 @@ func SameDefinition(a, b string) bool {
 	return definition == other && (!known || !otherKnown || on == otherOn)
 }
 
-// InFile is the file's part of a fingerprint: that of a view for all of its sources, whose tables may differ.
+// InFile is the file's part of a fingerprint. It is common to all sources of the view, whose tables may differ.
 func InFile(fingerprint string) string {
 	definition, _, _ := strings.Cut(fingerprint, ".")
 	return definition
 }
 
-// DefinedOn is the fingerprint of a view with what its tables are; without, where one of them is not known.
+// DefinedOn adds the tables' identities to the view's fingerprint. It leaves the fingerprint unchanged if one of them
+// is unknown.
 func DefinedOn(v *View, identities map[string]string) string {
 	fingerprint := InFile(v.Fingerprint)
 	var on strings.Builder
@@ -57,8 +58,8 @@ func DefinedOn(v *View, identities map[string]string) string {
 	return fingerprint + "." + on.String()
 }
 
-// Redefined says what of a view's definition is another than when it was filled: was and now are its fingerprints. The
-// error is nil where they are the same; it wraps ErrRedefined where it is a table that changed.
+// Redefined says how a view's definition has changed since it was filled. was and now are its fingerprints. The error
+// is nil if they agree. It wraps ErrRedefined if a table changed.
 func Redefined(v *View, was, now string) error {
 	if SameDefinition(was, now) {
 		return nil
@@ -83,10 +84,10 @@ func Redefined(v *View, was, now string) error {
 		v.ShownAs(), wayOut)), v.Name)
 }
 
-// RedefinedTable is the error of a Reader that meets an ALTER after which a table has another Identity; nil if it has
-// the same, or none.
+// RedefinedTable is a Reader's error after an ALTER that changes a table's Identity; nil if the Identity is unchanged
+// or unknown.
 func RedefinedTable(table, was, now string) error {
-	if was == now || was == "" || now == "" { // without one of its columns it can't be read, which is said elsewhere
+	if was == now || was == "" || now == "" { // a table that lacks one of its columns can't be read, and another error says so
 		return nil
 	}
 	return OfTable(table,
@@ -94,7 +95,7 @@ func RedefinedTable(table, was, now string) error {
 			"automatically, or restore the table", ErrRedefined, table, altered(was, now))))
 }
 
-// altered says what an ALTER did that makes one Identity another.
+// altered describes the ALTER that turned one Identity into another.
 func altered(was, now string) string {
 	if was[0] != now[0] {
 		return "a unique key on its cells was added or dropped, or its version column has another type: versions are other numbers"

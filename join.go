@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Join is another table's rows that a view's entries are made with: an order's customer, or its items. It is an outer
-// join: where no row is found, its paths are missing.
+// Join adds rows of another table to a view's entries: an order's customer, or its items. It is an outer join: if no
+// row is found, its paths are missing.
 //
-// A view with joins is made by looks alone: whenever a row that an entry is made with changes, the cell and its joined
-// rows are read from the source again, as of a place that was taken before. So State.Next needs to know nothing of
-// joins, and no sink remembers anything of them (docs/adr/0022-joins-are-looks.md).
+// A view with joins is made only by re-reads. Whenever the cell's row or a joined row changes, the cell and its joined
+// rows are read from the source again, as of a log position taken before. So State.Next need not know about joins, and
+// sinks store nothing about them (docs/adr/0022-joins-are-looks.md).
 type Join struct {
-	Name   string   // what paths begin with that lead into it
+	Name   string   // the first part of paths that lead into it
 	Table  string   // the joined table's name in the configuration
 	On     []JoinOn // at least one
-	Many   bool     // all rows, as a list; else the first one, if there is one
-	Fields []Field  // what the list's objects hold; empty: all fields of the row
+	Many   bool     // all rows, as a list; otherwise the first one, if any
+	Fields []Field  // the fields of the list's objects; empty: all fields of the row
 	Where  string   // expression over the joined row; "": all rows count
 	Order  []string // columns of the joined table, with "-" before one that falls; its key follows
 	Limit  int      // how many rows count; 0: all
@@ -30,10 +30,10 @@ type JoinOn struct {
 	Path   string // the other column
 }
 
-// Lookup is a join as a source reads it: which rows of another table a row carries. Lookups of one table that read the
-// same rows in the same order are one, whichever views name them, and whatever these call them.
+// Lookup is a join as a source reads it: the rows of another table that a row carries. Lookups that read the same rows
+// of one table in the same order are merged, whichever views name them and under whatever names.
 type Lookup struct {
-	ID    string // where a Row has its rows; made of all that follows
+	ID    string // the key of Row.Joined; made of all the fields below
 	Table string
 	On    []JoinOn // From is a Lookup's ID
 	Many  bool
@@ -41,12 +41,12 @@ type Lookup struct {
 	Limit int // 0: all
 }
 
-// MaxJoined is how many rows a Lookup may find for one row. A row that has more is a dead letter, or the view says how
-// many it wants.
+// MaxJoined is the number of rows that a Lookup may find for one row. A row with more becomes a dead letter, unless the
+// view limits how many it wants.
 const MaxJoined = 10_000
 
-// Lookups are what a view's joins have the source read for each row of the view's own table, in an order in which each
-// stands behind those that it begins at. The join's names are theirs in the same order.
+// Lookups are the lookups that a view's joins need for each row of the view's own table. Each follows the lookups that
+// it starts from. names are the joins' names in the same order.
 func (v *View) Lookups() (lookups []Lookup, names []string) {
 	ids := map[string]string{"": ""}
 	for len(names) < len(v.Joins) {
@@ -70,7 +70,7 @@ func (v *View) Lookups() (lookups []Lookup, names []string) {
 			ids[j.Name] = l.ID
 		}
 		if len(names) == before {
-			break // joins that begin at each other: who reads the configuration refuses them
+			break // joins that begin at each other; loading the configuration refuses them
 		}
 	}
 	return lookups, names
@@ -81,8 +81,8 @@ func (l Lookup) identity() string {
 	return string(text)
 }
 
-// Reference says that a row which others are joined with was changed: the rows of Table whose Lookup finds rows with
-// the Values in the columns of its On are no longer what views hold.
+// Reference says that a joined row was changed. It concerns the rows of Table whose Lookup finds rows with the Values
+// in the columns of its On: views may show them with outdated joined rows.
 type Reference struct {
 	Table  string // that has the Lookup
 	Lookup string // its ID
@@ -91,7 +91,7 @@ type Reference struct {
 	Time   time.Time // when it was committed at the source
 }
 
-// Joined reports whether views are made with the rows of a table, beside those that it feeds.
+// Joined reports whether any view joins rows of the table.
 func (v *View) Joined(table string) bool {
 	return slices.ContainsFunc(v.Joins, func(j Join) bool { return j.Table == table })
 }

@@ -9,29 +9,29 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON text of a value: of a decoded body, or of a row's columns. Numbers keep their digits,
-// bytes are a string of lowercase hexadecimal digits (as in templates), a RawJSON is taken as it is, and an object's
-// members are sorted by name, so that equal values have one text. A float64 that is not finite, which JSON can't say,
-// is null; what is Unread is shown in angle brackets.
+// AppendJSON appends the JSON text of a value: of a decoded body, or of a row's columns. Numbers keep their digits.
+// Bytes become a string of lowercase hexadecimal digits, as in templates. A RawJSON is copied unchanged. An object's
+// members are sorted by name, so that equal values have equal texts. A float64 that is not finite becomes null, and an
+// Unread is shown in angle brackets.
 func AppendJSON(dst []byte, value any) []byte {
 	t := jsonText{b: dst, maxDepth: math.MaxInt}
 	t.value(value, 0)
 	return t.b
 }
 
-// AppendExactJSON appends what AppendJSON does, for a target that holds a value as it is or not at all. The error says
-// why JSON could hold it only if it were changed, or the target not because it is nested deeper than maxDepth.
+// AppendExactJSON is AppendJSON for a target that must hold a value unchanged or not at all. It returns an error if
+// JSON would change the value, or if the value is nested deeper than maxDepth.
 func AppendExactJSON(dst []byte, value any, maxDepth int) ([]byte, error) {
 	t := jsonText{b: dst, maxDepth: maxDepth, exact: true}
 	t.value(value, 0)
 	return t.b, t.err
 }
 
-// jsonText is a text in the making.
+// jsonText is a text being written.
 type jsonText struct {
 	b        []byte
 	maxDepth int
-	exact    bool  // nothing need follow what is not exact
+	exact    bool  // stop at the first value that is not exact
 	err      error // of the first value that is not exact
 }
 
@@ -95,7 +95,7 @@ var (
 	errInvalidName = errors.New("it has a member whose name is not valid UTF-8")
 )
 
-// other writes what is shown of a value that is nothing of JSON's.
+// other writes the shown form of a value that JSON has no type for.
 func (t *jsonText) other(v any, shown string) {
 	t.inexact(fmt.Errorf("a %T is nothing that JSON can hold", v))
 	t.text(shown)
@@ -116,7 +116,7 @@ func (t *jsonText) object(o Object, depth int) {
 	t.b = append(t.b, '}')
 }
 
-// float writes a number that has digits.
+// float writes a finite number.
 func (t *jsonText) float(f float64) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		t.inexact(errNotFinite)
@@ -126,8 +126,8 @@ func (t *jsonText) float(f float64) {
 	t.b = appendFloat(t.b, f)
 }
 
-// appendFloat appends the shortest text that reads back as the same number: its digits, but for the very large and the
-// very small, as JSON has them.
+// appendFloat appends the shortest text that reads back as the same number. Like JSON encoders, it uses an exponent
+// only for very large and very small numbers.
 func appendFloat(b []byte, f float64) []byte {
 	format := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
@@ -136,7 +136,7 @@ func appendFloat(b []byte, f float64) []byte {
 	return strconv.AppendFloat(b, f, format, -1, 64)
 }
 
-// text quotes s, and reports whether it is valid UTF-8. What is not, which no decoded value holds, is written as U+FFFD.
+// text quotes s and reports whether it is valid UTF-8, as every decoded value is. Invalid bytes are written as U+FFFD.
 func (t *jsonText) text(s string) (valid bool) {
 	dst := append(t.b, '"')
 	start := 0

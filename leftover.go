@@ -2,13 +2,13 @@ package replicator
 
 import "context"
 
-// Emptier is a Sink that can remove what a view left in it that has ended: one that the configuration has no more.
+// Emptier is a Sink that can remove the data of a former view, that is, one no longer in the configuration.
 type Emptier interface {
-	// Left says what is there of a view, by its name alone: nothing if the sink does not know it. An error says why it
-	// can't be removed, and how a person can.
+	// Left lists the data of a view, by its name alone: nothing if the sink does not know it. An error says why the
+	// data can't be removed, and what the operator can do.
 	Left(ctx context.Context, view string) ([]Leftover, error)
 
-	// Empty removes that, and nothing else. What the sink remembers of the view stays for Forget.
+	// Empty removes this data and nothing else. What the sink remembers of the view stays until Forget.
 	Empty(ctx context.Context, view string) error
 }
 

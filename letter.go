@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// NewDeadLetter is the dead letter of an op in a view: of the row that it came from, if there is one. Who saves it says
-// which source it is of.
+// NewDeadLetter makes the dead letter of an op in a view. row is the row that the op came from, if there is one. The
+// caller adds the source.
 func NewDeadLetter(view string, op Op, row *Row, err error, locate func(order int64) string) DeadLetter {
 	d := DeadLetter{View: view, Cell: op.Cell, Version: op.Version, Order: op.Order, Reason: err.Error(),
 		Time: time.Now().UTC()}
@@ -22,7 +22,7 @@ func NewDeadLetter(view string, op Op, row *Row, err error, locate func(order in
 	return d
 }
 
-// rawRow is what of a row is kept in a dead letter: the body as stored, or the columns as JSON.
+// rawRow is the part of a row that a dead letter keeps: the body as stored, or the columns as JSON.
 func rawRow(row *Row) []byte {
 	if row.Body != nil {
 		if row.Text != nil {

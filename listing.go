@@ -8,30 +8,30 @@ import (
 
 // Lister is a Target that can list the cells behind a value of an index, a counter or a ranking.
 type Lister interface {
-	// ListedBy names the values that lead to one place in a view: the columns of an index or a group, the paths in a key's
+	// ListedBy names the values that List needs for a view: the columns of an index or a group, or the paths in a key's
 	// template.
 	ListedBy(view int) []string
 
-	// List returns the cells of the target's source that contribute to one place in a view, the first limit of them. values
-	// are texts as listings show them, one for each of ListedBy. A text that can't be one of the column's values is an
-	// ErrNoValue. List may read all that the sink remembers.
+	// List returns the cells of the target's source that contribute to one place in a view, up to limit. values are
+	// texts as listings show them, one for each name of ListedBy. A text that the column can't hold is an ErrNoValue.
+	// List may read everything that the sink remembers.
 	List(ctx context.Context, view int, values []string, limit int) (Listing, error)
 }
 
-// ErrNoValue is the error of a text that is no value of the column that it is to be looked up in.
+// ErrNoValue is the error of looking up a text that the column can't hold.
 var ErrNoValue = errors.New("no such value can exist")
 
-// Listing is what a view has at one place, and why.
+// Listing is a view's content at one place, and the cells that it comes from.
 type Listing struct {
 	Place   string   // for people
 	Shown   string   // what readers see there: a sum, or who holds a unique value; "" where they see nothing, or a list
 	Cells   []Listed // those that contribute, the first ones
-	Count   int      // how many contribute; of an index in MySQL, how many rows there are
+	Count   int      // the number of contributing cells; of an index in MySQL, the number of rows
 	Sum     *big.Rat // of all amounts; nil if it is no sum
-	Orphans []string // what is listed there and came from no cell, as far as that can be told; the first ones
+	Orphans []string // some entries that came from no cell, as far as that can be told
 }
 
-// Listed is a cell that contributes to a place. Of an entity with several cells it may be any one, if it is an index.
+// Listed is a cell that contributes to a place. In an index it may be any of an entity's cells.
 type Listed struct {
 	Cell   Cell
 	Amount *big.Rat // nil if it is no sum

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Object is a decoded object: its members sorted by name, each name once. Bodies hold many small ones, and as Go's maps
-// they took a sixth of all memory that was allocated (a map of one member 336 bytes, this 56).
+// Object is a decoded object: its members sorted by name, each name once. Bodies hold many small objects. As Go maps
+// they caused a sixth of all allocated memory (336 bytes for a map of one member, 56 for an Object).
 type Object []Member
 
 // Member is one member of an Object.
@@ -16,7 +16,8 @@ type Member struct {
 	Value any
 }
 
-// MakeObject makes an object of members in any order, which it sorts in place. Of those of one name the last counts.
+// MakeObject makes an object of members in any order, and sorts them in place. If a name occurs several times, its last
+// member counts.
 func MakeObject(members []Member) Object {
 	sorted := true
 	for i := 1; i < len(members); i++ {
@@ -39,7 +40,7 @@ func MakeObject(members []Member) Object {
 	return kept
 }
 
-// ObjectOf is a map as an object.
+// ObjectOf converts a map to an object.
 func ObjectOf(m map[string]any) Object {
 	o := make(Object, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -48,7 +49,7 @@ func ObjectOf(m map[string]any) Object {
 	return o
 }
 
-// Get returns a member's value, nil if there is none of the name.
+// Get returns the member's value, or nil if there is no such member.
 func (o Object) Get(name string) any {
 	i, found := slices.BinarySearchFunc(o, name, func(m Member, name string) int {
 		return strings.Compare(m.Name, name)

@@ -2,15 +2,15 @@ package replicator
 
 import "strings"
 
-// Matches reports whether the table stands for one of that name: it is the table, or its Database and Table match.
+// Matches reports whether t covers the table of that name: it is that table, or its pattern matches.
 func (t *Table) Matches(database, table string) bool {
 	return matches(t.Database, database) && matches(t.Table, table)
 }
 
-// matches reports whether a text is what a pattern describes.
+// matches reports whether text matches the pattern.
 func matches(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
-	star, from := -1, 0 // the last * and where the text behind what it stands for begins
+	star, from := -1, 0 // the last *, and where the text after its match begins
 	i, j := 0, 0
 	for j < len(t) {
 		switch {

@@ -2,9 +2,9 @@ package replicator
 
 import "context"
 
-// Looker is a Sink whose Open would end what another process does: who only looks at views opens them by Look. The
-// Target shows what others write. To apply something by it is to open them, unless this Sink has them open: then it
-// writes beside the Target that has.
+// Looker is a Sink that can open views read-only. Its Open would take the views over from another process. The Target
+// that Look returns shows what others write. Applying through it opens the views, unless this Sink has them open
+// already: then it writes beside that Target.
 type Looker interface {
 	Look(ctx context.Context, source string, views []*View) (Target, error)
 }
@@ -12,83 +12,83 @@ type Looker interface {
 // Sink keeps views in one server (or several shards of one).
 type Sink interface {
 	// Open prepares views fed by the named source: it creates the sink's own tables, reads the targets' shapes and
-	// registers what it does not know yet. A view that can't be kept (its table is missing, a column has no type to
-	// convert to) is a Fatal error that says what to do, and that is its own (OfView); those of several views are joined.
+	// registers new views. A view that can't be kept (its table is missing, or a column's type is not supported) is a
+	// Fatal error of that view alone (OfView), which says what to do. Errors of several views are joined.
 	Open(ctx context.Context, source string, views []*View) (Target, error)
 
-	// Marks returns the mark of every view that this sink holds for the named source. One that can't be read is the
-	// trouble of its view alone (Mark.Err); an error is of the whole sink. A mark without a view is of one that the sink has
-	// forgotten, while others may still read what it put there: the source's Orders have to go on above.
+	// Marks returns the mark of every view that this sink holds for the named source. A mark that can't be read
+	// concerns its view alone (Mark.Err). A returned error concerns the whole sink. A mark without a view belongs to a
+	// forgotten view whose data others may still read: the source's Orders must continue above it.
 	Marks(ctx context.Context, source string) ([]Mark, error)
 
-	// Forget removes what the sink remembers of a view, for every source: its marks and its cells' states. What the view's
-	// target holds stays. The next Open knows nothing of the view, so that a fill writes every cell of it anew.
+	// Forget removes what the sink remembers of a view, for every source: its marks and its cells' states. The view's
+	// target keeps its contents. The next Open treats the view as new, so a fill writes every cell again.
 	Forget(ctx context.Context, view string) error
 
 	Close() error
 }
 
-// Mark is what a sink remembers of a view beside the data: how far it has come. A suffix of the data that the sink
-// loses takes the newest marks with it, so a mark that fell back, or is gone, shows the loss. A view that was opened
-// and never marked has a mark without a position that is filling, as has one that was marked before marks told of the
-// progress of a fill: nothing is known to be filled then.
+// Mark is a view's progress as a sink remembers it, beside the data. A sink that loses the latest data loses the latest
+// marks with it. So a mark that fell back, or is gone, reveals the loss. A view that was opened and never marked has a
+// mark without a position, in the state of filling. So has a view that was marked by a version whose marks lacked the
+// progress of fills.
 type Mark struct {
 	View        string
 	Fingerprint string
 	Standing
-	Err error // why it can't be read: what the sink holds of the view is not known then; nil if it can be
+	Err error // why it can't be read, and the view's contents are unknown; nil if it can
 
-	// Lost is why the sink holds less than the mark said, an error that wraps ErrSinkLost: the mark is then as one that
-	// was never set. nil: it holds all of it, or shows a loss by a mark that fell back, or is gone.
+	// Lost says why the sink holds less than the mark said. It wraps ErrSinkLost, and the mark then counts as never
+	// set. nil: nothing is lost, or only the mark itself tells (it fell back or is gone).
 	Lost error
 }
 
 // Target is an open group of views of one sink: those of one run, for one session. Its methods may be called from
-// several goroutines; no two calls of its Apply at a time hold ops of one key. Another target may, of other views, and
-// one of another process of the same.
+// several goroutines. Concurrent calls of its Apply never hold ops of the same key. Targets of other views, or another
+// process's target of the same views, may do so.
 type Target interface {
-	// Apply applies ops by the rule of State.Next, each with all its views together. The ops are of distinct cells. All
-	// that was applied is durable on return; it may be applied twice. One view's bad value never holds back the others: it
-	// is returned as Rejected and the cell then contributes nothing to that view. Errors are temporary unless they are
-	// Fatal, and of all views unless they are OfView. The slice is the caller's, who uses it again once Apply returns; not
-	// what the ops' Values hold.
+	// Apply applies ops by the rule of State.Next, each to all of its views together. The ops are of distinct cells. On
+	// return, everything applied is durable; it may be applied twice. A bad value of one view never holds back the
+	// others. It is returned as Rejected, and the cell contributes nothing to that view. Errors are temporary unless
+	// they are Fatal, and concern all views unless they are OfView. The caller may reuse the slice after Apply returns,
+	// but not the contents of the ops' Values.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 
-	// Versions returns the versions that each cell stands at in the target's views that it feeds; NoVersion counts for
-	// one that has none. A delete of a version that is lower than all changes nothing.
+	// Versions returns, for each cell, the versions in the target's views that it feeds. A view without the cell counts
+	// as NoVersion. A delete of a version lower than all of them changes nothing.
 	Versions(ctx context.Context, cells []Cell) ([]Span, error)
 
-	// Mark saves for every view of the target how far it has come, all that it stands for having been applied. What is
-	// then marked is Standing.Raise of the mark that was there: a mark never falls. If that one is Standing.Below what
-	// this target saw or marked earlier, or is gone, the sink lost data: the error wraps ErrSinkLost. If the marks would
-	// not have the epoch of the position to be marked, the error is Overtaken. If another target has registered that epoch
-	// since this one was opened, nothing is marked, and the error is temporary: the other one may read another log. All that
-	// is looked at also where nothing new is marked; nothing need be written then.
+	// Mark saves the progress of every view of the target, once everything up to it has been applied. The new mark is
+	// Standing.Raise of the old one, so a mark never falls. If the old mark is Standing.Below an earlier one of this
+	// target, or is gone, the sink lost data and the error wraps ErrSinkLost. If the marks would not get the epoch of
+	// the marked position, the error is Overtaken. If another target has registered that epoch since this one was
+	// opened, nothing is marked, and the error is temporary, because the other one may read another log. Mark checks
+	// all this even if nothing has changed, and then need not write.
 	Mark(ctx context.Context, at Standing) error
 
-	// Outdated returns cells of which some view of the target still shows something, or knows a version, although no op at
-	// or past the given order was applied: that version may have been deleted while nobody read the source's log. Like all
-	// that pages, it goes on after the next that an earlier call returned ("" at first); an empty next is the end. A cell
-	// too many does no harm: it is only looked at.
+	// Outdated returns cells that some view of the target still shows or has a version of, although no op at or past
+	// the given order was applied. That version may have been deleted while the log was not being read. Like every
+	// paging method, it continues after the next of an earlier call ("" at first). An empty next is the end. A
+	// superfluous cell does no harm: it is only read again.
 	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
 
-	// Dead pages through the cells of which a view shows nothing because they are dead letters: what was applied last
-	// could not be computed (Value.Err) or was Rejected. The next op that is applied ends that. So what is not shown is
-	// known where it is missed, whatever became of the list of letters, and to every replicator. It may read all that the
-	// sink remembers. A cell may come several times, and one too many does no harm.
+	// Dead lists the cells that are missing from a view because they are dead letters, a page at a time. The value
+	// applied last could not be computed (Value.Err) or was Rejected. The next applied op ends that. So every
+	// replicator can find the missing cells, even if the store's list of letters was lost. Dead may read everything
+	// that the sink remembers. A cell may come several times, and a superfluous one does no harm.
 	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
-	// Compare looks, at one moment, at what the views hold of the ops' cells, whatever their states claim, and returns
-	// where that is not what the ops' Values say. Nothing is written. A value that could not be computed, or that the view
-	// can't hold, is nothing to hold: where the view is right about the rest, the cell is Dead. Of a view that several
-	// cells of an entity feed all of them must be among the ops.
+	// Compare compares the views' actual contents with the ops' Values, at one moment, and returns the differences. It
+	// ignores the states' claims and writes nothing. A value that could not be computed, or that the view can't hold,
+	// counts as no contribution: if the view is right about the rest, the cell is Dead. If several cells of an entity
+	// feed a view, all of them must be among the ops.
 	Compare(ctx context.Context, ops []Op) ([]Difference, error)
 
-	// Held pages through the cells that a view holds entries of. Of an entity with several cells any one will do.
+	// Held lists the cells that a view holds entries of, a page at a time. It may return any of an entity's cells.
 	Held(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 }
 
-// Span is the lowest and the highest of some versions.
+// Span is the lowest and highest of several versions.
 type Span struct{ Lowest, Highest int64 }
 
 // Forgetter is a Target that can forget cells that are gone. One that is none remembers them for ever.
@@ -101,7 +101,7 @@ type Forgetter interface {
 	ForgetGone(ctx context.Context, horizon int64, after string, limit int) (found GoneCells, next string, err error)
 }
 
-// GoneCells counts the cells that a Forgetter found gone from all views that know them.
+// GoneCells counts cells that are gone from all views that know them, as a Forgetter found them.
 type GoneCells struct {
 	Forgotten  int // below the horizons: their states were removed
 	Remembered int // the others
@@ -116,19 +116,19 @@ func (g *GoneCells) Add(more GoneCells) {
 // Applied is the outcome of Apply. Ops that are in none of the lists were applied whole.
 type Applied struct {
 	Stale    []int // ops that were older than what every view of theirs holds, by their place in the batch
-	Unknown  []int // ops that were not applied to any view: State.Unknown holds in one. The cell has to be read again
+	Unknown  []int // ops that were applied to no view because State.Unknown holds in one; their cells must be read again
 	Rejected []Rejected
 
-	// Dead are the values that are older than what their view holds, which is that the cell is a dead letter. Some may be of
-	// ops that count in other views.
+	// Dead are the values that are older than their view's state, which says that the cell is a dead letter. Their ops
+	// may count in other views.
 	Dead []ValueAt
 
-	// Elsewhere are the values of ops whose source shows nothing of the cell, where the view shows what another source has.
-	// A dead letter that the other source's cell had, because this source's was shown, is obsolete.
+	// Elsewhere are the values of ops whose source contributes nothing to the cell while the view shows another
+	// source's row. A dead letter of the other source's cell that named this source is obsolete.
 	Elsewhere []Elsewhere
 }
 
-// Add adds the outcome of some of a batch's ops. places are theirs in the batch.
+// Add adds the outcome of some of a batch's ops. places are their places in the batch.
 func (a *Applied) Add(some Applied, places []int) {
 	for _, i := range some.Stale {
 		a.Stale = append(a.Stale, places[i])
@@ -169,38 +169,38 @@ type Rejected struct {
 	Err  error
 }
 
-// Refresher is a Target whose readers see what was applied only a while later. Refresh makes them see all of it: a
-// fence (Pipeline.Wait) and a session that stops call it, so that "included" means what a reader takes it for.
+// Refresher is a Target whose readers see writes only after a delay. Refresh makes them visible. A fence
+// (Pipeline.Wait) and a stopping session call it, so that "included" means visible.
 type Refresher interface {
 	Refresh(ctx context.Context) error
 }
 
-// Evicter is a Target whose server drops data by itself when its memory is short. What is lost by that no mark tells.
+// Evicter is a Target whose server drops data when its memory is short. No mark shows that loss.
 type Evicter interface {
-	// Evicted returns how many keys were dropped since it was called last; the first time, since a Mark that followed a call
-	// of it. Each Mark finds out.
+	// Evicted returns how many keys were dropped since the last call. The first call counts from the first Mark after
+	// it. Each Mark updates the number.
 	Evicted() int64
 }
 
-// Shared is a Target that notices what another program marks.
+// Shared is a Target that notices another replicator's marks.
 type Shared interface {
-	// Foreign returns the views whose marks the last Mark found moved by another target than this one.
+	// Foreign returns the views whose marks another target moved, as seen by the last Mark.
 	Foreign() []string
 }
 
 // Sourced is a Sink that knows which sources have fed its views.
 type Sourced interface {
-	// Sources are the names of all that the sink may hold views for, in any order: Marks says which.
+	// Sources names every source that the sink may hold views for, in any order. Marks says which it does.
 	Sources(ctx context.Context) ([]string, error)
 }
 
-// Parted is a Sink of several parts, of which each remembers its own share of a view, and may lose it by itself.
+// Parted is a Sink of several parts. Each part remembers its share of a view, and may lose it independently.
 type Parted interface {
-	// ForgetLost forgets a view in the parts that do not hold it, by the definition that it has now, for every one of
-	// the sources that some part holds it for. The others hold what they did.
+	// ForgetLost forgets a view in the parts that lack it under its current definition, for every source that some part
+	// holds it for. The other parts keep theirs.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
 
-	// Lacking says, by view, which of the parts that a view lives in do not hold it for the source, as messages name
-	// them ("shard a"). It says nothing of one that all parts of the sink hold, or none.
+	// Lacking says, by view, which of its parts do not hold it for the source, by the names that messages use ("shard
+	// a"). It omits a view that all parts hold, or none.
 	Lacking(ctx context.Context, source string) (map[string]string, error)
 }

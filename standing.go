@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Standing is how far a view has come with one source. It is kept in three places: in the sink, beside the data (Mark),
-// in the store (Checkpoint) and in memory. Where they differ, beginning says which of them counts.
+// Standing is a view's progress with one source. It is kept in three places: in the sink, beside the data (Mark), in
+// the store (Checkpoint) and in memory. If they differ, pipeline's beginning decides which one counts.
 type Standing struct {
 	Position Position `json:"position"` // everything up to it has been applied
 	// by table; nil once the view is filled. A table that it lacks has not been begun
 	Fill     map[string]Progress `json:"fill,omitzero"`
 	FillFrom int64               `json:"fill_from,omitempty"` // the order at which the fill began
-	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites what the view is believed to hold
-	Epoch    int64               `json:"epoch,omitempty"`     // of the last fill, a later one has a higher; 0: not known
-	// where another table took the place of one that it reads, and it was not compared since
+	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites even what the view should hold already
+	Epoch    int64               `json:"epoch,omitempty"`     // of the last fill; a later fill has a higher one; 0: unknown
+	// log position at which another table replaced one that the view reads, and the view was not compared since
 	Swapped int64 `json:"swapped,omitempty"`
 }
 
@@ -31,7 +31,7 @@ type StoredStanding struct {
 	Swapped  int64               `json:"swapped,omitempty"`
 }
 
-// What the phase of a StoredStanding may be.
+// The phases of a StoredStanding.
 const (
 	PhaseFilling = "filling"
 	PhaseFilled  = "filled"
@@ -47,7 +47,7 @@ func (s Standing) Stored() StoredStanding {
 	return stored
 }
 
-// Standing is what was stored.
+// Standing decodes s.
 func (s StoredStanding) Standing() Standing {
 	at := Standing{Position: Position{Order: s.Order, Token: s.Token}, Epoch: s.Epoch, Swapped: s.Swapped}
 	if s.Phase == PhaseFilled {
@@ -60,7 +60,7 @@ func (s StoredStanding) Standing() Standing {
 	return at
 }
 
-// Progress is how far the scan of one table has come. All before After is durable in the sink.
+// Progress is how far the scan of one table has come. Every row before After is durable in the sink.
 type Progress struct {
 	After string `json:"after,omitempty"` // a Chunk's Next
 	Done  bool   `json:"done,omitempty"`
@@ -71,7 +71,7 @@ type Progress struct {
 // Filling reports whether the view is still being filled.
 func (s Standing) Filling() bool { return s.Fill != nil }
 
-// Less reports whether a scan has come less far than another one of the same fill.
+// Less reports whether p is less far than another scan of the same fill.
 func (p Progress) Less(o Progress) bool {
 	if p.Done != o.Done {
 		return o.Done
@@ -79,11 +79,11 @@ func (p Progress) Less(o Progress) bool {
 	return p.Rows < o.Rows
 }
 
-// Raise is what a sink remembers of a view where s stood and next is marked. It never falls: the higher position
-// counts, and of one fill the farther progress of each table; filled is the farthest. That holds whoever marks: two
-// replicators that go on with one fill both read what follows its beginning. A later fill takes an earlier one's place,
-// and what an earlier one comes to says nothing of a later one: somebody began that because of what the earlier one had
-// not seen.
+// Raise is a sink's new mark, given its old mark s and the progress to be marked. A mark never falls. The higher
+// position counts, and within one fill the farther progress of each table; a finished fill is the farthest. This also
+// holds for two replicators that continue one fill, because both read everything after its beginning. A later fill
+// replaces an earlier one, whose progress no longer counts: the later one was started because of changes that the
+// earlier one missed.
 func (s Standing) Raise(next Standing) Standing {
 	if s.Position.IsZero() {
 		return next
@@ -98,7 +98,7 @@ func (s Standing) Raise(next Standing) Standing {
 		at.Fill = farther(s.Fill, next.Fill)
 	}
 	at.Position, at.Swapped = s.Position, s.Swapped
-	if next.Position.Order >= s.Position.Order { // whoever has read as far knows what is to be compared
+	if next.Position.Order >= s.Position.Order { // a replicator that has read as far knows whether a comparison is due
 		at.Position, at.Swapped = next.Position, next.Swapped
 	}
 	if !at.Filling() {
@@ -107,20 +107,20 @@ func (s Standing) Raise(next Standing) Standing {
 	return at
 }
 
-// Anew is the standing of a view that is to begin anew, as a new one does, while its cells' states stay: the fill
-// rewrites all of it in place. The position only says above what Orders go on.
+// Anew is the standing of a view that is to be filled again while its cells' states stay. The fill rewrites everything
+// in place. The position only says above which Orders continue.
 func (s Standing) Anew() Standing {
 	return Standing{Position: s.Position, Fill: map[string]Progress{}, Repair: true,
 		Epoch: max(s.Epoch+1, time.Now().UnixMicro())}
 }
 
-// IsAnew reports whether s is what Anew made of another one.
+// IsAnew reports whether Anew made s.
 func (s Standing) IsAnew() bool {
 	return !s.Position.IsZero() && s.Filling() && len(s.Fill) == 0 && s.Repair
 }
 
-// Below reports whether s, which a sink says of a view, is less than what was marked there: the sink lost data. A later
-// fill is not less, wherever it stands: another replicator began it, or swapped in what it had filled.
+// Below reports whether s, a sink's mark, is less than what was marked there: the sink lost data. A later fill is never
+// less, however far it is: another replicator began it, or swapped in what it had filled.
 func (s Standing) Below(marked Standing) bool {
 	switch {
 	case s.Epoch != marked.Epoch:
@@ -138,7 +138,7 @@ func (s Standing) Below(marked Standing) bool {
 	return false
 }
 
-// Least is where a view stands of which one part of a sink says s and another o: where the one stands that is less far.
+// Least is a view's standing if one part of a sink has s and another has o: that of the part that is less far.
 func (s Standing) Least(o Standing) Standing {
 	least := s
 	if o.Epoch < s.Epoch {
@@ -155,7 +155,7 @@ func (s Standing) Least(o Standing) Standing {
 	return least
 }
 
-// farther is the progress of two that fill the same together; nil if one of them has filled it.
+// farther merges the progress of two replicators on the same fill; nil if one of them has completed it.
 func farther(a, b map[string]Progress) map[string]Progress {
 	if a == nil || b == nil {
 		return nil
@@ -169,7 +169,7 @@ func farther(a, b map[string]Progress) map[string]Progress {
 	return both
 }
 
-// CommonFill is the progress that both of two fills have made; neither is nil.
+// CommonFill is the progress that both of two fills have made. Neither is nil.
 func CommonFill(a, b map[string]Progress) map[string]Progress {
 	both := map[string]Progress{}
 	for _, fill := range []map[string]Progress{a, b} {

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// State of a view, as status shows it.
+// The states of a view, as status shows them.
 const (
-	StateStarting   = "starting" // it has not begun, or catches up with the others of its sink and may disagree with them
+	StateStarting   = "starting" // it has not begun, or it catches up with the other views of its sink and may disagree with them
 	StateRunning    = "running"
 	StateFilling    = "filling"
 	StateRebuilding = "rebuilding"
 	StatePaused     = "paused"
 	StateRetrying   = "retrying"   // a temporary error: tried again soon
-	StateFailed     = "failed"     // somebody must act; tried again every 30 s
+	StateFailed     = "failed"     // an operator must act; tried again every 30 s
 	StateStandby    = "standby"    // another process keeps the view; this one waits to take over
-	StateMember     = "member"     // another member of the consumer group keeps it with that partition
-	StateUnassigned = "unassigned" // no member of the consumer group keeps it with that partition
+	StateMember     = "member"     // another member of the consumer group keeps it for that partition
+	StateUnassigned = "unassigned" // no member of the consumer group keeps it for that partition
 )
 
 // ViewStatus is what status, the HTTP API and metrics say of one view and one source.
@@ -29,7 +29,7 @@ type ViewStatus struct {
 	Definition  string   `json:"definition,omitempty"` // the fingerprint that it runs with
 	State       string   `json:"state"`
 	Position    string   `json:"position"`           // applied; FILE:POS
-	LagSeconds  *float64 `json:"lag_seconds"`        // how long ago it showed all that was committed; nil: not known
+	LagSeconds  *float64 `json:"lag_seconds"`        // how long ago it showed everything that was committed; nil: unknown
 	Rate        float64  `json:"rate"`               // changes applied a second, lately
 	DeadLetters int      `json:"dead_letters"`       //
 	Error       string   `json:"error"`              // why it is failed or retrying
@@ -37,38 +37,40 @@ type ViewStatus struct {
 	FilledRows  int64    `json:"filled_rows,omitempty"`
 	Checkpoint  float64  `json:"checkpoint_age_seconds"`
 	Applied     Position `json:"-"`
-	ReadLag     *float64 `json:"-"` // LagSeconds, but of a view that is being filled that of following the log
+	ReadLag     *float64 `json:"-"` // LagSeconds, but while the view is filled that of following the log
 
 	ErrorSince time.Time  `json:"error_since,omitzero"`  // when Error was first seen
-	LastError  *PastError `json:"last_error,omitempty"`  // the latest error that is over; nil: none since the start
-	Frozen     bool       `json:"frozen,omitempty"`      // it is rebuilding, and what it shows is not kept up until then
-	ETA        *float64   `json:"eta_seconds,omitempty"` // until a fill is done, by how fast it was lately; nil: not known
+	LastError  *PastError `json:"last_error,omitempty"`  // the latest error that has ended; nil: none since the start
+	Frozen     bool       `json:"frozen,omitempty"`      // it is rebuilding, and its visible contents are not updated until then
+	ETA        *float64   `json:"eta_seconds,omitempty"` // until a fill is done, at its recent rate; nil: unknown
 
 	Verifying bool `json:"verifying,omitempty"` // it is being compared with its source
-	// Format is the source's binlog_format while the view is compared, where it is not ROW: that is why, again and again.
+	// Format is the source's binlog_format while the view is compared, if it is not ROW. That is why the comparison
+	// repeats.
 	Format string `json:"binlog_format,omitempty"`
-	FanOut int64  `json:"fan_out,omitempty"` // joined rows changed: so many of the cells made with them were read so far
+	FanOut int64  `json:"fan_out,omitempty"` // how many of the cells to re-read after changes of joined rows were read so far
 
-	// Evicted is how many keys, of anybody, the sink's server evicted since the program was started.
+	// Evicted is the number of keys, of any program, that the sink's server evicted since this program was started.
 	Evicted int64 `json:"evicted_keys,omitempty"`
 
-	// Shared: another replicator, with a store of its own, keeps the view, too. It stays right, and this is hardly ever meant.
+	// Shared: another replicator, with a store of its own, keeps the view too. The view stays right, but this is rarely
+	// intended.
 	Shared bool `json:"shared,omitempty"`
 
-	// Gone is how many cells that are gone from the source the view's sink still remembered, those of its other views
-	// included, when it last looked for some to forget ([limits] deleted); nil: it has not looked since the start.
+	// Gone is the number of cells that are gone from the source and that the view's sink still remembers, for all of
+	// its views, as of the last walk ([limits] deleted); nil: there was none since the start.
 	Gone *int64 `json:"gone_cells,omitempty"`
 
-	Member string `json:"member,omitempty"`         // of a partition: who has it, by host and process
-	Behind *int64 `json:"behind_records,omitempty"` // of a partition: records that are not applied; nil: not known
+	Member string `json:"member,omitempty"`         // of a partition: the member that has it, by host and process
+	Behind *int64 `json:"behind_records,omitempty"` // of a partition: records that are not applied; nil: unknown
 }
 
-// KeptUp reports whether what the view shows follows its source: it runs, or is rebuilt beside that.
+// KeptUp reports whether the view's visible contents follow its source: it runs, or is rebuilt beside the live view.
 func (s *ViewStatus) KeptUp() bool {
 	return s.State == StateRunning || s.State == StateRebuilding && !s.Frozen
 }
 
-// Comparing says that the view is being compared with its source, and why; "" if it is not.
+// Comparing says that the view is being compared with its source, and why; "" otherwise.
 func (s *ViewStatus) Comparing() string {
 	switch {
 	case !s.Verifying:
@@ -80,7 +82,7 @@ func (s *ViewStatus) Comparing() string {
 	return "being compared with the source: the log does not list all that changed"
 }
 
-// Next says what happens next with a view that is in trouble; "" if it is not.
+// Next says what happens next with a view in trouble; "" if it is not.
 func (s *ViewStatus) Next() string {
 	switch {
 	case s.State == StateFailed:
@@ -91,7 +93,7 @@ func (s *ViewStatus) Next() string {
 	return ""
 }
 
-// Cause is an error, and all views that it is the error of.
+// Cause is an error, and all views that have it.
 type Cause struct {
 	Error string   // its remedy names all of the views
 	State string   // of the first of them
@@ -100,16 +102,16 @@ type Cause struct {
 	text string // Error, as cause gives it
 }
 
-// Includes reports whether it is the error of a view.
+// Includes reports whether the view has this error.
 func (c Cause) Includes(v ViewStatus) bool { return c.text == v.cause() }
 
-// Remedies of one view, and of all that have a cause.
+// Remedies for one view, and for all views that have a cause.
 const (
 	rebuildOne = "`replicator rebuild "
 	rebuildAll = "`replicator rebuild VIEW…"
 )
 
-// cause is the view's error without its name, also where a remedy names it.
+// cause is the view's error without its name. The name is also removed from the remedy.
 func (s *ViewStatus) cause() string {
 	text := strings.ReplaceAll(s.Error, "view "+s.View+": ", "")
 	for _, end := range []string{"`", " -c "} {
@@ -118,7 +120,7 @@ func (s *ViewStatus) cause() string {
 	return text
 }
 
-// CausesOf are the errors of views: one that several views have is one cause.
+// CausesOf groups views by error: if several views have one error, it is one cause.
 func CausesOf(views []ViewStatus) (causes []Cause) {
 	named := map[string][]string{} // by a cause's text: its views, each once
 	for _, v := range views {
@@ -146,7 +148,7 @@ func CausesOf(views []ViewStatus) (causes []Cause) {
 	return causes
 }
 
-// PastError is an error of a view that is over.
+// PastError is an error of a view that has ended.
 type PastError struct {
 	Error string    `json:"error"`
 	Since time.Time `json:"since"`

@@ -1,5 +1,6 @@
 package replicator
 
-// Unread stands in a decoded body for what no view can hold, and says what that is: an object of a class that is not
-// known, a number that is not finite. A view that uses it fails for the cell; one that does not is none the worse.
+// Unread takes the place of a value in a decoded body that no view can hold, and says what it was: an object of an
+// unknown class, or a number that is not finite. A view that uses the value fails for the cell. Other views are not
+// affected.
 type Unread string

@@ -22,7 +22,7 @@ type View struct {
 	Name   string
 	Sink   string
 	Kind   string  // index, row, counter, hash, json, ranking, document, changelog
-	From   []Feed  // one, or several that are merged: the first that has a field gives it
+	From   []Feed  // one, or several that are merged: a field's value comes from the first feed that has it
 	Fields []Field // in the order of Entry.Fields; for a counter the group's columns, then the sum
 
 	Key    string // template of what Entry.Key holds; "": nothing
@@ -32,21 +32,21 @@ type View struct {
 
 	Joins []Join // in the order of the file
 
-	// Settings are what else the sink has to know: a value of a type of the sink's package, plain data that is never
-	// changed. As JSON it is an object, whose members are part of the fingerprint: their names and order must stay, and
-	// what is added later must be left out where it is empty. nil: there are none.
+	// Settings is everything else that the sink must know: a value of a type of the sink's package, plain data that
+	// never changes. As JSON it is an object whose members are part of the fingerprint. Their names and order must
+	// stay, and later members must be left out when empty. nil: there are none.
 	Settings any
 
 	Shadows string // the view that this one stands in for while that is rebuilt; "": it is no shadow
 
 	OnChange string // what to do when the definition changed: "refuse" or "rebuild"
 
-	// Fingerprint is a hash of what the view holds: everything above but OnChange, with the roles of its tables. Views
-	// with different fingerprints hold different things.
+	// Fingerprint is a hash of the view's definition: everything above except OnChange, with the roles of its tables.
+	// Views with different fingerprints have different contents.
 	Fingerprint string
 }
 
-// Field is one thing kept: its name at the target and where it comes from. Path is a path into the body
+// Field is one value that a view holds: its name at the target and where it comes from. Path is a path into the body
 // ("address.city", "tags[]"), "$name" for one of the row's own columns, or "=" and an expression.
 type Field struct {
 	Name string
@@ -56,7 +56,7 @@ type Field struct {
 // MarshalJSON writes a field as [NAME, PATH], as fingerprints have it.
 func (f Field) MarshalJSON() ([]byte, error) { return json.Marshal([2]string{f.Name, f.Path}) }
 
-// ShownAs is the name of the view in metrics: a shadow's work is done for the view that it stands in for.
+// ShownAs is the view's name in metrics. A shadow uses the name of the view that it stands in for.
 func (v *View) ShownAs() string {
 	if v.Shadows != "" {
 		return v.Shadows
@@ -64,7 +64,7 @@ func (v *View) ShownAs() string {
 	return v.Name
 }
 
-// Spread reports whether the view is kept in several databases, as its settings say: one that doesn't know the view has
+// Spread reports whether the settings keep the view in several databases. A database that doesn't know the view has
 // lost it, or never had it.
 func (v *View) Spread() bool {
 	s, is := v.Settings.(interface{ Spread() bool })
@@ -74,7 +74,7 @@ func (v *View) Spread() bool {
 // Feeds reports whether the cell feeds the view.
 func (v *View) Feeds(c Cell) bool { return v.Feed(c) >= 0 }
 
-// Feed is the place in From of what the cell feeds; -1 if the cell does not feed the view.
+// Feed is the index in From of the feed that the cell belongs to; -1 if the cell does not feed the view.
 func (v *View) Feed(c Cell) int {
 	for i, f := range v.From {
 		if f.Matches(c) {
@@ -89,16 +89,16 @@ func (v *View) Feed(c Cell) int {
 type Value struct {
 	View    int // the view's place in Target.Views
 	Entries []Entry
-	Err     error // why the contribution could not be computed: the cell then contributes nothing and is a dead letter
+	Err     error // why the contribution could not be computed; the cell then contributes nothing and is a dead letter
 }
 
-// valueOverhead is about what a contribution costs besides its texts, in bytes: the Value, its Entry, and what a sink
-// makes of it while it is in flight. Without it 500 views took 434 MiB where they take 143 (`go run ./bench bounds
-// -only views`), as little as one of their texts is.
+// valueOverhead estimates, in bytes, what a contribution costs besides its texts: the Value, its Entry, and the sink's
+// copies in flight. Without it 500 views took 434 MiB instead of 143 (`go run ./bench bounds -only views`), because
+// their texts are so short.
 const valueOverhead = 300
 
-// Size is about what a contribution holds in memory, in bytes. What stands in it several times counts each time, as a
-// sink writes it each time.
+// Size estimates the memory of a contribution, in bytes. A repeated value counts each time, because a sink writes it
+// each time.
 func (v *Value) Size() int64 {
 	n := int64(valueOverhead)
 	for i := range v.Entries {
@@ -145,23 +145,24 @@ type Entry struct {
 	Key    string // redis: the key; elastic: the document's id. From the view's template.
 	Member string // redis: the member; elastic: the routing. From the view's template.
 
-	// Fields stand in the order of View.Fields: nil (missing or null), bool, int64, uint64 (only above the largest int64),
-	// float64, Number, string, []byte, []any, Object.
+	// Fields are in the order of View.Fields: nil (missing or null), bool, int64, uint64 (only above the largest
+	// int64), float64, Number, string, []byte, []any, Object.
 	Fields []any
 
-	// Row is the whole row, of a changelog's entry: its body rendered (Row.Text is nil), and not to be changed. Fields is
-	// then the decoded body alone, nil if it is JSON text or can't be decoded.
+	// Row is the whole row, in a changelog's entry. Its body is rendered (Row.Text is nil), and it must not be changed.
+	// Fields then holds only the decoded body, or nil if that is JSON text or can't be decoded.
 	Row *Row
 }
 
 // Evaluator computes contributions: compiled views that run together.
 type Evaluator interface {
-	// Evaluate returns a value for each of the views that the cell feeds. With a nil row the cell is gone and
-	// every value is empty. What can't be computed is said in Value.Err, never dropped. Safe for concurrent use.
+	// Evaluate returns a value for each of the views that the cell feeds. With a nil row the cell is gone, and every
+	// value is empty. A contribution that can't be computed has Value.Err set; it is never dropped. Safe for concurrent
+	// use.
 	Evaluate(cell Cell, row *Row) []Value
 }
 
-// Feeding are the tables whose cells views are made of, each once.
+// Feeding lists the tables whose cells feed the views, each once.
 func Feeding(views []*View) (tables []string) {
 	for _, v := range views {
 		for _, f := range v.From {
@@ -173,7 +174,7 @@ func Feeding(views []*View) (tables []string) {
 	return tables
 }
 
-// TablesOf are the tables that views read, each once: those that feed them, and those whose rows they are made with.
+// TablesOf lists the tables that views read, each once: those that feed them, and the joined ones.
 func TablesOf(views []*View) []string {
 	tables := Feeding(views)
 	for _, v := range views {
