@@ -13,15 +13,15 @@ import (
 	"replicator"
 )
 
-// What a table can hold, and that it is there, is found out when its view is opened. It may be altered later, and what
-// the server then refuses shows that. What it does not refuse, nothing shows: with a further unique key one entity's
-// values are written into another's row. So the tables are looked at again now and then: whether they are what they
-// were, and hold anything at all.
+// Opening a view checks that its table exists and can hold the view. The table may be altered later. Often the server
+// then refuses a write, which shows it. But an added unique key may make the server write one entity's values into
+// another's row without an error. So the tables are checked regularly: whether they were altered, and whether they are
+// empty.
 
-// tableInterval is how often: a small request a view.
+// tableInterval is the time between two checks. A check is a small request per view.
 const tableInterval = 10 * time.Second
 
-// counted is what of a definition changes with every row.
+// counted matches the part of a definition that changes with every row.
 var counted = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 
 var errAltered = fmt.Errorf("it was altered since the view was opened: %w", replicator.ErrOpenAgain)
@@ -30,7 +30,7 @@ func (k *keeper) altered() error {
 	return replicator.OfView(fmt.Errorf("view %s: table %s: %w", k.view.Name, k.table, errAltered), k.view.Name)
 }
 
-// definition is what the server says of a table; "" if the user may not see it, or there is none.
+// definition is the table's CREATE TABLE; "" if the user may not see the table, or there is none.
 func definition(ctx context.Context, q querier, table string) (text string, err error) {
 	err = eachRow(ctx, q, func(rows *sql.Rows) error {
 		var name string
@@ -43,11 +43,12 @@ func definition(ctx context.Context, q querier, table string) (text string, err 
 	return counted.ReplaceAllString(text, ""), err
 }
 
-// lookAtTables reports a table that was altered since its view was opened, which has to be opened anew, or was emptied.
-// Marks calls it, one call at a time, but not while the views are being filled. All before an order has been applied.
+// lookAtTables returns an error if a table was altered since its view was opened, so that it must be opened again, or
+// if it was emptied. Marks calls it, one call at a time, but not while the views are being filled. Everything before
+// order has been applied.
 func (t *Target) lookAtTables(ctx context.Context, order int64) error {
 	for _, k := range t.kept {
-		if !t.sink.looks.isDue(k.id) { // another target may have looked, before the views were opened again
+		if !t.sink.looks.isDue(k.id) { // another target may have checked before the views were opened again
 			continue
 		}
 		if err := t.lookAtTable(ctx, k, order); err != nil {
@@ -63,7 +64,7 @@ func (t *Target) lookAtTable(ctx context.Context, k *keeper, order int64) error 
 	switch {
 	case is(err, noTable) || is(err, noDatabase) && database != t.sink.database:
 		return k.altered()
-	case is(err, errTableChanged): // by a TRUNCATE that came between: the next look tells
+	case is(err, errTableChanged): // a TRUNCATE came in between: the next check reports it
 		return nil
 	case err != nil:
 		return err

@@ -15,8 +15,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// item is one op of a batch, converted, and what the transaction at hand decided about it. One that is repeated decides
-// anew.
+// item is a converted op of a batch, and what the current transaction decided about it. A repeated transaction decides
+// again.
 type item struct {
 	place         int // in the batch
 	op            *replicator.Op
@@ -33,20 +33,20 @@ type item struct {
 type converted struct {
 	keeper *keeper
 	key    []any
-	rows   []row  // none: it contributes nothing, or nothing that can be held
-	kept   string // their stored form, where the keeper will need it
+	rows   []row  // none: it contributes nothing, or nothing that the table can hold
+	kept   string // their stored form, if the view keeps contributions in the state
 	digest uint64
 	err    error // the value can't be held
 
-	old     *viewState // what is known of the cell in the view
+	old     *viewState // the cell's known state in the view
 	applies bool
-	now     []row // what the view is to show of the cell: rows, or what another source's cell has kept
+	now     []row // what the view is to show of the cell: rows, or the rows of another source's cell that waited
 	yields  bool  // the view shows another source's cell
 	waits   bool  // and this one's row waits
 	heir    bool  // now is of another source's cell
-	barren  bool  // the server refuses what another source's cell has kept
+	barren  bool  // the server refuses the rows of another source's cell that waited
 
-	one  [1]row   // of rows, where there is only one
+	one  [1]row   // backs rows if there is only one
 	cell [1][]row // rows, as those of one cell
 }
 
@@ -76,7 +76,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 			items = append(items, it)
 		}
 	}
-	// In the order of their keys: neighbours share pages, and batches that meet take their locks in one order.
+	// Sorted by key: neighbours share pages, and concurrent batches take their locks in one order.
 	slices.SortFunc(items, func(a, b *item) int {
 		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.cell, b.cell))
 	})
@@ -89,15 +89,15 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return batch.Applied(), nil
 }
 
-// converter makes items of a batch's ops. What it makes of them lies side by side in a few allocations.
+// converter makes items of a batch's ops. It allocates them side by side, in a few pieces.
 type converter struct {
 	target   *Target
 	ops      []replicator.Op
 	items    []item
 	values   []converted
-	entities string // of the items that are to come, one behind the other
+	entities string // of the items to come, concatenated
 	prefix   int    // of each, in bytes
-	table    string // of the cell that was converted last, with its column and their name
+	table    string // of the last converted cell, with its column and their name
 	column   string
 	cell     string
 	stored   []byte // of rows; reused
@@ -119,7 +119,7 @@ func (t *Target) newConverter(ops []replicator.Op) *converter {
 	return c
 }
 
-// convert makes an item of an op.
+// convert makes the item of an op.
 func (c *converter) convert(place int) *item {
 	t, op, it := c.target, &c.ops[place], &c.items[place]
 	if cell := op.Cell; c.cell == "" || cell.Table != c.table || cell.Column != c.column {
@@ -143,8 +143,8 @@ func (c *converter) convert(place int) *item {
 	return it
 }
 
-// fill converts a value. A contribution that is larger than a statement may be can't be stored either. The stored form
-// is made in a buffer, which is returned.
+// fill converts a value. It rejects a contribution that is larger than a statement may be, because it can't be stored.
+// It returns the buffer in which it made the stored form.
 func (c *converted) fill(key []any, version int64, v replicator.Value, packet int, stored []byte) []byte {
 	if c.key, c.err = c.keeper.key(key); c.err != nil || v.Err != nil {
 		return stored
@@ -183,26 +183,24 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 	return stored
 }
 
-// reject makes a value contribute nothing.
+// reject makes a value contribute nothing, because of err.
 func (c *converted) reject(err error) {
 	c.rows, c.kept, c.digest, c.err = nil, "", deadDigest, err
 }
 
-// mode is how a transaction is tried.
+// mode is how a transaction is executed.
 type mode int
 
 const (
-	// quickly: statements are sent together, and what is new is guessed (see novelty).
+	// quickly sends statements together, and guesses which cells are new (see novelty).
 	quickly mode = iota
 
-	// carefully: nothing is guessed, and each statement is sent by itself, so that it is known which one the server
-	// refuses.
+	// carefully guesses nothing and sends each statement alone, to know which one the server refuses.
 	carefully
 )
 
-// applyOrSplit applies items in one transaction. If the server refuses something, it is repeated carefully;
-// if that is because of a row, or because there is too much at once, in smaller transactions. What one row fails by
-// alone is the row's, which is rejected.
+// applyOrSplit applies items in one transaction. If the server refuses something, it repeats the transaction carefully.
+// If a row is the cause, or the batch is too large, it splits the transaction. A row that fails alone is rejected.
 func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
 	unordered := t.unordered()
 	err := t.applyPatiently(ctx, batch, items, mode)
@@ -222,7 +220,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	switch {
 	case err == nil || reason == "" && !tooMuch(err):
 		return err
-	case reason != "" && t.grown(): // perhaps because of what somebody else wrote
+	case reason != "" && t.grown(): // perhaps because another program wrote rows
 		return t.applyOrSplit(ctx, batch, items, mode)
 	case len(items) > 1:
 		half := len(items) / 2
@@ -248,13 +246,14 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 		}
 	}
 	if !rejected {
-		return t.cannotTakeBack(at, err) // not because of what this item brings
+		return t.cannotTakeBack(at, err) // this item is not the cause
 	}
 	return t.applyOrSplit(ctx, batch, items, mode)
 }
 
-// attempts is how often a transaction is tried that the server chose to give up for another one. Small tables are read
-// from end to end even for a few keys, and then lanes that share no key meet; that passes as the tables grow.
+// attempts is how often a transaction is tried that the server rolls back in favour of another one. The server reads
+// small tables from end to end even for a few keys, so lanes without a common key collide. That ends as the tables
+// grow.
 const attempts = 10
 
 func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
@@ -269,7 +268,7 @@ func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items [
 	}
 }
 
-// explain says where an error happened, and what it means.
+// explain adds to an error where it happened, and what it means.
 func (t *Target) explain(ctx context.Context, err error) error {
 	var at *viewError
 	if errors.As(err, &at) && at.view != allViews {
@@ -293,7 +292,7 @@ func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*ite
 	})
 }
 
-// applyIn applies items in a transaction. guess says that what is new to the target is taken for unseen.
+// applyIn applies items in a transaction. guess takes cells that are new to the target for unseen.
 func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess bool) error {
 	states, crowded, err := t.begin(w, items, guess)
 	if err != nil {
@@ -350,8 +349,8 @@ func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess boo
 	return err
 }
 
-// begin begins a transaction for items, under the locks of their keys' partitions, and reads the states of their cells:
-// of all cells of their entities, if views merge them.
+// begin begins a transaction for items. It locks their keys' partitions and reads the states of their cells. If views
+// merge cells, it reads the states of all cells of their entities.
 func (t *Target) begin(w *writer, items []*item, guess bool) (*batchStates, map[string]bool, error) {
 	partitions := make([]int, 0, len(items))
 	entities := make([]string, 0, len(items))
@@ -367,7 +366,7 @@ func (t *Target) begin(w *writer, items []*item, guess bool) (*batchStates, map[
 			cells = append(cells, it.cell)
 		}
 	}
-	if len(cells) > 16 { // the product of the two lists is what the server looks up
+	if len(cells) > 16 { // the server looks up the product of the two lists
 		cells = nil
 	}
 	slices.Sort(partitions)
@@ -419,8 +418,8 @@ func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates
 	return nil
 }
 
-// changes reports whether an op changes what its cell contributes, or is to write it again. What another source's cell
-// shows is left as it is.
+// changes reports whether an op changes the cell's contribution, or must write it again. It leaves another source's
+// cell alone.
 func (c *converted) changes(op *replicator.Op) bool {
 	if c.yields && !(c.keeper.shared && c.old.known().Shown) {
 		return false
@@ -428,11 +427,11 @@ func (c *converted) changes(op *replicator.Op) bool {
 	return c.applies && c.key != nil && (c.heir || c.old == nil || c.old.digest != c.digest || rewrites(op))
 }
 
-// rewrites reports whether an op writes what the state says is there already.
+// rewrites reports whether an op also writes what the state says is stored already.
 func rewrites(op *replicator.Op) bool { return op.AsOf != 0 || op.Rewrite }
 
-// changes finds the keys whose contributions to a view changed: those whose digest did, those that the view sees for
-// the first time, and those that were looked at in full, because a repair writes what the state says is there already.
+// changes finds the keys whose contributions to a view changed. These are keys with another digest, keys that the view
+// sees for the first time, and re-read keys, because a repair also writes what the state says is stored already.
 func (t *Target) changes(
 	k *keeper, items []*item, states *batchStates, crowded map[string]bool, guess bool,
 ) ([]change, error) {
@@ -440,7 +439,7 @@ func (t *Target) changes(
 		return ledgerChanges(k, items)
 	}
 	var changes []change
-	entity := "" // whose change was added last: the cells of an entity stand side by side
+	entity := "" // of the last added change: the cells of an entity are adjacent
 	for _, it := range items {
 		for i := range it.values {
 			c := &it.values[i]
@@ -454,7 +453,7 @@ func (t *Target) changes(
 			case !k.shared:
 				absent := k.fresh.Load() || guess && k.single && len(c.rows) > 0
 				held := c.old == nil && !absent || c.old.known().Shown || rewrites(it.op)
-				if c.old != nil && t.source != "" { // what a source shows that feeds the sink no more
+				if c.old != nil && t.source != "" { // what a former source of the sink put there
 					held = true
 				}
 				c.cell[0] = c.now

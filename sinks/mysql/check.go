@@ -14,7 +14,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Check looks at what the views need, without changing anything: the connection, the server's settings, and each view's
+// Check checks, without changing anything, what the views need: the connection, the server's settings, and each view's
 // table.
 func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	what := "sink " + s.name
@@ -23,14 +23,14 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 		return []replicator.Finding{failed(what, err,
 			"see that the server runs, and that the dsn's user, password, database and parameters are right")}
 	}
-	// A server that is read-only says so before it looks whether the table is there.
+	// A read-only server reports that before it looks for the table.
 	if _, err := s.db.ExecContext(ctx, "DELETE FROM "+viewsTable+" WHERE FALSE"); errors.Is(err, driver.ErrBadConn) {
 		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: takesNoWrites,
 			Fix: "name the server that takes writes in the dsn, or SET GLOBAL read_only = OFF there"}}
 	}
 	found := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "connected to " + srv.version}}
 	found = append(found, s.checkSettings(ctx, srv, what)...)
-	if s.shard == "" { // a rebuild of several shards is in place
+	if s.shard == "" { // shards are rebuilt in place
 		found = append(found, s.checkRebuilds(ctx, what)...)
 	}
 	found = append(found, s.checkOwn(ctx, what))
@@ -58,7 +58,7 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 	return found
 }
 
-// failed is the finding of an error, with its own cure if it has one.
+// failed makes a finding of an error. The fix is the error's own, if it has one.
 func failed(what string, err error, otherwise string) replicator.Finding {
 	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(),
 		Fix: replicator.FixFor(err, otherwise)}
@@ -68,7 +68,7 @@ func failed(what string, err error, otherwise string) replicator.Finding {
 	return f
 }
 
-// checkOwn looks for the sink's own tables, or for the right to create them.
+// checkOwn checks that the sink's own tables exist, or that the user may create them.
 func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	f := replicator.Finding{What: what + ": own tables", Level: replicator.OK, Detail: "there"}
 	existing, err := s.existing(ctx, ownNames...)
@@ -88,7 +88,7 @@ func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 	return f
 }
 
-// grant is the statement that gives the dsn's user rights on a database.
+// grant is the GRANT statement that gives the DSN's user rights on a database.
 func (s *Sink) grant(ctx context.Context, database, rights string) string {
 	account := "the dsn's user"
 	if current, err := texts(ctx, s.db, "SELECT CURRENT_USER()"); err == nil && len(current) == 1 {
@@ -97,11 +97,10 @@ func (s *Sink) grant(ctx context.Context, database, rights string) string {
 	return "GRANT " + rights + " ON " + sqlname.Quote(database) + ".* TO " + account
 }
 
-// mayCreate reports whether the user has CREATE on the database, as far as the grants say so plainly; a role may give
-// it, too.
+// mayCreate reports whether the user has CREATE on the database, as far as the grants show. A role may grant it, too.
 func (s *Sink) mayCreate(ctx context.Context) bool { return s.has(ctx, "CREATE") }
 
-// has reports whether the user has a right on the database, as mayCreate does.
+// has reports whether the user has a right on the database, with the limits of mayCreate.
 func (s *Sink) has(ctx context.Context, right string) bool {
 	grants, err := texts(ctx, s.db, "SHOW GRANTS")
 	if err != nil {
@@ -120,7 +119,7 @@ func (s *Sink) has(ctx context.Context, right string) bool {
 	return false
 }
 
-// inShard names the sink's shard, where it is one of several.
+// inShard names the sink's shard, if it is one of several.
 func (s *Sink) inShard() string {
 	if s.shard == "" {
 		return ""
@@ -128,7 +127,7 @@ func (s *Sink) inShard() string {
 	return ", shard " + s.shard
 }
 
-// checkView looks at one view's table.
+// checkView checks one view's table.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins) replicator.Finding {
 	f := replicator.Finding{
 		What: "view " + v.Name + s.inShard(), Level: replicator.OK, Detail: "table " + settingsOf(v).Table,
@@ -174,7 +173,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	return f
 }
 
-// checkCreation completes what is found of a view whose table is missing.
+// checkCreation completes the finding of a view whose table is missing.
 func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *replicator.View,
 	from *origins) replicator.Finding {
 	statement, err := s.design(ctx, v, from)
@@ -201,10 +200,10 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 	return f
 }
 
-// lengthOf is the length in a type of text or bytes.
+// lengthOf matches the length in a type of text or bytes.
 var lengthOf = regexp.MustCompile(`(?i)^\s*(?:var)?(?:char|binary)\s*\(\s*(\d+)\s*\)`)
 
-// shortType says which type of the configuration is shorter than the source's column that it takes the values of.
+// shortType says which configured type is shorter than the source's column whose values it takes.
 func (s *Sink) shortType(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	for _, u := range usesOf(v) {
 		given := lengthOf.FindStringSubmatch(settingsOf(v).Types[u.Name])
@@ -230,7 +229,7 @@ func (s *Sink) shortType(ctx context.Context, v *replicator.View, from *origins)
 	return "", nil
 }
 
-// checkRebuilds warns of what a rebuild beside a view will lack.
+// checkRebuilds warns of missing rights and settings that a rebuild beside a view needs.
 func (s *Sink) checkRebuilds(ctx context.Context, what string) []replicator.Finding {
 	var lacking []string
 	for _, right := range []string{"CREATE", "ALTER", "DROP", "INSERT"} {

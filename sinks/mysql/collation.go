@@ -11,22 +11,22 @@ import (
 	"replicator/internal/seen"
 )
 
-// What is one key is what the source's own column takes for one. A target has to tell apart what the source does: where
-// its column takes 'zz' and 'ZZ', or 'a' and 'a ', for one value and the source doesn't, two entities share rows, and
-// each change of one takes the other's away. So tables are created with binary collations, and one that somebody else
-// made is refused where its columns can't tell.
+// The source's column decides which keys are equal. A target must distinguish all keys that the source distinguishes.
+// Otherwise two entities share rows, and each change of one removes the other's: for example, if only the target's
+// column treats 'zz' and 'ZZ', or 'a' and 'a ', as equal. So the program creates tables with binary collations, and
+// refuses a table made by others whose columns can't distinguish the keys.
 
 // SourceColumn is a column of a source's table.
 type SourceColumn config.Column
 
-// kind is the type's name alone.
+// kind is the bare name of the type.
 func (c *SourceColumn) kind() string {
 	name, _, _ := strings.Cut(strings.ToLower(c.Type), "(")
 	name, _, _ = strings.Cut(name, " ")
 	return name
 }
 
-// tellsSpaces reports whether values that differ in spaces at their ends are different. CHAR, ENUM and SET hold none.
+// tellsSpaces reports whether trailing spaces make values different. CHAR, ENUM and SET store none.
 func (c *SourceColumn) tellsSpaces() bool {
 	switch c.kind() {
 	case "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
@@ -37,27 +37,26 @@ func (c *SourceColumn) tellsSpaces() bool {
 	return c.Collation != "" && keepsSpaces(c.Collation)
 }
 
-// keepsSpaces reports whether a collation is a NO PAD one: all others, most _bin ones among them, ignore spaces at the
-// end.
+// keepsSpaces reports whether a collation is NO PAD. All others, including most _bin collations, ignore trailing
+// spaces.
 func keepsSpaces(collation string) bool {
 	return strings.Contains(collation, "_0900_") || strings.Contains(collation, "_nopad_") || collation == "binary"
 }
 
-// exact reports whether a column takes no values for equal that are not the same, but for spaces at their ends.
+// exact reports whether a column treats only identical values as equal, apart from trailing spaces.
 func (c *column) exact() bool {
 	return !c.collates() && c.typ != "enum" && c.typ != "set" || strings.HasSuffix(c.collation, "_bin")
 }
 
-// keepsSpaces reports whether a column takes values for two that differ in spaces at their ends, or takes none that end
-// in one.
+// keepsSpaces reports whether trailing spaces make values different in a column, or can't occur in it.
 func (c *column) keepsSpaces() bool {
 	return c.typ != "varchar" && !strings.HasSuffix(c.typ, "text") || keepsSpaces(c.collation)
 }
 
-// tellsApart reports whether a column holds any two values of the source's column as two.
+// tellsApart reports whether a column distinguishes all values that the source's column distinguishes.
 func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	if c.collation == "" {
-		return true // what can't be held as another value is rejected
+		return true // a value that can't be held unchanged is rejected
 	}
 	switch kind := from.kind(); {
 	case kind == "binary" && from.Type == "binary(16)" && c.typ == "char" && (c.chars == 36 || c.chars == 32):
@@ -68,12 +67,12 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	if c.exact() {
 		return c.keepsSpaces() || !from.tellsSpaces()
 	}
-	later := mariaDB && strings.Contains(c.collation, "_0900_") // an alias of a later table of weights
+	later := mariaDB && strings.Contains(c.collation, "_0900_") // an alias for a later table of weights
 	return asFine(c.collation, from.Collation) && !later
 }
 
-// asFine reports whether a collation tells apart whatever another does: it is the same, or the same rules with accents
-// and case. What holds in utf8mb3 holds in utf8mb4.
+// asFine reports whether a collation distinguishes at least as much as another: it is the same, or has the same rules
+// plus accents and case. What holds in utf8mb3 holds in utf8mb4.
 func asFine(collation, than string) bool {
 	set, rules, _ := strings.Cut(collation, "_")
 	otherSet, otherRules, _ := strings.Cut(than, "_")
@@ -92,8 +91,8 @@ func asFine(collation, than string) bool {
 		strings.TrimSuffix(rules, levels[fine]) == strings.TrimSuffix(otherRules, levels[coarse])
 }
 
-// byBytes is a character set of the server's and a collation of it that tells apart all texts: of the wanted set,
-// unless that has none that keeps spaces at the end where they count.
+// byBytes returns a character set and a collation of the server that distinguish all texts. The set is the wanted one,
+// unless that has no such collation that keeps trailing spaces where they count.
 func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, collation string, err error) {
 	var wanted []string
 	charset = strings.Replace(charset, "utf8mb3", "utf8", 1)
@@ -110,7 +109,7 @@ func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, c
 			}
 		}
 	}
-	wanted = append(wanted, "utf8mb4_bin") // MySQL before 8.0.17 has none that keeps spaces
+	wanted = append(wanted, "utf8mb4_bin") // MySQL before 8.0.17 has none that keeps trailing spaces
 	args := make([]any, len(wanted))
 	for i, w := range wanted {
 		args[i] = w
@@ -129,7 +128,7 @@ func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, c
 	return "utf8mb4", "utf8mb4_bin", nil
 }
 
-// origins are the columns of a source's tables, asked for once.
+// origins caches the columns of a source's tables.
 type origins struct {
 	ask   func(ctx context.Context, source, table string) ([]SourceColumn, error)
 	of    string // the source; "": any, for they are alike
@@ -142,7 +141,7 @@ func (s *Sink) origins(source string) *origins {
 	return &origins{ask: s.columns, of: source, known: map[string][]SourceColumn{}, sample: s.samples}
 }
 
-// samples are what was seen of the view's fields in the source's bodies; nil where the source can't be asked.
+// samples are sampled values of the view's fields in the source's bodies; nil if the source can't be asked.
 func (o *origins) samples(ctx context.Context, v *replicator.View) ([]seen.Values, error) {
 	if o.sample == nil {
 		return nil, nil
@@ -150,8 +149,7 @@ func (o *origins) samples(ctx context.Context, v *replicator.View) ([]seen.Value
 	return o.sample(ctx, o.of, v)
 }
 
-// column finds the column of a source's table that a path names; nil if it names none, or if the source can't be asked
-// at all.
+// column returns the source column that a path names; nil if it names none, or if the source can't be asked at all.
 func (o *origins) column(ctx context.Context, t replicator.Table, path string) (*SourceColumn, error) {
 	name := config.ColumnOf(t, path)
 	if o.ask == nil || name == "" {
@@ -173,8 +171,8 @@ func (o *origins) column(ctx context.Context, t replicator.Table, path string) (
 	return &columns[i], nil
 }
 
-// confuses says which of the columns that make the view's rows can't tell apart what the source's columns do: those of
-// its key, or of a counter's group.
+// confuses lists columns that fail to distinguish values which the source's columns distinguish, among those of the
+// view's key or a counter's group.
 func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string, error) {
 	fields, columns := settingsOf(k.view).KeyFrom, k.keys
 	if k.ledger {
@@ -187,7 +185,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	var problems []string
 	k.origin = make([]*SourceColumn, len(k.keys))
 	for i, f := range fields {
-		properties := false // some of its values are properties, which are all told apart
+		properties := false // some of its values are properties, which are all distinct
 		for _, o := range config.OriginsOf(k.view, f.Path) {
 			origin, err := from.column(ctx, s.tables[o.Table], o.Path)
 			if err != nil {
@@ -220,7 +218,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	return problems, err
 }
 
-// alter is the statement that makes a column tell apart all texts.
+// alter is the statement that makes a column distinguish all texts.
 func (s *Sink) alter(ctx context.Context, k *keeper, c *column, spaces bool) (string, error) {
 	set, collation, err := s.byBytes(ctx, c.charset, spaces && c.typ != "char")
 	if err != nil {
@@ -237,7 +235,7 @@ func (s *Sink) alter(ctx context.Context, k *keeper, c *column, spaces bool) (st
 	return "ALTER TABLE " + k.table + " MODIFY " + c.quoted + " " + typ + null, nil
 }
 
-// asBytes is the type that holds a text column's texts as bytes of UTF-8.
+// asBytes is the binary type that holds a text column's values as UTF-8.
 func asBytes(c *column) string {
 	if size := 0; c.typ == "varchar" {
 		_, _ = fmt.Sscanf(c.declared, "varchar(%d)", &size)

@@ -19,7 +19,7 @@ type column struct {
 	typ          string // DATA_TYPE, in lower case; "json" for MariaDB's JSON, too
 	declared     string // COLUMN_TYPE
 	nullable     bool
-	optional     bool // a row can be inserted without it
+	optional     bool // a row can be inserted without a value
 	auto         bool // AUTO_INCREMENT
 	generated    bool
 	updates      bool // ON UPDATE CURRENT_TIMESTAMP
@@ -32,10 +32,10 @@ type column struct {
 	charset      string
 	collation    string
 	members      []string // of an ENUM or SET
-	comment      string   // of one that the program made: its origin
+	comment      string   // of a column that the program made: its origin
 }
 
-// converters are the types that values can be converted to.
+// converters are the supported types, and how values are converted to them.
 var converters = map[string]func(*column, any) (any, error){
 	"tinyint": (*column).integer, "smallint": (*column).integer, "mediumint": (*column).integer,
 	"int": (*column).integer, "bigint": (*column).integer, "year": (*column).year, "bit": (*column).bit,
@@ -49,18 +49,18 @@ var converters = map[string]func(*column, any) (any, error){
 	"uuid": (*column).uuid, "inet4": (*column).inet, "inet6": (*column).inet,
 }
 
-// known reports whether there is a way to convert values to the column's type.
+// known reports whether values can be converted to the column's type.
 func (c *column) known() bool { return converters[c.typ] != nil }
 
-// collates reports whether the column may take values for equal that are not the same: by case, accents or trailing
-// spaces (which most _bin collations ignore, too).
+// collates reports whether the column may treat different values as equal: by case, accents or trailing spaces, which
+// most _bin collations ignore, too.
 func (c *column) collates() bool {
 	return c.typ == "char" || c.typ == "varchar" || strings.HasSuffix(c.typ, "text")
 }
 
-// convert makes a value of the replicator's model (see replicator.Entry) one that the column holds unchanged, and that
-// is bound as it is: nil, int64, uint64, float64, string or []byte. What doesn't fit is an error, which never shows the
-// value.
+// convert converts a value of the replicator's model (see replicator.Entry) to one that the column holds unchanged. The
+// result is bound without further conversion: nil, int64, uint64, float64, string or []byte. An error of a value that
+// doesn't fit never shows the value.
 func (c *column) convert(v any) (any, error) {
 	if v == nil {
 		return nil, nil
@@ -68,9 +68,9 @@ func (c *column) convert(v any) (any, error) {
 	return converters[c.typ](c, v)
 }
 
-// appendCompared appends a value, as it is bound, that is compared with the column. A DECIMAL and a bare text would be
-// compared as DOUBLEs. MySQL 9.7 compares a TIME(3) that is 09:30:00.000 and '09:30:00' as texts, which differ, where the column is
-// one of several and there is one tuple to compare with: (at, room) IN (('09:30:00', 2)).
+// appendCompared appends a bound value that is compared with the column. The server would compare a DECIMAL with a bare
+// text as DOUBLEs. MySQL 9.7 compares a TIME(3) of 09:30:00.000 with '09:30:00' as texts, which differ, if the column
+// is one of several and there is a single tuple: (at, room) IN (('09:30:00', 2)).
 func (c *column) appendCompared(b []byte, bound any) []byte {
 	switch {
 	case c.typ == "decimal":
@@ -81,7 +81,7 @@ func (c *column) appendCompared(b []byte, bound any) []byte {
 	return appendLiteral(b, bound)
 }
 
-// wrong is the error of a value whose kind the column's type can't take.
+// wrong is the error of a value whose kind can't be converted to the column's type.
 func (c *column) wrong(v any) error {
 	kind := "a value of another kind"
 	switch v.(type) {
@@ -108,7 +108,7 @@ func (c *column) wrong(v any) error {
 // misfit is the error of a value of the right kind that doesn't fit.
 func (c *column) misfit(why string) error { return misfitError{c, why} }
 
-// text converts to CHAR, VARCHAR and the TEXTs: texts as they are, numbers in full, bytes that are text, lists and
+// text converts to CHAR, VARCHAR and the TEXTs: texts unchanged, numbers in full, bytes that are valid text, lists and
 // objects as JSON.
 func (c *column) text(v any) (any, error) {
 	var s string
@@ -138,13 +138,13 @@ func (c *column) text(v any) (any, error) {
 		return nil, err
 	}
 	if _, same := v.(string); same {
-		return v, nil // as it is: another interface would be another allocation
+		return v, nil // unchanged, because a new interface value would be an allocation
 	}
 	return s, nil
 }
 
-// holds reports what of a text the column would change, or would refuse like any other column of its type. What another
-// character set lacks, the server refuses.
+// holds returns an error if the column would change a text, or would refuse it for its length, say. The server itself
+// refuses characters that another character set lacks.
 func (c *column) holds(s string) error {
 	if !replicator.ValidText(s) {
 		return c.misfit("a text that is not valid UTF-8")
@@ -169,7 +169,8 @@ func (c *column) holds(s string) error {
 	return nil
 }
 
-// binary converts to BINARY, VARBINARY and the BLOBs: bytes, texts as their bytes, and to BINARY(16) a UUID in text.
+// binary converts to BINARY, VARBINARY and the BLOBs: bytes unchanged, texts as their bytes, and for BINARY(16) a UUID
+// in text form.
 func (c *column) binary(v any) (any, error) {
 	var b []byte
 	switch v := v.(type) {
@@ -236,7 +237,7 @@ func (c *column) inet(v any) (any, error) {
 	return a.String(), nil
 }
 
-// enum converts to a member of an ENUM. One that is spelt otherwise is another text, whatever the collation says.
+// enum converts to a member of an ENUM. A member written differently is another text, whatever the collation says.
 func (c *column) enum(v any) (any, error) {
 	s, ok := v.(string)
 	if b, isBytes := v.([]byte); isBytes {
@@ -275,12 +276,12 @@ func (c *column) set(v any) (any, error) {
 			return nil, fmt.Errorf("a text is no member of the column's SET, spelt as it is")
 		}
 	}
-	// As the server shows it: a text is compared with what it shows.
+	// In the server's form, because a text is compared with that.
 	shown := slices.DeleteFunc(slices.Clone(c.members), func(m string) bool { return !slices.Contains(parts, m) })
 	return strings.Join(shown, ","), nil
 }
 
-// members reads the members out of a declaration: enum('a','it”s').
+// members parses the members in a declaration such as enum('a','it”s').
 func members(declared string) []string {
 	open := strings.IndexByte(declared, '(')
 	if open < 0 {

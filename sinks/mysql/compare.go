@@ -14,7 +14,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Held implements replicator.Target. What only other shards of the source put there is left to them.
+// Held implements replicator.Target. It leaves entries that only other shards of the source put there to their targets.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	doing := "view " + k.view.Name + ": listing what it holds"
@@ -39,8 +39,8 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 	return cells, next, nil
 }
 
-// elsewhere reports of each key whether it is for another source's target to tell of: what only that knows; and what
-// none knows, which the first tells of.
+// elsewhere reports, for each key, whether another source's target reports it. That target reports keys which only it
+// knows. The first target reports keys which none knows.
 func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key) ([]bool, error) {
 	owners, err := ownersOf(ctx, t.sink.db, k.view.Name)
 	if err != nil {
@@ -63,8 +63,8 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 	return theirs, err
 }
 
-// Compare implements replicator.Target. The tables are read in one snapshot. What a version column holds is compared
-// where the version is one of the source's own: one that is a position has no one true value.
+// Compare implements replicator.Target. It reads the tables in one snapshot. It compares a version column only if the
+// source has a version of its own: a log position used as version has no single correct value.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))
 	converter := t.newConverter(ops)
@@ -132,7 +132,7 @@ func (t *Target) compareIn(
 	return differences, t.unreplaced(ctx, tx)
 }
 
-// statesOf are what the sink knows of those items' cells in a view that are of one entity.
+// statesOf are the sink's states, in a view, of those items' cells that belong to one entity.
 func (k *keeper) statesOf(entity string, items []*item, states *batchStates) (all []replicator.State) {
 	for _, it := range items {
 		if it.entity == entity && slices.ContainsFunc(it.values, func(c converted) bool { return c.keeper == k }) {
@@ -142,7 +142,7 @@ func (k *keeper) statesOf(entity string, items []*item, states *batchStates) (al
 	return all
 }
 
-// unreplaced fails where a rebuilt view was swapped in since the target was opened: its states go by another id.
+// unreplaced fails if a rebuilt view was swapped in since the target was opened. Its states have another id.
 func (t *Target) unreplaced(ctx context.Context, tx *sql.Tx) error {
 	retired, err := retiredIDs(ctx, tx)
 	if err == nil && slices.ContainsFunc(t.kept, func(k *keeper) bool { return retired[k.id] }) {
@@ -151,36 +151,36 @@ func (t *Target) unreplaced(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// expectation is what a view should hold of a key, and the item to name if it doesn't.
+// expectation is what a view should hold of a key, and the item to report if it doesn't.
 type expectation struct {
 	item *item
-	id   string // the key, in the stored form of a row
+	id   string // the key, in the stored form of rows
 	key  []any
 	rows []row
 
-	versioned bool // the version column has to hold what the rows say
+	versioned bool // the version column must agree with the rows
 }
 
-// deadItem is an item of which a view can hold nothing.
+// deadItem is an item of which the view can hold nothing.
 type deadItem struct {
 	item *item
-	why  error // nil: the server refused it, whatever it said
+	why  error // nil: the server refused it, with any message
 }
 
-// known is what the sink knows of the item's cell in a view.
+// known is the sink's knowledge of the item's cell in a view.
 func (it *item) known(k *keeper, states *batchStates) judge.Known {
 	return states.own.of(it.entity, it.cell).find(k.id).known()
 }
 
-// versioned reports whether the cell has a version of its own, and the sink knows that one: what was applied of a view
-// that has a column for it then says it, too. A version that is a position is that of a change or of a look.
+// versioned reports whether the cell has a version of its own and the sink knows that version. The view's version
+// column must then agree. A log position used as version may be that of a change or of a re-read.
 func (it *item) versioned(k *keeper, states *batchStates) bool {
 	v := it.op.Version
 	return k.version != nil && v != it.op.Order && v != it.op.AsOf && v == it.known(k, states).State.Version
 }
 
-// isDead reports whether a value of the item can't be computed or held, and why as far as that is known without asking
-// the server.
+// isDead reports whether a value of the item can't be computed or held. why is the reason, as far as it is known
+// without asking the server.
 func (it *item) isDead(i int, known judge.Known, states *batchStates) (why error, dead bool) {
 	c := &it.values[i]
 	if why = cmp.Or(it.op.Values[i].Err, c.err); why == nil {
@@ -190,7 +190,8 @@ func (it *item) isDead(i int, known judge.Known, states *batchStates) (why error
 	return why, why != nil || len(c.rows) > 0 && known.Refused(*it.op)
 }
 
-// expect collects what the items make of a view, key by key, and those of which it can hold nothing: dead letters.
+// expect collects what the items should contribute to a view, by key, and the items of which it can hold nothing: dead
+// letters.
 func (t *Target) expect(
 	k *keeper, items []*item, states *batchStates,
 ) (out []expectation, dead []deadItem, err error) {
@@ -212,7 +213,7 @@ func (t *Target) expect(
 			if isDead {
 				dead = append(dead, deadItem{it, why})
 			}
-			if c.key == nil || !k.shared && states.leads(k, it) { // what another source's cell is can't be known
+			if c.key == nil || !k.shared && states.leads(k, it) { // the contents of another source's cell are unknown
 				continue
 			}
 			id := string(appendRows(nil, []row{c.key}))
@@ -243,8 +244,8 @@ func (t *Target) expect(
 	return out, dead, nil
 }
 
-// readHeld reads what the view's table holds of the expected keys, in the form that values are bound in: fields, and
-// the version if the table has it.
+// readHeld reads the rows of the expected keys from the view's table, in bound form: the fields, and the version if the
+// table has it.
 func (t *Target) readHeld(
 	ctx context.Context, tx *sql.Tx, k *keeper, expected []expectation,
 ) (map[string][]row, error) {
@@ -266,7 +267,7 @@ func (t *Target) readHeld(
 	return held, nil
 }
 
-// entries are rows for people.
+// entries converts rows to be shown.
 func (k *keeper) entries(rows []row) []replicator.Entry {
 	var entries []replicator.Entry
 	for _, r := range rows {
@@ -279,7 +280,7 @@ func (k *keeper) entries(rows []row) []replicator.Entry {
 	return entries
 }
 
-// shown is a bound value for people.
+// shown converts a bound value to be shown.
 func (c *column) shown(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -295,8 +296,8 @@ func (c *column) shown(v any) any {
 	return v
 }
 
-// asBound is a text that the server sent in the form that the value was bound in. What convert would refuse, because
-// somebody else put it there, stays a text.
+// asBound converts the server's text to the bound form. A text that convert would refuse, because another program wrote
+// it, stays a text.
 func (c *column) asBound(text string) any {
 	var v any = text
 	switch c.typ {
@@ -320,8 +321,8 @@ func (c *column) asBound(text string) any {
 	return bound
 }
 
-// differ compares the rows that a key should have with those it has. lacking are rows that it should have, too, where
-// all that it has are right: the table may have taken them for those.
+// differ compares the rows that a key should have with the rows that it has. If all existing rows are right but some
+// are missing, lacking are the missing ones: the table may treat them as equal to existing ones.
 func (k *keeper) differ(want, got []row, versioned bool) (kind replicator.DifferenceKind, lacking []row) {
 	if kind := judge.Difference(len(want) > 0, len(got) > 0, true); kind != "" || len(want) == 0 {
 		return kind, nil
@@ -345,13 +346,13 @@ func (k *keeper) differ(want, got []row, versioned bool) (kind replicator.Differ
 	return "", lacking
 }
 
-// sameVersion reports whether two rows have the same in the version column.
+// sameVersion reports whether two rows have the same version column.
 func (k *keeper) sameVersion(a, b row) bool {
 	n := len(k.fields)
 	return len(a) > n && len(b) > n && bytes.Equal(appendRows(nil, []row{a[n:]}), appendRows(nil, []row{b[n:]}))
 }
 
-// holdsAlike reports whether the table has, for each of a key's rows, one that its collation takes for that.
+// holdsAlike reports whether the table has, for each of a key's rows, a row that its collation treats as equal.
 func (k *keeper) holdsAlike(ctx context.Context, tx *sql.Tx, key []any, rows []row) (bool, error) {
 	columns := append(slices.Clone(k.fields), k.keys...)
 	for _, r := range rows {
@@ -366,7 +367,7 @@ func (k *keeper) holdsAlike(ctx context.Context, tx *sql.Tx, key []any, rows []r
 	return true, nil
 }
 
-// canonical is a text that is equal for equal rows.
+// canonical is a text that is the same for equal rows.
 func (k *keeper) canonical(r row) string {
 	values := make(row, len(k.fields))
 	for i, c := range k.fields {
@@ -375,7 +376,7 @@ func (k *keeper) canonical(r row) string {
 	return string(appendRows(nil, []row{values}))
 }
 
-// canonical is a bound value in the one form that servers give it.
+// canonical converts a bound value to the one form that servers return.
 func (c *column) canonical(v any) any {
 	switch c.typ {
 	case "set":
@@ -392,7 +393,7 @@ func (c *column) canonical(v any) any {
 	return v
 }
 
-// canonicalJSON writes a document without spaces, members in order, numbers in one form.
+// canonicalJSON writes a document without spaces, with sorted members and numbers in one form.
 func canonicalJSON(s string) string {
 	d := json.NewDecoder(bytes.NewReader([]byte(s)))
 	d.UseNumber()

@@ -10,27 +10,27 @@ import (
 	"replicator"
 )
 
-// counterKind keeps one row a group: the group's columns, and the sum of the amounts that cells contribute. A sum of 0
-// is no row.
+// counterKind keeps one row per group: the group's columns, and the sum of the amounts that cells contribute. A sum of
+// 0 has no row.
 //
-// A group is shared by cells of many keys, so what a cell contributes can't be read from the table: it is kept in the
-// cell's state (keeper.ledger), and a change takes the old amounts back and adds the new ones, in the transaction that
-// writes the state. So a replay adds nothing. What was changed in the table by hand stays wrong until the view is
-// repaired or rebuilt.
+// A group is shared by cells of many keys, so the table doesn't show what a cell contributes. The cell's state keeps
+// that (keeper.ledger). A change subtracts the old amounts and adds the new ones, in the transaction that writes the
+// state, so a replay adds nothing. If the table was changed by hand, it stays wrong until the view is repaired or
+// rebuilt.
 //
-// Writers of different keys meet in a group's row: the server adds under the row's lock, and groups are written in one
+// Writers of different keys meet in a group's row. The server adds under the row's lock, and groups are written in one
 // order. Amounts and sums are exact: the column is an integer or a DECIMAL. An amount whose sum the column can't hold
-// is rejected; in an UNSIGNED column negative amounts are, so that a sum there never depends on the order of its parts.
+// is rejected. So is a negative amount in an UNSIGNED column, so that a sum never depends on the order of its parts.
 //
-// Groups are what the source tells apart. A table that somebody made may take "Foo" and "foo" for one, under a
-// case-insensitive collation: where two groups meet in one row, the sum there is neither's, and the view fails.
+// The source decides which groups are distinct. A table made by others may treat "Foo" and "foo" as equal, under a
+// case-insensitive collation. If two groups then meet in one row, its sum is that of neither, and the view fails.
 type counterKind struct{}
 
-// group and amount are a counter's columns.
+// group returns the columns of a counter's group.
 func (k *keeper) group() []*column { return k.fields[:len(k.fields)-1] }
 func (k *keeper) amount() *column  { return k.fields[len(k.fields)-1] }
 
-// isOneOf is the condition that a counter's row is of one of some groups. They may have sums behind them.
+// isOneOf is the condition that a counter's row belongs to one of some groups. The groups may be followed by sums.
 func (k *keeper) isOneOf(groups []row) string {
 	return oneOf(k.group(), len(groups), func(n int) []any { return groups[n] })
 }
@@ -68,19 +68,19 @@ func (counterKind) row(k *keeper, e replicator.Entry, version int64) (row, error
 	return r, nil
 }
 
-// rows is never asked for: a group has no key whose cells could be collected.
+// rows is never called: a group has no key whose cells could be collected.
 func (counterKind) rows(*keeper, [][]row) []row { return nil }
 
-// sum is what is to be added to a group, or what is in it.
+// sum is an amount to be added to a group, or the group's sum.
 type sum struct {
 	group row
 	total *big.Rat
 }
 
-// sums are added up by group, in the stored form.
+// sums adds up amounts by group, in the stored form.
 type sums map[string]*sum
 
-// add adds the amounts of contributions, or takes them back.
+// add adds the amounts of contributions, or subtracts them if back is set.
 func (s sums) add(rows []row, back bool) {
 	for _, r := range rows {
 		last := len(r) - 1
@@ -97,7 +97,7 @@ func (s sums) add(rows []row, back bool) {
 	}
 }
 
-// rational is an amount in the form that it is bound in.
+// rational converts a bound amount.
 func rational(bound any) *big.Rat {
 	n := new(big.Rat)
 	if d, ok := exact(bound); ok {
@@ -106,7 +106,7 @@ func rational(bound any) *big.Rat {
 	return n
 }
 
-// sumText writes a sum of the column's amounts in full.
+// sumText writes a sum of the column's amounts with all digits.
 func (c *column) sumText(n *big.Rat) string {
 	scale := 0
 	if c.typ == "decimal" {
@@ -126,7 +126,7 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 	}
 	var rows []row
 	var mayVanish []row
-	apart := map[string][]row{} // by the text of what is added: it is no value of the column's type
+	apart := map[string][]row{} // by the text of the amount, which need not be a value of the column's type
 	for _, id := range slices.Sorted(maps.Keys(added)) {
 		s := added[id]
 		if s.total.Sign() == 0 {
@@ -137,7 +137,7 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 		}
 		text := k.amount().sumText(s.total)
 		bound, err := k.amount().convert(replicator.Number(text))
-		if err != nil { // less than nothing in an UNSIGNED column, or more than it ever holds
+		if err != nil { // a negative sum in an UNSIGNED column, or one that the column can never hold
 			bound = int64(0)
 			apart[text] = append(apart[text], s.group)
 		}
@@ -153,7 +153,7 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 		return err
 	}
 	for _, text := range slices.Sorted(maps.Keys(apart)) {
-		// The number stands in the statement: bound as a text, the server would add it as a DOUBLE.
+		// The number is part of the statement: the server would add a bound text as a DOUBLE.
 		if err := w.onGroups(k, apart[text], "UPDATE "+k.table+" SET "+a+" = "+a+" + "+text+" WHERE "); err != nil {
 			return err
 		}
@@ -164,8 +164,8 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 	return w.removeZeroes(k, mayVanish)
 }
 
-// keptApart fails where a group that was added to is another's row: the key's columns take both for one. It looks only
-// where they may.
+// keptApart fails if the key's columns treat a group that was added to as equal to another row's group. It checks this
+// only for columns that may.
 func (w *writer) keptApart(k *keeper, rows []row) error {
 	if len(k.loose) == 0 {
 		return nil
@@ -192,7 +192,7 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 	return nil
 }
 
-// onGroups executes a statement that ends in a condition for each of the groups.
+// onGroups executes a statement that ends in a condition on each of the groups.
 func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	for some := range slices.Chunk(groups, maxList) {
 		w.write(statement, k.isOneOf(some))
@@ -203,9 +203,9 @@ func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	return nil
 }
 
-// removeZeroes deletes the rows of groups whose sum is 0 now. They are looked up without a lock, and are locked all the
-// same, having been written; then they are deleted one by one: a DELETE of a list would read a small table from end to
-// end, and wait for every row that another lane holds.
+// removeZeroes deletes the rows of groups whose sum is 0. It looks them up without a lock, but they are locked anyway
+// because they were just written. It deletes them one by one: a DELETE of a list would read a small table from end to
+// end, and wait for every row that another lane has locked.
 func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	var zeroes []row
 	for some := range slices.Chunk(groups, maxList) {
@@ -224,7 +224,7 @@ func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	return nil
 }
 
-// sums reads rows of a counter's table, after all that was written.
+// sums reads rows of a counter's table, after sending all pending writes.
 func (w *writer) sums(k *keeper, where string) ([]row, error) {
 	if err := w.send(); err != nil {
 		return nil, err

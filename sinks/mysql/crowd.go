@@ -8,30 +8,28 @@ import (
 	"sync"
 )
 
-// Where several cells of a key feed an index, its entries are written again when one of the cells changes: what two
-// cells claim stays as long as one does. That is simple, and cheap while a key has a few cells. Of a key with many of
-// them, a crowd, only what differs is written, and what the other cells contribute is looked at only if it matters:
+// If several cells of a key feed an index, any change of one rewrites all of the key's entries: a value stays as long
+// as one cell contributes it. That is simple, and cheap for keys with a few cells. For a key with many cells, a crowd,
+// only differences are written, and the other cells' contributions are read only if they matter:
 //
-//   - Entries that come are inserted. A unique key over fields and key takes what is there already for the same.
-//   - Where an entry goes, or the table has no such key, what all cells claim is compared with all that the table holds
-//     of the key. So it is when a cell is repaired, and when this target changes the key for the first time: then what
-//     stands there of an older definition of the view, or was put there by hand, goes, as it does for keys with few
-//     cells.
+//   - New entries are inserted. A unique key over fields and key ignores those that exist.
+//   - If an entry goes, or the table has no such key, the contributions of all cells are compared with all of the key's
+//     rows. So are they when a cell is repaired, and when this target changes the key for the first time. This removes
+//     rows of an older definition of the view and rows that were added by hand, as for keys with few cells.
 //
-// Comparing reads what the key's cells claim, which takes longer the more there are, but keeps no more of it than some
-// bytes a claim. So a batch that takes entries away costs reads in proportion to the crowd, and writes in proportion to
-// the batch.
+// A comparison reads the contributions of all of the key's cells, but keeps only some bytes of each. So a batch that
+// removes entries costs reads in proportion to the crowd, and writes in proportion to the batch.
 
-// fewCells is how many cells a key may have before it is a crowd.
+// fewCells is the number of cells above which a key is a crowd.
 const fewCells = 64
 
-// maxCrowds is how many crowds are remembered. Of one that was forgotten all states are read once more.
+// maxCrowds is how many crowds are remembered. A forgotten crowd costs reading all of its states once more.
 const maxCrowds = 1000
 
-// crowds are the entities that were seen to have many cells. It is safe for concurrent use.
+// crowds are the entities known to have many cells. It is safe for concurrent use.
 type crowds struct {
 	mu    sync.Mutex
-	known map[string]map[int]bool // by entity: the places of the views that were compared since the target was opened
+	known map[string]map[int]bool // by entity: the indexes of the views that were compared since the target was opened
 }
 
 func (c *crowds) has(entity string) bool {
@@ -59,14 +57,14 @@ func (c *crowds) add(entity string) {
 	c.known[entity] = map[int]bool{}
 }
 
-// compared reports whether a view's entries of an entity were compared.
+// compared reports whether a view's entries of an entity have been compared.
 func (c *crowds) compared(entity string, view int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known[entity][view]
 }
 
-// note says that views' entries were compared, in a transaction that is committed.
+// note records that views' entries were compared, in a committed transaction.
 func (c *crowds) note(all []crowdView) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,15 +80,15 @@ type crowdView struct {
 	view   int
 }
 
-// crowdReading is how the states of crowds are read: those of the batch's cells alone, unless some view needs all.
+// crowdReading reads the states of crowds: only those of the batch's cells, unless some view needs all.
 type crowdReading struct {
 	target *Target
 	items  []*item
 	found  map[string]bool
-	named  []*item // of crowds that are known as such
+	named  []*item // of known crowds
 }
 
-// newCrowdReading returns nil if there is no view that tells crowds from others.
+// newCrowdReading returns nil if no view treats crowds differently.
 func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	if !t.valued {
 		return nil
@@ -98,7 +96,7 @@ func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	return &crowdReading{target: t, items: items, found: map[string]bool{}}
 }
 
-// take reports whether an item's state is read as one of a known crowd's. It may be asked of nil.
+// take reports whether an item belongs to a known crowd, so that only its own state is read. r may be nil.
 func (r *crowdReading) take(it *item) bool {
 	if r == nil || !r.found[it.entity] && !r.target.crowds.has(it.entity) {
 		return false
@@ -111,7 +109,7 @@ func (r *crowdReading) take(it *item) bool {
 	return true
 }
 
-// reads is how many queries write writes. It may be asked of nil.
+// reads is the number of queries that write writes. r may be nil.
 func (r *crowdReading) reads() int {
 	if r == nil || len(r.named) == 0 {
 		return 0
@@ -119,7 +117,7 @@ func (r *crowdReading) reads() int {
 	return 1
 }
 
-// write writes the query for the states of the known crowds' cells that the batch has, behind others.
+// write appends the query for the states of the batch's cells that belong to known crowds.
 func (r *crowdReading) write(w *writer) {
 	if r.reads() == 0 {
 		return
@@ -145,7 +143,8 @@ func (r *crowdReading) write(w *writer) {
 	}
 }
 
-// add adds what was read to what was found. Once an entity turns out to be a crowd, only the batch's cells are kept.
+// add adds a state that was read. Once an entity turns out to be a crowd, only the states of the batch's cells are
+// kept.
 func (r *crowdReading) add(to heldStates, entity string, h heldState) {
 	all := to[entity]
 	if len(all) >= r.target.sink.few && !r.found[entity] {
@@ -165,15 +164,15 @@ func (r *crowdReading) has(entity, cell string) bool {
 	return ok
 }
 
-// findItem finds the place of a cell among items in order.
+// findItem finds a cell's index among sorted items.
 func findItem(items []*item, entity, cell string) (int, bool) {
 	return slices.BinarySearchFunc(items, cell, func(it *item, cell string) int {
 		return cmp.Or(cmp.Compare(it.entity, entity), cmp.Compare(it.cell, cell))
 	})
 }
 
-// byValue reports whether what several cells of a key contribute to the view can be written value by value: values are
-// equal if what the server shows of them is.
+// byValue reports whether the contributions of a key's cells can be written value by value: two values are equal
+// exactly if the server shows them alike.
 func (k *keeper) byValue() bool {
 	if _, ok := k.kind.(indexKind); !ok || !k.shared || k.version != nil && integerBits[k.version.typ] == 0 {
 		return false
@@ -187,7 +186,7 @@ func (k *keeper) byValue() bool {
 	})
 }
 
-// findDistinct looks for a unique key that takes a value of a key once.
+// findDistinct looks for a unique key that allows each value of a key only once.
 func (k *keeper) findDistinct(sh *shape) {
 	names := k.keyNames()
 	for _, c := range k.fields {
@@ -196,7 +195,7 @@ func (k *keeper) findDistinct(sh *shape) {
 	k.distinct = slices.ContainsFunc(sh.indexes, func(x index) bool { return x.exactly(names) })
 }
 
-// crowd is an entity with many cells, as a batch changes it in one view.
+// crowd is a batch's changes to an entity with many cells, in one view.
 type crowd struct {
 	k       *keeper
 	entity  string
@@ -229,7 +228,7 @@ func (t *Target) crowdsOf(k *keeper, items []*item, crowded map[string]bool) (al
 	return all, nil
 }
 
-// change finds what the entity's cells in the batch change.
+// change finds the changes by the entity's cells in the batch.
 func (t *Target) change(c *crowd) (changed bool, err error) {
 	k := c.k
 	var gone []row
@@ -269,7 +268,7 @@ func (t *Target) change(c *crowd) (changed bool, err error) {
 	return changed, nil
 }
 
-// writeCrowds writes what changed of crowds, and returns those that were compared.
+// writeCrowds writes the changes of crowds, and returns the crowds that were compared.
 func (t *Target) writeCrowds(
 	w *writer, k *keeper, items []*item, s *batchStates, crowded map[string]bool,
 ) (compared []crowdView, err error) {
@@ -293,8 +292,8 @@ func (t *Target) writeCrowds(
 	return compared, nil
 }
 
-// claimed is what is done where a row's unique key is there already: it gets the key as it is spelt now, and the higher
-// version.
+// claimed is the clause for a row whose unique key exists already: the row gets the current variant of the key, and the
+// higher version.
 func (w *writer) claimed(k *keeper) string {
 	suffix := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE "
 	for i, c := range k.keys {
@@ -314,16 +313,16 @@ func (w *writer) claimed(k *keeper) string {
 type claim struct {
 	version any  // the highest; nil if the table has no column for it
 	held    bool // the table has its row
-	wrong   bool // the table has rows of it that go
+	wrong   bool // the table has rows of it that must be deleted
 }
 
-// claims are those of a key's cells, by the values' hashes.
+// claims are the values that a key's cells contribute, by the values' hashes.
 type claims map[uint64]claim
 
 var claimSeed = maphash.MakeSeed()
 
-// valueHash is a short name for a row's value, in this process. There are 2^64 of them: of a million values two have
-// one name in one process of 37 millions.
+// valueHash identifies a row's value in this process by 64 bits. With a million values, one process in 37 million has a
+// collision.
 func (k *keeper) valueHash(r row) uint64 {
 	return maphash.Bytes(claimSeed, appendRows(nil, []row{r[:len(k.fields)]}))
 }
@@ -339,9 +338,9 @@ func (c claims) add(k *keeper, rows []row) {
 	}
 }
 
-// compareCrowd compares what all of a crowd's cells claim with what the table holds of the key, has the rows deleted
-// that nobody claims, and returns those to be inserted. Two cells' values that the table's unique key takes for one are
-// inserted whenever one of them has no row of its own.
+// compareCrowd compares what all of a crowd's cells contribute with the table's rows of the key. It deletes rows that
+// no cell contributes, and returns the rows to be inserted. If the table's unique key treats two cells' values as
+// equal, they are inserted whenever one of them has no row of its own.
 func (t *Target) compareCrowd(w *writer, c *crowd, s *batchStates) (missing []row, err error) {
 	k, all := c.k, claims{}
 	claimed := func(rows []row) { all.add(k, rows) }
@@ -379,7 +378,8 @@ func (t *Target) compareCrowd(w *writer, c *crowd, s *batchStates) (missing []ro
 	return missing, t.eachClaim(w, c, s, take)
 }
 
-// eachClaim gives f what each cell of a crowd contributes, those of the batch as they are now, whichever source it is of.
+// eachClaim calls f with the contribution of each cell of a crowd, whatever its source. Those of the batch's cells are
+// the new ones.
 func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []row)) error {
 	give := func(kept string) error {
 		rows, err := parseRows(kept)
@@ -416,9 +416,8 @@ func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []ro
 	})
 }
 
-// unclaimed notes which claims the table holds, and returns the rows of a crowd's key that are none: fields and key.
-// The rows of a key that is only spelt in another way, as the table's collation has it, are another's if nothing is
-// claimed.
+// unclaimed notes which claims the table holds, and returns the other rows of the crowd's key: fields and key. If
+// nothing is claimed, a row whose key is another variant under the table's collation belongs to another entity.
 func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	k := c.k
 	columns := append(slices.Clone(k.fields), k.keys...)
@@ -448,7 +447,7 @@ func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	return wrong, err
 }
 
-// removeRows deletes rows: fields and key, as they are spelt.
+// removeRows deletes rows by their exact fields and key.
 func (w *writer) removeRows(k *keeper, rows []row) error {
 	columns := append(slices.Clone(k.fields), k.keys...)
 	changes := make([]change, len(rows))
@@ -458,7 +457,7 @@ func (w *writer) removeRows(k *keeper, rows []row) error {
 	return w.removeWhere(k, changes, columns, exactly(columns))
 }
 
-// query sends what waits and the query that was written, and gives scan its result.
+// query sends the pending statements and the query that was written, and calls scan with its result.
 func (w *writer) query(scan func(rows *sql.Rows) error) error {
 	query := w.taken(&w.text)
 	if err := w.send(); err != nil {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Dates and times are taken as texts: in the servers' form ("2009-02-27 18:30:05.25") or that of ISO 8601
-// ("2009-02-27T18:30:05Z", "…+09:00"). A zone is turned into UTC, which is the session's. Digits of a second beyond the
-// column's are an error unless they are zero. Numbers are not taken: seconds or milliseconds, nobody knows.
+// Dates and times are given as texts: in the servers' form ("2009-02-27 18:30:05.25") or in ISO 8601
+// ("2009-02-27T18:30:05Z", "…+09:00"). A zone is converted to UTC, which is the session's. More fractional digits than
+// the column has are an error, unless they are zero. Numbers are refused, because they may be seconds or milliseconds.
 
 // moment is a parsed date and time.
 type moment struct {
 	year, month, day     int
 	hour, minute, second int
-	fraction             string // digits of a second, without trailing zeros
+	fraction             string // fractional digits of a second, without trailing zeros
 	zoned                bool
 	offset               time.Duration // east of UTC
 }
@@ -33,12 +33,12 @@ func asText(v any) (string, bool) {
 	return "", false
 }
 
-// momentForm is a date, or a date and a time, which may have a zone.
+// momentForm matches a date, or a date and a time with an optional zone.
 var momentForm = regexp.MustCompile(`^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)` +
 	`(?:[ Tt](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?` +
 	`(?P<zone>Z|[+-](?P<hours>\d\d):?(?P<minutes>\d\d))?)?$`)
 
-// parseMoment reads a date, or a date and a time.
+// parseMoment parses a date, or a date and a time.
 func parseMoment(s string) (m moment, ok bool) {
 	p := momentForm.FindStringSubmatch(s)
 	if p == nil {
@@ -54,14 +54,14 @@ func parseMoment(s string) (m moment, ok bool) {
 	return m, m.validDate() && m.hour < 24 && m.minute < 60 && m.second < 60 && hours <= 14 && minutes < 60
 }
 
-// number is what digits say: 0 if there are none.
+// number parses digits: 0 if there are none.
 func number(digits string) int {
 	n, _ := strconv.Atoi(digits)
 	return n
 }
 
-// validDate reports whether the server takes the date without NO_ZERO_DATE and NO_ZERO_IN_DATE: a real day, or one with
-// a zero month or day.
+// validDate reports whether the server accepts the date without NO_ZERO_DATE and NO_ZERO_IN_DATE: a real day, or one
+// with a zero month or day.
 func (m *moment) validDate() bool {
 	if m.month > 12 || m.day > 31 {
 		return false
@@ -69,7 +69,7 @@ func (m *moment) validDate() bool {
 	return m.partial() || m.day <= time.Date(m.year, time.Month(m.month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// partial reports whether the day or the month is not known: 2009-05-00. Such a date is no place in time.
+// partial reports whether the day or the month is unknown, as in 2009-05-00. Such a date is no point in time.
 func (m *moment) partial() bool { return m.month == 0 || m.day == 0 }
 
 // dateTime converts to DATETIME and TIMESTAMP.
@@ -92,7 +92,8 @@ func (c *column) dateTime(v any) (any, error) {
 	if t.Year() < 0 || t.Year() > 9999 {
 		return nil, c.misfit("the year")
 	}
-	// MySQL begins a second later, and some servers stop at 2038: they tell. The beginning itself is the zero date.
+	// MySQL's range begins a second later, and some servers' ends in 2038: they return an error. The first second
+	// itself is the zero date.
 	first := t.Unix() == 0 && m.fraction == ""
 	if c.typ == "timestamp" && (first || t.Unix() < 0 || t.Unix() > math.MaxUint32) {
 		return nil, c.misfit("a time before 1970 or after 2106")
@@ -104,7 +105,7 @@ func (c *column) dateTime(v any) (any, error) {
 	return out, nil
 }
 
-// partialTime writes a partial date with its time. A TIMESTAMP takes of them only the one that is all zeros.
+// partialTime writes a partial date with its time. The only one that a TIMESTAMP accepts is all zeros.
 func (c *column) partialTime(m moment) (any, error) {
 	zero := m.year+m.month+m.day+m.hour+m.minute+m.second == 0 && m.fraction == ""
 	if m.zoned || c.typ == "timestamp" && !zero {
@@ -117,7 +118,7 @@ func (c *column) partialTime(m moment) (any, error) {
 	return out, nil
 }
 
-// date converts to DATE: dates, and times that are a day's beginning.
+// date converts to DATE: dates, and times at midnight.
 func (c *column) date(v any) (any, error) {
 	s, ok := asText(v)
 	if !ok {
@@ -133,7 +134,7 @@ func (c *column) date(v any) (any, error) {
 	return fmt.Sprintf("%04d-%02d-%02d", m.year, m.month, m.day), nil
 }
 
-// timeForm is a time of the day, or a span of time.
+// timeForm matches a time of day, or a duration.
 var timeForm = regexp.MustCompile(
 	`^(?P<sign>-?)(?P<hours>\d{2,3}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?$`)
 
@@ -152,7 +153,7 @@ func (c *column) timeOfDay(v any) (any, error) {
 		return nil, c.misfit("the digits of its seconds")
 	}
 	out := fmt.Sprintf("%s%02d:%02d:%02d", p[1], number(p[2]), number(p[3]), number(p[4]))
-	if fraction != "" { // 838:59:59.5 only MariaDB takes: the servers tell
+	if fraction != "" { // only MariaDB accepts 838:59:59.5; others return an error
 		out += "." + fraction
 	}
 	return out, nil

@@ -11,9 +11,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Schema returns the DDL of the views' tables that are missing, a statement each, with a type for every column: the
-// configured one, else one for what the source holds. A comment points out a column of whose values nothing is known; a
-// source that can't be asked is an error, for a table of guessed types would stay.
+// Schema returns the DDL of the views' missing tables, one statement each. Every column's type is the configured one,
+// or else one that fits the source's values. A comment marks columns whose values are unknown. If the source can't be
+// asked, Schema fails, because a table with guessed types would be permanent.
 func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, error) {
 	var out []string
 	from := s.origins("")
@@ -51,8 +51,8 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origi
 	return nil
 }
 
-// ddl is the CREATE TABLE of a view's table. All its texts are compared by their bytes, as bodies tell their values
-// apart; who wants it otherwise says so in `types`.
+// ddl is the CREATE TABLE of a view's table. Texts are compared by their bytes, because bodies distinguish their values
+// so. `types` in the configuration overrides that.
 func (s *Sink) ddl(ctx context.Context, v *replicator.View, columns []*declared) (string, error) {
 	settings := settingsOf(v)
 	database, table := split(settings.Table, s.database)
@@ -83,8 +83,8 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, columns []*declared)
 		"\n) ENGINE=InnoDB DEFAULT CHARSET=" + set + " COLLATE=" + collation, err
 }
 
-// declare chooses the columns of a view's table, in its order. Those that the table has already, has (nil: there is
-// none), stay what they are.
+// declare chooses the columns of a view's table, in their order. Columns that the table has already (has; nil: there is
+// no table) stay unchanged.
 func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins, has *shape) ([]*declared, error) {
 	d := declarer{sink: s, view: v, from: from, has: has}
 	if slices.ContainsFunc(v.Fields, func(f replicator.Field) bool { return d.given(f.Name) == "" }) {
@@ -103,8 +103,8 @@ func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins, h
 	return d.columns, nil
 }
 
-// fitKey makes the longest columns of the unique key shorter, until that is no longer than a server takes. Those that
-// the configuration declares stay.
+// fitKey shortens the longest columns of the unique key until it fits the server's limit. It leaves columns that the
+// configuration declares.
 func fitKey(columns []*declared) {
 	for {
 		total, most := int64(0), int64(4*prefix)
@@ -126,11 +126,11 @@ func fitKey(columns []*declared) {
 	}
 }
 
-// mostInRow is what the columns of a row may take that are kept within it: 64 KiB, of which a little is the server's.
+// mostInRow is the size limit of columns stored within the row: 64 KiB, minus a little for the server.
 const mostInRow = 65_000
 
-// fitRow makes the longest columns ones that are kept outside of the row, until the row is no longer than a server
-// takes. Those of a unique key and those that the configuration declares stay.
+// fitRow moves the longest columns out of the row until the row fits the server's limit. It leaves columns of a unique
+// key and columns that the configuration declares.
 func fitRow(columns []*declared) {
 	for {
 		total, most := int64(0), int64(256)
@@ -149,7 +149,7 @@ func fitRow(columns []*declared) {
 	}
 }
 
-// outside is a type for the values of a text's or bytes' type that is kept outside of the row.
+// outside is the type that holds a text's or bytes' values outside of the row.
 func outside(typ string) string {
 	_, rest, _ := strings.Cut(typ, ")") // character set and collation
 	if strings.Contains(strings.ToUpper(typ), "BINARY(") {
@@ -158,12 +158,12 @@ func outside(typ string) string {
 	return "MEDIUMTEXT" + rest
 }
 
-// prefix is how much of a long column is indexed: characters, or bytes.
+// prefix is the indexed length of a long column: characters, or bytes.
 const prefix = 191
 
-// indexKeys are the keys of an index's table: by value, and by the entity's key. Columns that are too long to be
-// indexed in full can't be part of a primary key, which would take values for equal that begin alike. Then a number of
-// its own is it, because many servers want every table to have a primary key.
+// indexKeys are the keys of an index's table: by value, and by the entity's key. A primary key can't contain columns
+// that are too long to be indexed in full, because values with the same beginning would count as equal. A column of its
+// own numbers the rows then, because many servers require a primary key.
 func indexKeys(columns []*declared, keys []string) []string {
 	room := int64(seen.MostIndexed)
 	for _, c := range columns {
@@ -173,7 +173,7 @@ func indexKeys(columns []*declared, keys []string) []string {
 	}
 	byKey := "  KEY (" + strings.Join(keys, ", ") + ")"
 	parts, long, fit := valueKey(columns, room)
-	if !fit { // beside the key there is no room for the values: these alone are found then
+	if !fit { // there is no room for the values beside the key, so only the values are indexed
 		parts, _, _ = valueKey(columns, seen.MostIndexed)
 		keys, long = nil, true
 	}
@@ -185,15 +185,15 @@ func indexKeys(columns []*declared, keys []string) []string {
 	return []string{"  PRIMARY KEY (" + byValue + ")", byKey}
 }
 
-// valueKey are the parts of an index of values, in so many bytes: of a long column its beginning, and as many columns as
-// fit. It reports whether some value is not there in full, and whether all have a part.
+// valueKey are the parts of an index on values, within a number of bytes: as many columns as fit, long ones by their
+// beginning. It reports whether some value is not indexed in full, and whether all columns fit.
 func valueKey(columns []*declared, room int64) (parts []string, long, fit bool) {
 	for _, c := range columns {
 		if c.role != ofIndex {
 			continue
 		}
 		q, n := sqlname.Quote(c.name), indexBytes(c.typ)
-		if (n > room || n > 2000) && n > 4*prefix { // the server refuses a beginning that is longer than the column
+		if (n > room || n > 2000) && n > 4*prefix { // the server refuses a prefix that is longer than the column
 			q, n, long = fmt.Sprintf("%s(%d)", q, prefix), 4*prefix, true
 		}
 		if room -= n; room < 0 {
@@ -204,7 +204,7 @@ func valueKey(columns []*declared, room int64) (parts []string, long, fit bool) 
 	return parts, long, true
 }
 
-// numberColumn is the name of a column of numbers, beside those of the view.
+// numberColumn is the name of a column that numbers rows, distinct from the view's columns.
 func numberColumn(columns []*declared) string {
 	name := "replicator_id"
 	for slices.ContainsFunc(columns, func(c *declared) bool { return strings.EqualFold(c.name, name) }) {
@@ -213,10 +213,10 @@ func numberColumn(columns []*declared) string {
 	return sqlname.Quote(name)
 }
 
-// outsideBytes is more than any index holds: of a type whose values are kept outside of the row.
+// outsideBytes exceeds every index: the size of a type whose values are stored outside of the row.
 const outsideBytes = 1 << 20
 
-// indexBytes is the most that a value of a declared type takes in an index.
+// indexBytes is the largest size in an index of a value of a declared type.
 func indexBytes(typ string) int64 {
 	d := strings.ToUpper(strings.TrimSpace(typ))
 	name, rest, _ := strings.Cut(d, "(")
@@ -234,7 +234,7 @@ func indexBytes(typ string) int64 {
 	return 32 // a number's, a time's
 }
 
-// rowBytes is about what a value of a declared type takes in its row.
+// rowBytes is the approximate size in its row of a value of a declared type.
 func rowBytes(typ string) int64 {
 	if n := indexBytes(typ); n < outsideBytes {
 		return n + 2
@@ -242,7 +242,7 @@ func rowBytes(typ string) int64 {
 	return 12
 }
 
-// characterBytes is the most that a character takes in the character set that a declaration names.
+// characterBytes is the largest size of a character in the character set that a declaration names.
 func characterBytes(declared string) int64 {
 	_, set, _ := strings.Cut(declared, "CHARACTER SET ")
 	set, _, _ = strings.Cut(set, " ")

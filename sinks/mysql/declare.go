@@ -14,19 +14,19 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// role is what a column of a view's table is for. Its number is part of an origin (origin.go): it never changes.
+// role is the purpose of a column of a view's table. Its number is part of an origin (origin.go): it never changes.
 type role int
 
 const (
 	ofRow     role = iota // a field of a row, which may be long and NULL
-	ofIndex               // a value that entities are found by: one that is long is indexed by its beginning
+	ofIndex               // a value that entities are found by; a long one is indexed by its beginning
 	ofKey                 // of the entity's key, which is in a unique key
 	ofGroup               // of a counter's group, which is its primary key
 	ofSum                 // a counter's amount
 	ofVersion             // the version
 )
 
-// The types of columns of whose values nothing is known: no column of the source is named, and no body was sampled.
+// The types of columns whose values are unknown: no source column is named, and no body was sampled.
 var (
 	anything = map[role]string{
 		ofRow: "LONGTEXT", ofIndex: "VARCHAR(255)", ofKey: "VARBINARY(255)", ofGroup: "VARCHAR(255)", ofSum: "DECIMAL(65,10)",
@@ -45,14 +45,14 @@ func mixed(r role) string {
 	return anything[r]
 }
 
-// use is what a view's table has a column for.
+// use is the purpose of one column of a view's table.
 type use struct {
 	replicator.Field
 	role  role
-	place int // in View.Fields; -1 of a key or the version
+	place int // index in View.Fields; -1 for a key or the version
 }
 
-// usesOf are those of a view's columns, in the order of a table that is created.
+// usesOf lists the uses of a view's columns, in the order of a created table.
 func usesOf(v *replicator.View) (uses []use) {
 	settings := settingsOf(v)
 	for i, f := range v.Fields {
@@ -82,17 +82,17 @@ func usesOf(v *replicator.View) (uses []use) {
 	return uses
 }
 
-// declared is a column of a table that is to be created.
+// declared is a column of a table to be created.
 type declared struct {
 	name   string
-	typ    string // with character set and collation, where they are not the table's
+	typ    string // with character set and collation, if they differ from the table's
 	role   role
-	given  bool   // the column is there, or the configuration says the type
+	given  bool   // the column exists, or the configuration names its type
 	note   string // what a person should look at
 	origin string // see originOf
 }
 
-// line is the column as a CREATE TABLE or an ALTER TABLE names it.
+// line is the column's line in a CREATE TABLE or an ALTER TABLE.
 func (c *declared) line() string {
 	null, origin, note := " NOT NULL", "", ""
 	switch {
@@ -119,12 +119,12 @@ type declarer struct {
 	sink    *Sink
 	view    *replicator.View
 	from    *origins
-	has     *shape        // what the table is like; nil: there is none
+	has     *shape        // the existing table; nil: there is none
 	sampled []seen.Values // by the view's fields
 	columns []*declared
 }
 
-// given is the type of a column that is there, or that the configuration names; "" if it is to be chosen.
+// given is the type of an existing column, or the configured one; "" if it must be chosen.
 func (d *declarer) given(name string) string {
 	if c := d.has.column(name); c != nil && c.charset != "" {
 		return c.declared + " CHARACTER SET " + c.charset + " COLLATE " + c.collation
@@ -134,8 +134,8 @@ func (d *declarer) given(name string) string {
 	return settingsOf(d.view).Types[name]
 }
 
-// declare declares a column: by the type that it has, or that the configuration names, else by those of the source's
-// columns, else by what was seen in bodies.
+// declare chooses a column's type: the existing or configured one, else one that fits the source's columns, else one
+// that fits sampled bodies.
 func (d *declarer) declare(ctx context.Context, u use) error {
 	c := &declared{name: u.Name, typ: d.given(u.Name), role: u.role, origin: originOf(d.view, u)}
 	if has := d.has.column(u.Name); has != nil && !has.isOurs() {
@@ -164,7 +164,7 @@ func (d *declarer) declare(ctx context.Context, u use) error {
 	switch {
 	case typ == "" && !of.Nothing():
 		typ = sampledType(&of, u.Name, u.role)
-	case typ != "" && d.inBodies(u.Field): // a column of one table, and a property of another's bodies
+	case typ != "" && d.inBodies(u.Field): // a column of one table, and a property in another table's bodies
 		typ = mixed(u.role)
 	}
 	if c.typ = typ; typ == "" {
@@ -173,7 +173,7 @@ func (d *declarer) declare(ctx context.Context, u use) error {
 	return nil
 }
 
-// sampledType is a type for values like those that were seen; "" if nothing was.
+// sampledType is a type that fits sampled values; "" if there are none.
 func sampledType(of *seen.Values, name string, r role) string {
 	switch r {
 	case ofSum:
@@ -184,13 +184,13 @@ func sampledType(of *seen.Values, name string, r role) string {
 		}
 		return "LONGTEXT"
 	}
-	if typ, _ := of.Scalar(name); typ != "" && typ != "DOUBLE" { // no number is found by a DOUBLE
+	if typ, _ := of.Scalar(name); typ != "" && typ != "DOUBLE" { // lookups of a number in a DOUBLE column fail
 		return typ
 	}
 	return mixed(r)
 }
 
-// sumOfSampled is the type of a sum of amounts like those that were seen.
+// sumOfSampled is the type of a sum of sampled amounts.
 func sumOfSampled(of *seen.Values) string {
 	switch {
 	case of.Texts+of.UUIDs+of.Bytes+of.Lists+of.Objects > 0:
@@ -205,17 +205,17 @@ func sumOfSampled(of *seen.Values) string {
 	return "BIGINT"
 }
 
-// small reports whether a BIGINT has room for the sum of as many such numbers as there may be cells.
+// small reports whether a BIGINT can hold the sum of such a number over every cell that there may be.
 func small(n *big.Int) bool { return n.BitLen() <= 40 }
 
-// inBodies reports whether a field is no column of some table.
+// inBodies reports whether a field comes from bodies in at least one table.
 func (d *declarer) inBodies(f replicator.Field) bool {
 	return slices.ContainsFunc(config.OriginsOf(d.view, f.Path), func(o config.Origin) bool {
 		return config.ColumnOf(d.sink.tables[o.Table], o.Path) == ""
 	})
 }
 
-// sourceType is the type for the values of the source's columns that a field is made of, "" if it is made of none.
+// sourceType is the type that fits the source columns that a field is made of; "" if there are none.
 func (d *declarer) sourceType(ctx context.Context, f replicator.Field, r role) (string, error) {
 	typ := ""
 	for _, o := range config.OriginsOf(d.view, f.Path) {
@@ -237,20 +237,20 @@ func (d *declarer) sourceType(ctx context.Context, f replicator.Field, r role) (
 	return typ, nil
 }
 
-// notType is what a server shows with a column's type that says nothing of its values: MariaDB's compression, in a
-// comment, and the zeros that it pads numbers with.
+// notType matches parts of a server's column type that don't concern its values: MariaDB's compression, in a comment,
+// and zero padding of numbers.
 var notType = regexp.MustCompile(`(?i) ?/\*.*?\*/| zerofill`)
 
-// bare is the column's type as a server takes it in a declaration of ours.
+// bare is the column's type as our declarations may contain it.
 func (c *SourceColumn) bare() string { return strings.TrimSpace(notType.ReplaceAllString(c.Type, "")) }
 
-// foreign are the types that only MariaDB has, and those of the texts that it shows.
+// foreign maps types that only MariaDB has to types that hold their text form.
 var foreign = map[string]string{"uuid": "CHAR(36)", "inet4": "VARCHAR(15)", "inet6": "VARCHAR(39)"}
 
-// typeFor is a type that holds all that a source's column can, with a collation that tells apart what it tells apart.
+// typeFor is a type that holds every value of a source's column, with a collation that distinguishes at least as much.
 //
-// ENUMs and SETs become texts: their columns may get more members, and an ENUM also holds "", for what was no member
-// when it was written.
+// ENUMs and SETs become texts: their columns may get more members, and an ENUM also holds "" for values that were no
+// members when they were written.
 func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (string, error) {
 	kind := origin.kind()
 	if r == ofSum {
@@ -278,7 +278,7 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	}
 	wanted := "utf8mb4" // the source's columns may get another character set
 	if sizes := sizesOf(typ); (r == ofKey || r == ofGroup) && (len(sizes) != 1 || sizes[0] > prefix) {
-		wanted = origin.Charset // a long key has room for what the source has, and no more
+		wanted = origin.Charset // a long key has room for the source's character set only
 	}
 	set, collation, err := s.byBytes(ctx, wanted, origin.tellsSpaces())
 	if err != nil {
@@ -293,7 +293,8 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	return typ, nil
 }
 
-// larger is the next larger type of text: UTF-8 may take four bytes where another character set takes one.
+// larger is the next larger type of text: UTF-8 may need four bytes per character where another character set needs
+// one.
 func larger(typ string) string {
 	switch strings.ToLower(typ) {
 	case "tinytext":
@@ -306,7 +307,7 @@ func larger(typ string) string {
 	return typ
 }
 
-// declaredSize is a DECIMAL with its size.
+// declaredSize matches the size of a DECIMAL.
 var declaredSize = regexp.MustCompile(`\((\d+),(\d+)\)`)
 
 // sumOf is the type of an exact sum of a column's values.
@@ -328,7 +329,7 @@ func sumOf(c *SourceColumn) string {
 	return anything[ofSum]
 }
 
-// widest is a type for what either of two types holds; "" if neither is the other.
+// widest is a type that holds the values of both types; "" if neither contains the other.
 func widest(a, b string) string {
 	sizes := []string{"tinytext", "text", "mediumtext", "longtext"}
 	switch {
@@ -344,7 +345,7 @@ func widest(a, b string) string {
 	return ""
 }
 
-// rank is the place of a text's type among those of any length. A VARCHAR fits all but the first.
+// rank is a text type's index among the types by size. A VARCHAR fits all but the first.
 func rank(sizes []string, typ string) int {
 	typ = strings.ToLower(typ)
 	if strings.HasPrefix(typ, "varchar") || strings.HasPrefix(typ, "char") {

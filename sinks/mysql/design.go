@@ -13,7 +13,7 @@ import (
 	"replicator"
 )
 
-// design is the CREATE TABLE of a view's table, or why no table of these columns could hold the view.
+// design is the CREATE TABLE of a view's table, or an error if no table of these columns could hold the view.
 func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	columns, err := s.declare(ctx, v, from, nil)
 	if err != nil {
@@ -40,13 +40,13 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (s
 
 var firstWord = regexp.MustCompile("[a-zA-Z0-9]+")
 
-// unconvertible are types that a source's column may have and that no converter is for.
+// unconvertible are possible types of a source's column that have no converter.
 var unconvertible = []string{"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring",
 	"multipolygon", "geometrycollection",
 	"geomcollection", "vector"}
 
-// uncreatable says what the server has against a table: it is asked to make a temporary one, which nobody else sees and
-// which is gone at once. A user who may not do that is told by the grants alone.
+// uncreatable returns the server's objection to a table. It creates and drops a temporary table, which no other session
+// sees. If the user may not create one, only the grants are checked.
 func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement string) error {
 	doing := creating(v)
 	if !s.mayCreate(ctx) {
@@ -69,12 +69,13 @@ func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement st
 	return classify(err, doing)
 }
 
-// creating is what was being done when a view's table was refused.
+// creating describes the action for errors about a view's refused table.
 func creating(v *replicator.View) string {
 	return fmt.Sprintf("creating table %s from its types", settingsOf(v).Table)
 }
 
-// uncreated says why a server refused to create a view's table, with its message: the statement holds no values.
+// uncreated explains why a server refused to create a view's table. It includes the server's message, because the
+// statement holds no values.
 func uncreated(v *replicator.View, err error) error {
 	refused := classify(err, creating(v))
 	var e *mysql.MySQLError
