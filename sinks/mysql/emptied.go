@@ -11,13 +11,14 @@ import (
 	"replicator"
 )
 
-// The marks and states of a view are in tables of their own, and stay where the view's own table is dropped and made
-// again, or emptied: what they say was applied is then nowhere, and no cell that does not change would ever be written
-// again. A table does not tell that it is another one (an ALTER that rebuilds it gives it a new id and a new time of
-// creation, too). But that it is missing tells, when the view is opened; and later, that it lost all that was there
-// (loss.go). Some rows that are gone were deleted by hand, which a verification finds and repairs.
+// A view's mark and states are in tables of their own. They survive if the view's table is dropped and created again,
+// or emptied. The mark would then claim changes that are nowhere, and cells that don't change would never be written
+// again. A table doesn't show that it is another one: an ALTER that rebuilds it also gives it a new id and creation
+// time. But opening the view notices that the table is missing, and later checks notice that it lost all of its rows
+// (loss.go). If only some rows were deleted by hand, a verification finds and repairs them.
 
-// refuseGone forgets a view that was marked and whose table is gone: it begins anew then, as one does that a sink lost.
+// refuseGone forgets a view that was marked and whose table is gone. The view is then filled again, like any view that
+// a sink lost.
 func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
 	name, err := s.gone(ctx, v)
 	if err != nil || name == "" {
@@ -26,8 +27,8 @@ func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
 	return s.refuseLost(ctx, v, name, "was dropped")
 }
 
-// gone is the table of a view that was marked, if that is gone; "" if the view was never marked, or the table is there
-// and the user may not see it.
+// gone is the missing table of a view that was marked. It is "" if the view was never marked, or if the table exists
+// but the user may not see it.
 func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err error) {
 	database, table := split(settingsOf(v).Table, s.database)
 	name = (&shape{database: database, table: table}).quoted()
@@ -43,8 +44,8 @@ func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err e
 	return name, ofViews(err)
 }
 
-// isThere reports whether there is a table of a quoted name, or one that the user may not see. An ALTER or a swap that
-// is under way is waited for.
+// isThere reports whether there is a table of a quoted name, even if the user may not see it. It waits for an ALTER or
+// a swap in progress.
 func (s *Sink) isThere(ctx context.Context, name string) (bool, error) {
 	_, err := s.db.ExecContext(ctx, "SELECT 1 FROM "+name+" LIMIT 0")
 	var refused *mysql.MySQLError
@@ -57,7 +58,7 @@ func (s *Sink) isThere(ctx context.Context, name string) (bool, error) {
 	return err == nil, classify(err, "looking for table "+name)
 }
 
-// refuseLost forgets a view, and says what became of its table.
+// refuseLost forgets a view. The error says what happened to its table.
 func (s *Sink) refuseLost(ctx context.Context, v *replicator.View, table, what string) error {
 	if err := s.Forget(ctx, v.Name); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (s *Sink) refuseLost(ctx context.Context, v *replicator.View, table, what s
 	return replicator.OfView(fmt.Errorf("its table %s %s: %w", table, what, replicator.ErrSinkLost), v.Name)
 }
 
-// isEmpty reports whether a view's table has no row.
+// isEmpty reports whether a view's table has no rows.
 func (k *keeper) isEmpty(ctx context.Context, db *sql.DB) (bool, error) {
 	var one int
 	err := db.QueryRowContext(ctx, "SELECT 1 FROM "+k.table+" LIMIT 1").Scan(&one)

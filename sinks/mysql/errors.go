@@ -18,17 +18,17 @@ const (
 	noTable      = 1146
 	errDuplicate = 1062
 	errDeadlock  = 1213
-	errLockWait  = 1205 // for a row's lock, or for a table's
+	errLockWait  = 1205 // for a row's lock, or for a table's lock
 
 	errTableChanged = 1412 // since the snapshot that is read
 )
 
-// transient reports whether the transaction was chosen to fail so that another could go on: it may be repeated at once.
-// One that waited for a lock in vain may not: who holds it so long is somebody else, and that the views wait for him
-// has to show.
+// transient reports whether the server rolled the transaction back in favour of another one. It may be repeated at
+// once. A lock timeout may not: another program holds the lock for long, and the operator must see that the views wait
+// for it.
 func transient(err error) bool { return is(err, errDeadlock) }
 
-// refuses reports whether the server refuses what it was sent: by a statement of its own each it says which.
+// refuses reports whether the server refuses a statement. If each statement is sent alone, the error shows which one.
 func refuses(err error) bool {
 	var e *mysql.MySQLError
 	return errors.As(err, &e) && !transient(err) || errors.Is(err, mysql.ErrPktTooLarge)
@@ -48,7 +48,7 @@ func is(err error, numbers ...uint16) bool {
 	return false
 }
 
-// ofTable reports whether the server refuses a statement because of the table that it is about.
+// ofTable reports whether the server refuses a statement because of its table.
 func ofTable(err error) bool {
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {
@@ -60,8 +60,8 @@ func ofTable(err error) bool {
 
 const takesNoWrites = "the server takes no writes: read_only is on there, as on a replica"
 
-// classify says what was being done when err happened, hides what might be a value, and marks what only a person can
-// mend. Errors of the context and of the connection are temporary like all others.
+// classify adds to err what was being done, hides possible values, and marks errors that only the operator can fix.
+// Errors of the context and of the connection are temporary, like all others.
 func classify(err error, doing string) error {
 	if err == nil || replicator.IsFatal(err) {
 		return err
@@ -70,8 +70,8 @@ func classify(err error, doing string) error {
 		return fmt.Errorf("%s: the connection to the server was lost, or there was no answer within the sink's timeout: %w",
 			doing, err)
 	}
-	if errors.Is(err, driver.ErrBadConn) { // what RejectReadOnly makes of the server's refusal, on new connections, too
-		return fmt.Errorf("%s: %s", doing, takesNoWrites) // it has answered: no connection was lost
+	if errors.Is(err, driver.ErrBadConn) { // RejectReadOnly turns the server's refusal into this, on new connections, too
+		return fmt.Errorf("%s: %s", doing, takesNoWrites) // the server has answered: no connection was lost
 	}
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) || errors.Is(err, context.Canceled) {
@@ -99,7 +99,7 @@ func classify(err error, doing string) error {
 		return fmt.Errorf("%w: another table's foreign key holds a row that has to go: drop that key, or make it "+
 			"ON DELETE CASCADE or SET NULL", text)
 	}
-	if is(err, 1146) && ownTable(e.Message) { // it was there when the views were opened
+	if is(err, 1146) && ownTable(e.Message) { // the table was there when the views were opened
 		return fmt.Errorf("%w: %w", text, replicator.ErrSinkLost)
 	}
 	if known.blame == userFault || known.blame == tableFault {
@@ -108,7 +108,7 @@ func classify(err error, doing string) error {
 	return text
 }
 
-// curable is an error that a person can mend, and how.
+// curable is an error that the operator can fix, and how.
 type curable struct {
 	error
 	cure string
@@ -117,7 +117,7 @@ type curable struct {
 func (e curable) Error() string { return e.error.Error() + ": " + e.cure }
 func (e curable) Unwrap() error { return e.error }
 
-// granting names the GRANT in what classify said of err, where the user lacks a right that views need in a database.
+// granting adds the GRANT statement to an error of classify if the user lacks a right that views need in a database.
 func (s *Sink) granting(ctx context.Context, said, err error, database string) error {
 	if is(err, 1044, 1142, 1143) {
 		return curable{said, s.grant(ctx, database, "SELECT, INSERT, UPDATE, DELETE")}
@@ -125,8 +125,8 @@ func (s *Sink) granting(ctx context.Context, said, err error, database string) e
 	return said
 }
 
-// ownTable reports whether the server's message "Table 'database.name' doesn't exist" is about a table of the sink's
-// own.
+// ownTable reports whether the server's message "Table 'database.name' doesn't exist" concerns one of the sink's own
+// tables.
 func ownTable(message string) bool {
 	return slices.ContainsFunc(ownNames, func(name string) bool {
 		return strings.Contains(message, "."+name+"'")

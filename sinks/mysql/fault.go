@@ -8,20 +8,20 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// blame says what an error of a server concerns.
+// blame says what causes a server's error.
 type blame int
 
 const (
-	rowFault     blame = iota // the row that is written: every error that the list does not have
-	serverFault               // the server, whatever the table is; it passes
+	rowFault     blame = iota // the row that is written: every error that is not in the list
+	serverFault               // the server, whatever the table; temporary
 	passingFault              // the table at hand; it passes
-	batchFault                // the batch: a smaller one may go through. Of one row alone, it passes
+	batchFault                // the batch: a smaller one may succeed. With a single row, it is temporary
 	sizeFault                 // the batch, or one row that is too large
-	userFault                 // the sink's user, until a person acts
-	tableFault                // the table at hand, until a person acts
+	userFault                 // the sink's user, until the operator acts
+	tableFault                // the current table, until the operator acts
 )
 
-// fault is what is known of an error.
+// fault describes a known error.
 type fault struct {
 	name  string // in the servers' manuals
 	blame blame
@@ -29,11 +29,12 @@ type fault struct {
 	plain bool   // the server's message shows no value
 }
 
-// faults are the known errors of MySQL and MariaDB. What is not here concerns the row that is written: servers have
-// some hundred errors that a value, a trigger or an index can cause, and more with each release. Messages may quote
-// values ("Duplicate entry '…'"), which must not reach a log, unless they are plain.
+// faults are the known errors of MySQL and MariaDB. Any other error counts as caused by the row that is written: a
+// value, a trigger or an index can cause some hundred errors, and more with each release. Messages may quote values
+// ("Duplicate entry '…'"), which must not reach a log, unless the message is plain.
 var faults = map[uint16]fault{
-	// The server gives up a transaction for another one, stops, takes no writes, is full, or has reached a limit.
+	// The server rolls back a transaction in favour of another one, stops, accepts no writes, is full, or reached a
+	// limit.
 	1015: {name: "ER_CANT_LOCK", blame: serverFault, means: "the server can't lock a file"},
 	1021: {name: "ER_DISK_FULL", blame: serverFault, means: "the server's disk is full"},
 	1030: {name: "ER_GET_ERRNO", blame: serverFault, means: "the storage engine failed"},
@@ -78,7 +79,7 @@ var faults = map[uint16]fault{
 	3185: {name: "ER_CANNOT_FIND_KEY_IN_KEYRING", blame: serverFault, means: "the keyring has no key of the table"},
 	4031: {name: "ER_CLIENT_INTERACTION_TIMEOUT", blame: serverFault, means: "the connection was idle for too long"},
 
-	// The table can't be used for a while, by somebody's lock or statement, or until it is repaired.
+	// The table is temporarily unusable, because of another session's lock or statement, or until it is repaired.
 	1016: {name: "ER_CANT_OPEN_FILE", blame: passingFault, means: "the table can't be opened"},
 	1020: {name: "ER_CHECKREAD", blame: passingFault, means: "a row changed since it was read"},
 	1034: {name: "ER_NOT_KEYFILE", blame: passingFault, means: "an index of the table is damaged"},
@@ -96,7 +97,7 @@ var faults = map[uint16]fault{
 	1932: {name: "ER_NO_SUCH_TABLE_IN_ENGINE", blame: passingFault, means: "the engine lacks the table"}, // MariaDB's
 	3572: {name: "ER_LOCK_NOWAIT", blame: passingFault, means: "another session holds the lock"},
 
-	// There is too much in one transaction or statement.
+	// The transaction or statement is too large.
 	1153: {name: "ER_NET_PACKET_TOO_LARGE", blame: sizeFault, means: "the row is larger than max_allowed_packet"},
 	1197: {name: "ER_TRANS_CACHE_FULL", blame: sizeFault, means: "the row is larger than max_binlog_cache_size"},
 	1206: {name: "ER_LOCK_TABLE_FULL", blame: batchFault, means: "InnoDB's buffer pool has no room for more locks"},
@@ -105,14 +106,14 @@ var faults = map[uint16]fault{
 	1705: {name: "ER_STMT_CACHE_FULL", blame: sizeFault, means: "the row is larger than max_binlog_stmt_cache_size"},
 	1969: {name: "ER_STATEMENT_TIMEOUT", blame: batchFault, means: "it took longer than max_statement_time"}, // MariaDB's
 
-	// A person has to mend the user, or what it may do.
+	// The operator must fix the user or its rights.
 	1045: {name: "ER_ACCESS_DENIED_ERROR", blame: userFault, plain: true},
 	1698: {name: "ER_ACCESS_DENIED_NO_PASSWORD_ERROR", blame: userFault, plain: true},
 	1820: {name: "ER_MUST_CHANGE_PASSWORD", blame: userFault, plain: true},
 	1862: {name: "ER_MUST_CHANGE_PASSWORD_LOGIN", blame: userFault, plain: true},
 	3118: {name: "ER_ACCOUNT_HAS_BEEN_LOCKED", blame: userFault, plain: true},
 
-	// A person has to mend the table, its triggers, or the rights on it.
+	// The operator must fix the table, its triggers, or the rights on it.
 	1044: {name: "ER_DBACCESS_DENIED_ERROR", blame: tableFault, plain: true},
 	1049: {name: "ER_BAD_DB_ERROR", blame: tableFault, plain: true},
 	1054: {name: "ER_BAD_FIELD_ERROR", blame: tableFault, plain: true},
@@ -143,7 +144,7 @@ var faults = map[uint16]fault{
 	3108: {name: "ER_DEPENDENT_BY_GENERATED_COLUMN", blame: tableFault, plain: true},
 	3959: {name: "ER_DEPENDENT_BY_CHECK_CONSTRAINT", blame: tableFault, plain: true},
 
-	// A value is the cause. These are the usual ones, here for their words.
+	// A value is the cause. These are the usual errors, listed for their descriptions.
 	1048: {name: "ER_BAD_NULL_ERROR", means: "NULL in a column that is NOT NULL"},
 	1062: {name: "ER_DUP_ENTRY", means: "another row has the same unique key"},
 	1264: {name: "ER_WARN_DATA_OUT_OF_RANGE", means: "a number is out of the column's range"},
@@ -159,8 +160,8 @@ var faults = map[uint16]fault{
 	4025: {name: "ER_CONSTRAINT_FAILED", means: "a CHECK constraint refuses the row"}, // MariaDB's
 }
 
-// faultOf is what is known of an error of a server. The states of lost connections and of transactions that were given
-// up pass, those of a SIGNAL are its author's, whatever number it has.
+// faultOf describes a server's error. By SQL state, lost connections and rolled-back transactions are temporary. Errors
+// of a SIGNAL may have any number, so the number means nothing.
 func faultOf(e *mysql.MySQLError) fault {
 	state := string(e.SQLState[:])
 	f, known := faults[e.Number]
@@ -173,10 +174,10 @@ func faultOf(e *mysql.MySQLError) fault {
 	return f
 }
 
-// signalled reports whether an error is a SIGNAL's: its author gives it a number and the class of states that is free.
+// signalled reports whether an error comes from a SIGNAL statement. These use the class of states reserved for users.
 func signalled(e *mysql.MySQLError) bool { return strings.HasPrefix(string(e.SQLState[:]), "45") }
 
-// blames says what an error concerns; ok is false if it is no error of a server's.
+// blames says what causes an error; ok is false if it is not a server's error.
 func blames(err error) (b blame, ok bool) {
 	var e *mysql.MySQLError
 	switch {
@@ -188,14 +189,14 @@ func blames(err error) (b blame, ok bool) {
 	return 0, false
 }
 
-// tooMuch reports whether a smaller batch may go through where one failed.
+// tooMuch reports whether a smaller batch may succeed.
 func tooMuch(err error) bool {
 	b, ok := blames(err)
 	return ok && (b == batchFault || b == sizeFault)
 }
 
-// rowReason is why the server refused a row that it was sent alone, with the error's number and state, in words that
-// show no value; "" if the row is not the reason. Tables of the sink's own refuse only what is too large.
+// rowReason is why the server refused a row that was sent alone: the error's number, state and description, without any
+// value. It is "" if the row is not the cause. The sink's own tables refuse only rows that are too large.
 func rowReason(err error) string {
 	var at *viewError
 	if b, ok := blames(err); !ok || b != rowFault && b != sizeFault || !errors.As(err, &at) {

@@ -10,20 +10,21 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Each source has states of its own. Where several shards feed a view, a batch also reads the states that the others
-// have of its cells, under the same locks: judge.Batch.Claim then says whose row the view shows. A cell that waits for
-// another source's keeps its rows in its state, and the transaction that takes the other one's away puts them in place.
+// Each source has states of its own. If several shards feed a view, a batch also reads the other shards' states of its
+// cells, under the same locks. judge.Batch.Claim then decides whose row the view shows. A cell that waits for another
+// source's row keeps its rows in its state. The transaction that removes the other row writes them to the table.
 
-// batchStates are what is known of a batch's entities.
+// batchStates are the known states of a batch's entities.
 type batchStates struct {
 	own    heldStates
-	others heldStates         // what other sources know, by the entity as the target's own source names it
+	others heldStates         // of other sources, by the entity as the target's own source names it
 	owners map[string][]owner // by view: the other sources that feed it
 
 	horizons map[uint32]int64 // of the target's views
 }
 
-// entities are where the cells of a key stand in the table of states: of the target's own source, and of the others.
+// entities are the places of a key's cells in the table of states: one for the target's own source, and one for each
+// other source.
 func (t *Target) entities(all []string, own string, key replicator.Key) []string {
 	all = append(all, own)
 	for _, source := range t.others.Of(key) {
@@ -43,7 +44,7 @@ func (s *batchStates) place(own string, h *heldState, entity string) (to heldSta
 	return s.others, entityID(own, replicator.Key(r.Rest()))
 }
 
-// writeOwners writes the query for the other sources that feed the target's views.
+// writeOwners appends the query for the other sources that feed the target's views.
 func (w *writer) writeOwners(t *Target) {
 	w.write("SELECT name, source, id, salt FROM ", viewsTable, " WHERE name IN (")
 	for i, v := range t.views {
@@ -69,7 +70,7 @@ func (s *batchStates) scanOwners(rows *sql.Rows) error {
 	return rows.Err()
 }
 
-// idOf is the id that another source's states know a view by; 0 if that source does not feed it.
+// idOf is the view's id in another source's states; 0 if that source does not feed the view.
 func (s *batchStates) idOf(k *keeper, source string) uint32 {
 	for _, o := range s.owners[k.view.Name] {
 		if o.source == source {
@@ -110,13 +111,13 @@ func (t *Target) readBatch(ctx context.Context, tx *sql.Tx, items []*item) (*bat
 	return s, s.scanOwners(rows)
 }
 
-// fellow is another source's cell at an item's place, in one view.
+// fellow is another source's cell with the same key and column as an item's, in one view.
 type fellow struct {
 	owner
 	held *heldState
 }
 
-// fellows are the cells of other sources at the place of an item, and what is known of them in a view.
+// fellows are the other sources' cells with the same key and column as an item's, and their known states in a view.
 func (s *batchStates) fellows(k *keeper, it *item) (known []judge.Fellow, all []fellow) {
 	for i := range s.others[it.entity] {
 		h := &s.others[it.entity][i]
@@ -133,19 +134,19 @@ func (s *batchStates) fellows(k *keeper, it *item) (known []judge.Fellow, all []
 	return known, all
 }
 
-// leads reports whether the cell at the place of an item is another source's in a view.
+// leads reports whether a view shows another source's row instead of the item's.
 func (s *batchStates) leads(k *keeper, it *item) bool {
 	known, _ := s.fellows(k, it)
 	return slices.ContainsFunc(known, judge.Fellow.Leads)
 }
 
-// promotion is what becomes of another source's cell that waited and is shown now.
+// promotion is a waiting cell of another source that is shown from now on.
 type promotion struct {
 	held  *heldState
 	views cellState
 }
 
-// claim decides whose row a view shows of an item's cell: v is what is to be remembered of this source's.
+// claim decides whose row a view shows for an item's cell. v is this source's new state.
 func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) error {
 	c := &it.values[n]
 	c.now, c.yields, c.waits, c.heir = c.rows, false, false, false
@@ -174,7 +175,7 @@ func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) e
 	return nil
 }
 
-// promote has a view show what a fellow that waits has kept: nothing, if the view can't hold it.
+// promote makes a view show the rows that a waiting fellow has kept, or nothing if the view can't hold them.
 func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	i := slices.IndexFunc(it.promoted, func(p promotion) bool { return p.held == f.held })
 	if i < 0 {
@@ -199,7 +200,7 @@ func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	return nil
 }
 
-// shown gives f what the cells that other sources have of an entity contribute to a view, once the batch is applied.
+// shown calls f with the contributions of other sources' cells of an entity to a view, as they are after the batch.
 func (s *batchStates) shown(k *keeper, entity string, items []*item, f func(cell string, rows []row) error) error {
 	for i := range s.others[entity] {
 		h := &s.others[entity][i]
@@ -228,7 +229,7 @@ func (s *batchStates) shown(k *keeper, entity string, items []*item, f func(cell
 	return nil
 }
 
-// promoted are the states of the cells that waited and are shown now, as items to be written.
+// promoted are the cells that waited and are now shown, as items whose states must be written.
 func promoted(items []*item) (changed []*item) {
 	for _, it := range items {
 		for _, p := range it.promoted {

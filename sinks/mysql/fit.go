@@ -7,8 +7,9 @@ import (
 	"replicator"
 )
 
-// Fitter returns what says why a value doesn't fit the column of a field, at its place in View.Fields; nil where the
-// table is not there yet. An amount is not looked at: it is added to others. Nor is a column that a rebuild makes anew.
+// Fitter returns a function that says why a value doesn't fit the column of a field, given its index in View.Fields;
+// nil if the table does not exist yet. It accepts every amount, because amounts are added to others, and every value of
+// a column that a rebuild will recreate.
 func (s *Sink) Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if sh == nil || err != nil {

@@ -8,10 +8,10 @@ import (
 	"replicator"
 )
 
-// Foreign implements replicator.Shadower: it names what the view's table has that is not the view's, or says that its
-// name is too long for another one beside it. CREATE TABLE … LIKE copies neither triggers nor foreign keys, those of
-// other tables follow the old one through its RENAME, and what the application keeps in columns of its own is in no
-// cell. Triggers are seen only by an account that has TRIGGER on the table.
+// Foreign implements replicator.Shadower. It names the parts of the view's table that are not the view's, or says that
+// the table's name is too long for another one beside it. CREATE TABLE … LIKE copies neither triggers nor foreign keys.
+// Other tables' foreign keys follow the old table through its RENAME, and no cell contains the application's own
+// columns. Triggers are visible only to an account that has TRIGGER on the table.
 func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh == nil {
@@ -21,12 +21,12 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 		return fmt.Sprintf("the name of table %s is too long for one beside it", sh.name()), nil
 	}
 	if _, problems := s.plan(v, sh); len(problems) > 0 && !settingsOf(v).Create {
-		return "", nil // the shadow will be refused for them
+		return "", nil // the shadow will be refused because of them
 	}
 	var foreign []string
 	for _, c := range sh.columns {
-		// Entries of an index are removed and inserted, whatever stands beside them; a row stays. What the program made was
-		// the view's, by an earlier definition (refit.go).
+		// An index's rows are deleted and inserted, with all of their columns; a row view's rows stay. Columns that the
+		// program made were the view's, by an earlier definition (refit.go).
 		own := c.generated || c.isOurs() || v.Kind == "index" || manages(v, c.name)
 		if !own {
 			foreign = append(foreign, "column "+c.name)
@@ -43,7 +43,7 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 	return fmt.Sprintf("table %s has what is not the view's: %s", sh.name(), strings.Join(foreign, ", ")), nil
 }
 
-// dependents names the triggers and the foreign keys of a table, and those of other tables that lead to it.
+// dependents names a table's triggers and foreign keys, and other tables' foreign keys that refer to it.
 func (s *Sink) dependents(ctx context.Context, sh *shape) (all []string, err error) {
 	for _, of := range []struct{ what, query string }{
 		{"trigger", "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS " +

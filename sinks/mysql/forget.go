@@ -17,18 +17,18 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A view's horizon is in a table of its own, by the view's id: an older version of the program, which knows nothing of
-// it, leaves it as it is. A batch reads it behind the states, under the locks of the batch's partitions. So nothing of a
-// cell is written between that and the writing of the batch; and where a state is missing because it was forgotten, the
-// horizon was committed before. Forgetting takes no such lock: a row is deleted only if it is still what was read, and a
-// batch that has read it before writes a new one.
+// A view's horizon is in a table of its own, by the view's id, so an older version of the program leaves it alone. A
+// batch reads it after the states, under the locks of the batch's partitions. So no process writes a state between that
+// read and the batch's own write. If a state is missing because it was forgotten, its horizon was committed before.
+// Forgetting takes no such lock: it deletes a row only if the row is unchanged, and a batch that has read the row
+// before writes a new one.
 
 var _ replicator.Forgetter = (*Target)(nil)
 
-// forgetAtOnce is how many rows are deleted in a statement. Batches may wait for it.
+// forgetAtOnce is how many rows one statement deletes. Batches may wait for it.
 const forgetAtOnce = 200
 
-// gonePrefix is how the form of a state begins whose first segment is of a cell that is gone: see stateFormat.
+// gonePrefix begins the stored form of a state whose first segment says that the cell is gone: see stateFormat.
 const gonePrefix = "\x01\x00"
 
 // ForgetGone implements replicator.Forgetter.
@@ -48,7 +48,7 @@ func (t *Target) explainForgetting(ctx context.Context, err error) error {
 	return t.sink.granting(ctx, classify(err, "table "+stateTable), err, t.sink.database)
 }
 
-// raiseHorizons raises the horizons of the target's views that are filled, each to its mark at most.
+// raiseHorizons raises the horizons of the target's filled views, each up to its mark.
 func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	args := []any{horizon, replicator.PhaseFilled}
 	for _, k := range t.kept {
@@ -61,8 +61,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return err
 }
 
-// horizons are those of all views, by their ids. One that has ended says nothing of its cells any more: its horizon is
-// above all.
+// horizons are those of all views, by id. A former view no longer needs its states: its horizon is above everything.
 func (s *Sink) horizons(ctx context.Context) (map[uint32]int64, error) {
 	found := map[uint32]int64{}
 	err := eachRow(ctx, s.db, func(rows *sql.Rows) error {
@@ -76,7 +75,7 @@ func (s *Sink) horizons(ctx context.Context) (map[uint32]int64, error) {
 	return found, err
 }
 
-// forgetPage looks at some of the source's cells.
+// forgetPage examines some of the source's cells.
 func (t *Target) forgetPage(
 	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -130,7 +129,7 @@ func (t *Target) forgetPage(
 	return found, next, nil
 }
 
-// forgettable reports whether nothing need be known of a cell: in no view that knows it.
+// forgettable reports whether a cell's state can be removed: no view that knows the cell needs it.
 func (c cellState) forgettable(horizons map[uint32]int64) bool {
 	return c.below(func(view uint32) int64 { return horizons[view] })
 }
@@ -138,7 +137,7 @@ func (c cellState) forgettable(horizons map[uint32]int64) bool {
 // gone reports whether a cell is gone from all views that know it.
 func (c cellState) gone() bool { return c.below(func(uint32) int64 { return math.MaxInt64 }) }
 
-// below reports whether a cell is gone, and below the horizon, in each view.
+// below reports whether a cell is gone and below the horizon, in every view.
 func (c cellState) below(horizon func(view uint32) int64) bool {
 	for i := range c {
 		if c[i].kept != "" || !c[i].known().Forgettable(horizon(c[i].view)) {
@@ -148,13 +147,13 @@ func (c cellState) below(horizon func(view uint32) int64) bool {
 	return true
 }
 
-// goneCell is a row of the table of states, as it was read.
+// goneCell is a row of the table of states that was read.
 type goneCell struct {
 	cellPlace
 	stored string
 }
 
-// forgetSome deletes rows that are still what they were.
+// forgetSome deletes the rows that are still unchanged.
 func (t *Target) forgetSome(ctx context.Context, some []goneCell) (forgotten int, err error) {
 	w := writer{}
 	w.write("DELETE FROM ", stateTable, " WHERE ")
@@ -183,7 +182,7 @@ func (t *Target) forgetSome(ctx context.Context, some []goneCell) (forgotten int
 	}
 }
 
-// writeHorizons writes the query for the horizons of the target's views.
+// writeHorizons appends the query for the horizons of the target's views.
 func (w *writer) writeHorizons(t *Target) {
 	w.write("; SELECT view, horizon FROM ", horizonTable, " WHERE view IN (")
 	for i, k := range t.kept {
@@ -205,7 +204,7 @@ func (s *batchStates) scanHorizons(rows *sql.Rows) error {
 	return rows.Err()
 }
 
-// judged is what is known of an item's cell in the view of one of its values.
+// judged is the known state of an item's cell in the view of one of its values.
 func (it *item) judged(value int, s *batchStates) judge.Known {
 	id := it.values[value].keeper.id
 	known := it.before.find(id).known()

@@ -5,15 +5,15 @@ import (
 	"database/sql"
 )
 
-// A view is fresh while it is filled for the first time, by the target that registered it, into a table that was empty
-// then. Whatever the table holds was written with a state. So a cell without one has no old rows to delete, and nothing
-// is unclaimed in the end: a fill would else ask the server about every key twice more. Who writes into the table by
-// hand meanwhile is noticed by a unique key at the latest.
+// A view is fresh during its first fill, by the target that registered it, into a table that was empty. Every row of
+// the table was then written with a state. So a cell without a state has no old rows to delete, and no entry can be an
+// orphan. This saves two queries per key. If another program writes into the table meanwhile, a unique key shows it at
+// the latest.
 
-// startsFresh looks whether a view that was registered just now is fresh.
+// startsFresh checks whether a view that was just registered is fresh.
 //
-// Not so one that several shards of the source feed, or that is itself spread over shards: there rows come from others,
-// and go.
+// A view that several shards of the source feed, or that is itself spread over shards, is not: others add and remove
+// rows there.
 func (k *keeper) startsFresh(ctx context.Context, db *sql.DB, source string) error {
 	if !k.fresh.Swap(false) || k.ledger || k.shardOn != nil || source != "" {
 		return nil
@@ -23,7 +23,7 @@ func (k *keeper) startsFresh(ctx context.Context, db *sql.DB, source string) err
 	return err
 }
 
-// grown makes views fresh no longer and reports whether one was.
+// grown ends the freshness of all views and reports whether one was fresh.
 func (t *Target) grown() (were bool) {
 	for _, k := range t.kept {
 		were = k.fresh.Swap(false) || were

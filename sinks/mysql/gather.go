@@ -7,8 +7,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// gather collects what all cells of an entity contribute to a view, whichever source they are of and those of the batch
-// included, in their order there.
+// gather collects the contributions of all cells of an entity to a view, from every source and including the batch's,
+// in the view's order.
 func (t *Target) gather(k *keeper, entity string, items []*item, states *batchStates) ([][]row, error) {
 	current := map[string]cellState{}
 	for _, s := range states.own[entity] {
@@ -51,7 +51,7 @@ type contribution struct {
 	rows []row
 }
 
-// contributed appends what a cell contributes.
+// contributed appends a cell's contribution.
 func (t *Target) contributed(all []contribution, entity, cell string, rows []row) ([]contribution, error) {
 	c, err := parseCell(t.source, entity, cell)
 	return append(all, contribution{c, rows}), err

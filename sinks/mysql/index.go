@@ -10,11 +10,11 @@ import (
 
 // indexKind keeps one row for each distinct value: the fields' columns and the key's.
 //
-// The old entries of a key are found by its key columns; no before-image is needed, and rows that somebody else put
-// there for the key go, too. Where several cells feed a key, all their entries are written again when one changes: what
-// two cells claim stays as long as one does. A key with very many cells is another matter: see crowd.go.
+// The key columns identify the old entries of a key, so no before-image is needed, and rows that were added by hand for
+// the key go, too. If several cells feed a key, all of their entries are rewritten when one changes: a value stays as
+// long as one cell contributes it. Keys with very many cells are different: see crowd.go.
 //
-// Values that the table's own unique key takes for equal ("Foo" and "foo" under a case-insensitive collation) are one
+// Values that the table's own unique key treats as equal ("Foo" and "foo" under a case-insensitive collation) are one
 // entry: the first of them.
 type indexKind struct{}
 
@@ -56,8 +56,8 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// autoOnly reports whether an index is made of nothing but an AUTO_INCREMENT column that the view does not write: rows
-// get numbers of their own there.
+// autoOnly reports whether an index consists only of an AUTO_INCREMENT column that the view does not write. The server
+// numbers the rows there.
 func autoOnly(x *index, sh *shape, v *replicator.View) bool {
 	if len(x.parts) != 1 {
 		return false
@@ -90,14 +90,15 @@ func (indexKind) write(w *writer, k *keeper, changes []change) error {
 	}
 	suffix := ""
 	if several {
-		// A row that the unique key takes for one that was just inserted for the same key changes nothing.
+		// If the unique key treats a row as equal to one just inserted for the same key, nothing changes.
 		q := k.keys[0].quoted
 		suffix = " ON DUPLICATE KEY UPDATE " + q + " = " + k.table + "." + q
 	}
 	return w.insert(k, rows, keys, suffix)
 }
 
-// distinct returns the rows of all cells of a key, one for each value; of equal ones the one with the highest version.
+// distinct returns the rows of all cells of a key, one per value. Of equal rows, the one with the highest version
+// stays.
 func distinct(cells [][]row, fields int) []row {
 	if len(cells) == 1 && len(cells[0]) == 1 {
 		return cells[0]
@@ -120,7 +121,7 @@ func distinct(cells [][]row, fields int) []row {
 	return all
 }
 
-// newer compares two versions as they are bound.
+// newer compares two bound versions.
 func newer(a, b any) bool {
 	x, ok := a.(int64)
 	y, ok2 := b.(int64)

@@ -7,8 +7,8 @@ import (
 	"replicator"
 )
 
-// json converts any value to the text of a JSON document, numbers with all their digits. Bytes, which JSON has no form
-// for, are their hexadecimal digits, as in every sink.
+// json converts any value to the text of a JSON document. Numbers keep all digits. Bytes become their hexadecimal
+// digits, as in every sink, because JSON has no form for them.
 func (c *column) json(v any) (any, error) {
 	if !c.textual && !keepsNumbers(v) {
 		return nil, c.misfit("a number with more digits than the server keeps in JSON")
@@ -26,8 +26,7 @@ func (c *column) json(v any) (any, error) {
 	return string(text), nil
 }
 
-// keepsNumbers reports whether MySQL, which keeps numbers in JSON as integers of 64 bits or as doubles, would change
-// none.
+// keepsNumbers reports whether MySQL would keep every number. In JSON it stores numbers as 64-bit integers or doubles.
 func keepsNumbers(v any) bool {
 	switch v := v.(type) {
 	case replicator.Number:
@@ -41,5 +40,5 @@ func keepsNumbers(v any) bool {
 	return true
 }
 
-// maxDepth is how deeply documents may be nested in MySQL.
+// maxDepth is how deeply MySQL allows documents to be nested.
 const maxDepth = 100

@@ -23,59 +23,59 @@ type keeper struct {
 	table      string    // quoted
 	definition string    // of the table, when it was opened; "": not known
 	keys       []*column // the target's key columns
-	keyOf      []int     // for each, the place of its value in the cell's key
+	keyOf      []int     // for each key column, the index of its value in the cell's key
 	fields     []*column
 	version    *column // nil: the table has none
 	inserted   string  // the quoted columns of an INSERT: fields, keys, version
 	kind       kind
 
-	shared   bool // several cells of one key feed the view, so each one's contribution is kept
-	single   bool // the table takes one row a key
-	valued   bool // of a key with many cells only the values that change are written: see crowd.go
-	distinct bool // the table takes a value of a key once
-	ledger   bool // what a cell contributes can't be found in the table, so it is kept
+	shared   bool // several cells of one key feed the view, so each contribution is kept in the state
+	single   bool // the table has one row per key
+	valued   bool // for a key with many cells, only changed values are written: see crowd.go
+	distinct bool // the table allows each value of a key once
+	ledger   bool // the table doesn't show a cell's contribution, so the state keeps it
 
-	origin []*SourceColumn // by key column: the source's column that it is made of; nil: not known
-	loose  []*column       // of a counter's group: they hold properties, and take values for one that are not the same
-	alter  string          // the statement that has the first of them tell all values apart
+	origin []*SourceColumn // for each key column: the source's column that it is made of; nil: unknown
+	loose  []*column       // of a counter's group: property columns that treat different values as equal
+	alter  string          // the statement that makes the first of them distinguish all values
 
 	shardOn *shardColumn // nil: the view lives in one database
 
 	fresh atomic.Bool // see startsFresh
 
-	unordered, ordered atomic.Bool // whether rows need no order, and whether they do: see references.go
+	unordered, ordered atomic.Bool // whether rows may be written in any order, and whether they must be ordered: see references.go
 }
 
-// kind is how a kind of view is stored.
+// kind is how one kind of view is stored.
 type kind interface {
-	// check says what about a table makes it impossible to keep the view there.
+	// check lists the reasons why the table can't hold the view.
 	check(k *keeper, sh *shape) []string
 
-	// row converts an entry; nil if the entry is none (an index over a missing property).
+	// row converts an entry; nil if there is no entry (an index over a missing property).
 	row(k *keeper, e replicator.Entry, version int64) (row, error)
 
-	// rows is what the table holds of a key to which cells contribute, in the order of the view's feeds.
+	// rows are the table's rows of a key, made from the contributions of its cells, in the order of the view's feeds.
 	rows(k *keeper, cells [][]row) []row
 
-	// write makes the table hold, for each changed key, what its cells contribute now.
+	// write makes the table hold, for each changed key, what its cells now contribute.
 	write(w *writer, k *keeper, changes []change) error
 }
 
 // change is a key whose contributions changed.
 type change struct {
 	key  []any
-	rows [][]row // by contributing cell, in the order of the view's feeds; what they contribute now
+	rows [][]row // their current contributions, by cell, in the order of the view's feeds
 	held bool    // the table may hold rows of the key
 
-	taken []row // what is to be taken back, where the view has a ledger
+	taken []row // rows to be subtracted, if the view has a ledger
 }
 
-// contributes reports whether any cell contributes to the key now.
+// contributes reports whether any cell still contributes to the key.
 func (c *change) contributes() bool {
 	return slices.ContainsFunc(c.rows, func(rows []row) bool { return len(rows) > 0 })
 }
 
-// plan makes a keeper of a view and its table's shape, or says what is wrong with the table.
+// plan makes a keeper from a view and its table's shape, or lists the problems of the table.
 func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 	k := &keeper{view: v, table: sh.quoted(), shared: judge.Shares(v, s.hasColumn)}
 	switch v.Kind {
@@ -166,7 +166,7 @@ func (k *keeper) keyNames() []string {
 	return names
 }
 
-// unmanaged finds columns that the view says nothing of and that have no default: no row could be inserted.
+// unmanaged finds columns that the view doesn't fill and that have no default: no row could be inserted.
 func unmanaged(k *keeper, sh *shape) []string {
 	var problems []string
 	for _, c := range sh.columns {
@@ -178,11 +178,11 @@ func unmanaged(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// hasColumn reports whether a table has a column that tells its cells apart.
+// hasColumn reports whether a source table has a column role, which distinguishes a key's cells.
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
-// keyOrder finds for each of the target's key columns the place of its value in a cell's key. It must be the same in
-// every table that the view is made from, or their cells would not meet.
+// keyOrder finds, for each of the target's key columns, the index of its value in a cell's key. It must be the same in
+// every table that the view is made from. Otherwise their cells would not meet.
 func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 	for n, f := range v.From {
 		t := s.tables[f.Table]
@@ -223,8 +223,8 @@ func (k *keeper) key(values []any) ([]any, error) {
 	return key, nil
 }
 
-// ofSource makes a number of a text of digits that the source shows of a DECIMAL: keys hold it as a text. Where nothing
-// is known of the source's column, digits that the target would show so are taken for one.
+// ofSource converts a text of digits to a number if the source's column is a DECIMAL, which keys hold as text. If the
+// source's column is unknown, a text of digits in the target's form counts as a number.
 func (k *keeper) ofSource(i int, v any) any {
 	text, ok := v.(string)
 	if !ok {
@@ -243,7 +243,7 @@ func (k *keeper) ofSource(i int, v any) any {
 	return v
 }
 
-// convertFields converts an entry's fields and appends the version, if the table takes it.
+// convertFields converts an entry's fields and appends the version, if the table has a column for it.
 func (k *keeper) convertFields(e replicator.Entry, version int64) (row, error) {
 	if len(e.Fields) != len(k.fields) {
 		return nil, fmt.Errorf("it has %d fields, the view %d", len(e.Fields), len(k.fields))

@@ -10,10 +10,10 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A view with a ledger (a counter) knows only from the states what its table is made of. So a table and the states that
-// mention the view's id must begin together: registering the view anew empties the table.
+// Only the states of a view with a ledger (a counter) show which contributions its table holds. So the table and the
+// states that mention the view's id must begin together: registering the view again empties the table.
 
-// ledgerChanges finds the cells whose contributions changed, and what is to be taken back.
+// ledgerChanges finds the cells whose contributions changed, and the amounts to be subtracted.
 func ledgerChanges(k *keeper, items []*item) ([]change, error) {
 	var changes []change
 	for _, it := range items {
@@ -40,7 +40,7 @@ func ledgerChanges(k *keeper, items []*item) ([]change, error) {
 	return changes, nil
 }
 
-// cannotTakeBack says what it means that the server refuses a change that adds nothing.
+// cannotTakeBack explains the server's refusal of a change that only subtracts.
 func (t *Target) cannotTakeBack(at *viewError, err error) error {
 	if at.view == allViews || !t.kept[at.view].ledger {
 		return err
@@ -52,12 +52,12 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 }
 
 // registerLedger registers a view with a ledger and empties its table, in one transaction, under the locks of all
-// partitions. Whoever still applies by an older registration of the view fails from then on: the epoch is raised,
-// unless nobody ever did.
+// partitions. Targets that still apply by an older registration of the view fail from then on, because the epoch is
+// raised (unless there was none).
 //
-// Several sources may fill one table: the first that registers a definition empties it, and takes the others' older
-// registrations with it; the others join, whatever their own tables are. One whose tables are others than when it
-// joined begins anew for all: the table does not tell which sums are of its cells.
+// Several sources may fill one table. The first one that registers a definition empties it, and ends the others' older
+// registrations. The others join, whatever their own tables are. If a source's tables have changed since it joined, the
+// view begins again for all sources, because the table does not show which sums are of its cells.
 func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (raised bool, err error) {
 	err = s.transaction(ctx, func(tx *sql.Tx) error {
 		raised = false
@@ -80,7 +80,7 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 		case older == 0 && fellows > 0:
 			return s.insertView(ctx, tx, source, k)
 		}
-		// Views of other names that the table was of have ended, and what their states say of it is no longer there.
+		// Views of other names that used the table have ended. Their states no longer describe it.
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ? OR target = ?",
 			k.view.Name, settingsOf(k.view).Table)
 		if err != nil {
@@ -104,7 +104,7 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 	return raised && err == nil, err
 }
 
-// empty deletes all rows of a table, in statements that are each over before the connection's timeout.
+// empty deletes all rows of a table, in statements that each end before the connection's timeout.
 func empty(ctx context.Context, tx *sql.Tx, table string) (removed int64, err error) {
 	for {
 		result, err := tx.ExecContext(ctx, "DELETE FROM "+table+" LIMIT 100000")
@@ -118,7 +118,7 @@ func empty(ctx context.Context, tx *sql.Tx, table string) (removed int64, err er
 	}
 }
 
-// ledgerDifferences compares what the ledger says of cells with what they should contribute.
+// ledgerDifferences compares the ledger's amounts of cells with what they should contribute.
 func ledgerDifferences(k *keeper, items []*item, states *batchStates) []replicator.Difference {
 	var differences []replicator.Difference
 	for _, it := range items {
@@ -149,7 +149,7 @@ func ledgerDifferences(k *keeper, items []*item, states *batchStates) []replicat
 	return differences
 }
 
-// heldInLedger pages through the cells that contribute. Whether the sums are right no cell by itself can show: see
+// heldInLedger lists the cells that contribute, a page at a time. No single cell shows whether the sums are right: see
 // Strays.
 func (t *Target) heldInLedger(
 	ctx context.Context, k *keeper, after string, limit int,
@@ -159,7 +159,7 @@ func (t *Target) heldInLedger(
 	})
 }
 
-// wrongSums are groups whose sum in the table is not that of the ledger, of all sources, from the beginning of a span
+// wrongSums are groups whose sum in the table differs from the ledger's, over all sources, from the beginning of a span
 // to the returned end. Both are read in one snapshot.
 func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wrongSum, end uint64, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
@@ -170,9 +170,8 @@ func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wron
 	return wrong, end, rollback(tx, err)
 }
 
-// mendSums makes the table hold the sums of the ledger in the groups of a span that are to be mended, whatever was done
-// to it by hand, and returns how many were wrong. Writers wait meanwhile; where nothing is wrong, which is seen without
-// them, they don't.
+// mendSums corrects the sums of the selected groups in a span to those of the ledger, and returns how many were wrong.
+// Writers wait meanwhile. If nothing is wrong, which is checked first, they don't.
 func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, err error) {
 	for {
 		wrong, end, err := t.wrongSums(ctx, k, s)
@@ -220,7 +219,7 @@ func (t *Target) mendSpan(
 				if mended(s) {
 					done[s.id] = true
 					lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
-					// Now that there is a row, groups of other spans that the table takes for this one belong to it, too.
+					// There is a row now, so groups of other spans that the table treats as equal belong to it, too.
 					missing = missing || s.kind == replicator.Missing
 				}
 			}
@@ -230,7 +229,7 @@ func (t *Target) mendSpan(
 			if err := k.kind.write(w, k, []change{{rows: [][]row{lacking}}}); err != nil {
 				return err
 			}
-			if err := w.removeZeroes(k, groups); err != nil { // also those that somebody put there, to which nothing was added
+			if err := w.removeZeroes(k, groups); err != nil { // also rows that were added by hand, to which nothing was added
 				return err
 			}
 		}

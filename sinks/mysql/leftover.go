@@ -16,8 +16,8 @@ var (
 	_ replicator.Emptier = (*Sharded)(nil)
 )
 
-// Left implements replicator.Emptier. A table is removed only if the program made each of its columns, and nothing else
-// hangs on it.
+// Left implements replicator.Emptier. A table can be removed only if the program made each of its columns, and nothing
+// else depends on it.
 func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftover, err error) {
 	shapes, err := s.leftTables(ctx, view)
 	for i := 0; i < len(shapes) && err == nil; i++ {
@@ -41,7 +41,7 @@ func (s *Sink) Empty(ctx context.Context, view string) error {
 	return err
 }
 
-// leftTables are the tables that a view, and a rebuild of it, was kept in; an error if one is not the program's alone.
+// leftTables are the tables that held a view or a rebuild of it. It fails if one is not only the program's.
 func (s *Sink) leftTables(ctx context.Context, view string) (shapes []*shape, err error) {
 	tables, err := texts(ctx, s.db, "SELECT DISTINCT target FROM "+viewsTable+" WHERE name IN (?, ?) AND target <> ''",
 		view, view+replicator.ShadowSuffix)
@@ -74,7 +74,7 @@ func (s *Sink) leftTables(ctx context.Context, view string) (shapes []*shape, er
 	return shapes, nil
 }
 
-// removable says why a table is not the program's to drop.
+// removable says why the program may not drop a table.
 func (s *Sink) removable(ctx context.Context, sh *shape) error {
 	refuse := func(why string) error {
 		return replicator.Fatal(fmt.Errorf("table %s is not removed, as %s. To remove what it holds, run `DELETE FROM %s` there",

@@ -17,7 +17,7 @@ var (
 	_ replicator.Lister = (*shardedTarget)(nil)
 )
 
-// listed are the columns that lead to an index's entries, or to a counter's sum.
+// listed are the columns by which an index's entries, or a counter's sum, are found.
 func (k *keeper) listed() []*column {
 	if k.ledger {
 		return k.group()
@@ -33,8 +33,8 @@ func (t *Target) ListedBy(view int) (names []string) {
 	return names
 }
 
-// List implements replicator.Lister. Who stands in an index is read from its table. What makes a sum only the states
-// tell: all of the source's are read.
+// List implements replicator.Lister. An index's entries are read from its table. Only the states show the parts of a
+// sum, so all states of the source are read.
 func (t *Target) List(ctx context.Context, view int, values []string, limit int) (replicator.Listing, error) {
 	k := t.kept[view]
 	wanted, err := k.readValues(values)
@@ -53,7 +53,7 @@ func (t *Target) List(ctx context.Context, view int, values []string, limit int)
 	return found, classify(err, "view "+k.view.Name+": listing what makes a sum")
 }
 
-// readValues converts texts to the columns' types. A binary value is shown as hexadecimal digits.
+// readValues converts texts to the columns' types. A binary value is given as hexadecimal digits.
 func (k *keeper) readValues(texts []string) (row, error) {
 	columns := k.listed()
 	wanted := make(row, len(columns))
@@ -79,7 +79,7 @@ func isBinary(c *column) bool {
 	return strings.Contains(c.typ, "binary") || strings.Contains(c.typ, "blob")
 }
 
-// listEntries finds the keys of an index's rows that have the values.
+// listEntries finds the keys of an index's rows with the given values.
 func (t *Target) listEntries(ctx context.Context, k *keeper, wanted row, limit int, found *replicator.Listing) error {
 	condition := oneOf(k.fields, 1, func(int) []any { return wanted })
 	for after := ""; ; {
@@ -102,7 +102,7 @@ func (t *Target) listEntries(ctx context.Context, k *keeper, wanted row, limit i
 	}
 }
 
-// listAmounts finds the cells that contribute to a group, which the table may show by another spelling.
+// listAmounts finds the cells that contribute to a group. The table may show the group in another variant.
 func (t *Target) listAmounts(
 	ctx context.Context, tx *sql.Tx, k *keeper, group row, limit int, found *replicator.Listing,
 ) error {
@@ -153,7 +153,7 @@ func (t *shardedTarget) ListedBy(view int) []string {
 	return nil
 }
 
-// List implements replicator.Lister. An entry that stands in a shard where it does not belong is listed, too.
+// List implements replicator.Lister. It also lists entries in a shard where they do not belong.
 func (t *shardedTarget) List(
 	ctx context.Context, view int, values []string, limit int,
 ) (found replicator.Listing, err error) {

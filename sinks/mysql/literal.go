@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// Statements of a batch are texts with the values in them, written here: the driver would make the same text of
-// placeholders and arguments, for twice the processor time of all the rest of a batch. Sessions have the sql_mode that
-// makes a backslash an escape, and utf8mb4, in which no character's bytes hold that of another (see settings and
+// A batch's statements are texts that contain the values, written here. The driver would make the same texts from
+// placeholders and arguments, but this would double a batch's processor time. Sessions have an sql_mode in which a
+// backslash is an escape, and use utf8mb4, in which no character's bytes contain another character (see settings and
 // openDB).
 
-// appendLiteral appends a value as it is bound (see row): as a literal of its own type.
+// appendLiteral appends a bound value (see row) as a literal of its own type.
 func appendLiteral(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -29,7 +29,7 @@ func appendLiteral(b []byte, v any) []byte {
 	panic(fmt.Sprintf("a value is bound as %T", v))
 }
 
-// appendBinary appends bytes as a literal that no character set applies to.
+// appendBinary appends bytes as a literal without a character set.
 func appendBinary[T string | []byte](b []byte, v T) []byte {
 	return appendQuoted(append(b, "_binary"...), v)
 }
@@ -47,7 +47,7 @@ func appendQuoted[T string | []byte](b []byte, v T) []byte {
 	return append(append(b, v[from:]...), '\'')
 }
 
-// quotedSize is how many bytes a text takes in a statement.
+// quotedSize is a text's size in a statement, in bytes.
 func quotedSize[T string | []byte](v T) int {
 	n := len(v) + len("''")
 	for i := range len(v) {
@@ -58,5 +58,5 @@ func quotedSize[T string | []byte](v T) int {
 	return n
 }
 
-// escapes says what follows a backslash for a byte; 0: it stands for itself.
+// escapes maps a byte to the character after its backslash; 0: the byte needs no escape.
 var escapes = [256]byte{0: '0', '\n': 'n', '\r': 'r', '\x1a': 'Z', '\'': '\'', '"': '"', '\\': '\\'}

@@ -15,22 +15,22 @@ import (
 	"replicator"
 )
 
-// A table that is emptied (TRUNCATE, DELETE) gets new rows at once if its view is written to, so that nobody sees it
-// empty. But all these rows are new. Each look at a table notes some of its rows, the witnesses, and the order of their
-// last change, which may be above the mark. By the next look a witness that has not changed must still be there. The
-// table was emptied if at least emptiedEvidence witnesses are gone, none is left, and no other row is as old. A person
-// who deletes some rows leaves other old ones. A process's first look has the entities for witnesses that the states
-// show. Rows and states are read in one snapshot, so that a concurrent write is no evidence.
+// A table that was emptied (TRUNCATE, DELETE) soon gets new rows if its view is written to, so it is rarely seen empty.
+// But all of these rows are new. Each check of a table notes some of its rows, the witnesses, and the order of their
+// last change, which may be above the mark. At the next check, every unchanged witness must still be there. The table
+// was emptied if at least emptiedEvidence witnesses are gone, none is left, and no other row is as old. If a person
+// deletes only some rows, other old ones remain. A process's first check uses the entities in the states as witnesses.
+// Rows and states are read in one snapshot, so that a concurrent write is no evidence.
 const (
 	emptiedEvidence = 100
-	witnessed       = 1000   // rows that a look notes, at most
+	witnessed       = 1000   // rows that a check notes, at most
 	witnessRows     = 5000   // rows that it reads for them: those of one entity count once
 	oldRows         = 20_000 // rows that are searched for an old one if no witness is left
-	witnessStates   = 20_000 // states that are read of the witnesses
-	emptiedSample   = 2000   // states that are read for the first look, which has no witnesses
+	witnessStates   = 20_000 // states that are read for the witnesses
+	emptiedSample   = 2000   // states that are read for the first check, which has no witnesses
 )
 
-// witnesses are rows that a view's table had at a look.
+// witnesses are some of the rows that a view's table had at a check.
 type witnesses struct {
 	at    time.Time
 	order int64                    // all before was applied
@@ -38,7 +38,7 @@ type witnesses struct {
 	sums  []row                    // of a counter: groups and sums
 }
 
-// looks are the last looks at the tables of views, by their ids. They outlive targets.
+// looks are the last checks of views' tables, by view id. They outlive targets.
 type looks struct {
 	every time.Duration // how long a look is enough
 
@@ -46,7 +46,7 @@ type looks struct {
 	last map[uint32]witnesses
 }
 
-// isDue reports whether a view's last look is so long ago that it is time for the next one.
+// isDue reports whether it is time for a view's next check.
 func (l *looks) isDue(view uint32) bool { return time.Since(l.get(view).at) >= l.every }
 
 func (l *looks) get(view uint32) witnesses {
@@ -64,7 +64,7 @@ func (l *looks) put(view uint32, w witnesses) {
 	l.last[view] = w
 }
 
-// forget drops the looks at views that have ended.
+// forget drops the checks of views that have ended.
 func (l *looks) forget(retired map[uint32]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *looks) forget(retired map[uint32]bool) {
 	}
 }
 
-// lookForLoss reports whether a table was emptied since the last look at it, and notes new witnesses. All before an
+// lookForLoss reports whether a table was emptied since its last check, and notes new witnesses. Everything before
 // order has been applied.
 func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost bool, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
@@ -102,7 +102,7 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 	return lost, err
 }
 
-// shown are keys whose cells show something in the view, by the first states of the source.
+// shown are keys whose cells show something in the view, taken from the source's first states.
 func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, err error) {
 	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
 	seen := map[replicator.Key]bool{}
@@ -115,8 +115,8 @@ func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, e
 	return keys, err
 }
 
-// firstWitnesses are those of a process's first look: what the states show that did not change after the view's mark.
-// Without a mark it is all that they show at an order.
+// firstWitnesses are those of a process's first check: entities that the states show and that did not change after the
+// view's mark. Without a mark, it is all entities shown as of order.
 func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, order int64) (w witnesses, err error) {
 	keys, err := t.shown(ctx, k)
 	if err != nil {
@@ -128,7 +128,7 @@ func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, orde
 	return w, err
 }
 
-// noteRows are some of a table's rows, and the last change of each.
+// noteRows returns some of a table's rows, and the last change of each.
 func (t *Target) noteRows(ctx context.Context, tx *sql.Tx, k *keeper) (map[replicator.Key]int64, error) {
 	keys, err := k.someKeys(ctx, tx, witnessRows, witnessed)
 	if err != nil {
@@ -137,7 +137,7 @@ func (t *Target) noteRows(ctx context.Context, tx *sql.Tx, k *keeper) (map[repli
 	return t.lastChanges(ctx, tx, k, keys)
 }
 
-// converted are keys as the table's columns have them.
+// converted converts keys to the table's columns.
 func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
 	for _, key := range of {
 		values, err := key.Values()
@@ -151,7 +151,7 @@ func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
 	return keys
 }
 
-// lostRows reports whether all witnesses are gone that did not change, and no old row is left.
+// lostRows reports whether all unchanged witnesses are gone and no old row is left.
 func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	some, err := k.someKeys(ctx, tx, 1, 1)
 	if err != nil {
@@ -186,8 +186,8 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	return true, err
 }
 
-// lastChanges are the orders at which entities of the keys last changed. It leaves out those that show nothing in a view,
-// and one with more states than are read.
+// lastChanges are the orders at which the keys' entities last changed. It omits entities that show nothing in a view,
+// and an entity with more states than are read.
 func (t *Target) lastChanges(
 	ctx context.Context, tx *sql.Tx, k *keeper, keys []replicator.Key,
 ) (map[replicator.Key]int64, error) {
@@ -242,8 +242,8 @@ func (k *keeper) holds(ctx context.Context, tx *sql.Tx, keys [][]any) (held bool
 	return false, nil
 }
 
-// someKeys are the distinct keys of a table's first rows, as the source has them. One whose kind at the source is not
-// known may be another there; it then has no state.
+// someKeys are the distinct keys of a table's first rows, in the source's form. If the source's kind of a key is
+// unknown, the key may be wrong; it then has no state.
 func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys []replicator.Key, err error) {
 	kinds := make([]any, len(k.keys))
 	for i := range k.keys {
@@ -262,7 +262,7 @@ func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys
 }
 
 // lostSums reports whether a counter lost at least half of every sum that it had. Its rows have no age, because changes
-// add to them. So what they lack is asked of the ledger, where each is half of what it was or less.
+// add to them. So the missing amounts are looked up in the ledger, if each sum is at most half of its former value.
 func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	last := len(k.fields) - 1
 	stored := sums{}
@@ -307,7 +307,7 @@ func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	return len(wrong) > 0, nil
 }
 
-// atMostHalf reports whether a sum is at most half of another one; one of the other sign is.
+// atMostHalf reports whether a sum is at most half of another one, or has the other sign.
 func atMostHalf(n, of *big.Rat) bool {
 	twice := new(big.Rat).Mul(n, big.NewRat(2*int64(of.Sign()), 1))
 	return twice.Cmp(new(big.Rat).Abs(of)) <= 0

@@ -14,10 +14,10 @@ import (
 	"replicator/sinks/judge"
 )
 
-// storedMark is a view's mark as its row in the table of views has it.
+// storedMark is a view's mark as stored in the table of views.
 type storedMark struct {
 	order int64
-	token string // the position's, and behind a line's end what is known of the view's fill, in JSON: storedFill
+	token string // the position's token and, after a newline, the progress of the view's fill as JSON: storedFill
 	phase string // replicator.PhaseFilling, replicator.PhaseFilled, or phaseSwapping
 }
 
@@ -29,7 +29,7 @@ type storedFill struct {
 	Swap   int64                          `json:"swapped,omitempty"`
 }
 
-// standing is how far the view has come by the mark.
+// standing is the progress that the mark describes.
 func (m storedMark) standing() (replicator.Standing, error) {
 	token, text, _ := strings.Cut(m.token, "\n")
 	var fill storedFill
@@ -40,7 +40,7 @@ func (m storedMark) standing() (replicator.Standing, error) {
 				viewsTable))
 		}
 	}
-	phase := replicator.PhaseFilled // as a shadow is that is being swapped in
+	phase := replicator.PhaseFilled // like a shadow that is being swapped in
 	if m.phase == replicator.PhaseFilling {
 		phase = m.phase
 	}
@@ -48,7 +48,7 @@ func (m storedMark) standing() (replicator.Standing, error) {
 		Repair: fill.Repair, Epoch: fill.Epoch, Swapped: fill.Swap}.Standing(), nil
 }
 
-// storeMark is the mark of a standing.
+// storeMark converts a standing to a mark.
 func storeMark(at replicator.Standing) storedMark {
 	m := storedMark{order: at.Position.Order, token: at.Position.Token, phase: at.Stored().Phase}
 	if at.Filling() || at.Epoch != 0 || at.Swapped != 0 {
@@ -74,7 +74,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	switch {
 	case errors.Is(err, errAltered), errors.Is(err, replicator.ErrSinkLost) && replicator.IsOfViews(err):
 		return err
-	case is(err, noDatabase): // it was there when the views were opened
+	case is(err, noDatabase): // the database was there when the views were opened
 		return fmt.Errorf("database %s is gone: %w", t.sink.database, replicator.ErrSinkLost)
 	case err != nil:
 		return t.lost(ctx, classify(err, "table "+viewsTable))
@@ -95,7 +95,7 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 	if err != nil {
 		return err
 	}
-	changed := map[storedMark][]any{} // the ids of views that come to it
+	changed := map[storedMark][]any{} // the ids of the views that get this mark
 	var order []storedMark
 	for i, k := range t.kept {
 		m, ok := found[k.id]
@@ -122,7 +122,7 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 		}
 		changed[next] = append(changed[next], int64(k.id))
 	}
-	for _, m := range order { // most often all views stand at one place
+	for _, m := range order { // usually all views have one position
 		ids := changed[m]
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET mark_order = ?, mark_token = ?, phase = ? WHERE id IN ("+
 			placeholders(len(ids))+")", append([]any{m.order, m.token, m.phase}, ids...)...)
@@ -133,12 +133,12 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 	return nil
 }
 
-// serverName tells a server from those that may take its place. That it was started again it does not tell: what was
-// committed is kept, unless innodb_flush_log_at_trx_commit says otherwise, of which check warns. Between two marks on
-// one server the address may have led to another and back: that is part of the name.
+// serverName identifies a server, so that a replacement is noticed. A restart doesn't change it: commits survive a
+// restart, unless innodb_flush_log_at_trx_commit says otherwise, about which check warns. Between two marks on one
+// server the address may have led elsewhere and back. That is part of the name, too.
 const serverName = "CONCAT_WS(' ', @@GLOBAL.server_id, @@GLOBAL.hostname, @@GLOBAL.port, " + link.Moved + ")"
 
-// readMarks reads and locks the marks of the target's views, by their ids. It returns the server's name, too.
+// readMarks reads and locks the marks of the target's views, by their ids. It also returns the server's name.
 func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (_ map[uint32]storedMark, server string, _ error) {
 	ids := make([]any, len(t.kept))
 	for i, k := range t.kept {
@@ -156,8 +156,8 @@ func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (_ map[uint32]stored
 	return found, server, err
 }
 
-// lost is err, or what really happened where marks are missed because another replicator swapped in rebuilt views:
-// these have marks of their own, and nothing is lost.
+// lost returns err, or the actual cause if marks are missing because another replicator swapped in rebuilt views. Those
+// have marks of their own, and nothing is lost.
 func (t *Target) lost(ctx context.Context, err error) error {
 	if !errors.Is(err, replicator.ErrSinkLost) {
 		return err

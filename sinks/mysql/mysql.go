@@ -19,33 +19,33 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Config is what a Sink is made of.
+// Config is a Sink's configuration.
 type Config struct {
 	Name   string             // the sink's name in the configuration, for messages
 	DSN    string             // of the database that holds the views, in go-sql-driver's form
 	Tables []replicator.Table // the source's tables that the views are made from
 	Logger *slog.Logger       // nil: none
 
-	// Sources are those that feed the sink, if there are several.
+	// Sources are the sources that feed the sink, if there are several.
 	Sources judge.Sources
 
-	// InPlace says that no view can be rebuilt beside its table: several sources fill a part of it each.
+	// InPlace forbids rebuilds beside a view's table, because several sources each fill a part of it.
 	InPlace bool
 
-	// Timeout is after how long without an answer a connection is lost; 0: the constant Timeout. The DSN's readTimeout
-	// wins.
+	// Timeout is how long a connection may go without an answer before it counts as lost; 0: the constant Timeout. The
+	// DSN's readTimeout takes precedence.
 	Timeout time.Duration
 
-	// SumBytes is about how much memory the groups of a counter take whose sums are compared at once; 0: DefaultSumBytes.
+	// SumBytes is the approximate memory for a counter's groups whose sums are compared at once; 0: DefaultSumBytes.
 	SumBytes int64
 
-	// Columns are the columns of a table of a source's, as it has them now; of any source if none is named, for they are
-	// alike. It is asked whenever a view's table is looked at. nil: tables may take for one key what the source tells
-	// apart, and what is created has types that take many kinds of values.
+	// Columns returns the current columns of a source's table. Without a source it is that of any, because they are
+	// alike. It is called whenever a view's table is checked. nil: tables may treat keys as equal that the source
+	// distinguishes, and created tables have types that accept many kinds of values.
 	Columns func(ctx context.Context, source, table string) ([]SourceColumn, error)
 
-	// Samples sums up what the fields of a view are in rows of a source's (see config.Opening). It is asked before a table
-	// is created. nil: nothing is known of what is no column.
+	// Samples summarizes the values of a view's fields in a source's rows (see config.Opening). It is called before a
+	// table is created. nil: nothing is known of fields that are no columns.
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 }
 
@@ -60,15 +60,15 @@ type Sink struct {
 	db       *sql.DB
 	sumBytes int64
 	sources  judge.Sources
-	inPlace  bool   // no view is rebuilt beside its table
-	few      int    // cells of a key that are no crowd: see crowd.go
+	inPlace  bool   // no view can be rebuilt beside its table
+	few      int    // the number of cells up to which a key is no crowd: see crowd.go
 	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
 
 	looks    looks // at the views' tables
 	widening widening
-	creating sync.Mutex // held while the own tables are looked at and created
+	creating sync.Mutex // held while the own tables are checked and created
 
-	droppedLeft atomic.Bool // what earlier processes replaced was dropped: see dropLeft
+	droppedLeft atomic.Bool // the tables that earlier processes replaced were dropped: see dropLeft
 
 	mu     sync.Mutex
 	server *server // nil until it was asked for
@@ -79,11 +79,11 @@ var (
 	_ replicator.Sourced = (*Sink)(nil)
 )
 
-// New makes a sink. It connects to nothing yet; a DSN that says too little is an error.
+// New makes a sink. It does not connect yet. An incomplete DSN is an error.
 func New(c Config) (*Sink, error) {
-	dsn, err := mysql.ParseDSN(c.DSN) // whoever made c has looked at its network, which may be one of its own
+	dsn, err := mysql.ParseDSN(c.DSN) // the caller has checked its network, which may be custom
 	if err != nil {
-		// err may quote it
+		// the error may quote the DSN
 		return nil, fmt.Errorf("sink %s: its dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE", c.Name)
 	}
 	if dsn.DBName == "" {
@@ -123,7 +123,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.dropLeft(ctx); err != nil {
 		return nil, err
 	}
-	epoch, err := s.readEpoch(ctx) // before the ids: a swap in between is noticed by it
+	epoch, err := s.readEpoch(ctx) // before the ids: it reveals a swap in between
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	for i, v := range views {
 		k, err := t.openView(ctx, v, from)
 		switch {
-		case replicator.IsFatal(err): // somebody has to act on its table: the others need not wait for that
+		case replicator.IsFatal(err): // the operator must fix its table: the others need not wait for that
 			refused = append(refused, replicator.OfView(err, v.Name))
 			continue
 		case err != nil:
@@ -171,11 +171,11 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	return t, err
 }
 
-// openView finds or makes a view's table, and registers the view.
+// openView finds or creates a view's table, and registers the view.
 func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
 	s := t.sink
-	// A shadow's own table may be gone (createShadow), but not the one that it is made like. A rebuild makes tables
-	// anyway: it also makes that one, whether the view may create tables or not.
+	// A shadow's own table may be missing (createShadow), but not the one that it copies. A rebuild creates tables
+	// anyway: it also creates that one, whether or not the view may create tables.
 	if err := s.refuseGone(ctx, shadowed(v)); err != nil {
 		return nil, fmt.Errorf("view %s: %w", v.ShownAs(), err)
 	}
@@ -216,5 +216,5 @@ func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins
 	return k, nil
 }
 
-// Close implements replicator.Sink. Targets are closed before.
+// Close implements replicator.Sink. The caller has closed all targets.
 func (s *Sink) Close() error { return s.db.Close() }

@@ -8,24 +8,25 @@ import (
 	"sync/atomic"
 )
 
-// Most cells of a first replay or fill have no state yet, and their keys no rows. Batches guess so, and ask nothing:
-// neither is a state read that can't be there, nor is a row deleted before one with its key is inserted where the table
-// takes one row a key. Primary and unique keys refuse what was guessed wrongly (another replicator wrote the state,
-// somebody else the row); then the batch is repeated without guesses, and the target guesses no more.
+// Most cells of a first replay or fill have no state yet, and their keys no rows. Batches guess which ones and skip two
+// queries: they don't read a state that can't exist, and don't delete old rows before an insert if the table has one
+// row per key. Primary and unique keys refuse a wrong guess (another replicator wrote the state, or another program the
+// row). Then the batch is repeated without guesses, and the target stops guessing.
 //
-// On MySQL 9.7 a new cell of one index costs the server 25 µs of processor time with both questions, and 16 without.
+// On MySQL 9.7 a new cell of one index costs the server 25 µs of processor time with both queries, and 16 without.
 
-// novelty guesses which cells have no state: those that the target has not met, as the table of states was empty when
-// it was opened. It is a Bloom filter of the others, and safe for concurrent use.
+// novelty guesses which cells have no state: those that the target has not met, if the table of states was empty when
+// it was opened. It is a Bloom filter of the cells that it met, and safe for concurrent use.
 type novelty struct {
 	seed maphash.Seed
 	bits []atomic.Uint64
 }
 
-// noveltyWords make 4 MiB: of a million cells it takes 0.5 % for others that it has met, of ten millions a third.
+// noveltyWords make 4 MiB. The filter then mistakes 0.5 % of a million new cells for known ones, a third of ten
+// millions.
 const noveltyWords = 1 << 19
 
-// newNovelty returns nil if there are states already: nothing can be guessed then.
+// newNovelty returns nil if there are states already, so that nothing can be guessed.
 func newNovelty(ctx context.Context, db *sql.DB) (*novelty, error) {
 	var one int
 	err := db.QueryRowContext(ctx, "SELECT 1 FROM "+stateTable+" LIMIT 1").Scan(&one)
@@ -35,7 +36,7 @@ func newNovelty(ctx context.Context, db *sql.DB) (*novelty, error) {
 	return &novelty{seed: maphash.MakeSeed(), bits: make([]atomic.Uint64, noveltyWords)}, nil
 }
 
-// meet notes a cell, and reports whether it may have been met before. It may be asked of nil.
+// meet records a cell, and reports whether it may have been met before. n may be nil.
 func (n *novelty) meet(entity, cell string) (met bool) {
 	if n == nil {
 		return true

@@ -14,10 +14,10 @@ type digits struct {
 	whole, part string
 }
 
-// maxDigits is more than any column holds (DECIMAL has 65), and bounds what an exponent can make of a short text.
+// maxDigits exceeds every column (DECIMAL has 65), and bounds how many digits an exponent can demand.
 const maxDigits = 400
 
-// parseDigits reads a decimal number, as JSON writes it; false for other texts and for numbers of absurd size.
+// parseDigits parses a decimal number in JSON's form; false for other texts and for numbers of absurd size.
 func parseDigits(s string) (d digits, ok bool) {
 	if d.negative = strings.HasPrefix(s, "-"); d.negative {
 		s = s[1:]
@@ -67,8 +67,8 @@ func (d digits) String() string {
 	return s
 }
 
-// exact returns a number's digits; false if v is none. A text counts if it is the usual form of the number, so that
-// nothing of it is lost ("007" is not).
+// exact returns a number's digits; false if v is none. A text counts only in the usual form of the number, so that
+// nothing is lost ("007" is not a number).
 func exact(v any) (digits, bool) {
 	switch v := v.(type) {
 	case int64, uint64:
@@ -90,10 +90,10 @@ func exact(v any) (digits, bool) {
 	return digits{}, false
 }
 
-// bits is how many bits an integer type has.
+// integerBits is the number of bits of each integer type.
 var integerBits = map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
-// integer converts to the integer types: numbers without a fraction that are in range, booleans as 0 and 1.
+// integer converts to the integer types: numbers in range without a fraction, booleans as 0 and 1.
 func (c *column) integer(v any) (any, error) {
 	if b, ok := v.(bool); ok {
 		if b {
@@ -126,7 +126,7 @@ func (c *column) integer(v any) (any, error) {
 	return n, nil
 }
 
-// decimal converts to DECIMAL: numbers whose digits all have a place.
+// decimal converts to DECIMAL: numbers all of whose digits fit.
 func (c *column) decimal(v any) (any, error) {
 	d, ok := exact(v)
 	switch {
@@ -142,10 +142,10 @@ func (c *column) decimal(v any) (any, error) {
 	return d.String(), nil
 }
 
-// float converts to FLOAT and DOUBLE. A decimal number is seldom one of theirs; what counts is that reading it back
-// shortest gives the same digits: 0.1 fits both, 16777217 fits no FLOAT, 9007199254740993 no DOUBLE. What is bound for
-// a FLOAT is the FLOAT itself: the server compares it as a DOUBLE, to which 0.1 is another number, and finds the
-// shortest digits of the largest too large.
+// float converts to FLOAT and DOUBLE. A decimal number is seldom exact there. It fits if the shortest form of the
+// stored number has the same digits: 0.1 fits both, 16777217 fits no FLOAT, 9007199254740993 no DOUBLE. For a FLOAT,
+// the FLOAT itself is bound. The server compares it as a DOUBLE, in which 0.1 is another number, and it rejects the
+// shortest digits of the largest FLOAT as too large.
 func (c *column) float(v any) (any, error) {
 	d, ok := exact(v)
 	if !ok {
@@ -173,10 +173,10 @@ func (c *column) floatBits() int {
 	return 64
 }
 
-// shortest writes a number with the fewest digits that are the column's value.
+// shortest writes a number with the fewest digits that identify the column's value.
 func (c *column) shortest(f float64) string { return strconv.FormatFloat(f, 'g', -1, c.floatBits()) }
 
-// selected is the column in a select list. Of a FLOAT a server shows six digits only.
+// selected is the column in a select list. A server shows only six digits of a FLOAT.
 func (c *column) selected() string {
 	if c.typ == "float" {
 		return "(" + c.quoted + " + 0e0)"
@@ -184,7 +184,7 @@ func (c *column) selected() string {
 	return c.quoted
 }
 
-// selectList are columns in a select list.
+// selectList is a select list of columns.
 func selectList(columns []*column) string {
 	list := make([]string, len(columns))
 	for i, c := range columns {

@@ -9,22 +9,22 @@ import (
 	"replicator"
 )
 
-// A column that the program makes (create = true) says in its COMMENT what it was made for, as in
-// 'replicator: email (5f0a91c3)'. A view that is defined anew can so tell three kinds of columns apart that look alike:
+// A column that the program makes (create = true) has a COMMENT with its purpose, such as 'replicator: email
+// (5f0a91c3)'. So a view with a new definition can distinguish three kinds of columns:
 //
-//   - its own, made for the same as they are for now: they stay as they are, also where somebody gave them another type;
-//   - its own, made for something else or no longer needed: a rebuild makes them anew, or leaves them out (refit.go);
-//   - those of somebody else, which a rebuild must not lose (foreign.go). They have no such comment. Nor has one of the
-//     program's that somebody altered without saying it again: it is theirs now.
+//   - its own, made for their present purpose: they stay, even if someone gave them another type;
+//   - its own, made for another purpose or no longer needed: a rebuild recreates or drops them (refit.go);
+//   - columns of others, which a rebuild must not lose (foreign.go). They have no such comment. Nor has a column of the
+//     program's that was altered without repeating the comment: it now belongs to whoever altered it.
 //
-// The digits are what counts: what the server has of a long expression may be cut.
+// The hash in the comment decides, because the server may have cut a long expression.
 const originPrefix = "replicator: "
 
-// mostShown is how many characters of a path or an expression a comment shows. A server takes 1,024 in all.
+// mostShown is how many characters of a path or an expression a comment shows. A server's limit is 1,024 in all.
 const mostShown = 200
 
-// originOf is what a view's column is made for: which values of what, and of which type if the configuration says one.
-// It is "" for a view whose table is somebody's own.
+// originOf describes the purpose of a view's column: which values it holds, and of which type if the configuration
+// names one. It is "" for a view whose table belongs to others.
 func originOf(v *replicator.View, u use) string {
 	settings := settingsOf(v)
 	if !settings.Create {
@@ -51,7 +51,7 @@ func originOf(v *replicator.View, u use) string {
 	return fmt.Sprintf("%s%s (%x)", originPrefix, plain(shows), hash[:4])
 }
 
-// plain is a text that a comment can show: no character of it means something in a literal, whatever the sql_mode.
+// plain makes a text safe for a comment: no character of it is special in a literal, whatever the sql_mode.
 func plain(text string) string {
 	shown := strings.Map(func(r rune) rune {
 		if r < ' ' || r == '\\' || r == '\'' || r > '~' {
@@ -62,10 +62,10 @@ func plain(text string) string {
 	return shown[:min(len(shown), mostShown)]
 }
 
-// isOurs reports whether the program made the column, and nobody altered it.
+// isOurs reports whether the program made the column, and it has not been altered since.
 func (c *column) isOurs() bool { return strings.HasPrefix(c.comment, originPrefix) }
 
-// outdated reports which columns of a table the program made for something else than its view has them for now.
+// outdated reports which columns of a table the program made for another purpose than their present one in the view.
 func outdated(v *replicator.View, sh *shape) func(*column) bool {
 	now := map[string]bool{}
 	for _, u := range usesOf(v) {

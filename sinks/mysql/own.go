@@ -20,13 +20,13 @@ const (
 	horizonTable = "replicator_horizons"
 )
 
-// ownNames are those of all of them.
+// ownNames are the names of the own tables.
 var ownNames = []string{viewsTable, stateTable, locksTable, horizonTable}
 
-// ownTables are created where they are missing. A cell's key stands before its column, so that all cells of an entity
-// lie side by side. A view that was defined anew gets a row and an id of its own; the old row stays, without a name, so
-// that its id is never given again while states may still mention it. The table of views comes last: where it is there
-// and the states aren't, these were lost, and are not about to be created by another replicator.
+// ownTables are created if they are missing. A cell's key comes before its column, so that all cells of an entity are
+// adjacent. A redefined view gets a new row and id. The old row stays, without a name, so that its id is never used
+// again while states may still mention it. The table of views comes last: if it exists and the states don't, the states
+// were lost, and no other replicator is about to create them.
 var ownTables = []string{
 	"CREATE TABLE IF NOT EXISTS " + locksTable + ` (
   id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
@@ -56,8 +56,8 @@ var ownTables = []string{
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`,
 }
 
-// createOwn creates the sink's own tables. Where the states are gone but marks are left, the marks go too: they would
-// claim what nobody can judge any more.
+// createOwn creates the sink's own tables. If the states are gone but marks are left, it removes the marks too: no
+// process could judge by them.
 func (s *Sink) createOwn(ctx context.Context) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
@@ -94,7 +94,7 @@ func (s *Sink) createOwn(ctx context.Context) error {
 	return classify(err, "table "+locksTable)
 }
 
-// existing reports which of the tables there are in the sink's database.
+// existing reports which of the tables exist in the sink's database.
 func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool, error) {
 	args := []any{s.database}
 	for _, t := range tables {
@@ -109,7 +109,7 @@ func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool,
 	return found, classify(err, "looking for tables")
 }
 
-// register gives the view its id and salt: those it has, if it is known by this fingerprint. emptied says that a
+// register gives the view its id and salt: the existing ones, if it is known by this fingerprint. emptied says that a
 // counter's table was emptied for it, which raises the epoch.
 func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied bool, err error) {
 	for range 3 {
@@ -156,8 +156,8 @@ func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keepe
 	return err
 }
 
-// retiredIDs are the ids of views that were forgotten or defined anew. What states say of them is dropped when they are
-// written next.
+// retiredIDs are the ids of views that were forgotten or redefined. Their parts of states are dropped when the states
+// are written next.
 func retiredIDs(ctx context.Context, q querier) (map[uint32]bool, error) {
 	ids := map[uint32]bool{}
 	err := eachRow(ctx, q, func(rows *sql.Rows) error {
@@ -189,8 +189,8 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	return found, ofViews(err)
 }
 
-// ofViews classifies the error of a statement about the table of views. It is none where that table is missing: nothing
-// was ever kept here, or all of it is gone.
+// ofViews classifies the error of a statement on the table of views. A missing table is no error: nothing was ever kept
+// here, or everything is gone.
 func ofViews(err error) error {
 	if is(err, noTable, noDatabase) {
 		return nil
@@ -204,8 +204,8 @@ func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	return sources, ofViews(err)
 }
 
-// Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets another id:
-// states that mention the old one say nothing of it any more.
+// Forget implements replicator.Sink. The view's row loses its name, so that the view's next Open gets another id.
+// States that mention the old id no longer describe the view.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	_, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ?", view)
 	return ofViews(err)

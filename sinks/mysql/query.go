@@ -12,7 +12,7 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// eachRow gives scan the rows of a query's result.
+// eachRow calls scan for the rows of a query's result.
 func eachRow(ctx context.Context, q querier, scan func(*sql.Rows) error, query string, args ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -27,7 +27,7 @@ func eachRow(ctx context.Context, q querier, scan func(*sql.Rows) error, query s
 	return rows.Err()
 }
 
-// texts are the values that a query of one column gives.
+// texts returns the values of a query of one column.
 func texts(ctx context.Context, q querier, query string, args ...any) (all []string, err error) {
 	err = eachRow(ctx, q, func(rows *sql.Rows) error {
 		var text string
@@ -38,7 +38,7 @@ func texts(ctx context.Context, q querier, query string, args ...any) (all []str
 	return all, err
 }
 
-// eachTexts gives f the rows of a query of n columns, as texts.
+// eachTexts calls f with the rows of a query of n columns, as texts.
 func eachTexts(ctx context.Context, q querier, n int, f func(texts []sql.NullString), query string, args ...any) error {
 	texts, into := make([]sql.NullString, n), make([]any, n)
 	for i := range texts {
@@ -53,7 +53,7 @@ func eachTexts(ctx context.Context, q querier, n int, f func(texts []sql.NullStr
 	}, query, args...)
 }
 
-// eachBound gives f the rows of a query of columns, in the form that values are bound in.
+// eachBound calls f with the rows of a query of columns, in bound form.
 func eachBound(ctx context.Context, q querier, columns []*column, f func(r row), query string) error {
 	return eachTexts(ctx, q, len(columns), func(texts []sql.NullString) {
 		r := make(row, len(columns))
@@ -71,7 +71,7 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// placeholders are those of n values.
+// placeholders returns n placeholders.
 func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
 
 // transaction runs do in a transaction.
@@ -86,7 +86,7 @@ func (s *Sink) transaction(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// rollback gives the transaction up. The connection may be gone already.
+// rollback rolls the transaction back. The connection may already be lost.
 func rollback(tx *sql.Tx, err error) error {
 	if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) && err == nil {
 		return rerr

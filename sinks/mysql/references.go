@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// Tables of views may refer to each other, or to themselves, by foreign keys. Parents and children then come in any
-// order: in one transaction, whichever the file names first, in lanes that don't wait for each other, and while tables
-// are filled. In the end both are there, if they are in the source. So the rows of such a table are written without a
-// look at its foreign keys, from the first time on that one refuses a row: no row waits, and none is a dead letter for
-// another's sake.
+// Tables of views may refer to each other, or to themselves, by foreign keys. Parents and children then arrive in any
+// order: in one transaction, whichever the file names first; in lanes that don't wait for each other; and during fills.
+// In the end both exist, if the source has them. So once a foreign key has refused a row, the rows of its table are
+// written without checking foreign keys. No row waits, and none becomes a dead letter because of another.
 //
-// That is for keys between views' tables alone. One that leads to a table of somebody else's, or comes from one, is
-// looked at as ever: nobody brings the row that is missing there, and nobody takes away the one that is in the way.
+// This applies only to foreign keys between views' tables. A foreign key to or from another program's table is checked
+// as usual: no process would add a parent row that is missing there, or remove a child row that is in the way.
 
 const (
 	errNoParent = 1452
@@ -30,9 +29,9 @@ func (t *Target) unordered() (n int) {
 	return n
 }
 
-// unorder finds out whether an error is of a foreign key between tables of views, and has their rows written in any
-// order then. It reports whether they are those of more views than when the transaction began, whoever found that out:
-// then it is to be tried again.
+// unorder checks whether err comes from a foreign key between tables of views, and then lets their rows be written in
+// any order. It reports whether that holds for more views than when the transaction began, whichever lane saw to it: then
+// the transaction must be tried again.
 func (t *Target) unorder(ctx context.Context, err error, before int) (again bool, failed error) {
 	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
 		return false, nil
@@ -54,7 +53,7 @@ func (t *Target) unorder(ctx context.Context, err error, before int) (again bool
 	return t.unordered() > before, nil
 }
 
-// lookAtReferences finds out whether somebody else's table refers to an unordered one by now.
+// lookAtReferences checks whether another program's table now refers to an unordered one.
 func (t *Target) lookAtReferences(ctx context.Context, k *keeper) error {
 	if !k.unordered.Load() {
 		return nil
@@ -66,7 +65,7 @@ func (t *Target) lookAtReferences(ctx context.Context, k *keeper) error {
 	return err
 }
 
-// refersAmongViews reports whether a view's table has foreign keys, or is what some refer to, and all of them are
+// refersAmongViews reports whether a view's table has foreign keys, or is the target of some, and all of them are
 // between tables of views.
 func (s *Sink) refersAmongViews(ctx context.Context, k *keeper) (bool, error) {
 	const doing = "looking for foreign keys"
@@ -95,11 +94,11 @@ func (s *Sink) refersAmongViews(ctx context.Context, k *keeper) (bool, error) {
 	return len(others) > 0, nil
 }
 
-// hasUnchecked reports whether a statement may be written so that it looks at no foreign key: MySQL 5.7 has only a
-// setting of the session, which would stay where a statement fails.
+// hasUnchecked reports whether a single statement can skip foreign key checks. MySQL 5.7 has only a session setting,
+// which would stay if a statement fails.
 func (s *server) hasUnchecked() bool { return s.mariaDB || !strings.HasPrefix(s.version, "5.") }
 
-// begins begins a statement that changes a view's table: a verb, and what follows.
+// begins begins a statement that changes a view's table: a verb, and the rest.
 func (w *writer) begins(k *keeper, verb string, rest ...string) {
 	switch {
 	case !k.unordered.Load():

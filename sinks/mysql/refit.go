@@ -10,37 +10,38 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A table that was created for an earlier definition of its view (create = true) may not be able to hold the present
-// one: a field has no column, a counter's sum is NOT NULL and no longer filled, a primary key lacks a value. A rebuild
+// A table that was created for an earlier definition of its view (create = true) may be unable to hold the present one:
+// a field has no column, a counter's sum is NOT NULL and no longer filled, a primary key lacks a value. A rebuild
 // alters it:
 //
-//   - Beside the live table. The shadow is made LIKE that, so that it has the indexes, defaults and partitions that
-//     somebody added, and is altered in one statement while it is empty. Columns that the view lacks are added as in a
-//     table that is created. Columns that the program made for something else (origin.go) go. The primary key is made anew
-//     where it doesn't fit, and an index that loses a column goes.
-//   - In place, where a swap would lose what is not the view's, or where none is made (several shards): a row's table gets
-//     the columns of further fields, which take NULL. Nobody who reads or writes the table is harmed by that. All else
-//     would change rows that readers see before they are filled: it is refused, with what to alter.
+//   - Beside the live table. The shadow is made LIKE the live table, to keep indexes, defaults and partitions that were
+//     added, and is altered in one statement while it is empty. Missing columns are added as in a table that is
+//     created. Columns that the program made for another purpose (origin.go) are dropped. The primary key is recreated
+//     if it doesn't fit, and an index that loses a column is dropped.
+//   - In place, if a swap would lose parts that are not the view's, or if no swap is possible (several shards). A row
+//     view's table gets columns for new fields, which accept NULL. That harms no reader or writer of the table.
+//     Anything else would change rows that readers see before they are filled, so it is refused, with the necessary
+//     ALTER.
 //
-// A table whose view is registered by this definition, or not at all, is never altered: what it lacks was taken away by
-// hand, or was never the view's. One of a view without create = true is somebody's own.
+// A table is never altered if its view is registered by this definition, or not at all: its missing parts were removed
+// by hand, or were never the view's. A table of a view without create = true belongs to others.
 
-// refit is what makes a table able to hold its view.
+// refit is how to make a table able to hold its view.
 type refit struct {
 	view  *replicator.View
 	sh    *shape
 	added []*declared
 	gone  []string // columns
-	parts []string // of an ALTER TABLE, but for the added columns
+	parts []string // of an ALTER TABLE, without the added columns
 }
 
-// fits reports whether a table is as its view needs it, and no column of it was made for something else.
+// fits reports whether a table is as its view needs it, and none of its columns was made for another purpose.
 func (s *Sink) fits(v *replicator.View, sh *shape) bool {
 	_, problems := s.plan(v, sh)
 	return sh.isView || len(problems) == 0 && !slices.ContainsFunc(sh.columns, outdated(v, sh))
 }
 
-// refitting finds out what has to be altered for a shadow to hold its view: nothing (nil) if it can.
+// refitting finds the changes that a shadow needs to hold its view; nil if it needs none.
 func (s *Sink) refitting(ctx context.Context, v *replicator.View, sh *shape, from *origins) (*refit, error) {
 	if s.fits(v, sh) {
 		return nil, nil
@@ -48,20 +49,19 @@ func (s *Sink) refitting(ctx context.Context, v *replicator.View, sh *shape, fro
 	return s.refitTo(ctx, v, sh, from, outdated(v, sh))
 }
 
-// extending finds out the same of a table that is filled in place. What was made for something else stays there.
+// extending finds the changes for a table that is filled in place. Columns made for another purpose stay there.
 func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, from *origins) (*refit, error) {
 	if _, problems := s.plan(v, sh); len(problems) == 0 || sh.isView {
 		return nil, nil
 	}
 	f, err := s.refitTo(ctx, v, sh, from, func(*column) bool { return false })
 	if err != nil || f == nil || !f.extends() {
-		return nil, err // what is wrong is said where the view is kept
+		return nil, err // keeping the view will report the problem
 	}
 	return f, nil
 }
 
-// refitTo is what gives a table the columns and keys of its view, made anew where they are old; nil if nothing makes it
-// fit.
+// refitTo is how to give a table the columns and keys of its view, recreating old ones; nil if nothing makes it fit.
 func (s *Sink) refitTo(ctx context.Context, v *replicator.View, sh *shape, from *origins,
 	old func(*column) bool) (*refit, error) {
 	stays := *sh
@@ -97,8 +97,8 @@ func manages(v *replicator.View, column string) bool {
 		settings.VersionColumn != "" && strings.EqualFold(settings.VersionColumn, column)
 }
 
-// rekey replaces the primary key where it doesn't fit, drops indexes that lose a column, and adds those that are
-// missing. columns are the view's.
+// rekey replaces the primary key if it doesn't fit, drops indexes that lose a column, and adds missing ones. columns
+// are the view's.
 func (f *refit) rekey(columns []*declared) {
 	var stay []*index
 	var primary *index
@@ -133,7 +133,7 @@ func (f *refit) rekey(columns []*declared) {
 	f.parts = append(f.parts, key+strings.Join(quotedNames(names), ", ")+")")
 }
 
-// oneRowFor is what the table of a row view or of a counter has one row for.
+// oneRowFor is the role that identifies the rows of a row view or a counter.
 func (f *refit) oneRowFor() role {
 	if f.view.Kind == "counter" {
 		return ofGroup
@@ -141,7 +141,7 @@ func (f *refit) oneRowFor() role {
 	return ofKey
 }
 
-// identifies reports whether a primary key may stay: it tells all rows of the view apart, and makes no two of one.
+// identifies reports whether a primary key may stay: it distinguishes all rows of the view, and allows no duplicates.
 func (f *refit) identifies(x *index, columns []*declared) bool {
 	if autoOnly(x, f.sh, f.view) {
 		return true
@@ -154,7 +154,7 @@ func (f *refit) identifies(x *index, columns []*declared) bool {
 	return x.exactly(names) || x.whole(names) && slices.ContainsFunc(f.sh.indexes, exactly)
 }
 
-// loosen has columns that leave the primary key, and that a row may now be without, take NULL.
+// loosen makes columns nullable that leave the primary key and may now be missing.
 func (f *refit) loosen(primary *index, columns []*declared) {
 	for _, p := range primary.parts {
 		i := slices.IndexFunc(columns, func(c *declared) bool { return strings.EqualFold(c.name, p.column) })
@@ -164,14 +164,14 @@ func (f *refit) loosen(primary *index, columns []*declared) {
 	}
 }
 
-// addIndexKeys adds the keys of an index's table that it lacks.
+// addIndexKeys adds the missing keys of an index's table.
 func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index) {
 	keys := namesOf(columns, ofKey)
 	lines := indexKeys(columns, quotedNames(keys))
 	byKey := lines[len(lines)-1]
 	switch lines = lines[:len(lines)-1]; {
-	case primary == nil: // as in a table that is created
-	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.gone) > 0: // values were found by an index of the earlier columns
+	case primary == nil: // as in a new table
+	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.gone) > 0: // an index of the earlier columns found the values
 		lines = []string{strings.Replace(lines[len(lines)-1], "PRIMARY KEY", "KEY", 1)}
 	default:
 		lines = nil
@@ -205,12 +205,12 @@ func quotedNames(names []string) []string {
 	return all
 }
 
-// extends reports whether the table gets nothing but columns that take NULL.
+// extends reports whether the table only gets nullable columns.
 func (f *refit) extends() bool {
 	return len(f.parts) == 0 && !slices.ContainsFunc(f.added, func(c *declared) bool { return c.role != ofRow })
 }
 
-// statement is the ALTER TABLE. Texts in added columns are compared as in a table that is created.
+// statement is the ALTER TABLE. Texts in added columns are compared as in a new table.
 func (f *refit) statement(ctx context.Context, s *Sink) (string, error) {
 	set, collation, err := s.byBytes(ctx, "utf8mb4", true)
 	if err != nil {
@@ -220,13 +220,13 @@ func (f *refit) statement(ctx context.Context, s *Sink) (string, error) {
 	for _, c := range f.added {
 		parts = append(parts, "ADD COLUMN "+c.line())
 	}
-	if len(f.added) > 0 && f.sh.collation != collation { // to name its own makes MySQL copy it
+	if len(f.added) > 0 && f.sh.collation != collation { // naming its own collation makes MySQL copy the table
 		parts = append(parts, "DEFAULT CHARACTER SET "+set+" COLLATE "+collation)
 	}
 	return "ALTER TABLE " + f.sh.quoted() + " " + strings.Join(parts, ", "), nil
 }
 
-// alter alters the table, unless another process was quicker.
+// alter alters the table, unless another process already has.
 func (f *refit) alter(ctx context.Context, s *Sink) error {
 	statement, err := f.statement(ctx, s)
 	if err != nil {
@@ -245,10 +245,10 @@ func (f *refit) alter(ctx context.Context, s *Sink) error {
 	return nil
 }
 
-// refused says what keeps the table from being altered: mostly a person has to do something.
+// refused explains why the table can't be altered. Usually the operator must act.
 func (f *refit) refused(ctx context.Context, s *Sink, err error, statement string) error {
 	switch {
-	case is(err, 1142, 1044): // for a shadow, the right has been tried out
+	case is(err, 1142, 1044): // for a shadow, the right has been tested
 		return replicator.Fatal(fmt.Errorf("%w: %s", classify(err, statement), s.grant(ctx, s.database, "ALTER")))
 	case ofTable(err) && !is(err, errLockWait):
 		return replicator.Fatal(classify(err, statement))
@@ -256,7 +256,7 @@ func (f *refit) refused(ctx context.Context, s *Sink, err error, statement strin
 	return classify(err, statement)
 }
 
-// refitLive extends the live table of a view that is filled anew in place, as its definition changed.
+// refitLive extends the live table of a view that is filled again in place because its definition changed.
 func (s *Sink) refitLive(ctx context.Context, v *replicator.View, from *origins) error {
 	changed, err := s.redefined(ctx, v)
 	if err != nil || !changed {
@@ -273,8 +273,8 @@ func (s *Sink) refitLive(ctx context.Context, v *replicator.View, from *origins)
 	return f.alter(ctx, s)
 }
 
-// rebuilt is the statement that a rebuild will alter a view's table by, or one beside it; "" if it needs none, or would
-// be refused.
+// rebuilt is the ALTER statement of a rebuild of the view's table, in place or beside it; "" if none is needed, or if
+// it would be refused.
 func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from *origins) (string, error) {
 	changed, err := s.redefined(ctx, v)
 	if err != nil || !changed {
@@ -293,7 +293,7 @@ func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from 
 	return f.statement(ctx, s)
 }
 
-// whyInPlace is why a rebuild of the view is one in place; "" if it is not.
+// whyInPlace says why a rebuild of the view is in place; "" if it is not.
 func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, error) {
 	switch {
 	case s.inPlace:
@@ -304,8 +304,8 @@ func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, erro
 	return s.Foreign(ctx, v)
 }
 
-// madeAnew are the columns of a table that a rebuild will make anew, and those that it leaves as they are, as it is one
-// in place, with the reason why.
+// madeAnew returns the columns of a table that a rebuild will recreate, and those that it leaves because it works in
+// place, with the reason.
 func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gone, left []string, why string, err error) {
 	old := outdated(v, sh)
 	for _, c := range sh.columns {
@@ -322,7 +322,7 @@ func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gon
 	return gone, left, why, err
 }
 
-// unaltered says, behind what is wrong with a table that the program would alter, why it doesn't.
+// unaltered explains, after a problem of a table that the program would alter, why it doesn't.
 func (s *Sink) unaltered(ctx context.Context, v *replicator.View) string {
 	if !settingsOf(v).Create || v.Shadows != "" {
 		return ""
@@ -334,16 +334,16 @@ func (s *Sink) unaltered(ctx context.Context, v *replicator.View) string {
 	return "; a rebuild beside the table would make it fit, but it is rebuilt in place: " + why
 }
 
-// redefined reports whether the view is registered, by another definition.
+// redefined reports whether the view is registered by another definition.
 func (s *Sink) redefined(ctx context.Context, v *replicator.View) (bool, error) {
 	known, err := texts(ctx, s.db, "SELECT fingerprint FROM "+viewsTable+" WHERE name = ?", v.Name)
 	other := func(fingerprint string) bool { return !replicator.SameDefinition(fingerprint, v.Fingerprint) }
 	return slices.ContainsFunc(known, other), ofViews(err)
 }
 
-// missing is the ALTER TABLE that adds the columns that a table lacks, and drops those of the program's that no row can be
-// without and the view has no more, in words that follow what is wrong with it; "" where there are none, or the source
-// doesn't say of which type a column would be.
+// missing is the ALTER TABLE that adds a table's missing columns, and drops former columns of the program's that have
+// no default. It is phrased to follow the problem. It is "" if there are no such columns, or if the source doesn't tell
+// a column's type.
 func (s *Sink) missing(ctx context.Context, v *replicator.View, sh *shape, from *origins) string {
 	columns, err := s.declare(ctx, v, from, sh)
 	if err != nil {

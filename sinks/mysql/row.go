@@ -9,12 +9,12 @@ import (
 	"replicator/sinks/judge"
 )
 
-// rowKind keeps one row a key. Where several cells feed it, each field comes from the first feed that has it; a cell
-// that is gone takes only its own fields with it, and the row goes with its last cell. While a field that the table
-// wants NOT NULL is missing from all of them, there is no row: the cell that brings it completes it.
+// rowKind keeps one row per key. If several cells feed it, each field comes from the first feed that has it. A deleted
+// cell removes only its own fields, and the last cell removes the row. While a NOT NULL field is missing from all
+// cells, there is no row: the cell that brings the field completes it.
 //
-// Only the view's columns are written: what else a row holds stays, until the row goes. A table whose primary key is an
-// AUTO_INCREMENT column of its own uses up a number with each change, as INSERT … ON DUPLICATE KEY UPDATE does: make it
+// Only the view's columns are written. Other columns stay until the row goes. If a table's primary key is an
+// AUTO_INCREMENT column of its own, each change uses up a number, because of INSERT … ON DUPLICATE KEY UPDATE: make it
 // a BIGINT.
 type rowKind struct{}
 
@@ -23,7 +23,7 @@ func (rowKind) check(k *keeper, sh *shape) []string {
 	return oneRow(k, sh, k.keyNames(), "entity's key")
 }
 
-// oneRow says what keeps a table from having one row for each value of the named columns; what names them.
+// oneRow lists what keeps a table from having one row for each value of the named columns. what describes these.
 func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 	var problems []string
 	found := false
@@ -34,7 +34,8 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 		case x.exactly(names):
 			found = true
 		case !x.whole(names):
-			// INSERT … ON DUPLICATE KEY UPDATE would take the other row with the same value for this one, and change that.
+			// INSERT … ON DUPLICATE KEY UPDATE would mistake another row with the same value for this one, and change
+			// it.
 			problems = append(problems, fmt.Sprintf("its unique key %s is not made of the %s (%s): "+
 				"two rows with one value would overwrite each other; make it a plain key", x.name, what, strings.Join(names, ", ")))
 		}
@@ -53,7 +54,7 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 func (rowKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
 	r, err := k.convertFields(e, version)
 	if err != nil || k.shared {
-		return r, err // another feed may have what is missing here
+		return r, err // another feed may have the missing value
 	}
 	if on := k.shardOn; on != nil && !on.inKey && r[on.place] == nil {
 		return nil, fmt.Errorf("column %s decides the shard, and the property is missing or null", on.name)
@@ -61,7 +62,7 @@ func (rowKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
 	return r, k.notNull(r)
 }
 
-// notNull reports a NULL in a column that doesn't take it.
+// notNull reports a NULL in a NOT NULL column.
 func (k *keeper) notNull(r row) error {
 	for i, c := range k.fields {
 		if r[i] == nil && !c.nullable {
@@ -95,7 +96,7 @@ func (rowKind) write(w *writer, k *keeper, changes []change) error {
 	}
 	var sets []string
 	for _, c := range k.managed() {
-		if !slices.Contains(k.keys, c) || c.collates() { // the row may be that of another key that is equal by collation
+		if !slices.Contains(k.keys, c) || c.collates() { // the row may belong to another key that the collation treats as equal
 			sets = append(sets, c.quoted+" = "+w.server.newRow(c.quoted))
 		}
 	}
@@ -106,7 +107,7 @@ func (rowKind) write(w *writer, k *keeper, changes []change) error {
 	return w.insert(k, rows, keys, w.server.rowAlias()+" ON DUPLICATE KEY UPDATE "+strings.Join(sets, ", "))
 }
 
-// merge makes one row of what the cells of a key contribute, in the order of their feeds; nil if there is nothing.
+// merge makes one row from the contributions of a key's cells, in the order of their feeds; nil if there are none.
 func merge(cells [][]row, fields int) row {
 	if len(cells) == 1 && len(cells[0]) == 1 {
 		return cells[0][0]

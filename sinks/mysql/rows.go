@@ -8,8 +8,8 @@ import (
 	"replicator/internal/wire"
 )
 
-// row is what an entry becomes: a value for each of the view's fields and the version, where the table has a column for
-// it. Values are as they are bound: nil, int64, uint64, float64, string, []byte.
+// row is a converted entry: a value for each of the view's fields and the version, if the table has a column for it.
+// Values are in bound form: nil, int64, uint64, float64, string, []byte.
 type row []any
 
 // The kinds of values in the stored form of rows.
@@ -23,7 +23,7 @@ const (
 )
 
 // appendRows appends the stored form of rows: their number, and for each the number of values and the values, each with
-// its kind. It is what a digest is made of.
+// its kind. Digests are made of it.
 func appendRows(b []byte, rows []row) []byte {
 	b = binary.AppendUvarint(b, uint64(len(rows)))
 	for _, r := range rows {
@@ -48,7 +48,7 @@ func appendRows(b []byte, rows []row) []byte {
 	return b
 }
 
-// parseRows reads the stored form; "" is that of no rows, too.
+// parseRows parses the stored form; "" also means no rows.
 func parseRows(stored string) ([]row, error) {
 	if stored == "" {
 		return nil, nil
@@ -86,8 +86,9 @@ func readValue(r *wire.Reader) any {
 	return nil
 }
 
-// digest is a short name for a contribution that whoever writes bodies can't forge: it depends on a salt that only the
-// sink's own table holds, and that stands before the stored form here. It is none of those of no contribution.
+// digest is a short hash of a contribution. Authors of bodies can't forge it, because it depends on a salt that only
+// the sink's own table holds and that precedes the stored form here. It never equals a value reserved for no
+// contribution.
 func digest(salted []byte) uint64 {
 	sum := sha256.Sum256(salted)
 	return max(binary.BigEndian.Uint64(sum[:]), waitingDigest+1)

@@ -12,22 +12,21 @@ import (
 	"replicator/internal/link"
 )
 
-// Timeout is after how long without an answer a connection is lost, unless the DSN's readTimeout or Config.Timeout says
-// otherwise.
+// Timeout is how long a connection may go without an answer before it counts as lost, unless the DSN's readTimeout or
+// Config.Timeout says otherwise.
 const Timeout = 30 * time.Second
 
-// settings is how every session of the sink is set up, whatever the server's defaults are:
+// settings are the statements that set up a session, whatever the server's defaults are:
 //
-//   - strict, so that nothing is cut or rounded without an error; zero dates are allowed, because sources hold them; a
-//     zero stays a zero in an AUTO_INCREMENT column
+//   - strict mode, so that nothing is cut or rounded without an error; zero dates are allowed, because sources hold
+//     them; a zero stays a zero in an AUTO_INCREMENT column
 //   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. The variable's
 //     name differs between servers, the statement doesn't
-//   - locks are waited for shortly, and not as long as an answer: a lock that lasts is an error that shows, and is
-//     tried again
+//   - lock waits are shorter than waits for an answer: a lasting lock is a visible error, and is tried again
 //   - the server doesn't wait long for a client in the middle of a statement or of its result, either
 //   - no notes: an UPDATE of many rows would make one for each
-//   - each key of a list is looked up in its index while the statement is planned: beyond eq_range_index_dive_limit
-//     keys MySQL and MariaDB go by the index's statistics instead, which lag behind, and read whole tables for some
+//   - each key of a list is looked up in its index while the statement is planned. Beyond eq_range_index_dive_limit
+//     keys, MySQL and MariaDB rely on index statistics instead. Those lag behind, so whole tables are read for some
 //     hundred keys
 func settings(silence time.Duration) []string {
 	seconds := func(d time.Duration) int { return int(max(d, time.Second) / time.Second) }
@@ -40,14 +39,14 @@ func settings(silence time.Duration) []string {
 	}
 }
 
-// openDB makes the pool. The DSN's own timeouts win over the configured one.
+// openDB makes the pool. The DSN's own timeouts take precedence over the configured one.
 func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 	cfg = cfg.Clone()
-	cfg.InterpolateParams = true // one round trip a statement, and no limit of 65,535 parameters
-	cfg.MultiStatements = true   // see transaction.go; a value never ends a statement, for it is bound or quoted
+	cfg.InterpolateParams = true // one round trip per statement, and no limit of 65,535 parameters
+	cfg.MultiStatements = true   // see transaction.go; a value never ends a statement, because it is bound or quoted
 	cfg.ParseTime = false
 	cfg.Loc = time.UTC
-	cfg.RejectReadOnly = true // after a failover the old primary is read-only: connect anew
+	cfg.RejectReadOnly = true // after a failover the old primary is read-only: connect again
 	cfg.MaxAllowedPacket = 0  // what the server allows
 	cfg.Logger = &mysql.NopLogger{}
 	if timeout == 0 {
@@ -68,18 +67,18 @@ func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 	return db, nil
 }
 
-// server is what differs between servers.
+// server describes differences between servers.
 type server struct {
 	mariaDB bool
 	version string
 	packet  int // max_allowed_packet
 }
 
-// isMariaDB tells MariaDB from MySQL, whatever its version.
+// isMariaDB reports whether the server is MariaDB, of any version.
 func (s *server) isMariaDB() bool { return strings.Contains(s.version, "MariaDB") }
 
-// newRow is how ON DUPLICATE KEY UPDATE names the row that was to be inserted, and what must follow VALUES for it:
-// MariaDB doesn't know the alias, MySQL warns of VALUES() at each use.
+// newRow is how ON DUPLICATE KEY UPDATE refers to the row to be inserted, and what must follow VALUES for it. MariaDB
+// doesn't know the alias, and MySQL warns of each use of VALUES().
 func (s *server) newRow(quoted string) string {
 	if s.mariaDB {
 		return "VALUES(" + quoted + ")"
@@ -94,7 +93,7 @@ func (s *server) rowAlias() string {
 	return " AS replicator_new"
 }
 
-// ask is what the server is, as it was when somebody asked last.
+// ask returns the server's description, which may be cached.
 func (s *Sink) ask(ctx context.Context) (*server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +103,8 @@ func (s *Sink) ask(ctx context.Context) (*server, error) {
 	return s.askNow(ctx)
 }
 
-// askAnew asks the server what it is now. A session keeps the max_allowed_packet and the rights that there were when it
-// began: those that began earlier are not used again.
+// askAnew asks the server again. A session keeps the max_allowed_packet and the rights from its beginning, so earlier
+// sessions are not used again.
 func (s *Sink) askAnew(ctx context.Context) (*server, error) {
 	link.Renew(s.db)
 	s.mu.Lock()
@@ -121,20 +120,20 @@ func (s *Sink) askNow(ctx context.Context) (*server, error) {
 	}
 	srv.mariaDB = strings.Contains(srv.version, "MariaDB")
 	if !srv.mariaDB && (strings.HasPrefix(srv.version, "5.") || olderThanAlias(srv.version)) {
-		srv.mariaDB = true // MySQL before 8.0.19 has no row alias either; VALUES() doesn't warn there
+		srv.mariaDB = true // MySQL before 8.0.19 has no row alias either, and doesn't warn of VALUES()
 	}
 	s.server = &srv
 	return s.server, nil
 }
 
-// olderThanAlias reports whether a version of MySQL 8.0 comes before 8.0.19.
+// olderThanAlias reports whether a MySQL 8.0 version is older than 8.0.19.
 func olderThanAlias(version string) bool {
 	var patch int
 	n, err := fmt.Sscanf(version, "8.0.%d", &patch)
 	return n == 1 && err == nil && patch < 19
 }
 
-// split separates "db.table"; the database is fallback where the name has none.
+// split separates "db.table". The database is fallback if the name has none.
 func split(name, fallback string) (database, table string) {
 	if database, table, ok := strings.Cut(name, "."); ok {
 		return database, table

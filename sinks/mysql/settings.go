@@ -11,8 +11,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Settings are what the definition of a view in MySQL says besides what every view's does. The names and the order of
-// its JSON are part of fingerprints: they never change.
+// Settings are the parts of a view's definition that only MySQL sinks have. The names and the order of its JSON are
+// part of fingerprints: they never change.
 type Settings struct {
 	// KeyFrom are the target's key columns, each made of one of the source table's key columns ("$row_key").
 	KeyFrom []replicator.Field `json:"key_from,omitempty"`
@@ -22,7 +22,7 @@ type Settings struct {
 	ShardOn       string            `json:"shard_on,omitempty"`       // whose value decides the shard; "": the first has all
 	Create        bool              `json:"create,omitempty"`         // create the table if it is missing
 	Types         map[string]string `json:"types,omitempty"`          // of columns, for Create
-	Shards        []string          `json:"shards,omitempty"`         // that ShardOn counts, in order; nil: there is one
+	Shards        []string          `json:"shards,omitempty"`         // the shards' names, in the order that ShardOn counts; nil: there is one shard
 }
 
 // Spread reports whether the view is kept in several shards.
@@ -33,9 +33,9 @@ func settingsOf(v *replicator.View) Settings {
 	return s
 }
 
-// Connection is where a sink's databases are.
+// Connection is the location of a sink's databases.
 type Connection struct {
-	Shards []config.Shard // at least one, in the order of the file: a view's shard_on counts them
+	Shards []config.Shard // at least one, in the order of the file, which shard_on counts
 }
 
 // Type is this type of sink.
@@ -60,7 +60,7 @@ func Type() config.SinkType {
 const (
 	groupExample = `["object_id"]`
 
-	// countColumn takes the number of cells in a counter that sums nothing.
+	// countColumn holds the number of cells in a counter that sums nothing.
 	countColumn = "cnt"
 )
 
@@ -80,7 +80,7 @@ func readConnection(s *config.Section) any {
 	return c
 }
 
-// open makes a sink: one of several shards if there are several.
+// openSink makes a sink, sharded if there are several shards.
 func openSink(o config.Opening) (replicator.Sink, error) {
 	c := Config{Name: o.Sink.Name, Tables: o.Tables, Logger: o.Log, Timeout: o.Sink.Timeout, Samples: o.Samples,
 		Sources: judge.Sources{Shards: o.Sources, Partitions: o.Partitions}, InPlace: o.InPlace}
@@ -104,7 +104,7 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	return NewSharded(c, shards, o.Views)
 }
 
-// viewReader reads what is said of a view in MySQL.
+// viewReader reads the MySQL settings of a view.
 type viewReader struct {
 	*config.ViewSection
 	shards   []config.Shard // of the sink
@@ -155,8 +155,8 @@ func (r *viewReader) counter() {
 	v.Fields = append(v.Fields, r.Amount(v.Sum, name))
 }
 
-// keyFrom says which of the target's columns hold the key: key = { id = "$row_key" }, key_column = "entity_id", or the
-// columns of the table's own key. Every column of the table's key must be there, else two cells would share a row.
+// keyFrom returns the target's columns that hold the key: key = { id = "$row_key" }, key_column = "entity_id", or the
+// columns of the source table's own key. Every column of that key must be used. Otherwise two cells would share a row.
 func (r *viewReader) keyFrom() []replicator.Field {
 	if r.Has("key") {
 		if r.Has("key_column") {
@@ -200,8 +200,8 @@ func (r *viewReader) keyFrom() []replicator.Field {
 	return from
 }
 
-// shardOn reads which column's value decides the shard. The shards' names, in order, belong to the view's definition:
-// with others its entries are elsewhere.
+// shardOn reads the name of the column whose value decides the shard. The shards' names, in order, are part of the
+// view's definition: with other names the entries are elsewhere.
 func (r *viewReader) shardOn(columns []string) {
 	on := r.Name("shard_on", "", `"user_id"`)
 	r.settings.ShardOn = on
@@ -247,7 +247,7 @@ func (r *viewReader) create(columns []string) {
 	}
 }
 
-// loop reports a view that would be kept in a table it is made from: every write would cause the next.
+// loop reports a view in a table that it is made from: every write would cause the next.
 func (r *viewReader) loop() {
 	for _, from := range r.Config.Source.Shards {
 		for _, to := range r.shards {
@@ -273,8 +273,8 @@ func (r *viewReader) loop() {
 	}
 }
 
-// places are the tables that hold the view, and those that a rebuild makes and drops beside them: in each shard, or only
-// in the first. Two sinks may lead to one database.
+// places are the tables that hold the view, and those that a rebuild creates and drops beside them: in each shard, or
+// only in the first. Two sinks may use one database.
 func (r *viewReader) places() []string {
 	var places []string
 	for i, to := range r.shards {
@@ -294,7 +294,7 @@ func (r *viewReader) places() []string {
 	return places
 }
 
-// names are the columns that the sink writes. MySQL's names of columns don't tell upper from lower case.
+// names are the columns that the sink writes. MySQL's column names are case-insensitive.
 func (r *viewReader) names() (names []config.TargetName) {
 	key, fields := "key_column", "fields"
 	if r.Has("key") {

@@ -14,21 +14,21 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A shadow is a table beside the live one, in the same database and of the same shape, kept under the view's name with
-// replicator.ShadowSuffix. A swap renames all tables in one RENAME TABLE, which is atomic for every reader, but is no
-// part of a transaction. So it goes in three steps, each of which can be taken up by whoever comes next:
+// A shadow is a table beside the live one, in the same database and of the same shape. Its view's name ends in
+// replicator.ShadowSuffix. A swap renames all tables in one RENAME TABLE, which is atomic for every reader, but not
+// part of a transaction. So there are three steps, and any process can continue after each of them:
 //
-//  1. in one transaction: the shadows' rows in replicator_views get the phase "swapping", and the epoch of every
-//     partition is raised. That waits for batches under way, and whoever applies with ids of an earlier Open fails from
-//     then on.
-//  2. RENAME TABLE live TO old, shadow TO live for every view. Whether it happened is seen by the shadow table's being
-//     there. Where the server refuses it nothing was renamed, and the intent is taken back: else nobody could open any
-//     view of the sink until somebody has acted.
-//  3. in one transaction: the live rows lose their name, the shadows' rows take it.
+//  1. In one transaction, the shadows' rows in replicator_views get the phase "swapping", and the epoch of every
+//     partition is raised. That waits for batches in progress. Targets that use ids of an earlier Open fail from then
+//     on.
+//  2. RENAME TABLE live TO old, shadow TO live for every view. Whether the shadow's table exists shows whether this
+//     happened. If the server refuses it, nothing was renamed, and the intent is taken back. Otherwise no view of the
+//     sink could be opened until the operator has acted.
+//  3. In one transaction, the live rows lose their name, and the shadows' rows get it.
 //
 // Discard drops the old tables. That may take a while, and nothing is applied until a swap has returned. Until then the
-// live rows that lost their name have the phase "replaced". If the process ends in between, the next one drops the
-// tables when it first opens a view.
+// live rows without a name have the phase "replaced". If the process ends in between, the next one drops the tables
+// when it first opens a view.
 const (
 	phaseSwapping = "swapping"
 	phaseReplaced = "replaced"
@@ -39,10 +39,10 @@ var _ replicator.Shadower = (*Sink)(nil)
 const (
 	shadowTable = "__rebuild"
 	oldTable    = "__replaced"
-	maxName     = 64 // characters that a table's name may have
+	maxName     = 64 // the longest name of a table, in characters
 )
 
-// hasRoomBeside reports whether a table's name leaves room for those of the tables beside it.
+// hasRoomBeside reports whether a table's name leaves room for the suffixes of the tables beside it.
 func hasRoomBeside(table string) bool { return len([]rune(table+oldTable)) <= maxName }
 
 // Shadow implements replicator.Shadower.
@@ -64,7 +64,7 @@ func shadowed(v *replicator.View) *replicator.View {
 	return &live
 }
 
-// needsMore says what a rebuild needs, where the server denies it: keeping a view takes less.
+// needsMore adds the rights that a rebuild needs to an error of the server. Keeping a view needs fewer rights.
 func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) error {
 	doing = "view " + view + ": " + doing
 	if is(err, 1142, 1044) {
@@ -75,9 +75,9 @@ func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) err
 	return classify(err, doing)
 }
 
-// createShadow creates a shadow's table, like the live one, and alters it where that was created for an earlier
-// definition (refit.go). It is renamed there and back, so that a right that the swap will need is missed now: a swap
-// that has begun must be completed, and holds up the live view until then.
+// createShadow creates a shadow's table, like the live one, and alters it if that was created for an earlier definition
+// (refit.go). It renames the table there and back, so that a right that the swap needs is missed now. A swap that has
+// begun must be completed, and holds up the live view until then.
 func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origins) error {
 	name := settingsOf(v).Table
 	live := strings.TrimSuffix(name, shadowTable)
@@ -86,19 +86,19 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 		return err
 	}
 	create := settingsOf(v).Create
-	if !create { // what the live table lacks, the shadow would: it is that which somebody has to alter
+	if !create { // the shadow would lack the same as the live table, which the operator must alter
 		if _, err := s.keep(ctx, shadowed(v), from); err != nil {
 			return fmt.Errorf("view %s: %w", v.Shadows, err)
 		}
 	} else if sh != nil {
-		if !s.fits(v, sh) { // it was not altered yet, or is of yet another definition
+		if !s.fits(v, sh) { // it was not altered yet, or fits yet another definition
 			if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+sh.quoted()); err != nil {
 				return s.needsMore(ctx, err, v.Shadows, "removing the table "+name)
 			}
 			sh = nil
 		}
 	}
-	if sh == nil { // one that was filled and dropped by hand would be swapped in empty
+	if sh == nil { // a shadow that was filled and dropped by hand would be swapped in empty
 		if err := s.Forget(ctx, v.Name); err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 	return s.refitShadow(ctx, v, from)
 }
 
-// refitShadow has a shadow's table, which is like the live one, hold the view.
+// refitShadow alters a shadow's table, a copy of the live one, to hold the view.
 func (s *Sink) refitShadow(ctx context.Context, v *replicator.View, from *origins) error {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh == nil {
@@ -184,10 +184,9 @@ func noShadow(v *replicator.View) error {
 		v.Name, settingsOf(v).Table+shadowTable)), v.Name)
 }
 
-// trySwaps finds the views that can't be swapped in: each by itself, before anybody is shut out for the sake of all.
-// Both tables are renamed there and back in one statement, which nobody sees and which takes the rights and the locks
-// that a swap takes. Who waits for a lock that another session holds on the table of one of several views is not waited
-// for.
+// trySwaps finds the views that can't be swapped in, one at a time, before other processes are shut out. It renames
+// both tables of a view there and back in one statement, which no reader sees and which needs the rights and the locks
+// of a swap. It doesn't wait for a lock that another session holds on one of several views' tables.
 func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 	var refused []error
 	err := s.impatient(ctx, 1, func(conn *sql.Conn) error {
@@ -234,8 +233,8 @@ type swapping struct {
 
 func (b swapping) live() string { return strings.TrimSuffix(b.table, shadowTable) }
 
-// completeSwaps takes swaps that have begun to their end, or takes them back where the server refuses them: what is
-// then said of that is for whoever asks for the swap next.
+// completeSwaps completes swaps that have begun, or undoes those that the server refuses. The next call of Swap reports
+// that.
 func (s *Sink) completeSwaps(ctx context.Context) error {
 	ended, undone, err := s.endSwaps(ctx)
 	for _, b := range ended {
@@ -249,8 +248,8 @@ func (s *Sink) completeSwaps(ctx context.Context) error {
 	return err
 }
 
-// endSwaps takes swaps that have begun to their end. One process at a time does so. Those that the server refuses are
-// undone.
+// endSwaps completes swaps that have begun, and undoes those that the server refuses. Only one process at a time does
+// so.
 func (s *Sink) endSwaps(ctx context.Context) (ended []swapping, undone, err error) {
 	begun, err := s.swapsBegun(ctx)
 	if err != nil || len(begun) == 0 {
@@ -267,7 +266,7 @@ func (s *Sink) endSwaps(ctx context.Context) (ended []swapping, undone, err erro
 		other := errors.New("another process is completing a swap of this sink's views")
 		return nil, nil, errors.Join(classify(err, "completing a swap"), other)
 	}
-	defer func() { // at the latest it goes with the connection
+	defer func() { // the lock ends with the connection at the latest
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK(?)", lock)
 	}()
 	if begun, err = s.swapsBegun(ctx); err != nil || len(begun) == 0 {
@@ -277,7 +276,7 @@ func (s *Sink) endSwaps(ctx context.Context) (ended []swapping, undone, err erro
 	if err = s.rename(ctx, begun); err != nil {
 		var refused *mysql.MySQLError
 		if undone = classify(err, swappingIn); !errors.As(err, &refused) {
-			return nil, nil, undone // without an answer it may still be made
+			return nil, nil, undone // the server didn't answer, and may still rename
 		}
 		if left, err = s.notRenamed(ctx, begun); err != nil {
 			return nil, nil, err
@@ -304,8 +303,8 @@ func (s *Sink) dropReplaced(ctx context.Context, live string) error {
 	return classify(err, "DROP TABLE")
 }
 
-// dropLeft drops, once, the tables that earlier processes replaced and did not drop. What this process replaces is for
-// Discard: a view that was swapped in is opened before that.
+// dropLeft drops, once, the tables that earlier processes replaced and did not drop. Discard drops those that this
+// process replaces: a view that was swapped in is opened before that.
 func (s *Sink) dropLeft(ctx context.Context) error {
 	if s.droppedLeft.Load() {
 		return nil
@@ -326,7 +325,7 @@ func (s *Sink) dropLeft(ctx context.Context) error {
 
 const notDropped = "the table that was replaced can't be dropped"
 
-// notRenamed are the shadows that still stand where they did after a RENAME that the server refused.
+// notRenamed are the shadows that have kept their names after a RENAME that the server refused.
 func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swapping, err error) {
 	for _, b := range begun {
 		there, err := s.isThere(ctx, s.tableName(b.table))
@@ -340,7 +339,7 @@ func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swappin
 	return left, nil
 }
 
-// takeBack makes shadows whose swap was undone what they were before.
+// takeBack restores shadows whose swap was undone.
 func takeBack(ctx context.Context, tx *sql.Tx, left []swapping) error {
 	for _, b := range left {
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET phase = ? WHERE id = ?", replicator.PhaseFilled, b.id)
@@ -364,7 +363,7 @@ func (s *Sink) swapsBegun(ctx context.Context) ([]swapping, error) {
 	return begun, ofViews(err)
 }
 
-// renaming is a table that takes another name; both are quoted.
+// renaming gives a table another name. Both are quoted.
 type renaming struct{ from, to string }
 
 func renameTables(all []renaming) string {
@@ -392,8 +391,8 @@ func (s *Sink) rename(ctx context.Context, begun []swapping) error {
 	return err
 }
 
-// renames are those that put a shadow's table in the live one's place; none where the shadow's is not there, as after
-// they were made.
+// renames are the renamings that put a shadow's table in the live one's place; none if the shadow's table doesn't
+// exist, because they are done.
 func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
 	shadow, live, old := s.tableName(b.table), s.tableName(b.live()), s.tableName(b.live()+oldTable)
 	if there, err := s.isThere(ctx, shadow); err != nil || !there {
@@ -415,7 +414,7 @@ func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
 	return append(renames, renaming{shadow, live}), nil
 }
 
-// takeNames gives the shadows' rows the views' names.
+// takeNames gives the views' names to the shadows' rows.
 func takeNames(ctx context.Context, tx *sql.Tx, begun []swapping) error {
 	for _, b := range begun {
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL, phase = ?, target = ? WHERE source = ? AND "+
@@ -450,11 +449,11 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 	return nil
 }
 
-// errSwapped: the views were swapped, or are being swapped, since the target was opened; or a counter was begun anew.
+// errSwapped: since the target was opened, the views were swapped or are being swapped, or a counter was begun again.
 var errSwapped = fmt.Errorf("a rebuilt view was swapped in, or a counter begun anew, since the views were opened: %w",
 	replicator.ErrOpenAgain)
 
-// readEpoch is the number of swaps, and of counters begun anew, that the sink has seen.
+// readEpoch is the number of swaps, and of counters begun again, that the sink has seen.
 func (s *Sink) readEpoch(ctx context.Context) (epoch int64, err error) {
 	err = s.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(epoch), 0) FROM "+locksTable).Scan(&epoch)
 	return epoch, classify(err, "table "+locksTable)

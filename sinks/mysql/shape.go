@@ -14,7 +14,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// shape is what a target table is like.
+// shape describes a target table.
 type shape struct {
 	database, table string
 	engine          string
@@ -33,7 +33,8 @@ type index struct {
 	parts  []part
 }
 
-// part is one column of an index. column is "" for an expression; prefix says that only the beginning is indexed.
+// part is one column of an index. column is "" for an expression. prefix says that only the column's beginning is
+// indexed.
 type part struct {
 	column string
 	prefix bool
@@ -42,7 +43,7 @@ type part struct {
 func (s *shape) name() string   { return s.database + "." + s.table }
 func (s *shape) quoted() string { return sqlname.Quote(s.database) + "." + sqlname.Quote(s.table) }
 
-// column finds a column as MySQL does: without regard to case. A table that is not there has none.
+// columnNames are the names of the table's columns.
 func (s *shape) columnNames() (names []string) {
 	for _, c := range s.columns {
 		names = append(names, c.name)
@@ -50,6 +51,7 @@ func (s *shape) columnNames() (names []string) {
 	return names
 }
 
+// column finds a column as MySQL does: without regard to case. A table that does not exist (nil) has none.
 func (s *shape) column(name string) *column {
 	if s == nil {
 		return nil
@@ -76,10 +78,10 @@ func (x *index) exactly(names []string) bool {
 	return x.unique && len(x.parts) == len(names) && x.whole(names)
 }
 
-// readShape reads what a table is like; nil if there is none, or none that the user may see. It is read in a
-// transaction that has read from the table, so that an ALTER or a swap that is under way is waited for: MariaDB's
-// information_schema leaves out a table that is being replaced (warning 1684) where the session holds a lock of any
-// kind, and ours hold a user lock each (see package link).
+// readShape reads a table's shape; nil if there is no table, or none that the user may see. It reads in a transaction
+// that has read from the table, to wait for an ALTER or a swap in progress. Without that, MariaDB's information_schema
+// leaves out a table that is being replaced (warning 1684) if the session holds a lock of any kind, and each of ours
+// holds a user lock (see package link).
 func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	database, table := split(name, s.database)
 	sh := &shape{database: database, table: table}
@@ -96,7 +98,7 @@ func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	err = tx.QueryRowContext(ctx, "SELECT 1 FROM "+sh.quoted()+" LIMIT 0").Scan(&none)
 	switch {
 	case errors.As(err, &my):
-		// There is none, or it is a view that can't be read: information_schema says which.
+		// There is no table, or it is a view that can't be read: information_schema tells.
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return nil, classify(err, doing)
 	}
@@ -198,7 +200,7 @@ func (s *Sink) readIndexes(ctx context.Context, tx *sql.Tx, sh *shape) error {
 		sh.database, sh.table)
 }
 
-// keep finds out how a view is kept in its table, and refuses a table in which it can't be.
+// keep finds out how to keep a view in its table, and refuses an unsuitable table.
 func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil {
@@ -226,13 +228,13 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 	return k, s.probe(ctx, k)
 }
 
-// probe runs each kind of statement that the view needs on no row, so that a missing grant is found before it matters.
+// probe runs each kind of statement that the view needs on no row, to find a missing grant early.
 func (s *Sink) probe(ctx context.Context, k *keeper) error {
 	database, _ := split(settingsOf(k.view).Table, s.database)
 	return s.tryOut(ctx, database, k.table, k.managed()[0].quoted, "the view needs")
 }
 
-// probeOwn does the same with the sink's own tables.
+// probeOwn is probe for the sink's own tables.
 func (s *Sink) probeOwn(ctx context.Context) error {
 	columns := map[string]string{viewsTable: "id", stateTable: "entity", locksTable: "id", horizonTable: "view"}
 	for table, column := range columns {

@@ -11,26 +11,26 @@ import (
 	"replicator/internal/uuid"
 )
 
-// shardColumn is the column of a view whose value leads an entry to its shard.
+// shardColumn is the column of a view whose value decides an entry's shard.
 type shardColumn struct {
 	*column
-	inKey bool // it is one of the key columns: what it leads to can't move
-	place int  // among the keeper's keys, or its fields
+	inKey bool // it is one of the key columns, so its entries can't move
+	place int  // index in the keeper's keys, or in its fields
 }
 
-// shardable are the types that the rule has an answer for.
+// shardable are the types that the rule supports.
 var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "tinytext", "text",
 	"mediumtext", "longtext", "enum",
 	"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "uuid"}
 
-// shardOf is the shard that a value leads to, 0 ≤ shard < n. The value is one that the column's convert returned, not
-// nil: what decides is what is stored.
+// shardOf is the shard of a value, 0 ≤ shard < n. The value comes from the column's convert and is not nil: the stored
+// form decides.
 //
 //	integers                 value mod n, never negative: -1 leads to the last shard
 //	16 bytes, and a UUID     the bytes as a big-endian unsigned integer, mod n
 //	texts and other bytes    CRC-32 (IEEE) mod n; of a text in UTF-8, whatever the column's character set
 //
-// Where an application looks for an entry follows from it: it must never change.
+// Applications look for entries by this rule: it must never change.
 func (c *column) shardOf(bound any, n int) int {
 	switch v := bound.(type) {
 	case int64:
@@ -52,7 +52,7 @@ func (c *column) shardOf(bound any, n int) int {
 	panic(fmt.Sprintf("a shard was asked for of a %T, which plan refused", bound))
 }
 
-// findShardColumn finds the column that shards the view, or says why it can't.
+// findShardColumn finds the column that shards the view, or says why that is impossible.
 func (k *keeper) findShardColumn() (problems []string) {
 	named := func(c *column) bool { return strings.EqualFold(c.name, settingsOf(k.view).ShardOn) }
 	on := &shardColumn{place: slices.IndexFunc(k.keys, named)}
@@ -71,8 +71,8 @@ func (k *keeper) findShardColumn() (problems []string) {
 	return problems
 }
 
-// homes says where a view's parts belong: the entries of a value by shard. A value that the view can't hold belongs
-// whole to every shard, so that each rejects it by the same rule, or finds it stale.
+// homes splits a value's entries by shard. A value that the view can't hold goes whole to every shard, so that each
+// rejects it by the same rule, or finds it stale.
 func (k *keeper) homes(key []any, version int64, v replicator.Value, n int) [][]replicator.Entry {
 	parts := make([][]replicator.Entry, n)
 	if _, err := k.key(key); err != nil {
@@ -104,8 +104,8 @@ func everywhere(parts [][]replicator.Entry, entries []replicator.Entry) [][]repl
 	return parts
 }
 
-// home is the one shard that a key leads to, where the view's shard_on is a part of its key. A key that can't be
-// converted leads to the first, which rejects it.
+// home is the shard of a key, if the view's shard_on is part of the key. A key that can't be converted belongs to the
+// first shard, which rejects it.
 func (k *keeper) home(key []any, n int) int {
 	bound, err := k.key(key)
 	if err != nil {

@@ -17,9 +17,9 @@ type Shard struct {
 	DSN  string // in go-sql-driver's form
 }
 
-// Sharded keeps views in several databases: those with a ShardOn in all of them, each entry in the one that its value
-// leads to; the others in the first. Each database is an ordinary Sink that keeps its own part of every contribution,
-// with its own states. It is safe for concurrent use.
+// Sharded keeps views in several databases. Views with a ShardOn live in all of them, each entry in the shard of its
+// value. Other views live in the first. Each database is an ordinary Sink that keeps its own part of every
+// contribution, with its own states. It is safe for concurrent use.
 type Sharded struct {
 	name   string
 	shards []*Sink
@@ -34,8 +34,8 @@ var (
 	_ replicator.Sourced = (*Sharded)(nil)
 )
 
-// NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used; views are
-// all that the sink keeps. It connects to nothing yet; a DSN that says too little is an error.
+// NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used. views are
+// all views of the sink. It does not connect yet. An incomplete DSN is an error.
 func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, error) {
 	s := &Sharded{name: c.Name, spread: map[string]bool{}, definitions: map[string]string{}}
 	for _, shard := range shards {
@@ -58,8 +58,8 @@ func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, e
 	return s, nil
 }
 
-// each calls do for every shard, for all at once, and waits for them. One that fails does not stop the others: what
-// they do stands by itself. The error is that of the first shard that has one.
+// each calls do for all shards at once and waits. One shard's failure does not stop the others, whose work is
+// independent. The error is that of the first failing shard.
 func (s *Sharded) each(do func(shard int) error) error {
 	errs := make([]error, len(s.shards))
 	var wg sync.WaitGroup
@@ -75,7 +75,7 @@ func (s *Sharded) each(do func(shard int) error) error {
 	return nil
 }
 
-// in says in which shard an error happened.
+// in adds the shard to an error.
 func (s *Sharded) in(shard int, err error) error {
 	if err == nil {
 		return nil
@@ -83,7 +83,7 @@ func (s *Sharded) in(shard int, err error) error {
 	return fmt.Errorf("shard %s: %w", s.names[shard], err)
 }
 
-// viewsIn are those of the views that live in a shard.
+// viewsIn are the views that live in a shard.
 func viewsIn(shard int, views []*replicator.View) []*replicator.View {
 	if shard == 0 {
 		return views
@@ -124,8 +124,7 @@ func (s *Sharded) Open(ctx context.Context, source string, views []*replicator.V
 	return t, nil
 }
 
-// alike refuses tables of one view that differ in what can be stored in them: a value must be good in all shards or in
-// none.
+// alike refuses tables of one view that accept different values: a value must be good in all shards or in none.
 func (s *Sharded) alike(v *replicator.View, kept []*keeper) error {
 	first := kept[0].managed()
 	for shard, k := range kept {
@@ -145,7 +144,7 @@ func (s *Sharded) alike(v *replicator.View, kept []*keeper) error {
 	return nil
 }
 
-// takes says what values a column takes. Servers differ in how they declare integers ("int" and "int(11)").
+// takes describes the values that a column accepts. Servers declare integers differently ("int" and "int(11)").
 func (c *column) takes() string {
 	parts := []string{c.declared}
 	if integerBits[c.typ] != 0 {
@@ -166,8 +165,8 @@ func (c *column) takes() string {
 	return strings.Join(parts, " ")
 }
 
-// Marks implements replicator.Sink. A view that lives in every shard stands where the one stands that is least far;
-// where one knows nothing of it, or another definition, it is gone.
+// Marks implements replicator.Sink. A view that lives in every shard has the lowest of their marks. It is gone if one
+// shard doesn't know it, or knows another definition.
 func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
 	by, err := s.marksOf(ctx, source)
 	if err != nil {
@@ -192,11 +191,10 @@ func (s *Sharded) marksOf(ctx context.Context, source string) ([][]replicator.Ma
 	return by, err
 }
 
-// Sources implements replicator.Sourced. A view that lives in one shard lives in the first.
+// Sources implements replicator.Sourced. A view in a single shard is in the first.
 func (s *Sharded) Sources(ctx context.Context) ([]string, error) { return s.shards[0].Sources(ctx) }
 
-// lowest lowers a mark to where the other shards stand. It reports whether all of them know the view by the same
-// definition.
+// lowest lowers a mark to the other shards' marks. It reports whether all of them know the view by the same definition.
 func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 	for _, marks := range others {
 		i := slices.IndexFunc(marks, func(o replicator.Mark) bool {
@@ -217,7 +215,7 @@ func (s *Sharded) Forget(ctx context.Context, view string) error {
 	return s.each(func(shard int) error { return s.shards[shard].Forget(ctx, view) })
 }
 
-// Close implements replicator.Sink. Targets are closed before.
+// Close implements replicator.Sink. The caller has closed all targets.
 func (s *Sharded) Close() error {
 	return s.each(func(shard int) error { return s.shards[shard].Close() })
 }

@@ -9,10 +9,9 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Apply implements replicator.Target. In the first round every shard gets what it is to hold, in the second what it
-// holds no more is taken away: what moves is found in both places for a moment, but never in none. In between, and
-// after a crash, shards stand at different versions of a cell; each judges by its own states, so that repeating the
-// batch completes it.
+// Apply implements replicator.Target. The first round puts entries into their shards, the second removes entries. So an
+// entry that moves is briefly in both places, but always in at least one. In between, and after a crash, shards have
+// different versions of a cell. Each judges by its own states, so repeating the batch completes it.
 func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	put, take := t.rounds(ops)
 	batch := judge.NewBatch(ops)
@@ -26,7 +25,7 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 			batch.Include(&round[shard], outcome)
 			for _, r := range outcome.Rejected {
 				at := round[shard].At(r.Op, r.View)
-				if errors.Is(r.Err, replicator.ErrClaimed) { // it waits there, and is shown once it can be
+				if errors.Is(r.Err, replicator.ErrClaimed) { // it waits there, and is shown once that is possible
 					continue
 				}
 				if rejected[at] == nil {
@@ -42,9 +41,9 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 	return batch.Applied(), nil
 }
 
-// rounds splits a batch by shard, into what is put somewhere and what is only taken away. A share that may go with the
-// one or the other goes with the other shares of its cell there, so that one transaction changes them together where
-// that can be.
+// rounds splits a batch by shard, into parts that put something and parts that only remove. A share that may be in
+// either round goes with its cell's other shares of that shard, so that one transaction changes them together if
+// possible.
 func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
 	put, take = t.parts(), t.parts()
 	for i, op := range ops {
@@ -69,30 +68,30 @@ func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
 	return put, take
 }
 
-// share is what of a value one shard gets, with the view's own place there.
+// share is the part of a value that one shard gets, with the view's own index there.
 type share struct {
 	value replicator.Value
 	turn  turn
 }
 
-// turn says when a share is applied.
+// turn says in which round a share is applied.
 type turn int
 
 const (
 	putting turn = iota // in the first round: the shard is to hold something
-	taking              // in the second: another shard may be to hold it instead
-	either              // nothing of it can be in another shard
+	taking              // in the second round: another shard may be to hold it instead
+	either              // no other shard can have any of it
 )
 
-// split says what each shard gets of an op. Where a key leads to one shard the others get nothing; unless everywhere is
-// set, for whoever looks for what does not belong there.
+// split says what each shard gets of an op. If a key belongs to one shard, the others get nothing, unless everywhere is
+// set, to search for misplaced entries.
 func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 	shares := make([][]share, len(t.shards))
 	add := func(shard int, v replicator.Value, entries []replicator.Entry, turn turn) {
 		v.View, v.Entries = t.local[shard][v.View], entries
 		shares[shard] = append(shares[shard], share{v, turn})
 	}
-	key, _ := op.Cell.Key.Values() // without its parts it can't be converted, which every shard finds out
+	key, _ := op.Cell.Key.Values() // a key without its parts can't be converted, which every shard finds out
 	for _, v := range op.Values {
 		switch k := t.shards[0].kept[v.View]; {
 		case k.shardOn == nil:
@@ -121,7 +120,7 @@ func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 	return shares
 }
 
-// parts are nothing yet, of each shard.
+// parts returns an empty part for each shard.
 func (t *shardedTarget) parts() []judge.Part {
 	parts := make([]judge.Part, len(t.shards))
 	for shard := range parts {
@@ -142,8 +141,8 @@ func (t *shardedTarget) applyRound(ctx context.Context, round []judge.Part) ([]r
 	return outcomes, err
 }
 
-// withdraw takes a value that one shard rejected back from those that took their parts of it: what can't be written
-// whole contributes nothing.
+// withdraw removes a value that one shard rejected from the shards that took their parts: a value that can't be written
+// as a whole contributes nothing.
 func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected map[replicator.ValueAt][]error) error {
 	back := t.parts()
 	for shard := range put {
@@ -162,7 +161,7 @@ func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected
 			}
 		}
 	}
-	// Nothing can be rejected of it, and what is stale by now a newer version has replaced.
+	// Nothing in it can be rejected, and a newer version has replaced the stale parts.
 	_, err := t.applyRound(ctx, back)
 	return err
 }

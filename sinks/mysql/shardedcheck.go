@@ -7,7 +7,7 @@ import (
 	"replicator"
 )
 
-// Check looks at what the views need in every shard, without changing anything, and whether the shards' tables are
+// Check checks, without changing anything, what the views need in every shard, and whether the shards' tables are
 // alike.
 func (s *Sharded) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	var found []replicator.Finding
@@ -22,7 +22,8 @@ func (s *Sharded) Check(ctx context.Context, views []*replicator.View) []replica
 	return found
 }
 
-// checkAlike finds tables of a view that differ; nil if they don't, or can't be read, which has been said.
+// checkAlike finds differing tables of a view; nil if there are none, or if they can't be read, which is reported
+// elsewhere.
 func (s *Sharded) checkAlike(ctx context.Context, v *replicator.View) *replicator.Finding {
 	var kept []*keeper
 	for _, sink := range s.shards {
@@ -39,7 +40,7 @@ func (s *Sharded) checkAlike(ctx context.Context, v *replicator.View) *replicato
 	return nil
 }
 
-// Schema returns the DDL of the views' tables that are missing, for each shard, which a comment names.
+// Schema returns the DDL of the views' missing tables, for each shard, which a comment names.
 func (s *Sharded) Schema(ctx context.Context, views []*replicator.View) ([]string, error) {
 	var out []string
 	for shard, sink := range s.shards {

@@ -7,8 +7,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Compare implements replicator.Target. Each shard is compared with its part, so that a copy of an entry where it does
-// not belong is found, too.
+// Compare implements replicator.Target. It compares each shard with its part, and so also finds misplaced copies of an
+// entry.
 func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	expected := map[belongs][]bool{}
 	parts := t.parts()
@@ -58,8 +58,8 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 	return differences, nil
 }
 
-// wholeKind is what is wrong in all shards together: kinds are the shards' own differences, and a shard without one
-// holds what is expected of it.
+// wholeKind is the difference of all shards together. kinds are the shards' own differences. A shard without one holds
+// what is expected.
 func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.DifferenceKind {
 	dead, want, held := true, false, false
 	for shard, kind := range kinds {
@@ -78,14 +78,13 @@ func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.Di
 		}
 		dead = false
 	}
-	if dead { // what is expected is of the entity's other cells
+	if dead { // the expected contents come from the entity's other cells
 		return replicator.Dead
 	}
 	return judge.Difference(want, held, false)
 }
 
-// belongs names what is compared as a whole: a cell's contribution to a view or, where several cells make one, an
-// entity's.
+// belongs names the unit of comparison: a cell's contribution to a view or, if several cells are merged, an entity's.
 type belongs struct {
 	view int
 	cell replicator.Cell

@@ -9,12 +9,12 @@ import (
 	"replicator"
 )
 
-// A shard may be emptied while the others are not. What these hold stays: it is no less true, and readers see it.
+// One shard may be emptied while the others are not. The others keep their contents, which are still right and visible.
 
 var _ replicator.Parted = (*Sharded)(nil)
 
-// ForgetLost implements replicator.Parted. A counter that is forgotten begins with an empty table, which is no loss
-// only where it was lost. One without a ShardOn has one place, and leaves no mark where that was before.
+// ForgetLost implements replicator.Parted. Forgetting a counter empties its table, which loses nothing only if the
+// table was already lost. A counter without a ShardOn lives in one shard, and leaves no mark in an earlier one.
 func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
 	if !s.spread[v.Name] {
 		return s.Forget(ctx, v.Name)
@@ -53,8 +53,8 @@ func holds(m replicator.Mark, fingerprint string) bool {
 	return !m.Position.IsZero() && replicator.SameDefinition(m.Fingerprint, fingerprint)
 }
 
-// Lacking implements replicator.Parted. A view without a ShardOn is missing in the first shard alone; that another one
-// holds it says that the shards were reordered.
+// Lacking implements replicator.Parted. A view without a ShardOn can be missing only in the first shard. If another
+// shard holds it, the shards were reordered.
 func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string, error) {
 	by, err := s.marksOf(ctx, source)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string
 	}
 	lacking := map[string]string{}
 	for view, fingerprint := range s.definitions {
-		var with, without []string // shards that hold it, and that don't
+		var with, without []string // shards that hold it, and shards that don't
 		for shard, marks := range by {
 			held := func(m replicator.Mark) bool { return m.View == view && holds(m, fingerprint) }
 			if slices.ContainsFunc(marks, held) {

@@ -16,8 +16,8 @@ type shardedTarget struct {
 	sink   *Sharded
 	views  []*replicator.View
 	shards []*Target // nil: no view lives there
-	local  [][]int   // by shard and view: the view's place in the shard's target; absent: it does not live there
-	global [][]int   // by shard and place there: the view's place in views
+	local  [][]int   // by shard and view: the view's index in the shard's target; absent: the view does not live there
+	global [][]int   // by shard and index there: the view's index in views
 }
 
 const absent = -1
@@ -30,7 +30,7 @@ var (
 	_ replicator.Shared    = (*shardedTarget)(nil)
 )
 
-// place finds out where each view stands in the shards' targets.
+// place computes each view's index in the shards' targets.
 func (t *shardedTarget) place() {
 	for shard, target := range t.shards {
 		local, global := make([]int, len(t.views)), []int{}
@@ -68,7 +68,7 @@ func (t *shardedTarget) each(do func(shard int, target *Target) error) error {
 	})
 }
 
-// Versions implements replicator.Target. A view whose key leads to one shard has no states in the others.
+// Versions implements replicator.Target. A view whose key belongs to one shard has no states in the others.
 func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	by := make([]judge.Versions, len(t.shards))
 	err := t.each(func(shard int, target *Target) (err error) {
@@ -91,7 +91,7 @@ func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	return versions.Spans(), nil
 }
 
-// Mark implements replicator.Target. All that the standing says has been applied in all shards.
+// Mark implements replicator.Target. All shards have applied everything up to the standing.
 func (t *shardedTarget) Mark(ctx context.Context, at replicator.Standing) error {
 	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, at) })
 }
@@ -153,7 +153,7 @@ func (t *shardedTarget) Unclaimed(
 	return t.pageCells(ctx, (*Target).Unclaimed, view, after, limit)
 }
 
-// pageCells pages through what a method says of a view, in each shard that the view lives in.
+// pageCells pages through the cells that a method returns for a view, in each shard that the view lives in.
 func (t *shardedTarget) pageCells(
 	ctx context.Context, of func(*Target, context.Context, int, string, int) ([]replicator.Cell, string, error),
 	view int, after string, limit int,

@@ -13,34 +13,34 @@ import (
 	"replicator/sinks/judge"
 )
 
-// stateFormat is the first byte of a stored state. The form that follows, integers as varints:
+// stateFormat is the first byte of a stored state. The rest has this form, with integers as varints:
 //
 //	segments, each: version + 1, order, as-of, number of views, and for each view:
 //	    its id, the digest (8 bytes), length of what is kept, what is kept
 //
-// Views that stand at the same state, which is nearly always all of them, share a segment. A view that never saw the
-// cell is in none.
+// Views with equal states, which is nearly always all of them, share a segment. A view that never saw the cell is in
+// none.
 const stateFormat = 1
 
-// cellState is what is known of one cell, view by view. The views of other targets are carried along.
+// cellState is the state of one cell, view by view, including views of other targets.
 type cellState []viewState
 
-// viewState is what is known of one cell in one view.
+// viewState is the state of one cell in one view.
 type viewState struct {
 	view   uint32
 	state  replicator.State
-	digest uint64 // of the contribution; noDigest if it is none, deadDigest if it could not be computed or held
-	kept   string // the contribution itself, where other cells' contributions need it; where it waits and can be held
+	digest uint64 // of the contribution; noDigest if there is none, deadDigest if it could not be computed or held
+	kept   string // the contribution itself, if other cells' contributions need it, or if it waits and can be held
 }
 
-// What no contribution's digest is.
+// Digests that no contribution has.
 const (
 	noDigest      = 0
 	deadDigest    = 1
-	waitingDigest = 2 // it is kept, and shown once another source's is gone
+	waitingDigest = 2 // it is kept, and shown once another source's row is gone
 )
 
-// known is what is known of the cell in the view. It may be asked of nil.
+// known converts the state for package judge. v may be nil.
 func (v *viewState) known() judge.Known {
 	if v == nil {
 		return judge.Unseen
@@ -49,7 +49,7 @@ func (v *viewState) known() judge.Known {
 	return judge.Known{State: v.state, Shown: v.digest > waitingDigest, Dead: waits || v.digest == deadDigest, Waits: waits}
 }
 
-// contribution is the stored form of what is kept of the cell and shown; "" if that is nothing. It may be asked of nil.
+// contribution is the stored form of the contribution that is kept and shown; "" if there is none. v may be nil.
 func (v *viewState) contribution() string {
 	if v == nil || v.digest <= waitingDigest {
 		return ""
@@ -94,7 +94,7 @@ func (c cellState) append(b []byte) []byte {
 	return b
 }
 
-// seen reports whether an earlier view has the state of view i.
+// seen reports whether an earlier view has the same state as view i.
 func (c cellState) seen(i int) bool {
 	for _, v := range c[:i] {
 		if v.state == c[i].state {
@@ -107,7 +107,7 @@ func (c cellState) seen(i int) bool {
 var errState = errors.New("the stored state is damaged: delete its row, and then `replicator rebuild " +
 	remedy.Views + "`")
 
-// parseState reads the stored form. What is kept points into it.
+// parseState parses the stored form. The kept contributions point into it.
 func parseState(stored string) (cellState, error) {
 	r := wire.NewReader(stored)
 	if format := r.Byte(); format > stateFormat {
@@ -133,23 +133,23 @@ func parseState(stored string) (cellState, error) {
 	return c, nil
 }
 
-// entityID is where the cells of an entity stand in the table of states: all of them side by side.
+// entityID is the place of an entity's cells in the table of states. They are adjacent.
 func entityID(source string, key replicator.Key) string {
 	return string(append(wire.AppendText(make([]byte, 0, len(source)+len(key)+2), source), key...))
 }
 
-// cellID tells the cells of an entity apart.
+// cellID distinguishes the cells of an entity.
 func cellID(c replicator.Cell) string {
 	return string(append(wire.AppendText(make([]byte, 0, len(c.Table)+len(c.Column)+2), c.Table), c.Column...))
 }
 
-// The longest that the table of states takes. InnoDB indexes 3,072 bytes.
+// The longest values in the table of states. InnoDB indexes 3,072 bytes.
 const (
 	maxEntity = 2048
 	maxCell   = 768
 )
 
-// described is the cell whose state stands at an entity and a cell, as errors name it.
+// described is the cell at an entity and a cell of the table of states, for errors.
 func described(entity, cell []byte) string {
 	e := wire.NewReader(string(entity))
 	c, err := parseCell(e.Text(), string(entity), string(cell))

@@ -11,8 +11,8 @@ import (
 
 var _ replicator.Tidier = (*Target)(nil)
 
-// Strays implements replicator.Tidier: the groups of a counter that hold something else than the sum of what was added
-// to them, a span of groups at a time. What somebody put into another kind's table has a key: Held tells of it.
+// Strays implements replicator.Tidier. It lists the groups of a counter whose sum is wrong, a span of groups at a time.
+// Orphans in other kinds' tables have keys: Held reports them.
 func (t *Target) Strays(
 	ctx context.Context, view int, after string, _ int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -34,7 +34,7 @@ func (t *Target) Strays(
 	return strays, next, classify(err, "view "+k.view.Name+": comparing the sums with what was added")
 }
 
-// name is the group, its columns with ":" between them.
+// name is the group's columns, joined by ":".
 func (s wrongSum) name(k *keeper) string {
 	var parts []string
 	for i, v := range s.lacks[:len(s.lacks)-1] {

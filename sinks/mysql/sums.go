@@ -15,38 +15,38 @@ import (
 	"replicator/sinks/judge"
 )
 
-// wrongSum is a group whose sum in the table is not that of the ledger.
+// wrongSum is a group whose sum in the table differs from the ledger's.
 type wrongSum struct {
 	id    string // the group in its stored form
-	lacks row    // the group, and what the sum in the table lacks
+	lacks row    // the group, and the amount that the table's sum lacks
 	kind  replicator.DifferenceKind
 }
 
-// span is a range of groups, by the hashes of their stored forms. The ledger is in the order of cells, not of groups:
-// so that it is compared with a table of any size in bounded memory, it is read once for each span, and spans are as
-// wide as there is room for.
+// span is a range of groups, by the hashes of their stored forms. The ledger is ordered by cells, not by groups. To
+// compare it with a table of any size in bounded memory, it is read once for each span. Spans are as wide as memory
+// allows.
 type span struct{ from, to uint64 }
 
-// everyGroup is the span of all.
+// everyGroup is the span of all groups.
 func everyGroup() span { return span{0, math.MaxUint64} }
 
 func (s span) holds(id string) bool { h := placeOf(id); return s.from <= h && h <= s.to }
 
-// placeOf is a group's place among the spans.
+// placeOf is a group's hash, which decides its span.
 func placeOf(id string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // it never fails
 	return h.Sum64()
 }
 
-// DefaultSumBytes is about how much memory the groups take whose sums are compared at once.
+// DefaultSumBytes is the approximate memory for the groups whose sums are compared at once.
 const DefaultSumBytes = 32 << 20
 
-// groupCost is about what a group costs besides its stored form.
+// groupCost is the approximate memory of a group besides its stored form.
 const groupCost = 400
 
-// comparison holds the sums of a span's groups while they are compared. A group that the table's collation takes for
-// another one, which the table shows, is that one.
+// comparison holds the sums of a span's groups while they are compared. If the table's collation treats two groups as
+// equal, they count as the one that the table shows.
 type comparison struct {
 	span
 	k      *keeper
@@ -60,11 +60,11 @@ type comparison struct {
 type comparedGroup struct {
 	group  row
 	added  *big.Rat // what the ledger says
-	stored *big.Rat // what the table says; nil if it has no row
+	stored *big.Rat // the table's sum; nil if it has no row
 }
 
-// wrongSumsIn compares the ledger, of all sources, with the table, from the beginning of a span as far as the bound
-// allows. It returns where it ended.
+// wrongSumsIn compares the ledger of all sources with the table, from the beginning of a span as far as memory allows.
+// It returns where it ended.
 func wrongSumsIn(
 	ctx context.Context, tx *sql.Tx, k *keeper, s span, most int64,
 ) (wrong []wrongSum, end uint64, err error) {
@@ -92,7 +92,7 @@ func wrongSumsIn(
 	return c.wrong(), c.to, nil
 }
 
-// of is what is known of a group; nil outside the span.
+// of returns what is known of a group; nil outside the span.
 func (c *comparison) of(group row) *comparedGroup {
 	id := groupID(group)
 	g := c.groups[id]
@@ -107,7 +107,7 @@ func (c *comparison) of(group row) *comparedGroup {
 // groupID is the stored form of a group.
 func groupID(group row) string { return string(appendRows(nil, []row{group})) }
 
-// narrow makes the span as small as the bound wants it.
+// narrow shrinks the span until it fits into memory.
 func (c *comparison) narrow() {
 	for c.size > c.most && c.to > c.from {
 		c.to = c.from + (c.to-c.from)/2
@@ -123,7 +123,7 @@ func (c *comparison) narrow() {
 // statesRead is how many cells' states are read at a time.
 const statesRead = 1000
 
-// addLedger adds up what all cells contribute. It pages through them, because groups are looked up in between.
+// addLedger adds up the contributions of all cells. It pages through them, because groups are looked up in between.
 func (c *comparison) addLedger(ctx context.Context) error {
 	var entity, cell []byte
 	for {
@@ -152,14 +152,14 @@ func (c *comparison) addLedger(ctx context.Context) error {
 	}
 }
 
-// byCollation reports whether groups are one where the table's collation takes them for one. It is so where the source
-// does, too. Where it does not (keeper.loose), groups that met in one row have made its sum wrong.
+// byCollation reports whether groups that the table's collation treats as equal count as one. They do if the source
+// also treats them as equal. Otherwise (keeper.loose), groups that met in one row have made its sum wrong.
 func (c *comparison) byCollation() bool {
 	return len(c.k.loose) == 0 && slices.ContainsFunc(c.k.group(), (*column).collates)
 }
 
-// add adds what a cell contributes to known groups, and returns the rest. Where groups are not one by collation, a
-// group outside the span can't be one of those inside.
+// add adds a cell's contributions to known groups, and returns the rest. Unless equal groups count as one, a group
+// outside the span can't be one of those inside.
 func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	collates := c.byCollation()
 	for _, v := range state {
@@ -182,8 +182,8 @@ func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	return unmatched, nil
 }
 
-// match adds contributions to groups that are not known: to those that the table shows them under, if it does. Most
-// are shown as they are, in another span.
+// match adds contributions to the unknown groups: to the groups under which the table shows them, if any. Most are
+// shown unchanged, in another span.
 func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	for some := range slices.Chunk(unmatched, maxList) {
 		shown, err := readSums(ctx, c.q, c.k, " WHERE "+c.k.isOneOf(some))
@@ -219,10 +219,10 @@ func (c *comparison) count(group, contribution row) {
 	}
 }
 
-// groupsAsked is how many groups are looked up one by one in a statement.
+// groupsAsked is how many groups one statement looks up one by one.
 const groupsAsked = 100
 
-// matchByCollation adds contributions to the groups that the table's collation takes for theirs.
+// matchByCollation adds contributions to the groups that the table's collation treats as equal to theirs.
 func (c *comparison) matchByCollation(ctx context.Context, contributions []row) error {
 	var selects []string
 	var groups []row
@@ -249,7 +249,7 @@ func (c *comparison) wrong() (wrong []wrongSum) {
 		g := c.groups[id]
 		lacks := new(big.Rat).Set(g.added)
 		held := g.stored != nil
-		kind := judge.Difference(g.added.Sign() != 0, held, held && g.added.Cmp(g.stored) == 0) // a sum of 0 is no row
+		kind := judge.Difference(g.added.Sign() != 0, held, held && g.added.Cmp(g.stored) == 0) // a sum of 0 has no row
 		if kind == "" {
 			continue
 		}

@@ -13,9 +13,9 @@ import (
 	"replicator/internal/uuid"
 )
 
-// Unclaimed implements replicator.Tidier. It pages through the target by its key columns. Where a key's cells could be
-// of any column, the cell of no column stands for them: looking at it finds nothing, and takes away what nobody claims.
-// What a counter's table holds has no cell that could be looked at: its sums are put right at once.
+// Unclaimed implements replicator.Tidier. It pages through the target by its key columns. If a key's cells could be of
+// any column, the cell without a column stands for them: re-reading it finds nothing, and removes what no cell
+// contributes. A counter's table has no cells to re-read, so its sums are corrected at once.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	if k.ledger {
@@ -50,7 +50,7 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 	return cells, next, nil
 }
 
-// claimed reports of each key whether a cell of it contributes, from any of the sources.
+// claimed reports, for each key, whether a cell of it contributes, from any source.
 func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.Key) ([]bool, error) {
 	var entities []string
 	for _, key := range keys {
@@ -80,7 +80,7 @@ type owner struct {
 	salt   salt // not read everywhere
 }
 
-// ownersOf are all sources that feed a view: what another shard of the source put there is not unclaimed.
+// ownersOf are all sources that feed a view. Entries of another shard of the source are no orphans.
 func ownersOf(ctx context.Context, q querier, view string) (all []owner, err error) {
 	err = eachRow(ctx, q, func(rows *sql.Rows) error {
 		var o owner
@@ -91,9 +91,8 @@ func ownersOf(ctx context.Context, q querier, view string) (all []owner, err err
 	return all, err
 }
 
-// keyKinds are values of the kinds that the keys of a view's first table have: as the source says, or, where it can't
-// be asked, as a cell that is known shows; nil if none is. What is known may be from before the type of a key was
-// changed.
+// keyKinds are sample values of the kinds in the keys of a view's first table: as the source's columns say or, if it
+// can't be asked, as in a known cell; nil if there is none. The sample may be older than a change of the key's type.
 func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	table := k.view.From[0].Table
 	from := t.sink.origins(t.source)
@@ -111,7 +110,7 @@ func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	return kinds, nil
 }
 
-// keyKind is a value of the kind that the column gives a key, if a text with as many digits behind the point.
+// keyKind is a sample value of the kind that the column gives a key. A text has as many digits after the point.
 func (c *SourceColumn) keyKind() any {
 	_, digits, _ := strings.Cut(strings.TrimRight(c.Type, ") unsigedzrofl"), "(")
 	switch kind := c.kind(); kind {
@@ -133,8 +132,8 @@ func (c *SourceColumn) keyKind() any {
 	return ""
 }
 
-// knownKinds are those that a known cell of any of the view's sources shows: this one may know none yet, and what the
-// others hold must not be taken for unclaimed.
+// knownKinds are the kinds in a known cell of any of the view's sources. This source may know none yet, and other
+// sources' entries must not be mistaken for orphans.
 func (t *Target) knownKinds(ctx context.Context, view, table string) ([]any, error) {
 	owners, err := ownersOf(ctx, t.sink.db, view)
 	if err != nil {
@@ -167,8 +166,8 @@ func (t *Target) knownKinds(ctx context.Context, view, table string) ([]any, err
 	return nil, nil
 }
 
-// sourceKey is the key at the source of a target's key: each part of the kind that known cells have there, or that the
-// column's type suggests.
+// sourceKey converts a target's key to the source's key. Each part has the kind that known cells have there, or that
+// the column's type suggests.
 func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key, error) {
 	parts := make([]any, len(k.keys))
 	for i, c := range k.keys {
@@ -185,8 +184,8 @@ func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key
 	return replicator.MakeKey(parts...)
 }
 
-// asSource is a value that was read from a key column as the source has it: of the kind of a known value there, and if
-// that is a text in its form.
+// asSource converts a value read from a key column to the source's form: the kind of a known value there, and for a
+// text also its format.
 func (c *column) asSource(text string, known any) (any, error) {
 	number := integerBits[c.typ] != 0 || c.typ == "year" || c.typ == "bit"
 	if c.typ == "bit" {
@@ -236,8 +235,8 @@ func (c *column) asSource(text string, known any) (any, error) {
 	return text, nil
 }
 
-// withDigitsAs adds zeros behind the point until there are as many digits as in another text: what a column of the
-// source shows always has the same number of them.
+// withDigitsAs appends zeros after the point until there are as many digits as in another text. A column of the source
+// always shows the same number of digits.
 func withDigitsAs(text, other string) string {
 	_, digits, _ := strings.Cut(other, ".")
 	_, own, point := strings.Cut(text, ".")
@@ -250,7 +249,7 @@ func withDigitsAs(text, other string) string {
 	return text
 }
 
-// Dead implements replicator.Target. It pages through the states, too: a store is told once of what is dead.
+// Dead implements replicator.Target. It also pages through the states, because a store needs the list only once.
 func (t *Target) Dead(ctx context.Context, view int, from string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	cells, next, err := t.cells(ctx, from, limit, func(state cellState) bool { return state.find(k.id).known().Dead })

@@ -17,22 +17,22 @@ type Target struct {
 	views  []*replicator.View
 	kept   []*keeper // the views, in their order
 	shared bool      // some view is fed by several cells of one key
-	valued bool      // some of these views write what changes value by value: see crowd.go
+	valued bool      // some of these views write changes value by value: see crowd.go
 	whole  bool      // some of them don't
 	crowds crowds
 	server *server
 	epoch  int64 // of the sink, when the target was opened: see shadow.go
 
-	retired map[uint32]bool // ids of views that are no more
+	retired map[uint32]bool // ids of views that have ended
 	marks   *judge.Marks
 
-	guesses atomic.Bool // what is new is guessed, and was guessed rightly so far: see novelty
+	guesses atomic.Bool // new cells are guessed, and all guesses were right so far: see novelty
 	novelty *novelty    // nil: there were states when the target was opened
 }
 
 var _ replicator.Target = (*Target)(nil)
 
-// salt makes a view's digests its own.
+// salt makes a view's digests unique to it.
 type salt = []byte
 
 // Versions implements replicator.Target.
@@ -41,7 +41,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), err
 }
 
-// versions are those that the cells stand at in the views that count.
+// versions are the cells' versions in the given views.
 func (t *Target) versions(
 	ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool,
 ) (judge.Versions, error) {

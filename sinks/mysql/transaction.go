@@ -13,10 +13,10 @@ import (
 )
 
 // A batch's transaction takes two round trips: one begins it, locks and reads; the other one writes and commits. Each
-// round trip costs this process and the server some 20 µs of processor time, whatever it brings.
+// round trip costs this process and the server some 20 µs of processor time, whatever its size.
 
-// onConnection gives do a connection, on which it begins a transaction and commits it; where it fails, the transaction
-// is given up.
+// onConnection calls do with a connection, on which it begins and commits a transaction. If do fails, the transaction
+// is rolled back.
 func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 	defer conn.Close() // it goes back to the pool
 	if err := do(conn); err != nil {
 		if _, rerr := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); rerr != nil {
-			// Whatever it is in the middle of, nobody gets it again.
+			// The connection may be in the middle of anything, so it is not used again.
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
 		return err
@@ -33,8 +33,8 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 	return nil
 }
 
-// impatient gives do a connection that waits for so many seconds at most for others who use a table: whoever comes behind
-// a statement that waits for them, waits, too. It goes back to the pool as patient as it came.
+// impatient calls do with a connection that waits only a few seconds for other users of a table: statements that queue
+// behind it wait as well. Afterwards the connection has its normal timeout again.
 func (s *Sink) impatient(ctx context.Context, seconds int, do func(*sql.Conn) error) error {
 	return s.onConnection(ctx, func(conn *sql.Conn) error {
 		var patience int64
@@ -56,8 +56,8 @@ func (s *Sink) impatient(ctx context.Context, seconds int, do func(*sql.Conn) er
 	})
 }
 
-// begin begins a target's transaction, locks the partitions, and reads the states of entities, as readStates does, and
-// behind them the views' horizons.
+// begin begins a target's transaction, locks the partitions, reads the states of entities as readStates does, and then
+// the views' horizons.
 func (w *writer) begin(
 	t *Target, partitions []int, entities, cells []string, crowds *crowdReading,
 ) (*batchStates, error) {
@@ -126,11 +126,11 @@ func (w *writer) lockAll() error {
 	return w.locked(rows, len(all))
 }
 
-// writeLocks writes the query that locks the partitions of the batch's keys, in order. A state that doesn't exist yet
+// writeLocks appends the query that locks the partitions of the batch's keys, in order. A state that doesn't exist yet
 // can't be locked in READ COMMITTED: two writers of a new cell would both take it for unseen. Partitions always exist.
 //
-// The rows are looked up one by one, by a join with a list of them: for "id IN (…)" MySQL reads this small table from
-// end to end, even with FORCE INDEX, and waits for every row that another lane holds.
+// The query finds the rows one by one, by a join with a list of them. For "id IN (…)" MySQL reads this small table from
+// end to end, even with FORCE INDEX, and waits for every row that another lane has locked.
 func (w *writer) writeLocks(partitions []int) {
 	if len(partitions) == 1 {
 		w.write("SELECT epoch FROM ", locksTable, " WHERE id = ", strconv.Itoa(partitions[0]), " FOR UPDATE")
@@ -144,7 +144,7 @@ func (w *writer) writeLocks(partitions []int) {
 	w.write(") p STRAIGHT_JOIN ", locksTable, " l FORCE INDEX (PRIMARY) ON l.id = p.id FOR UPDATE")
 }
 
-// locked reads what writeLocks asked for, of n partitions.
+// locked reads the result of writeLocks, for n partitions.
 func (w *writer) locked(rows *sql.Rows, n int) error {
 	epochs := make([]int64, 0, n)
 	for rows.Next() {
@@ -166,7 +166,7 @@ func (w *writer) locked(rows *sql.Rows, n int) error {
 	return nil
 }
 
-// commit sends what waits, and commits.
+// commit sends the pending statements and commits.
 func (w *writer) commit() error {
 	w.write("COMMIT")
 	if err := w.run(allViews); err != nil {
@@ -175,19 +175,19 @@ func (w *writer) commit() error {
 	return w.send()
 }
 
-// heldStates are what is known of cells, by entity, in the order of the cells.
+// heldStates are the known states of cells, by entity, in the order of the cells.
 type heldStates map[string][]heldState
 
-// heldState is what is known of a cell of an entity.
+// heldState is the known state of a cell of an entity.
 type heldState struct {
 	cell   string
 	views  cellState
 	stored string // its form; "" if nothing is known
 
-	source, entity string // of another source's: that, and where it stands
+	source, entity string // for another source's cell: the source and its name of the entity
 }
 
-// of finds what is known of a cell.
+// of finds the known state of a cell.
 func (s heldStates) of(entity, cell string) heldState {
 	all := s[entity]
 	i, ok := slices.BinarySearchFunc(all, cell, func(h heldState, cell string) int { return cmp.Compare(h.cell, cell) })
@@ -197,7 +197,7 @@ func (s heldStates) of(entity, cell string) heldState {
 	return heldState{cell: cell}
 }
 
-// order puts what was added into order.
+// order sorts the added states.
 func (s heldStates) order() {
 	for _, all := range s {
 		slices.SortFunc(all, func(a, b heldState) int { return cmp.Compare(a.cell, b.cell) })
@@ -231,7 +231,7 @@ func readStates(ctx context.Context, q querier, entities []string) (heldStates, 
 	return found, nil
 }
 
-// writeReading writes the query for the states of entities: of all their cells, or only of the named ones.
+// writeReading appends the query for the states of entities: of all their cells, or only of the named ones.
 func (w *writer) writeReading(entities, cells []string) {
 	w.write("SELECT entity, cell, state FROM ", stateTable, " WHERE entity IN (")
 	w.binaries(entities)
@@ -248,7 +248,7 @@ func (w *writer) binaries(all []string) {
 	}
 }
 
-// scanStates gives f the states that a query finds. The entity and the cell are valid only until it returns.
+// scanStates calls f with the states that a query finds. The entity and the cell are valid only until f returns.
 func scanStates(rows *sql.Rows, f func(entity, cell []byte, state cellState, stored string) error) error {
 	var entity, cell, raw sql.RawBytes
 	for rows.Next() {
@@ -267,7 +267,7 @@ func scanStates(rows *sql.Rows, f func(entity, cell []byte, state cellState, sto
 	return rows.Err()
 }
 
-// eachState gives f the states of the cells that a condition names, as scanStates does.
+// eachState calls f with the states of the cells that meet a condition, as scanStates does.
 func eachState(
 	ctx context.Context, q querier, f func(entity, cell []byte, state cellState) error, condition string, args ...any,
 ) error {

@@ -11,14 +11,14 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A row is found by its key, and a counter's by its group. A column there that changes when another one of the row is
-// written leaves the row behind under a value that no cell has. So it is refused. All other columns of a view are
-// written by name whenever one of them is.
+// Rows are found by their key, a counter's by their group. If a column there changed whenever another one is written,
+// the row would get a value that no cell has. Such a table is refused. The other columns of a view are always written
+// by name together.
 
-// trigger is one that runs before a row is written.
+// trigger is a trigger that runs before a row is written.
 type trigger struct{ name, body string }
 
-// readTriggers reads those that may change what is written. A user without the right to see them sees none.
+// readTriggers reads the triggers that may change written values. A user without the right to see triggers sees none.
 func (s *Sink) readTriggers(ctx context.Context, tx *sql.Tx, sh *shape) error {
 	return eachRow(ctx, tx, func(rows *sql.Rows) error {
 		var t trigger
@@ -54,8 +54,8 @@ func unsteady(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// steadyTime ends the declaration of a TIMESTAMP. Without a default the first one of a table that is NOT NULL gets ON
-// UPDATE CURRENT_TIMESTAMP where explicit_defaults_for_timestamp is off.
+// steadyTime ends the declaration of a TIMESTAMP with a default. Without one, and with explicit_defaults_for_timestamp
+// off, the first NOT NULL TIMESTAMP of a table gets ON UPDATE CURRENT_TIMESTAMP.
 func steadyTime(nullable bool) string {
 	if nullable {
 		return " NULL"
@@ -63,10 +63,10 @@ func steadyTime(nullable bool) string {
 	return " NOT NULL DEFAULT '2000-01-01 00:00:00'"
 }
 
-// assignments are the statements of a trigger that may set columns.
+// assignments matches the statements of a trigger that may set columns.
 var assignments = regexp.MustCompile(`(?is)\bSET\b([^;]*)`)
 
-// sets reports whether a trigger seems to set a column. What it compares after a comma counts, too.
+// sets reports whether a trigger seems to set a column. A comparison after a comma counts, too.
 func (t trigger) sets(column string) bool {
 	name := regexp.QuoteMeta(column)
 	assigns := regexp.MustCompile("(?is)(^|,)\\s*NEW\\s*\\.\\s*(" + name + "|" + regexp.QuoteMeta(sqlname.Quote(column)) +

@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// pageKeys reads the next distinct keys of a view's table, as the source has them: of the rows for which a condition
-// holds, or of all ("").
+// pageKeys reads the next distinct keys of a view's table, in the source's form, from the rows that meet a condition,
+// or from all ("").
 func (t *Target) pageKeys(
 	ctx context.Context, k *keeper, condition, after string, limit int,
 ) (keys []replicator.Key, next string, err error) {
@@ -41,7 +41,7 @@ func (t *Target) pageKeys(
 	if err != nil {
 		return nil, "", err
 	}
-	kinds, err := t.keyKinds(ctx, k) // not before: whoever wrote one of the rows may have been the first to write any
+	kinds, err := t.keyKinds(ctx, k) // not before: the writer of one of the rows may have been the first to write any
 	if err != nil {
 		return nil, "", err
 	}
@@ -62,8 +62,7 @@ func (t *Target) pageKeys(
 	return keys, next, nil
 }
 
-// place is a value that was read from the column, in a form whose order is the column's: that of an ENUM or SET is its
-// members'.
+// place converts a column's value to a form with the column's order. An ENUM or SET is ordered by its members.
 func (c *column) place(text string) any {
 	switch c.typ {
 	case "enum":
@@ -80,7 +79,7 @@ func (c *column) place(text string) any {
 	return c.asBound(text)
 }
 
-// beyond is the condition for keys after last: a row comparison would use no index.
+// beyond is the condition for keys after last. A row comparison would use no index.
 func beyond(keys []*column, last row) string {
 	var ors, equal []string
 	for i, c := range keys {
@@ -91,13 +90,13 @@ func beyond(keys []*column, last row) string {
 	return strings.Join(ors, " OR ")
 }
 
-// cellPlace is a cell's place in the tables of states and of the dead.
+// cellPlace is a cell's place in the table of states.
 type cellPlace struct{ Entity, Cell []byte }
 
 // beyondCell is the condition for cells after a place. It takes the entity twice, and the cell.
 const beyondCell = "(entity > ? OR (entity = ? AND cell > ?))"
 
-// inOrder is how cells are paged through: behind it stands how many.
+// inOrder is the order of paging through cells. The limit follows it.
 const inOrder = " ORDER BY entity, cell LIMIT "
 
 // cellAt reads a cursor. The beginning is before all cells of an entity.
@@ -110,7 +109,7 @@ func (p cellPlace) cell(source string) (replicator.Cell, error) {
 	return parseCell(source, string(p.Entity), string(p.Cell))
 }
 
-// cells pages through the states of the source's cells and returns those that are wanted.
+// cells pages through the states of the source's cells and returns the wanted ones.
 func (t *Target) cells(
 	ctx context.Context, from string, limit int, wanted func(cellState) bool,
 ) (cells []replicator.Cell, next string, err error) {
@@ -136,7 +135,7 @@ func (t *Target) cells(
 	return cells, next, err
 }
 
-// sourceRange is where the entities of a source lie: from the first, to before the second.
+// sourceRange is the range of a source's entities: from first, to before end.
 func sourceRange(source string) (first, end []byte) {
 	first = []byte(entityID(source, ""))
 	return first, after(first)

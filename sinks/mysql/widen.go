@@ -17,12 +17,12 @@ import (
 	"replicator/config"
 )
 
-// A column of a source may get wider: VARCHAR(10) becomes VARCHAR(100), INT becomes BIGINT. The first value that needs
-// it does not fit the view's column. If the program made that (create = true), it is widened then, online, and the
-// value is applied: where the server need not copy the table for that, or the table is small, as a shadow is when its
-// rebuild begins. Else the value is a dead letter, whose reason names the ALTER TABLE.
+// A column of a source may get wider: VARCHAR(10) becomes VARCHAR(100), INT becomes BIGINT. The first long value then
+// does not fit the view's column. If the program made that column (create = true), it widens it online and applies the
+// value. It does so only if the server need not copy the table, or if the table is small, like a shadow's at the
+// beginning of a rebuild. Otherwise the value is a dead letter, whose reason names the ALTER TABLE.
 
-// smallTable is how many rows a table may have that is copied to widen a column.
+// smallTable is how many rows a table may have that must be copied to widen a column.
 const smallTable = 10_000
 
 // misfitError is the error of a value of the right kind that doesn't fit its column.
@@ -33,7 +33,7 @@ type misfitError struct {
 
 func (e misfitError) Error() string { return e.why + " does not fit " + e.column.declared }
 
-// widening is what was found out lately of columns that a value did not fit.
+// widening caches recent answers about columns that a value did not fit.
 type widening struct {
 	mu    sync.Mutex
 	found map[string]widened // by view and column
@@ -44,11 +44,11 @@ type widened struct {
 	until     time.Time
 }
 
-// askAgain is how long it is taken for true that the source's column is no wider: many values may not fit.
+// askAgain is how long the answer is cached that the source's column is no wider. Many values may not fit.
 const askAgain = time.Second
 
-// makeRoom widens the column that a value did not fit, if the source's is wider now: the view has to be opened again
-// then (again). Else it returns the reason with what a person can do.
+// makeRoom widens the column that a value did not fit, if the source's column is wider now. The view must then be
+// opened again (again). Otherwise it returns the reason, with advice for the operator.
 func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, again error) {
 	var misfit misfitError
 	if !errors.As(err, &misfit) || misfit.column == k.version || k.ledger && misfit.column == k.amount() {
@@ -61,7 +61,7 @@ func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, ag
 	found := w.found[name]
 	if time.Now().After(found.until) {
 		now, failed := definition(ctx, t.sink.db, k.table)
-		if failed == nil && k.definition != "" && now != k.definition { // another lane has widened it, or somebody
+		if failed == nil && k.definition != "" && now != k.definition { // another lane or program has widened it
 			return nil, k.altered()
 		}
 		found.statement = ""
@@ -88,8 +88,8 @@ func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, ag
 		found.statement), nil
 }
 
-// widen is the ALTER TABLE that gives a column of a view the width that the source's has now; "" if that is no wider,
-// or if the configuration says the type. All else that the table's definition says of the column stays.
+// widen is the ALTER TABLE that gives a column of a view the present width of the source's; "" if that is no wider, or
+// if the configuration names the type. All other attributes of the column stay.
 func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition string, c *column, from *origins) (
 	string, error,
 ) {
@@ -120,8 +120,8 @@ func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition 
 	return "", nil
 }
 
-// measured reports whether the types of the source's columns say how long values are: those of members and of types
-// that only MariaDB has become texts with room to spare.
+// measured reports whether the source columns' types tell the length of values. ENUMs, SETs and types that only MariaDB
+// has become texts with room to spare.
 func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, error) {
 	for _, o := range config.OriginsOf(d.view, f.Path) {
 		origin, err := d.from.column(ctx, d.sink.tables[o.Table], o.Path)
@@ -135,8 +135,8 @@ func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, erro
 	return true, nil
 }
 
-// widenOwn widens a column of a table that the program made, and reports whether it did. A long transaction of somebody
-// else's that has read the table is not waited for.
+// widenOwn widens a column of a table that the program made, and reports whether it did. It doesn't wait for another
+// program's long transaction that has read the table.
 func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done bool, err error) {
 	err = s.impatient(ctx, 5, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, statement+", ALGORITHM=INPLACE, LOCK=NONE")
@@ -160,7 +160,7 @@ func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done 
 	return false, classify(err, "widening a column")
 }
 
-// narrower are the statements that widen the view's columns of which the source's are wider.
+// narrower are the statements that widen the view's columns to the wider ones of the source.
 func (s *Sink) narrower(ctx context.Context, k *keeper, from *origins) (statements []string, err error) {
 	now, err := definition(ctx, s.db, k.table)
 	for _, c := range slices.Concat(k.keys, k.fields) {
@@ -175,7 +175,7 @@ func (s *Sink) narrower(ctx context.Context, k *keeper, from *origins) (statemen
 	return statements, classify(err, "comparing the widths of columns with the source's")
 }
 
-// widenShadow widens a shadow's columns before it is filled, and reports whether there were any.
+// widenShadow widens a shadow's columns before it is filled, and reports whether it widened any.
 func (s *Sink) widenShadow(ctx context.Context, k *keeper, from *origins) (widened bool, err error) {
 	if k.view.Shadows == "" || !settingsOf(k.view).Create {
 		return false, nil
@@ -192,7 +192,7 @@ func (s *Sink) widenShadow(ctx context.Context, k *keeper, from *origins) (widen
 	return widened, err
 }
 
-// isSmall reports whether a view's table may be copied to widen a column.
+// isSmall reports whether a view's table is small enough to be copied to widen a column.
 func (k *keeper) isSmall(ctx context.Context, conn *sql.Conn) bool {
 	var rows int
 	err := conn.QueryRowContext(ctx, fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM %s LIMIT %d) AS some", k.table,
@@ -200,7 +200,7 @@ func (k *keeper) isSmall(ctx context.Context, conn *sql.Conn) bool {
 	return err == nil && rows <= smallTable
 }
 
-// wider reports whether a type of the same family as a column's holds all that the column does, and more.
+// wider reports whether a type of the same family holds everything that the column does, and more.
 func wider(c *column, typ string) bool {
 	kind, sizes := (&SourceColumn{Type: typ}).kind(), sizesOf(typ)
 	unsigned := strings.Contains(typ, "unsigned")
@@ -226,13 +226,13 @@ func wider(c *column, typ string) bool {
 
 func (c *column) fits(types ...string) bool { return slices.Contains(types, c.typ) }
 
-// The most bytes of the types that are kept outside of the row.
+// The sizes, in bytes, of the types whose values are stored outside of the row.
 var (
 	textBytes = map[string]int64{"tinytext": 1<<8 - 1, "text": 1<<16 - 1, "mediumtext": 1<<24 - 1, "longtext": 1<<32 - 1}
 	blobBytes = map[string]int64{"tinyblob": 1<<8 - 1, "blob": 1<<16 - 1, "mediumblob": 1<<24 - 1, "longblob": 1<<32 - 1}
 )
 
-// sizesOf are the numbers in a type's brackets.
+// sizesOf are the numbers in a type's parentheses.
 func sizesOf(typ string) (sizes []int) {
 	_, in, _ := strings.Cut(typ, "(")
 	in, _, _ = strings.Cut(in, ")")

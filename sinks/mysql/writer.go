@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// maxList is how many values stand in one IN list or rows in one INSERT. MariaDB makes a temporary table of 1,000 or
+// maxList is the number of values in one IN list, or of rows in one INSERT. MariaDB makes a temporary table of 1,000 or
 // more.
 const maxList = 999
 
-// writer writes in one transaction. Statements wait until there are enough of them for a round trip to the server, or
-// until something is to be read after them.
+// writer writes in one transaction. Statements wait until there are enough for a round trip to the server, or until
+// something must be read after them.
 type writer struct {
 	ctx    context.Context
 	conn   connection
 	server *server
 	epoch  int64 // of the sink, when the target was opened
 
-	// apart: each statement is sent by itself, so that it is known which one the server refuses.
+	// apart: each statement is sent alone, to know which one the server refuses.
 	apart bool
 
 	text    []byte // the statement that is being written
@@ -30,13 +30,13 @@ type connection interface {
 	execer
 }
 
-// sendAt is how long the text is, in bytes, that is sent in one round trip. The driver keeps buffers up to 256 KiB.
+// sendAt is the size of the text that one round trip sends, in bytes. The driver keeps buffers up to 256 KiB.
 const sendAt = 240 << 10
 
-// full reports whether the statement that is being written is long enough.
+// full reports whether the statement being written is long enough.
 func (w *writer) full() bool { return len(w.text) > min(sendAt, w.server.packet/2) }
 
-// run has the statement executed that was written, on the table of a view, or for all views.
+// run adds the statement that was written to those to be executed. view is the view whose table it writes, or allViews.
 func (w *writer) run(view int) error {
 	if w.apart {
 		if _, err := w.conn.ExecContext(w.ctx, w.taken(&w.text)); err != nil {
@@ -57,7 +57,7 @@ func (w *writer) run(view int) error {
 	return nil
 }
 
-// send sends what waits.
+// send sends the pending statements.
 func (w *writer) send() error {
 	if len(w.waiting) == 0 {
 		return nil
@@ -66,7 +66,7 @@ func (w *writer) send() error {
 	return err
 }
 
-// taken is the text of a buffer, which is empty then.
+// taken returns a buffer's text and empties the buffer.
 func (w *writer) taken(b *[]byte) string {
 	text := string(*b)
 	*b = (*b)[:0]
@@ -86,16 +86,15 @@ type viewError struct {
 	err  error
 }
 
-// allViews stands for the table of states: what is kept of a cell for all views together may be too much for a
-// statement.
+// allViews stands for the table of states: a cell's state for all views together may be too large for a statement.
 const allViews = -1
 
 func (e *viewError) Error() string { return e.err.Error() }
 func (e *viewError) Unwrap() error { return e.err }
 
-// remove deletes all rows of the keys that may have some. Of a key to which nothing contributes any more only the rows
-// with that very key go: an application that changes a key in its case alone makes another key of it, which the
-// column's collation takes for the same, and whose row may stand in the old one's place by now.
+// remove deletes all rows of the keys that may have some. If nothing contributes to a key any more, only rows with
+// exactly that key go. An application that changes only the case of a key makes another key of it, which the column's
+// collation treats as equal, and whose row may have replaced the old one.
 func (w *writer) remove(k *keeper, changes []change) error {
 	var held, gone []change
 	for _, c := range changes {
@@ -113,11 +112,11 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	if !slices.ContainsFunc(k.keys, (*column).collates) {
 		return w.removeWhere(k, gone, k.keys)
 	}
-	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // an index serves only what is compared by its own collation
+	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // an index serves only comparisons by its own collation
 }
 
-// removeWhere deletes the rows whose columns hold one of the changes' keys: in each of the lists, the keys' columns or
-// what is made of them.
+// removeWhere deletes the rows whose columns hold one of the changes' keys. Each list is the keys' columns, or
+// expressions made of them.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for some := range slices.Chunk(changes, maxList) {
 		w.begins(k, "DELETE", "FROM ", k.table, " WHERE ")
@@ -139,7 +138,7 @@ func (w *writer) oneOf(columns []*column, n int, tuple func(n int) []any) {
 	w.text = appendOneOf(w.text, columns, n, tuple)
 }
 
-// exactly are columns, those of text as bytes: so no two values are equal but those that are the same.
+// exactly converts text columns to binary, so that only identical values are equal.
 func exactly(columns []*column) []*column {
 	exact := slices.Clone(columns)
 	for i, c := range exact {
@@ -155,9 +154,9 @@ func oneOf(columns []*column, n int, tuple func(n int) []any) string {
 	return string(appendOneOf(nil, columns, n, tuple))
 }
 
-// appendOneOf appends a condition that columns hold one of n tuples of values, which may go on behind these. Of text in
-// another character set than the connection's MariaDB finds nothing by (a, b) IN ((x, y), (z, w)). MySQL 5.7 refuses
-// that of a DECIMAL which is no BIGINT.
+// appendOneOf appends a condition that columns hold one of n tuples of values. More columns may follow these. For text
+// in another character set than the connection's, MariaDB finds nothing by (a, b) IN ((x, y), (z, w)). MySQL 5.7
+// refuses it for a DECIMAL that is no BIGINT.
 func appendOneOf(b []byte, columns []*column, n int, values func(n int) []any) []byte {
 	if len(columns) == 1 {
 		b = append(append(b, columns[0].quoted...), " IN ("...)
@@ -197,7 +196,7 @@ func appendOneOf(b []byte, columns []*column, n int, values func(n int) []any) [
 	return append(b, ')')
 }
 
-// appendAfter appends what stands between elements, before any but the first.
+// appendAfter appends a separator before any element but the first.
 func appendAfter(b []byte, n int, between string) []byte {
 	if n == 0 {
 		return b
@@ -205,7 +204,7 @@ func appendAfter(b []byte, n int, between string) []byte {
 	return append(b, between...)
 }
 
-// insert inserts rows, as many in a statement as the server takes.
+// insert inserts rows, as many per statement as the server accepts.
 func (w *writer) insert(k *keeper, rows []row, keys [][]any, suffix string) error {
 	for n := 0; n < len(rows); {
 		w.begins(k, "INSERT", "INTO ", k.table, " (", k.inserted, ") VALUES ")
@@ -233,7 +232,7 @@ func (k *keeper) appendRow(b []byte, r row, key []any) []byte {
 	return append(b, ')')
 }
 
-// writeStates stores the states of cells. suffix says what is done where there is one already.
+// writeStates stores the states of cells. suffix says what to do if a state exists.
 func (w *writer) writeStates(changed []*item, suffix string) error {
 	for n := 0; n < len(changed); {
 		w.write("INSERT INTO ", stateTable, " (entity, cell, state) VALUES ")
