@@ -3,20 +3,20 @@ package pipeline
 import "iter"
 
 // maxBatch is how many cells go into one call of Target.Apply. MariaDB turns an IN list of 1,000 values or more into a
-// materialised semijoin; and batches of 500 to 1,000 are where throughput stops growing.
+// materialised semijoin, and throughput stops growing at batches of 500 to 1,000.
 const maxBatch = 800
 
-// batches are the changes that wait in a lane, in the order in which they were added, cut into batches. Their memory is
-// used again: a change that waits is no object of its own for the collector.
+// batches are the changes that wait in a lane, in the order of arrival, cut into batches. Batches are reused, so that a
+// waiting change is no separate object for the garbage collector.
 type batches struct {
-	queue [][]pending // each has room for maxBatch; the last one is filled
+	queue [][]pending // each has capacity maxBatch; the last one is being filled
 	spare [][]pending // empty
 }
 
-// spareBatches is how many empty ones are kept: as many as wait while nothing coalesces (see budget).
+// spareBatches is how many empty batches are kept: as many as wait while nothing coalesces (see budget).
 const spareBatches = 4
 
-// add appends a change. It stays where it is until its batch is used again.
+// add appends a change. Its address is valid until its batch is reused.
 func (b *batches) add(p pending) *pending {
 	n := len(b.queue) - 1
 	if n < 0 || len(b.queue[n]) == maxBatch {
@@ -37,7 +37,7 @@ func (b *batches) empty() []pending {
 	return batch
 }
 
-// take removes the batch that was begun first; nil if there is none.
+// take removes the oldest batch; nil if there is none.
 func (b *batches) take() []pending {
 	if len(b.queue) == 0 {
 		return nil
@@ -49,7 +49,7 @@ func (b *batches) take() []pending {
 	return batch
 }
 
-// reuse takes back a batch that take returned, of which nobody holds anything any more.
+// reuse takes back a batch that take returned. The caller must hold no reference into it.
 func (b *batches) reuse(batch []pending) {
 	if len(b.spare) < spareBatches {
 		clear(batch)
@@ -57,7 +57,7 @@ func (b *batches) reuse(batch []pending) {
 	}
 }
 
-// first is the change that was added first; nil if there is none.
+// first is the oldest change; nil if there is none.
 func (b *batches) first() *pending {
 	if len(b.queue) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func (b *batches) first() *pending {
 	return &b.queue[0][0]
 }
 
-// all are the changes in their order.
+// all iterates over the changes in order.
 func (b *batches) all() iter.Seq[*pending] {
 	return func(yield func(*pending) bool) {
 		for _, batch := range b.queue {

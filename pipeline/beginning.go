@@ -7,27 +7,26 @@ import (
 	"replicator"
 )
 
-// beginning is where a view begins, for every session of every run, however it came about: start, retry, renewal, pause
-// and resume, join, part, take-out, swap, rebuild. It is the lowest of what was marked, as this process remembers it or
-// the store does (c), and of what the sink says that it holds (m; nil: it has no mark of the view). A position that was
-// not marked never counts: what was applied on the way there is in the sink, or it is read again.
+// beginning decides where a view begins, for every session of every run, whatever its cause: start, retry, renewal,
+// pause and resume, join, part, take-out, swap, rebuild. A view begins at the lower of two: its checkpoint, that is,
+// what was marked last as this process or the store remembers it (c), and the sink's mark (m; nil: the sink has none).
+// A position that was not marked never counts: changes up to it are in the sink, or are read again.
 //
-//   - Nothing of c was marked yet: it says where a view is to begin that nothing was kept of, or a fill that somebody
-//     asked for. It counts until the sink has marks of it.
-//   - Something was marked and the mark is gone, or was never set since the sink opened the view anew: the sink lost
-//     the view. That is an error that wraps ErrSinkLost, and on_lost says what follows.
-//   - The mark is lower: the sink was set back. The view goes back with it, to the mark's position and to what it tells
-//     of the fill.
-//   - The mark is higher: another replicator keeps the view, too, or the store is older. c counts; what is repeated is
-//     stale. The source's log must have the mark's position, too: above.ahead.
-//   - The mark is that of a later fill, under way or complete: another replicator began it, or this one did, and its
-//     store is older. The view goes on with that fill: what made it necessary is not known here. It has read all that
-//     c's fill is to read.
-//   - A partition of a Changelog goes from one process to another, each with a store of its own, which may be old: c
-//     says no more than that the view was kept, and the mark counts. Not during a fill, which reads the log from its
-//     beginning while the mark's position stays where it was.
-//   - The mark is that of an earlier fill than c's: nothing of c's fill is there any more, and it scans its tables from
-//     the start.
+//   - Nothing of c was marked yet. It says where a new view, or a fill that was asked for, is to begin. It counts until
+//     the sink has marks of it.
+//   - c was marked, and the sink has no mark, or none since it registered the view again. The sink lost the view. The
+//     error wraps ErrSinkLost, and on_lost decides.
+//   - The mark is lower. The sink was set back. The view goes back to the mark's position and the mark's progress of
+//     the fill.
+//   - The mark is higher. Another replicator also keeps the view, or the store is older. c counts; repeated changes are
+//     stale. The source's log must also have the mark's position: see above.ahead.
+//   - The mark is that of a later fill, running or complete. Another replicator began it, or this one did and its store
+//     is older. The view continues with that fill, because the reason for it is unknown here. That fill reads
+//     everything that c's fill would read.
+//   - The source is a partition of a Changelog. Such a partition moves between processes, each with its own store,
+//     which may be old. c says only that the view was kept, so the mark counts. But not during a fill, which reads the
+//     log from its beginning while the mark's position stays.
+//   - The mark is that of an earlier fill than c's. Nothing of c's fill is left, so it scans its tables from the start.
 func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (replicator.Standing, error) {
 	same := m != nil && replicator.SameDefinition(m.Fingerprint, c.Fingerprint)
 	known := same && !m.Position.IsZero()
@@ -57,18 +56,18 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (rep
 	return at, nil
 }
 
-// isNew reports whether a view begins at a place of the log, without a fill and without having stood anywhere before.
+// isNew reports whether a view begins at a log position without a fill, and never had a position before.
 func isNew(c replicator.Checkpoint) bool { return c.Unmarked && !c.Filling() && c.Epoch == 0 }
 
-// lowestOf is where views begin that run together, given where each of them does. What the others have applied of it
-// already is repeated.
+// lowestOf is where views that run together begin, given where each of them would. Changes that some have applied
+// already are repeated.
 func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicator.Standing {
 	lowest := replicator.Standing{Position: begin[0].Position}
 	fill := map[string]replicator.Progress{}
 	for i, c := range begin {
 		lowest.Position = lowest.Position.Lower(c.Position)
 		if !c.Filling() {
-			if c.Unmarked { // it takes the place of a fill that was to begin
+			if c.Unmarked { // it replaces a fill that was to begin
 				lowest.Epoch = max(lowest.Epoch, c.Epoch)
 			}
 			continue
@@ -87,7 +86,7 @@ func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicato
 	return lowest
 }
 
-// eachAt are the checkpoints of views that all begin at one place.
+// eachAt returns checkpoints for views that all begin at one position.
 func eachAt(views []*replicator.View, c replicator.Checkpoint) []replicator.Checkpoint {
 	each := make([]replicator.Checkpoint, len(views))
 	for i, v := range views {

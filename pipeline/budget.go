@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// budget bounds the bytes in flight in a pipeline. One reader and one scan wait for it; lanes give back. Who waits is
-// served in turn: else a scan, which always finds room for one more small row, would keep out a large one of the tail
-// until it has ended.
+// budget bounds the bytes in flight in a pipeline. One reader and one scan wait for it, and lanes give bytes back.
+// Waiters are served in turn. Otherwise a scan, which always finds room for one more small row, would block a large row
+// of the tail until the scan ends.
 type budget struct {
 	total  int64
 	lanes  int
@@ -19,18 +19,18 @@ type budget struct {
 	queue []*claim
 }
 
-// claim is what somebody waits for.
+// claim is a number of bytes that a caller waits for.
 type claim struct {
 	bytes   int64
 	granted chan struct{} // closed once the bytes are taken
 }
 
-// newBudget is that of some lanes, which share a total.
+// newBudget makes a budget with a total for a number of lanes.
 func newBudget(total int64, lanes int) *budget {
 	return &budget{total: total, lanes: lanes, window: newCoalescing(total, lanes)}
 }
 
-// cost is what n bytes take: what is larger than the whole budget takes all of it, so that one huge row passes.
+// cost is what n bytes count. A row larger than the whole budget counts as all of it, so that it can pass.
 func (b *budget) cost(n int64) int64 { return min(n, b.total) }
 
 // take waits until n bytes are free; n is a cost.
@@ -54,12 +54,12 @@ func (b *budget) take(ctx context.Context, n int64) error {
 	}
 }
 
-// fits reports whether there is room for n bytes. What is larger than all that is worth having in flight has to be
-// alone. The caller holds b.mu.
+// fits reports whether there is room for n bytes. A claim larger than the useful amount in flight must wait until
+// nothing else is in flight. The caller holds b.mu.
 func (b *budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.window.bytes() }
 
-// merged says how many of a lane's changes came to a cell that had one pending: how much it is worth to have more in
-// flight.
+// merged reports how many of a lane's changes merged with a pending one. This decides how many bytes in flight are
+// useful.
 func (b *budget) merged(n, of int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *budget) merged(n, of int) {
 	b.grant()
 }
 
-// withdraw takes back a claim, also one that was granted just now.
+// withdraw takes back a claim, even one that was just granted.
 func (b *budget) withdraw(c *claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +87,7 @@ func (b *budget) give(n int64) {
 	b.grant()
 }
 
-// grant serves who has waited longest, as far as there is room. The caller holds b.mu.
+// grant serves waiters in turn while there is room. The caller holds b.mu.
 func (b *budget) grant() {
 	for len(b.queue) > 0 && b.fits(b.queue[0].bytes) {
 		b.used += b.queue[0].bytes

@@ -6,36 +6,36 @@ import (
 	"replicator"
 )
 
-// cellIndex finds what waits in a lane by its cell. It is a hash table whose lists run through what waits itself, so
-// that most changes touch one pointer of a small table: of a cell that nothing waits of, the list is empty. A map has a
-// slot to be found and a slot to be emptied for each, which leave the processor's cache where much is in flight, and
-// twice the memory for the collector to mark. The lane's mutex guards it.
+// cellIndex finds pending changes in a lane by their cell. It is a hash table whose lists link the pending changes
+// themselves. Most changes touch a single pointer of a small table, because their cell's list is empty. A map would
+// have to find and clear a slot for each, outside the processor's cache if much is in flight, and would give the
+// collector twice the memory to mark. The lane's mutex guards it.
 type cellIndex struct {
 	seed  maphash.Seed
-	lists []*pending // by the hash's last bits: a power of two of them, no fewer than there are cells
+	lists []*pending // by the hash's last bits: their number is a power of two, and at least the number of cells
 	cells int
 }
 
-// fewestLists is how many lists there are at first.
+// fewestLists is the initial number of lists.
 const fewestLists = 64
 
 func newCellIndex() cellIndex {
 	return cellIndex{seed: maphash.MakeSeed(), lists: make([]*pending, fewestLists)}
 }
 
-// list is where the cells of a hash are, among others.
+// list is the list that contains the cells with a hash, among others.
 func (x *cellIndex) list(hash uint64) **pending { return &x.lists[hash&uint64(len(x.lists)-1)] }
 
-// find returns what waits of a cell, nil if nothing does, and the cell's hash.
+// find returns the pending change of a cell, or nil, and the cell's hash.
 func (x *cellIndex) find(c *replicator.Cell) (p *pending, hash uint64) {
-	const odd = 0x9e3779b97f4a7c15 // so that texts that change places don't meet
+	const odd = 0x9e3779b97f4a7c15 // so that swapped texts have different hashes
 	hash = maphash.String(x.seed, string(c.Key))*odd + maphash.String(x.seed, c.Column)
 	for p = *x.list(hash); p != nil && (p.hash != hash || p.cell != *c); p = p.next {
 	}
 	return p, hash
 }
 
-// add adds what find did not find.
+// add adds a change whose cell find did not find.
 func (x *cellIndex) add(p *pending, hash uint64) {
 	if x.cells == len(x.lists) {
 		x.grow()
@@ -50,7 +50,7 @@ func (x *cellIndex) push(p *pending) {
 	p.next, *list = *list, p
 }
 
-// grow doubles the lists.
+// grow doubles the number of lists.
 func (x *cellIndex) grow() {
 	old := x.lists
 	x.lists = make([]*pending, 2*len(old))
@@ -63,7 +63,7 @@ func (x *cellIndex) grow() {
 	}
 }
 
-// remove removes what was added.
+// remove removes an added change.
 func (x *cellIndex) remove(p *pending) {
 	at := x.list(p.hash)
 	for *at != p {

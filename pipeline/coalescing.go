@@ -1,31 +1,31 @@
 package pipeline
 
-// coalescing says how much a pipeline should have in flight: as much as memory allows where that makes one write of
-// many changes, and no more than keeps the lanes busy where it doesn't. What is in flight is what the collector marks
-// again and again, and what leaves the processor's cache. Of 200,000 cells that are all different, 45,000 in flight
-// cost 20.7 µs a cell into Redis and 25.0 into MySQL where 5,000 cost 14.6 and 17.2, and took 120 MiB where these took
-// 48 (in turns, on a busy machine). They are not applied sooner.
+// coalescing decides how much a pipeline should have in flight: as much as memory allows if that merges many changes
+// into one write, and otherwise only enough to keep the lanes busy. The garbage collector marks everything in flight
+// again and again, and it doesn't fit into the processor's cache. With 200,000 distinct cells, 45,000 in flight cost
+// 20.7 µs a cell into Redis and 25.0 into MySQL; 5,000 cost 14.6 and 17.2. They took 120 MiB instead of 48 (alternating
+// runs, on a busy machine), and were not applied sooner.
 //
-// Of changes of random cells, the share that merges grows with the number in flight. So what all of the memory would
-// earn is told by what a part of it does. The budget's mutex guards it.
+// With changes of random cells, the share that merges grows with the number in flight. So a part of the memory shows
+// what all of it would gain. The budget's mutex guards it.
 type coalescing struct {
 	total    int64 // bytes
 	smallest int64 // changes in flight that keep the lanes busy
 	changes  int64 // that may be in flight now
 	mean     int64 // bytes of a change
 
-	seen, joined int // changes, and those that merged, since it was last judged
+	seen, joined int // changes since the last decision, and how many of them merged
 }
 
 const (
-	// busyBatches is how many batches a lane needs: one in flight, one that waits, and one for when the other lanes have
+	// busyBatches is how many batches a lane needs: one in flight, one waiting, and one for when the other lanes have
 	// less than their share.
 	busyBatches = 3
 
-	// judged is after how many changes it is decided anew.
+	// judged is the number of changes between two decisions.
 	judged = 8192
 
-	// worthwhile is the share of changes that must merge, with all memory in use, for more in flight to pay.
+	// worthwhile is the share of changes that must merge, with all memory in use, to justify more in flight.
 	worthwhile = 1. / 8
 )
 
@@ -34,7 +34,7 @@ func newCoalescing(total int64, lanes int) *coalescing {
 	return &coalescing{total: total, smallest: n, changes: n}
 }
 
-// took notes the size of a change.
+// took records the size of a change.
 func (c *coalescing) took(bytes int64) {
 	if c.mean == 0 {
 		c.mean = bytes
@@ -42,10 +42,10 @@ func (c *coalescing) took(bytes int64) {
 	c.mean = max(c.mean+(bytes-c.mean)/64, 1)
 }
 
-// bytes is how many bytes may be in flight.
+// bytes is the useful number of bytes in flight.
 func (c *coalescing) bytes() int64 { return min(c.total, c.changes*c.mean) }
 
-// merged notes that n of some changes merged with pending ones, and decides once there were enough of them.
+// merged records that n of some changes merged with pending ones. After enough changes it decides again.
 func (c *coalescing) merged(n, of int) {
 	c.joined, c.seen = c.joined+n, c.seen+of
 	if c.seen < judged {

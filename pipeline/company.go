@@ -9,21 +9,21 @@ import (
 	"replicator"
 )
 
-// company is what the sink's marks tell of another program that keeps the same views. It is harmless, because the rule
-// keeps views right whoever writes, and hardly ever meant. The two see each other by their marks, so while the source
-// writes nothing neither is seen.
+// company records another program that keeps the same views, as the sink's marks show it. That is harmless, because
+// views stay right with any number of writers, but rarely intended. The two see each other by their marks, so neither
+// is visible while the source writes nothing.
 type company struct {
 	mu  sync.Mutex
-	met map[string][2]time.Time // by view: when the last two marks were met that another program had set
+	met map[string][2]time.Time // by view: when the last two marks of another program were seen
 }
 
-// companyStays is for how long the marks of another program tell that it runs. One alone does not: it may be what
-// another session sent before its connection broke.
+// companyStays is how long a mark counts as a sign of a running program. A single mark does not count: another session
+// may have sent it before its connection broke.
 const companyStays = time.Minute
 
 func newCompany() *company { return &company{met: map[string][2]time.Time{}} }
 
-// meet notes whose marks another program has set. It returns the views that are in company since now.
+// meet records whose marks another program has set. It returns the views that are newly in company.
 func (c *company) meet(views []string) (joined []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,8 +47,8 @@ func (c *company) any(views viewSet) bool {
 	return slices.ContainsFunc(views, func(v *replicator.View) bool { return c.has(v.Name) })
 }
 
-// pace is how long it takes until the next mark. In company it differs each time: of two that mark in step, one is always
-// first, and would never meet a mark of the other's.
+// pace is the time until the next mark. In company it varies. If two programs marked in step, one would always be
+// first, and would never see the other's mark.
 func (s *saver) pace() time.Duration {
 	if !s.company.any(s.views) {
 		return s.cfg.Interval
@@ -56,7 +56,7 @@ func (s *saver) pace() time.Duration {
 	return s.cfg.Interval/2 + rand.N(s.cfg.Interval)
 }
 
-// lookForCompany says once that another program keeps views of the session, too.
+// lookForCompany reports, once, that another program also keeps views of the session.
 func (s *saver) lookForCompany() {
 	shared, ok := s.target.(replicator.Shared)
 	if !ok {

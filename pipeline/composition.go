@@ -10,11 +10,11 @@ import (
 	"replicator"
 )
 
-// composition decides which views run together: it launches, ends, parts and joins runs. The supervisor's goroutine
-// alone uses it.
+// composition decides which views run together: it launches, ends, splits and joins runs. Only the supervisor's
+// goroutine uses it.
 type composition struct {
 	*shared
-	lifetime context.Context // of the runs: they end at once when it is done
+	lifetime context.Context // the runs end at once when it is done
 	running  sync.WaitGroup
 }
 
@@ -46,10 +46,10 @@ func (c *composition) launch(r *run) {
 }
 
 func (c *composition) begin(r *run) {
-	c.running.Go(func() { _ = r.loop(c.lifetime) }) // it logs what ends a session; what ends the loop is ours
+	c.running.Go(func() { _ = r.loop(c.lifetime) }) // it logs what ends a session; we decide what ends the loop
 }
 
-// launchAt runs views of the configuration together from their checkpoints.
+// launchAt runs configured views together from their checkpoints.
 func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
 	if len(checkpoints) == 0 {
 		return nil
@@ -66,8 +66,8 @@ func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
 	return err
 }
 
-// behind are the views that are to begin before the farthest place that one of them has reached. They disagree with it
-// until the run has passed that place.
+// behind are the views that begin before the farthest position that one of them has reached. They disagree with that
+// view until the run has passed this position.
 func behind(views viewSet, at []replicator.Checkpoint) (late viewSet) {
 	farthest := slices.MaxFunc(at, func(a, b replicator.Checkpoint) int {
 		return cmp.Compare(a.Position.Order, b.Position.Order)
@@ -80,7 +80,7 @@ func behind(views viewSet, at []replicator.Checkpoint) (late viewSet) {
 	return late
 }
 
-// launchGrouped runs views of the configuration from their checkpoints, those together that can be.
+// launchGrouped runs configured views from their checkpoints, together where possible.
 func (c *composition) launchGrouped(checkpoints []replicator.Checkpoint) error {
 	for _, group := range together(checkpoints) {
 		if err := c.launchAt(group); err != nil {
@@ -90,7 +90,7 @@ func (c *composition) launchGrouped(checkpoints []replicator.Checkpoint) error {
 	return nil
 }
 
-// stop tells every run to drain, and waits until all have ended.
+// stop drains every run, and waits until all have ended.
 func (c *composition) stop() {
 	for _, r := range c.runs.all() {
 		r.stop()
@@ -98,7 +98,7 @@ func (c *composition) stop() {
 	c.running.Wait()
 }
 
-// end drains a run and waits until it has ended. It stays one of the pipeline's until others supersede it.
+// end drains a run and waits until it has ended. The pipeline keeps it in its list until others supersede it.
 func (c *composition) end(ctx context.Context, r *run) error {
 	r.stop()
 	select {
@@ -109,7 +109,7 @@ func (c *composition) end(ctx context.Context, r *run) error {
 	}
 }
 
-// supersede launches runs in the place of one that has ended.
+// supersede replaces an ended run by others and launches them.
 func (c *composition) supersede(old *run, by ...*run) {
 	c.follow(old, by...)
 	c.runs.replace(old, by...)
@@ -118,7 +118,7 @@ func (c *composition) supersede(old *run, by ...*run) {
 	}
 }
 
-// goOn lets views run together in the place of a run that has ended, from their checkpoints; they may be none.
+// goOn replaces an ended run by one of views from their checkpoints. There may be no views.
 func (c *composition) goOn(old *run, views viewSet, from []replicator.Checkpoint) error {
 	if len(views) == 0 {
 		c.supersede(old)
@@ -134,8 +134,8 @@ func (c *composition) goOn(old *run, views viewSet, from []replicator.Checkpoint
 	return err
 }
 
-// follow makes of the rebuilds that had a run some for each of the runs that take its place. Views that are in none of
-// them are no longer rebuilt: what is left of their fill is in their checkpoints.
+// follow splits the rebuilds of an ended run among the runs that replace it. Views that none of these has are no longer
+// rebuilt; their checkpoints keep the progress of their fill.
 func (c *composition) follow(old *run, by ...*run) {
 	for _, whole := range c.rebuilds.all() {
 		if whole.run != old || whole.unsettled != nil {
@@ -152,8 +152,8 @@ func (c *composition) follow(old *run, by ...*run) {
 	}
 }
 
-// takeOut ends the runs that have any of the views and starts them again with the rest of theirs. It returns where the
-// views stood.
+// takeOut ends the runs that have any of the views, and restarts them with their other views. It returns the
+// checkpoints of the views.
 func (c *composition) takeOut(ctx context.Context, views []*replicator.View) ([]replicator.Checkpoint, error) {
 	var out []replicator.Checkpoint
 	for _, r := range c.runs.all() {
@@ -173,8 +173,8 @@ func (c *composition) takeOut(ctx context.Context, views []*replicator.View) ([]
 	return out, nil
 }
 
-// part ends runs of which only some views failed, and lets each group of their views go on by itself. Those that failed
-// are tried again until somebody acts, and join the others when they have caught up.
+// part ends runs in which only some views failed, and runs each group of their views separately. The failed views are
+// retried until the operator acts, and join the others when they have caught up.
 func (c *composition) part(ctx context.Context) error {
 	for _, r := range c.runs.all() {
 		groups := r.parts()
@@ -187,7 +187,7 @@ func (c *composition) part(ctx context.Context) error {
 		stood := r.progress.checkpoints()
 		var parted []*run
 		for _, views := range groups {
-			// Why, the run has logged, once for all of them.
+			// The run has logged the reason, once for all views.
 			c.cfg.Log.Warn("views part from the others of their sink", "sink", c.cfg.Name,
 				"views", viewSet(views).names())
 			next, err := c.newRun(views, checkpointsOf(views, stood))
@@ -205,8 +205,8 @@ func (c *composition) part(ctx context.Context) error {
 	return nil
 }
 
-// joinable is the lag below which a run has caught up. The last error must also be that long ago: by then it has shown
-// again.
+// joinable is the lag below which a run has caught up. The last error must be at least that old: by then it would have
+// occurred again.
 const joinable = 2 * time.Second
 
 // ready reports whether a run has caught up, so that it can join others.
@@ -219,15 +219,15 @@ func (r *run) ready() bool {
 	return known && lag < joinable
 }
 
-// join makes one of two runs that have caught up, if there are two. Shadows join like other views: what runs together
-// is applied together, so a shadow that is swapped in after that agrees with the views beside it.
+// join makes one of two runs that have caught up, if there are two. Shadows join like other views. Views that run
+// together change together, so a shadow that is swapped in later agrees with the views beside it.
 func (c *composition) join(ctx context.Context) error {
 	ready := slices.DeleteFunc(c.runs.all(), func(r *run) bool { return !r.ready() })
 	if len(ready) < 2 {
 		return nil
 	}
 	a, b, main := ready[0], ready[1], c.main()
-	a.stop() // both at once: neither waits for the other
+	a.stop() // both at once, so that neither waits for the other
 	b.stop()
 	if err := c.end(ctx, a); err != nil {
 		return err
@@ -252,11 +252,11 @@ func (c *composition) join(ctx context.Context) error {
 	return nil
 }
 
-// near is how far apart in the log, in Orders (bytes of binlog), views may be and still start together: what the
-// farther one has applied is repeated, which costs it a little and changes nothing.
+// near is how far apart in the log, in Orders (bytes of binlog), views may be and still start together. Views that are
+// farther repeat what they have applied, which costs little and changes nothing.
 const near = 16 << 20
 
-// together groups checkpoints into those that can run together: at about the same place, and filled, or in one fill.
+// together groups checkpoints that can run together: at similar positions, and filled, or in one fill.
 func together(checkpoints []replicator.Checkpoint) [][]replicator.Checkpoint {
 	ordered := slices.Clone(checkpoints)
 	slices.SortStableFunc(ordered, func(a, b replicator.Checkpoint) int {
@@ -279,7 +279,7 @@ func together(checkpoints []replicator.Checkpoint) [][]replicator.Checkpoint {
 	return groups
 }
 
-// checkpointsOf are those of some views, in their order.
+// checkpointsOf are the checkpoints of some views, in their order.
 func checkpointsOf(views []*replicator.View, all []replicator.Checkpoint) (of []replicator.Checkpoint) {
 	for _, v := range views {
 		i := slices.IndexFunc(all, func(c replicator.Checkpoint) bool { return c.View == v.Name })

@@ -10,7 +10,7 @@ import (
 	"replicator/internal/remedy"
 )
 
-// Config is what a pipeline is made from. It is not to be changed once the pipeline runs.
+// Config is a pipeline's configuration. It must not change once the pipeline runs.
 type Config struct {
 	Name    string // the sink's name
 	Source  replicator.Source
@@ -18,44 +18,44 @@ type Config struct {
 	Views   []*replicator.View
 	Compile func(views []*replicator.View) (replicator.Evaluator, error)
 
-	// Feeds reports whether a source of that name is one that the configuration has. nil: all are.
+	// Feeds reports whether the configuration has a source of that name. nil: it has all.
 	Feeds func(source string) bool
 
-	// SourceOf is the source as views that run together need it: rows carry the columns that these read, so that one which
-	// a table lacks is no error for others. It is not closed, its Name is the Source's. nil: it is Source.
+	// SourceOf returns the source for views that run together. Its rows carry only the columns that these read, so that
+	// other views' missing columns are no errors. It is not closed, and its Name is the Source's. nil: use Source.
 	SourceOf func(views []*replicator.View) (replicator.Source, error)
 
 	Store      replicator.Store
 	StartAt    string // snapshot, earliest or latest: for a view without a checkpoint
 	OnLost     string // stop or rebuild
-	OnUnlogged string // repair, rebuild or stop: where rows change and the log doesn't say which; default repair
+	OnUnlogged string // repair, rebuild or stop: if rows change and the log doesn't say which; default repair
 
 	Observer replicator.Observer
 	Log      *slog.Logger
 	Lanes    int           // default 2
 	Memory   int64         // bytes of rows in flight; default 64 MiB
 	Interval time.Duration // between checkpoints; default 1 s
-	Drain    time.Duration // the longest that a stop, or the source's failure, waits for what is in flight; default 20 s
+	Drain    time.Duration // how long a stop, or a failure of the source, waits at most for changes in flight; default 20 s
 	Rate     int           // rows a second of a fill; 0: no limit
-	Deleted  time.Duration // how long cells that are gone are remembered, where the sink can forget them; 0: for ever
+	Deleted  time.Duration // how long deleted cells are remembered, if the sink can forget them; 0: forever
 
-	// SavesIdle: positions that move without a change for these views are saved each interval. Not for a store that
-	// writes to the source itself: its writes would move the position.
+	// SavesIdle: save moving positions each interval, even without changes for these views. Not for a store that writes
+	// to the source itself, because its writes would move the position.
 	SavesIdle bool
 
-	// Paused are views that are paused from the start, as they were before: another configuration resumes nothing.
+	// Paused are views that are paused from the start, as before: a new configuration resumes none.
 	Paused []string
 
-	// LastShown is what Pipeline.Shown said of an earlier pipeline with the same source: an outage's lag is not less
-	// because another configuration took over in it.
+	// LastShown is the result of Pipeline.Shown of an earlier pipeline with the same source. It keeps an outage's lag
+	// when a new configuration takes over during the outage.
 	LastShown map[string]time.Time
 }
 
-// Repair goes on where rows changed and the log doesn't say which, and has the views that read them compared with the
-// source and repaired.
+// Repair continues if rows changed and the log doesn't say which, and has the affected views compared with the source
+// and repaired.
 const Repair = "repair"
 
-// setDefaults fills in what was left out.
+// setDefaults sets defaults for missing settings.
 func (c *Config) setDefaults() {
 	if c.Observer == nil {
 		c.Observer = nopObserver{}
@@ -107,7 +107,7 @@ func (c *Config) sourceOf(views []*replicator.View) (replicator.Source, error) {
 	return c.SourceOf(views)
 }
 
-// ofShard names the source in an error, where it is one of several.
+// ofShard adds the source's name to an error, if there are several sources.
 func (c *Config) ofShard(err error) error {
 	if name := c.Source.Name(); name != "" && err != nil {
 		return fmt.Errorf("source %s: %w", name, err)
@@ -115,7 +115,7 @@ func (c *Config) ofShard(err error) error {
 	return err
 }
 
-// logRecovery says that trouble is over that began at a time; zero: there was none.
+// logRecovery logs the end of trouble that began at a time; zero: there was none.
 func (c *Config) logRecovery(since time.Time, views viewSet) {
 	if !since.IsZero() {
 		c.Log.Info("pipeline recovered", "sink", c.Name, "views", views.names(),
@@ -123,31 +123,31 @@ func (c *Config) logRecovery(since time.Time, views viewSet) {
 	}
 }
 
-// ofSink names the sink in an error.
+// ofSink adds the sink's name to an error.
 func (c *Config) ofSink(err error) error { return fmt.Errorf("sink %s: %w", c.Name, err) }
 
-// swaps reports whether rebuilt views can be swapped in. A source with a name is one of several that fill one target: a
-// shadow that it filled would lack what the others hold.
+// swaps reports whether rebuilt views can be swapped in. A source with a name is one of several that fill one target:
+// its shadow would lack the others' rows.
 func (c *Config) swaps() bool {
 	_, ok := c.Sink.(replicator.Shadower)
 	return ok && c.Source.Name() == ""
 }
 
-// changelog is the source, if its log is all that it has.
+// changelog is the source if it is a Changelog, which has no tables beside its log.
 func (c *Config) changelog() replicator.Changelog {
 	log, _ := c.Source.(replicator.Changelog)
 	return log
 }
 
-// anew is how a person has views filled again.
+// anew is the command with which the operator has views filled again.
 func (c *Config) anew(views viewSet) string { return "`replicator rebuild " + views.words() + "`" }
 
-// unread is why the mark of a view can't be read.
+// unread is why a view's mark can't be read.
 func (c *Config) unread(m *replicator.Mark) error {
 	return replicator.OfView(fmt.Errorf("sink %s: view %s: %w", c.Name, m.View, remedy.Named(m.Err, m.View)), m.View)
 }
 
-// nopObserver is the Observer of a pipeline that has none.
+// nopObserver is the Observer of a pipeline without one.
 type nopObserver struct{}
 
 func (nopObserver) Applied(string, string, int)        {}

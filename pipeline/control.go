@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// Wait returns nil once each of the named views (all, if none is named) is filled and includes what the fence names: a
-// GTID set or FILE:POS of this pipeline's source. A view that has failed ends the wait with its error.
+// Wait returns nil once each of the named views (all, if none is named) is filled and includes the fence: a GTID set or
+// FILE:POS of this pipeline's source. If a view has failed, Wait returns its error.
 func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error {
 	if len(views) == 0 {
 		for _, v := range p.Views {
@@ -20,7 +20,7 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 	}
 	for _, name := range views {
 		err := p.waitFor(ctx, fence, name)
-		if err != nil && ctx.Err() != nil { // in the middle of a question or between two
+		if err != nil && ctx.Err() != nil { // during a query or between two
 			err = context.Cause(ctx)
 			if p.stopped.isPaused(p.cfg.view(name)) { // somebody might have resumed it meanwhile
 				err = replicator.ErrPaused
@@ -51,8 +51,7 @@ func (p *Pipeline) waitFor(ctx context.Context, fence, view string) error {
 	}
 }
 
-// includedBefore reports whether a view that is paused included the fence when it was: nothing of it runs that could
-// say so.
+// includedBefore reports whether a paused view included the fence when it was paused, since it has no run to ask.
 func (p *Pipeline) includedBefore(ctx context.Context, fence, view string) (bool, error) {
 	v := p.cfg.view(view)
 	if v == nil || !p.stopped.isPaused(v) {
@@ -99,8 +98,8 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 	return included && err == nil, err
 }
 
-// Renew ends the sessions of views, each once, and returns when the next ones are open: the sink then knows its targets
-// as they are now, where a person has altered them. Nothing is lost by it, as by any other end of a session.
+// Renew ends the sessions of views, each once, and returns when the next ones are open. The sink has then read its
+// targets again, after an ALTER by hand. As with any end of a session, nothing is lost.
 func (p *Pipeline) Renew(ctx context.Context, views ...string) error {
 	renewed := map[*session]bool{}
 	for _, view := range views {
@@ -113,7 +112,7 @@ func (p *Pipeline) Renew(ctx context.Context, views ...string) error {
 	return nil
 }
 
-// renew returns the view's session once it is a new one: none of those that there are now, but the renewed.
+// renew returns the view's next session: none of the present ones, except those in renewed.
 func (p *Pipeline) renew(ctx context.Context, view string, renewed map[*session]bool) (*session, error) {
 	var old *session
 	for {
@@ -144,8 +143,8 @@ func (p *Pipeline) renew(ctx context.Context, view string, renewed map[*session]
 	}
 }
 
-// Look asks for a full look at cells in the source, and puts what it finds there in place of what the view holds. It
-// returns once that is durable; an error wraps ErrNotServing where the pipeline's session ended before.
+// Look re-reads cells from the source, and replaces their contributions to the view. It returns once the result is
+// durable. The error wraps ErrNotServing if the pipeline's session ended before.
 func (p *Pipeline) Look(ctx context.Context, view string, cells []replicator.Cell) error {
 	_, s, err := p.sessionOf(view)
 	if err != nil {

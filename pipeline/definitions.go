@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// definitions are the fingerprints of a pipeline's views with what their tables are now. They are in the views, and
-// change only while no run has the view; the mutex is for those who want to show them.
+// definitions are the fingerprints of a pipeline's views, including the present definitions of their tables. They are
+// kept in the views, and change only while no run has the view. The mutex is for readers that show them.
 type definitions struct {
 	cfg *Config
 	mu  sync.Mutex
@@ -24,7 +24,7 @@ func (d *definitions) of(v *replicator.View) string {
 	return v.Fingerprint
 }
 
-// current are the fingerprints of views as their tables are now.
+// current are the views' fingerprints with the present definitions of their tables.
 func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]string, error) {
 	now := make([]string, len(views))
 	identities, err := d.cfg.Source.Identities(ctx, replicator.Feeding(views))
@@ -37,8 +37,8 @@ func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]
 	return now, nil
 }
 
-// update gives views the fingerprints that they have with what their tables are now. One that the sink or the store
-// knows, and that means the same, is kept as they know it.
+// update sets the views' fingerprints to the present definitions of their tables. If the sink or the store knows an
+// equivalent fingerprint, it keeps that one.
 func (d *definitions) update(ctx context.Context, views []*replicator.View, known *remembered) error {
 	now, err := d.current(ctx, views)
 	if err != nil {
@@ -59,15 +59,15 @@ func (d *definitions) update(ctx context.Context, views []*replicator.View, know
 	return nil
 }
 
-// set gives a view another fingerprint.
+// set changes a view's fingerprint.
 func (d *definitions) set(v *replicator.View, fingerprint string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v.Fingerprint = fingerprint
 }
 
-// check fails where a table is no longer what a view's fingerprint says, or where tables can't be merged. Whoever asks
-// has opened a reader before: what that meets is what the table is now, or an ALTER on the way.
+// check fails if a table has changed since the view's fingerprint was made, or if tables can't be merged. The caller
+// must have opened a reader before: the reader then sees the table as it is now, or meets the ALTER on the way.
 func (d *definitions) check(ctx context.Context, views []*replicator.View) error {
 	now, err := d.current(ctx, views)
 	if err != nil {
@@ -84,11 +84,11 @@ func (d *definitions) check(ctx context.Context, views []*replicator.View) error
 	return errors.Join(changed...)
 }
 
-// sameKeys refuses a view that merges what two tables have of an entity where their keys are never the same: it would
-// hold two entities in one place, and each would take away what the other has there.
+// sameKeys refuses a view that merges two tables' cells of an entity if their keys are never equal. It would keep two
+// entities in one place, and each would remove the other's contributions.
 func sameKeys(ctx context.Context, source replicator.Source, v *replicator.View) (refused, err error) {
 	tables := replicator.Feeding([]*replicator.View{v})
-	// Counters and rankings add up, whatever the key; a changelog's records name their tables.
+	// Counters and rankings add up over all keys; a changelog's records name their tables.
 	if len(tables) < 2 || slices.Contains([]string{"counter", "ranking", "changelog"}, v.Kind) {
 		return nil, nil
 	}

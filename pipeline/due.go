@@ -12,25 +12,25 @@ import (
 	"replicator"
 )
 
-// due are the rebuilds that begin, or go on, without anybody asking: those that were under way when the program ended,
-// and those of views whose definition changed. The supervisor's goroutine alone uses it.
+// due are the rebuilds that begin or continue automatically: those that were running when the program ended, and those
+// of views whose definition changed. Only the supervisor's goroutine uses it.
 type due struct {
 	*shared
 	rebuilder *rebuilder
-	changed   []string  // views that are to be rebuilt because their definition changed
-	done      bool      // those that were under way go on, and those of changed views have begun
+	changed   []string  // views to be rebuilt because their definition changed
+	done      bool      // earlier rebuilds have continued, and those of changed views have begun
 	retryAt   time.Time // when that is tried again
 }
 
-// add has views rebuilt whose definition changed.
+// add schedules the rebuild of views whose definition changed.
 func (d *due) add(views ...string) {
 	if len(views) > 0 {
 		d.changed, d.done = append(d.changed, views...), false
 	}
 }
 
-// begin goes on with the rebuilds that were under way, and begins those of views whose definition changed. Where that
-// fails the other views go on, and it is tried again.
+// begin continues earlier rebuilds, and begins those of views whose definition changed. If one of them fails, the other
+// views continue, and it is tried again.
 func (d *due) begin(ctx context.Context) error {
 	if d.done || time.Now().Before(d.retryAt) {
 		return nil
@@ -71,8 +71,8 @@ func (d *due) begin(ctx context.Context) error {
 	return nil
 }
 
-// rebuild begins to rebuild views in one scan, each by itself where one of them can't be. It returns what is
-// wrong, by view.
+// rebuild begins to rebuild views in one scan, or in one scan each if one of them can't be rebuilt. It returns the
+// errors, by view.
 func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 	refused := map[string]error{}
 	if len(views) == 0 {
@@ -89,8 +89,8 @@ func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 	return refused
 }
 
-// resume goes on with the rebuilds that a crash or a stop interrupted. A shadow with a checkpoint and without a
-// mark was swapped in before the checkpoint could be removed.
+// resume continues rebuilds that a crash or a stop interrupted. If a shadow has a checkpoint and no mark, it was
+// swapped in before the checkpoint could be removed.
 func (d *due) resume(ctx context.Context) error {
 	shadower, ok := d.cfg.Sink.(replicator.Shadower)
 	if !ok {
@@ -138,8 +138,7 @@ func (d *due) resume(ctx context.Context) error {
 	return nil
 }
 
-// dropLeft drops the dead letters of shadows that have no checkpoint: a crash came between what inherit and forgetShadow
-// do.
+// dropLeft drops the dead letters of shadows without a checkpoint, after a crash during inherit or forgetShadow.
 func (d *due) dropLeft(ctx context.Context, saved []replicator.Checkpoint) error {
 	if !d.cfg.swaps() {
 		return nil
@@ -161,8 +160,8 @@ func (d *due) dropLeft(ctx context.Context, saved []replicator.Checkpoint) error
 	return nil
 }
 
-// findRedefined has those views rebuilt whose tables have become something else while they ran, where their on_change
-// says so. The others stay failed until somebody acts.
+// findRedefined schedules the rebuild of views whose tables were redefined while they ran, if their on_change says so.
+// The others stay failed until the operator acts.
 func (d *due) findRedefined(ctx context.Context) {
 	var candidates []*replicator.View
 	for _, r := range d.runs.all() {
@@ -181,7 +180,7 @@ func (d *due) findRedefined(ctx context.Context) {
 	}
 	now, err := d.planner.definitions.current(ctx, candidates)
 	if err != nil {
-		return // the run says why it doesn't go on; it is asked again in a moment
+		return // the run reports the error; the next call asks again
 	}
 	for i, v := range candidates {
 		if replicator.Redefined(v, v.Fingerprint, now[i]) != nil {

@@ -10,9 +10,9 @@ import (
 	"replicator"
 )
 
-// filler scans the tables of views that are being filled, while the tail goes on. Its rows are puts at the place before
-// their chunk was read, so that whatever the tail brings later is judged against them by State.Next like everything
-// else. One goroutine alone uses it.
+// filler scans the tables of views that are being filled, while the tail continues. Its rows are puts at the log
+// position before their chunk was read. So State.Next judges later changes of the tail against them as usual. Only one
+// goroutine uses it.
 type filler struct {
 	*group
 	reader  replicator.Reader
@@ -22,7 +22,7 @@ type filler struct {
 	sweeper *sweeper
 }
 
-// fill takes the fill to its end, and reports whether there was one to end.
+// fill completes the fill, and reports whether there was one.
 func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 	if err := f.reachStart(ctx); err != nil {
 		return false, err
@@ -47,9 +47,9 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 	return true, nil
 }
 
-// reachStart waits until the tail stands where the fill begins. It may have to go on from an earlier place first,
-// and a row that is put there would be older than what the views' states have seen. Of a Changelog that way is the
-// fill.
+// reachStart waits until the tail has reached the position where the fill begins. The tail may have to continue from an
+// earlier position first, and a row that is put there would be older than the views' states. With a Changelog, the tail
+// up to that position is the fill.
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -65,7 +65,7 @@ func (f *filler) reachStart(ctx context.Context) error {
 	return nil
 }
 
-// replayed notes how far a fill has come that reads the log up to a place.
+// replayed records the progress of a fill that reads the log up to a position.
 func (f *filler) replayed(to int64) {
 	tables := slices.Sorted(maps.Keys(f.progress.current().Fill))
 	if low := f.intake.lanes.low(); f.cfg.changelog() != nil && len(tables) > 0 {
@@ -76,13 +76,13 @@ func (f *filler) replayed(to int64) {
 	}
 }
 
-// chunkTime is how long reading a chunk should take: short reads leave no long snapshots behind in the source.
+// chunkTime is how long reading a chunk should take. Short reads leave no long snapshots in the source.
 const chunkTime = 200 * time.Millisecond
 
 // chunkRows is how many rows of a table a chunk passes at most.
 const chunkRows = 32000
 
-// mostRows is chunkRows, or as many as may be scanned in a second.
+// mostRows is chunkRows, or the number of rows allowed per second if that is less.
 func (f *filler) mostRows() int {
 	if rate := f.cfg.Rate; rate > 0 {
 		return min(max(rate, 100), chunkRows)
@@ -90,8 +90,8 @@ func (f *filler) mostRows() int {
 	return chunkRows
 }
 
-// scan puts all rows of a table, chunk by chunk, from where the saved progress stands. The lanes work on a chunk while
-// the next is read, and nobody waits in between; but progress is what they have applied.
+// scan puts all rows of a table, chunk by chunk, from the saved progress on. The lanes work on a chunk while the next
+// is read, without waiting. But the progress is only what they have applied.
 func (f *filler) scan(ctx context.Context, table string) error {
 	columns := f.views.columns(table)
 	progress := f.progress.current().Fill[table]
@@ -103,7 +103,7 @@ func (f *filler) scan(ctx context.Context, table string) error {
 		progress.Total = n
 	}
 	limit := replicator.ScanLimit{Rows: min(1000, f.mostRows()), Bytes: f.intake.budget.total / 4}
-	before := func() error { return nil } // waits until the chunk before is applied, and says so
+	before := func() error { return nil } // waits until the previous chunk is applied, and records that
 	for !progress.Done {
 		began := time.Now()
 		chunk, err := f.chunk(ctx, table, columns, progress.After, limit)
@@ -149,7 +149,7 @@ func (f *filler) scan(ctx context.Context, table string) error {
 	return before()
 }
 
-// chunk reads the next rows of a table, without those that are left to the tail.
+// chunk reads the next rows of a table, without rows that are left to the tail.
 func (f *filler) chunk(ctx context.Context, table string, columns []string, after string, limit replicator.ScanLimit) (
 	replicator.Chunk, error,
 ) {
@@ -162,10 +162,10 @@ func (f *filler) chunk(ctx context.Context, table string, columns []string, afte
 	return chunk, err
 }
 
-// puttable returns the rows of a chunk that can be put at its Low. Where a row's version is its own, that is all of
-// them. Where the position is the version, a row that changed while the chunk was read might hold more than Low, and
-// the tail would then step back behind it: the chunk waits until the tail has passed High, and what the tail touched is
-// left to it.
+// puttable returns the rows of a chunk that can be put at its Low. If rows have versions of their own, that is all of
+// them. If log positions are the versions, a row that changed while the chunk was read may be newer than Low, and the
+// tail would then step back. So the chunk waits until the tail has passed High, and leaves rows that the tail touched
+// to the tail.
 func (f *filler) puttable(ctx context.Context, chunk replicator.Chunk) ([]*replicator.Row, error) {
 	cells := map[replicator.Cell]bool{}
 	for _, r := range chunk.Rows {
@@ -183,7 +183,7 @@ func (f *filler) puttable(ctx context.Context, chunk replicator.Chunk) ([]*repli
 	return slices.DeleteFunc(chunk.Rows, func(r *replicator.Row) bool { return touched[r.Cell] }), nil
 }
 
-// throttle waits so that no more rows a second are scanned than configured.
+// throttle waits so that the scan keeps to the configured rows per second.
 func (f *filler) throttle(ctx context.Context, rows int, began time.Time) error {
 	rate := f.cfg.Rate
 	if rate <= 0 {

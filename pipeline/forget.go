@@ -10,16 +10,16 @@ import (
 	"replicator/internal/pause"
 )
 
-// forgetting is how far what is gone may be forgotten. It outlives sessions; their forgetters' goroutines use it, one at
-// a time.
+// forgetting tracks how far deleted cells may be forgotten. It outlives sessions. Their forgetters' goroutines use it,
+// one at a time.
 type forgetting struct {
 	passed []marking // oldest first, at most forgetSteps and one more
-	walked int64     // the horizon of the last walk that came to its end
+	walked int64     // the horizon of the last complete walk
 
-	gone atomic.Int64 // the highest log position at which a cell was gone that was applied
+	gone atomic.Int64 // the highest log position of an applied deletion
 }
 
-// note notes where the cells of ops went that are gone.
+// note records the positions of deletions among ops.
 func (f *forgetting) note(ops []replicator.Op) {
 	last := int64(0)
 	for i := range ops {
@@ -31,16 +31,17 @@ func (f *forgetting) note(ops []replicator.Op) {
 	}
 }
 
-// marking is a log position that was marked at a time.
+// marking is a marked log position, with the time.
 type marking struct {
 	order int64
 	at    time.Time
 }
 
-// forgetSteps is into how many parts the time that deleted cells are remembered is divided.
+// forgetSteps is the number of steps into which the retention time of deleted cells is divided.
 const forgetSteps = 4
 
-// horizon notes what is marked now, and returns the newest position that was marked so long ago; 0: there is none.
+// horizon records the position marked now, and returns the newest position that was marked at least that long ago; 0 if
+// there is none.
 func (f *forgetting) horizon(order int64, now time.Time, remembered time.Duration) int64 {
 	f.passed = append(f.passed, marking{order, now})
 	for len(f.passed) > 1 && now.Sub(f.passed[1].at) >= remembered {
@@ -52,18 +53,18 @@ func (f *forgetting) horizon(order int64, now time.Time, remembered time.Duratio
 	return f.passed[0].order
 }
 
-// forgetter has the target forget what is gone, in the background: see docs/adr/0023.
+// forgetter has the target forget deleted cells, in the background: see docs/adr/0023.
 type forgetter struct {
 	*group
 	target replicator.Target
 	saver  *saver
 }
 
-// forgetPage is how many cells are looked at at a time.
+// forgetPage is how many cells one call examines.
 const forgetPage = 1000
 
-// run forgets until ctx is done. It does nothing where the target remembers everything, and where a cell that is
-// forgotten could not be read again.
+// run forgets until ctx is done. It does nothing if the target can't forget, or if forgotten cells could not be read
+// again.
 func (f *forgetter) run(ctx context.Context) error {
 	target, ok := f.target.(replicator.Forgetter)
 	if !ok || f.cfg.Deleted <= 0 || f.cfg.changelog() != nil {
@@ -79,7 +80,7 @@ func (f *forgetter) run(ctx context.Context) error {
 		}
 		marked := f.saver.lastMarked()
 		horizon := f.forgetting.horizon(marked.Position.Order, time.Now(), f.cfg.Deleted)
-		if f.forgetting.walked == 0 { // what went before this process began is not known
+		if f.forgetting.walked == 0 { // deletions before this process began are unknown
 			f.forgetting.note([]replicator.Op{{Version: replicator.NoVersion, AsOf: marked.Position.Order}})
 		}
 		if marked.Filling() || horizon <= f.forgetting.walked || f.forgetting.gone.Load() < f.forgetting.walked {

@@ -7,9 +7,9 @@ import (
 	"replicator"
 )
 
-// inherit makes the dead letters of a view's shadow those of the view, and removes the shadow's checkpoint, which says
-// until then that this has to be done. It may be done again from the start until then: so the shadow's letters go after
-// that. Where a crash comes in between, the next start removes them.
+// inherit turns the dead letters of a view's shadow into the view's, and removes the shadow's checkpoint. Until then
+// the checkpoint says that this must be done, and it can be repeated from the start. So the shadow's letters are
+// dropped afterwards. If a crash comes in between, the next start drops them.
 func inherit(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	shadow := v.Name + replicator.ShadowSuffix
 	obsolete, err := takeLetters(ctx, store, v, shadow)
@@ -25,8 +25,9 @@ func inherit(ctx context.Context, store replicator.Store, v *replicator.View) er
 	return nil
 }
 
-// forgetShadow removes what the store holds of a view's shadow. It comes before the shadow itself is removed: its
-// checkpoint, once the sink has no mark of it, says that it was swapped in, and that its dead letters are the view's.
+// forgetShadow removes everything that the store has of a view's shadow. It must precede the removal of the shadow
+// itself: a checkpoint for which the sink has no mark would say that the shadow was swapped in, and that its dead
+// letters are the view's.
 func forgetShadow(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	if err := store.Forget(ctx, v.Name+replicator.ShadowSuffix); err != nil {
 		return err
@@ -50,11 +51,11 @@ func dropOfShadow(ctx context.Context, store replicator.Store, v *replicator.Vie
 	return err
 }
 
-// lettersAtOnce is how many bytes of dead letters are read before they are buried.
+// lettersAtOnce is how many bytes of dead letters are read before they are recorded.
 const lettersAtOnce = 1 << 20
 
-// takeLetters buries the dead letters of a view's shadow as the view's own. It returns the ids of those that are
-// obsolete: the view's of cells that the shadow has none of.
+// takeLetters records the dead letters of a view's shadow as the view's own. It returns the ids of obsolete ones: the
+// view's letters of cells of which the shadow has none.
 func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View, shadow string) (
 	obsolete []string, err error,
 ) {

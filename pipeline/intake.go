@@ -9,18 +9,18 @@ import (
 	"replicator"
 )
 
-// intake is where changes are taken in: of the tail, of a scan, and those that stand for a look. They take their size
-// from the memory budget, which blocks who brings them while it is full, and go to the lane of their key. It has no
-// state of its own, and may be used by several goroutines.
+// intake accepts changes of the tail, of a scan, and re-reads. It takes their size from the memory budget, which blocks
+// the caller while it is full, and passes them to the lane of their key. It has no state of its own, and several
+// goroutines may use it.
 type intake struct {
 	*group
 	budget    *budget
 	lanes     *lanes
 	spellings *spellings
-	over      context.Context // done once nothing that is handed to a lane is applied any more
+	over      context.Context // done once changes handed to a lane are no longer applied
 }
 
-// add hands a change to its lane when the budget has room for it, and has its key's spellings looked up.
+// add hands a change to its lane when the budget has room for it, and has its key's variants looked up.
 func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	size := int64(replicator.RowOverhead)
 	if c.Row != nil {
@@ -34,7 +34,7 @@ func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	if err := in.spellings.ask(ctx, c); err != nil || 2*size <= in.budget.total {
 		return err
 	}
-	// One huge row is in memory at a time: while this one waits to be applied, the next one is not read.
+	// Only one huge row is in memory at a time: the next one is not read while this one waits to be applied.
 	if err := in.budget.take(ctx, in.budget.total); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	return nil
 }
 
-// put takes in a scanned row.
+// put accepts a scanned row.
 func (in *intake) put(ctx context.Context, row *replicator.Row) error {
 	if !in.views.feeds(row.Cell) {
 		return nil
@@ -52,8 +52,8 @@ func (in *intake) put(ctx context.Context, row *replicator.Row) error {
 	})
 }
 
-// look asks for a full look at cells: what the source holds of them now is put in place of whatever the sink holds. It
-// returns when that, and all that was taken in before, is applied; it fails where the session ends first.
+// look re-reads cells: the source's present rows replace the sink's contributions. It returns when that, and everything
+// accepted before, is applied. It fails if the session ends first.
 func (in *intake) look(ctx context.Context, cells []replicator.Cell) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -71,7 +71,7 @@ func (in *intake) look(ctx context.Context, cells []replicator.Cell) error {
 	return in.lanes.applied()(ctx)
 }
 
-// tail takes in what the reader brings. It implements replicator.Handler, and the reader's goroutine alone uses it.
+// tail accepts what the reader delivers. It implements replicator.Handler, and only the reader's goroutine uses it.
 type tail struct {
 	*group
 	reader    replicator.Reader
@@ -90,7 +90,7 @@ func (t *tail) Change(ctx context.Context, c *replicator.Change) error {
 	}
 	t.blank = false
 	t.window.touch(c)
-	if !c.Last && t.views.joins(c.Cell) { // the log doesn't tell the joined rows
+	if !c.Last && t.views.joins(c.Cell) { // the log doesn't contain the joined rows
 		c = reread(c.Cell, c.Order, c.Time)
 	}
 	return t.intake.add(ctx, c)
@@ -107,7 +107,7 @@ func (t *tail) Commit(order int64, at time.Time) {
 	t.window.reached(order)
 }
 
-// unlogged is what the log does not tell (ErrUnlogged), with the place behind it.
+// unlogged is a change that the log does not list (ErrUnlogged), with the position after it.
 type unlogged struct {
 	error
 	behind string // FILE:POS
@@ -115,10 +115,10 @@ type unlogged struct {
 
 func (u unlogged) Unwrap() error { return u.error }
 
-// Unlogged implements replicator.Handler. It goes on, if it is configured so, and notes that the views which read the
-// table have to be compared with the source: before anything behind that place can be applied and saved, so that no
-// crash forgets it. A table that is emptied empties nothing of views that hold nothing: a log's first statement may be
-// DROP TABLE IF EXISTS, as a dump's is.
+// Unlogged implements replicator.Handler. If the configuration allows, it continues, and records that the views which
+// read the table must be compared with the source. It does so before anything after that position can be applied and
+// saved, so that no crash forgets it. Emptying a table concerns no view that holds nothing: a dump begins with DROP
+// TABLE IF EXISTS.
 func (t *tail) Unlogged(table string, order int64, err error) error {
 	if t.blank && errors.Is(err, replicator.ErrEmptied) {
 		return nil

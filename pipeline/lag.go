@@ -11,20 +11,20 @@ import (
 	"replicator"
 )
 
-// reach is how far a session has read its source's log, and where that ends: what the low water and the lag are told
-// by. Atomics: the reader's goroutine writes those of the first group, the saver's those of the second.
+// reach is how far a session has read its source's log, and where the log ends. The low water and the lag are computed
+// from it. The fields are atomics: the reader's goroutine writes the first group, the saver's the second.
 type reach struct {
 	committed  atomic.Int64 // the last transaction end that the reader delivered
-	lastCommit atomic.Int64 // when that was committed, in Unix nanoseconds
-	heard      atomic.Bool  // the source answered to reading its log: until then nothing is known to be caught up
+	lastCommit atomic.Int64 // its commit time, in Unix nanoseconds
+	heard      atomic.Bool  // the source has begun to send its log; until then it is unknown whether anything is caught up
 
-	first    atomic.Int64 // where the source's log ended when that was asked first
-	latest   atomic.Int64 // where it ended when that was asked last
-	asked    atomic.Int64 // when that was, in Unix nanoseconds; 0: not yet
-	caughtUp atomic.Int64 // when it was that committed was the end
+	first    atomic.Int64 // the end of the source's log when it was first asked
+	latest   atomic.Int64 // the end when it was last asked
+	asked    atomic.Int64 // when it was last asked, in Unix nanoseconds; 0: not yet
+	caughtUp atomic.Int64 // when committed was last the end
 }
 
-// commit says that a transaction's end was read.
+// commit records the end of a transaction.
 func (r *reach) commit(order int64, at time.Time) {
 	r.heard.Store(true)
 	r.committed.Store(order)
@@ -33,7 +33,7 @@ func (r *reach) commit(order int64, at time.Time) {
 	}
 }
 
-// end says where the source's log ended when it was asked.
+// end records the source's answer on where its log ends.
 func (r *reach) end(at replicator.Position, asked time.Time) {
 	if r.asked.Load() == 0 {
 		r.first.Store(at.Order)
@@ -44,8 +44,8 @@ func (r *reach) end(at replicator.Position, asked time.Time) {
 	r.asked.Store(asked.UnixNano())
 }
 
-// shown is the time up to which the views show all that was committed, given when the oldest change was that they don't
-// show yet. Where they have caught up it is when the source was last asked whether there is more.
+// shown is the time up to which the views show everything committed. oldest returns the commit time of the oldest
+// change that they lack. If they have caught up, it is the time when the source was last asked for more.
 func (r *reach) shown(oldest func() time.Time) (at time.Time, caughtUp, known bool) {
 	if !r.heard.Load() {
 		return at, false, false
@@ -60,18 +60,18 @@ func (r *reach) shown(oldest func() time.Time) (at time.Time, caughtUp, known bo
 	case r.committed.Load() >= r.latest.Load():
 		return time.Unix(0, asked), true, true
 	case last == 0:
-		return at, false, false // the source is ahead, and nothing that says when has arrived yet
+		return at, false, false // the source is ahead, and no change with a time has arrived yet
 	}
 	return time.Unix(0, last), false, true
 }
 
-// passed reports whether all that was committed before the session began is applied. Views that stood apart before it
-// agree then.
+// passed reports whether everything committed before the session began is applied. Views that were separate before then
+// agree.
 func (s *session) passed() bool {
 	return s.reach.asked.Load() != 0 && s.lanes.low() >= s.reach.first.Load()
 }
 
-// lag is how long ago the oldest change was committed that the views do not show yet; false if that is not known.
+// lag is the age of the oldest committed change that the views don't show yet; false if it is unknown.
 func (s *session) lag() (time.Duration, bool) {
 	at, caughtUp, known := s.shown()
 	if !known || caughtUp && time.Since(at) < s.answers() {
@@ -80,22 +80,22 @@ func (s *session) lag() (time.Duration, bool) {
 	return max(0, time.Since(at)), true
 }
 
-// answers is how long the source may take to say where it stands before that counts as not known.
+// answers is how long the source may take to tell its position before that counts as unknown.
 func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
 
-// shown is the time up to which the views show all that was committed.
+// shown is the time up to which the views show everything committed.
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
-// shown is up to when views showed everything as their last session ended: while there is no other one, or it has heard
-// nothing yet, their lag is counted from there. The store keeps it for the next process. It also knows when all of their
-// progress was saved, which outlives their runs. Guarded by its mutex.
+// shown records up to when views showed everything as their last session ended. Their lag counts from there until
+// another session has heard from the source. The store keeps it for the next process. It also records when all progress
+// of views was saved, which outlives their runs. A mutex guards it.
 type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
 	at      map[string]time.Time // by view
-	savedAt map[string]time.Time // by view; what was saved before the start is not dated in the store
-	evicted map[string]int64     // by view: keys that its server evicted since the start
-	gone    map[string]int64     // by view: cells that are gone and still known in its sink, when that was last counted
+	savedAt map[string]time.Time // by view; the store has no dates of what was saved before the start
+	evicted map[string]int64     // by view: keys that its server has evicted since the start
+	gone    map[string]int64     // by view: deleted cells that its sink still remembers, at the last count
 }
 
 func newShown(before map[string]time.Time) *shown {
@@ -105,7 +105,7 @@ func newShown(before map[string]time.Time) *shown {
 	return n
 }
 
-// of returns by view up to when it showed everything, or since when that is not known.
+// of returns, by view, up to when it showed everything, or since when that is unknown.
 func (n *shown) of(views []*replicator.View) map[string]time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -118,7 +118,7 @@ func (n *shown) of(views []*replicator.View) map[string]time.Time {
 	return at
 }
 
-// remember notes up to when the views of a session show everything, as it ends.
+// remember records up to when the views of an ending session show everything.
 func (n *shown) remember(s *session) {
 	at, _, known := s.shown()
 	if !known {
@@ -131,8 +131,8 @@ func (n *shown) remember(s *session) {
 	}
 }
 
-// recall takes from the store up to when views showed everything in an earlier process. Of a partition of a topic that
-// says nothing: another member of the group may have gone on with it since.
+// recall reads from the store up to when views showed everything in an earlier process. That means nothing for a
+// partition of a topic, which another member of the group may have had since.
 func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	if cfg.changelog() != nil {
 		return nil
@@ -145,7 +145,7 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	defer n.mu.Unlock()
 	for _, c := range saved {
 		at := c.Shown
-		if c.Filling() && c.Epoch != 0 { // it lacks what was committed before the fill began, too
+		if c.Filling() && c.Epoch != 0 { // it also lacks what was committed before the fill began
 			at = time.UnixMicro(c.Epoch)
 		}
 		if _, known := n.at[c.View]; !known && c.Source == cfg.Source.Name() && !at.IsZero() {
@@ -155,7 +155,7 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// stamp dates checkpoints that are to be saved, given up to when their session shows everything, if it knows.
+// stamp dates checkpoints to be saved, by the time up to which their session shows everything, if it is known.
 func (n *shown) stamp(checkpoints []replicator.Checkpoint, at time.Time, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -167,15 +167,15 @@ func (n *shown) stamp(checkpoints []replicator.Checkpoint, at time.Time, known b
 	}
 }
 
-// start says that the pipeline starts.
+// start records the pipeline's start.
 func (n *shown) start() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.began = time.Now()
 }
 
-// lag is that of a view that no session tells of: how long ago it was known to show everything. Of one that never was
-// since the start, and has no session, it is at least what has passed since then; nil if it may show all.
+// lag is the lag of a view without a session: the time since it last showed everything. If it has had none since the
+// start, the lag is at least the time since the start. It is nil if the view may show everything.
 func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -189,7 +189,7 @@ func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 	return secondsSince(n.began)
 }
 
-// allSaved notes that the checkpoints of views are saved, and that there is no more of their progress to save now.
+// allSaved records that the views' checkpoints are saved, and no progress is left to save now.
 func (n *shown) allSaved(views viewSet) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -198,7 +198,7 @@ func (n *shown) allSaved(views viewSet) {
 	}
 }
 
-// evict notes that the server of views evicted keys.
+// evict records that the server of views evicted keys.
 func (n *shown) evict(views viewSet, keys int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -207,14 +207,14 @@ func (n *shown) evict(views viewSet, keys int64) {
 	}
 }
 
-// evictedKeys is how many keys a view's server evicted since the start.
+// evictedKeys is the number of keys that a view's server has evicted since the start.
 func (n *shown) evictedKeys(v *replicator.View) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.evicted[v.Name]
 }
 
-// countGone notes how many cells that are gone the sink of views still knows.
+// countGone records how many deleted cells the sink of views still remembers.
 func (n *shown) countGone(views viewSet, cells int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -223,7 +223,7 @@ func (n *shown) countGone(views viewSet, cells int64) {
 	}
 }
 
-// goneCells is how many cells that are gone a view's sink still knew, when they were last counted; nil: not yet.
+// goneCells is how many deleted cells a view's sink still remembered at the last count; nil: not yet counted.
 func (n *shown) goneCells(v *replicator.View) *int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -233,8 +233,8 @@ func (n *shown) goneCells(v *replicator.View) *int64 {
 	return nil
 }
 
-// checkpointAge is how many seconds ago all progress of a view was saved. Where it was not since the start that is at
-// least what has passed since then: else a view that never comes up would look as if it had just been saved.
+// checkpointAge is the number of seconds since all progress of a view was saved. If that has not happened since the
+// start, it is the time since the start. Otherwise a view that never starts would look as if it had just been saved.
 func (n *shown) checkpointAge(v *replicator.View) float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"replicator"
 )
 
-// A lane owns some partitions of the keys: it keeps the newest pending change of each of their cells, in the order in
-// which the cells were changed first, and has at most one batch in flight. So changes of one cell are applied in order,
-// and a cell that changes often costs one write a batch.
+// A lane owns some partitions of the keys. It keeps the newest pending change of each of their cells, in the order of
+// the cells' first changes, and has at most one batch in flight. So changes of one cell are applied in order, and a
+// cell that changes often costs one write per batch.
 //
-// Its goroutine alone has the batch in flight; what is pending is guarded by a mutex.
+// Only its goroutine uses the batch in flight. A mutex guards the pending changes.
 type lane struct {
 	budget *budget
 	reach  *reach
@@ -24,30 +24,30 @@ type lane struct {
 	waiting batches
 	flying  []pending // the batch in flight; nil: there is none
 	added   uint64    // changes ever added
-	told    uint64    // of them, those that the budget was told of
-	merged  int       // of the others, those that merged with a pending one
+	told    uint64    // of them, those already reported to the budget
+	merged  int       // of the unreported ones, those that merged with a pending one
 	waiters []waiter  // of barriers
 }
 
-// pending is what a lane knows about a cell since its last batch.
+// pending is everything that a lane knows about a cell since its last batch.
 type pending struct {
 	cell  replicator.Cell
 	put   *replicator.Row // the newest row, if any
-	since time.Time       // when the oldest change was committed; zero for rows of a scan
+	since time.Time       // the commit time of the oldest change; zero for rows of a scan
 	size  int64           // taken from the budget
 
-	after int64  // all up to this order that belongs to the lane was added before
+	after int64  // everything up to this order that belongs to the lane was added before
 	first uint64 // the number of the first change
 
-	// A delete of a version that may have been the newest, or a change without its row: the cell must be looked at.
-	// deleted is the highest such version (NoVersion: none), deletedAt the place of the latest such change.
+	// A delete of a possibly newest version, or a change without its row: the cell must be re-read. deleted is the
+	// highest such version (NoVersion: none), deletedAt the position of the latest such change.
 	deleted   int64
 	deletedAt int64
 
-	// goneAt is the place of a delete after which the cell has no row, in a table with one row per cell; 0: none.
+	// goneAt is the position of a delete after which the cell has no row, in a table with one row per cell; 0: none.
 	goneAt int64
 
-	found *found // the last look that somebody else made; nil: none
+	found *found // the last re-read by another replicator; nil: none
 
 	rewrite bool
 
@@ -55,7 +55,7 @@ type pending struct {
 	next *pending // another of its list there
 }
 
-// found is what a look that somebody else made found of a cell.
+// found is the result of another replicator's re-read of a cell.
 type found struct {
 	row     *replicator.Row // nil: none was left
 	version int64
@@ -78,7 +78,7 @@ func newLane(b *budget, r *reach, apply func(context.Context, []pending) error) 
 	return &lane{budget: b, reach: r, apply: apply, wake: make(chan struct{}, 1), cells: newCellIndex()}
 }
 
-// add makes c pending; size was taken from the budget for it, and what of that is no longer needed is given back.
+// add makes c pending. size was taken from the budget for it; add gives back what is no longer needed.
 func (l *lane) add(c *replicator.Change, size int64) {
 	l.mu.Lock()
 	l.added++
@@ -108,9 +108,9 @@ func (l *lane) add(c *replicator.Change, size int64) {
 	}
 }
 
-// merge takes a change into account, by the same reasons as State.Next: of puts the newer counts; a delete of a lower
-// version than a pending put is archival; a put of at least the deleted version that came after the delete makes a look
-// needless. It returns the size of a row that is no longer needed.
+// merge merges a change into the pending one, for the same reasons as State.Next. The newer of two puts counts. A
+// delete of a lower version than a pending put is archival. A put of at least the deleted version, after the delete,
+// makes a re-read needless. It returns the size of a row that is no longer needed.
 func (p *pending) merge(c *replicator.Change) (spare int64) {
 	if c.AsOf != 0 {
 		return p.mergeFound(&found{row: c.Row, version: c.Version, asOf: c.AsOf})
@@ -135,8 +135,7 @@ func (p *pending) merge(c *replicator.Change) (spare int64) {
 	return 0
 }
 
-// mergeFound takes a look into account that somebody else made. What is pending is applied after it, if it counts
-// still.
+// mergeFound merges another replicator's re-read. The pending change is applied after it, if it still counts.
 func (p *pending) mergeFound(f *found) (spare int64) {
 	if old := p.found; old != nil && (f.asOf < old.asOf || f.asOf == old.asOf && f.version < old.version) {
 		return f.size()
@@ -150,7 +149,7 @@ func (p *pending) mergeFound(f *found) (spare int64) {
 	return spare
 }
 
-// overrules reports whether a put would be ignored after the look.
+// overrules reports whether a put would be ignored after the re-read.
 func (f *found) overrules(put *replicator.Row) bool {
 	return put.Order <= f.asOf || put.Version < f.version
 }
@@ -175,23 +174,23 @@ func (p *pending) mergePut(row *replicator.Row) (spare int64) {
 	return spare
 }
 
-// lookAt is the change that has a cell looked at, and written again whatever the sink holds: for a sweep, a dead
-// letter's retry.
+// lookAt is a change that re-reads a cell, and writes it again whatever the sink holds: for a sweep, or the retry of a
+// dead letter.
 func lookAt(c replicator.Cell) *replicator.Change {
 	look := reread(c, 0, time.Time{})
 	look.Rewrite = true
 	return look
 }
 
-// reread is the change of a cell of which nothing but that is known: it has the cell looked at. order is where it
-// changed, and at when that was committed; zero where that is no matter.
+// reread is a change that re-reads a cell after an unknown change. order is where the cell changed, and at the commit
+// time; zero if irrelevant.
 func reread(c replicator.Cell, order int64, at time.Time) *replicator.Change {
 	return &replicator.Change{
 		Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Order: order, Time: at,
 	}
 }
 
-// take hands over the batch that has waited longest as the one in flight; none if nothing is pending.
+// take makes the oldest batch the one in flight and returns it; nil if nothing is pending.
 func (l *lane) take() []pending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +203,7 @@ func (l *lane) take() []pending {
 	return l.flying
 }
 
-// landed says that the batch in flight has been applied.
+// landed records that the batch in flight has been applied.
 func (l *lane) landed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,7 +221,7 @@ func (l *lane) landed() {
 	l.waiters = kept
 }
 
-// oldest is what was added first of all that is not applied yet; nil if there is nothing. The caller holds l.mu.
+// oldest is the oldest change that is not applied yet; nil if there is none. The caller holds l.mu.
 func (l *lane) oldest() *pending {
 	if len(l.flying) > 0 {
 		return &l.flying[0]
@@ -230,7 +229,7 @@ func (l *lane) oldest() *pending {
 	return l.waiting.first()
 }
 
-// low is the order up to which everything of the lane has been applied: wherever the reader is, if nothing is pending.
+// low is the order up to which everything of the lane has been applied: the reader's position, if nothing is pending.
 func (l *lane) low(committed int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,8 +239,8 @@ func (l *lane) low(committed int64) int64 {
 	return committed
 }
 
-// since is when the change was committed that has waited longest to be applied; zero if there is none. Rows of a scan
-// don't count. The changes of a log come in about the order of their times, so nothing else is looked at.
+// since is the commit time of the change that has waited longest; zero if there is none. Rows of a scan don't count. A
+// log's changes are roughly in the order of their times, so only the first one is checked.
 func (l *lane) since() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -265,7 +264,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// applied returns a channel that is closed once everything added so far has been applied; nil if it has been.
+// applied returns a channel that is closed once everything added so far has been applied; nil if it has been already.
 func (l *lane) applied() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,7 +276,7 @@ func (l *lane) applied() <-chan struct{} {
 	return w.done
 }
 
-// run applies batches until ctx is done (stop at once) or drain is closed and nothing is left.
+// run applies batches until ctx is done (it stops at once), or until drain is closed and nothing is left.
 func (l *lane) run(ctx context.Context, drain <-chan struct{}) error {
 	for {
 		select {
@@ -285,7 +284,7 @@ func (l *lane) run(ctx context.Context, drain <-chan struct{}) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-drain:
-			// The reader and the scan have stopped: what is pending now is all there will be.
+			// The reader and the scan have stopped: nothing more will be added.
 			if len(l.wake) == 0 {
 				return nil
 			}

@@ -8,9 +8,9 @@ import (
 	"replicator"
 )
 
-// lanes are those of a session: one for each share of the keys, and two behind them: of the keys whose other spellings
-// the source is asked for, and of joined rows whose entries it is asked for. Set up before they run, and not changed;
-// each guards itself.
+// lanes are a session's lanes: one for each share of the keys, and two behind them. One of these looks up other
+// variants of keys, the other the entries of changed joined rows. They are set up before they run and don't change.
+// Each guards itself.
 type lanes struct {
 	reach     *reach
 	shares    []*lane
@@ -23,7 +23,7 @@ func (ls *lanes) add(c *replicator.Change, size int64) {
 	ls.shares[c.Cell.Key.Partition()%len(ls.shares)].add(c, size)
 }
 
-// all are the lanes, and what works behind them as they do.
+// all are the lanes, including the two behind them.
 func (ls *lanes) all() []*lane { return append(slices.Clip(ls.shares), ls.spellings, ls.referring) }
 
 // low is the low water: the order up to which everything has been applied.
@@ -36,7 +36,7 @@ func (ls *lanes) low() int64 {
 	return low
 }
 
-// since is when the oldest change that is not applied yet was committed; zero if there is none.
+// since is the commit time of the oldest change that is not applied yet; zero if there is none.
 func (ls *lanes) since() (at time.Time) {
 	for _, l := range ls.all() {
 		at = earlier(at, l.since())
@@ -47,7 +47,7 @@ func (ls *lanes) since() (at time.Time) {
 // applied returns a function that waits until everything that was added so far has been applied.
 func (ls *lanes) applied() func(ctx context.Context) error { return appliedBy(ls.all()) }
 
-// appliedBy returns a function that waits until lanes have applied all that they were given so far.
+// appliedBy returns a function that waits until some lanes have applied everything that they were given so far.
 func appliedBy(some []*lane) func(ctx context.Context) error {
 	var all []<-chan struct{}
 	for _, l := range some {

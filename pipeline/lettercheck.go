@@ -7,14 +7,14 @@ import (
 	"replicator"
 )
 
-// What the sink knows to be dead and what the store has letters of are compared once in a store's life with a view:
-// after that both change together (update). A store that was lost, one that another replicator has for itself, or one
-// from before sinks knew, has yet to be told: the sink wins. Such cells are looked at anew, which buries their letters
-// again, or applies what was mended. A fill finds them anyway.
+// The sink's dead cells and the store's dead letters are compared once in a store's life with a view. After that both
+// change together (update). The comparison is for a store that was lost, one of a second replicator, or one from before
+// sinks recorded dead cells. The sink wins: such cells are re-read, which records their letters again, or applies what
+// was repaired. A fill finds dead cells anyway.
 //
-// A letter that was dropped is not missed, then, by the next start: its checkpoint says that the store was told.
+// So the next start does not miss a letter that was dropped: the checkpoint says that the store was told.
 
-// compare compares letters and sink for the views of which the store was not told yet.
+// compare compares letters and sink for views of which the store was not told yet.
 func (l *letters) compare(ctx context.Context) error {
 	for i, v := range l.views {
 		if l.notes.lettersKnown(v.Name) {
@@ -67,15 +67,15 @@ func (l *letters) compareView(ctx context.Context, view int) error {
 	return l.lookAtUnknown(ctx, v, buried)
 }
 
-// withoutLetters are those of some cells, dead in the sink, that the store has no letters of: the lanes may have buried
-// some since the letters were listed, or be about to.
+// withoutLetters are those of some dead cells of the sink that have no letters in the store. The lanes may have
+// recorded some since the letters were listed, or be about to.
 func (l *letters) withoutLetters(
 	ctx context.Context, v *replicator.View, cells []replicator.Cell,
 ) ([]replicator.Cell, error) {
 	if len(cells) == 0 {
 		return nil, nil
 	}
-	if err := l.intake.look(ctx, nil); err != nil { // what is in flight buries its letters
+	if err := l.intake.look(ctx, nil); err != nil { // changes in flight record their letters
 		return nil, err
 	}
 	var lost []replicator.Cell
@@ -91,10 +91,10 @@ func (l *letters) withoutLetters(
 	return lost, nil
 }
 
-// comparedAtOnce is how many cells are listed, and looked at, together.
+// comparedAtOnce is how many cells are listed, and re-read, together.
 const comparedAtOnce = 500
 
-// of are the cells of this source that the store has letters of. None is known to the sink yet.
+// of are the cells of this source with letters in the store, each still unconfirmed by the sink.
 func (l *letters) of(ctx context.Context, v *replicator.View) (map[replicator.Cell]bool, error) {
 	p := l.cfg
 	counts, err := p.Store.Count(ctx)
@@ -113,8 +113,8 @@ func (l *letters) of(ctx context.Context, v *replicator.View) (map[replicator.Ce
 	return cells, nil
 }
 
-// lookAtUnknown looks at the cells of letters that the sink knows nothing of: they may be gone from the source, or be
-// applied since.
+// lookAtUnknown re-reads the cells of letters that the sink doesn't know as dead: they may be gone from the source, or
+// have been applied since.
 func (l *letters) lookAtUnknown(ctx context.Context, v *replicator.View, buried map[replicator.Cell]bool) error {
 	var doubtful, unfed []replicator.Cell
 	for c, known := range buried {

@@ -9,18 +9,18 @@ import (
 	"replicator"
 )
 
-// letterNews tells of dead letters in the log: of the first of a kind at once, then how many more there were, once a
-// minute. A kind that there was none of for a minute is news again. A mutex guards it.
+// letterNews logs dead letters: the first of a kind at once, then once a minute the number of further ones. A kind that
+// did not occur for a minute is news again. A mutex guards it.
 type letterNews struct {
 	cfg  *Config
 	mu   sync.Mutex
 	told map[letterKind]*toldLetters
 }
 
-// letterKind is what makes dead letters alike: the view, and who refuses (row, evaluate or rejected, as in metrics).
+// letterKind groups dead letters by the view, and by what refused them (row, evaluate or rejected, as in metrics).
 type letterKind struct{ view, by string }
 
-// toldLetters is what was told of a kind.
+// toldLetters is what was logged of a kind.
 type toldLetters struct {
 	at   time.Time
 	more int // since then
@@ -32,7 +32,7 @@ func newLetterNews(cfg *Config) *letterNews {
 
 const tellLettersEach = time.Minute
 
-// add counts a dead letter. What it holds is not for the log.
+// add counts a dead letter. Its contents must not be logged.
 func (n *letterNews) add(view, by string, l replicator.DeadLetter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,10 +47,10 @@ func (n *letterNews) add(view, by string, l replicator.DeadLetter) {
 		"column", l.Cell.Column, "position", l.Position, "reason", l.Reason)
 }
 
-// tell says how many more there were of the kinds whose minute is over.
+// tell logs the number of further letters, for kinds whose minute is over.
 func (n *letterNews) tell() { n.tellThose(tellLettersEach) }
 
-// tellAll says it of all kinds.
+// tellAll logs it for all kinds.
 func (n *letterNews) tellAll() { n.tellThose(0) }
 
 func (n *letterNews) tellThose(least time.Duration) {

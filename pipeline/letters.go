@@ -9,7 +9,7 @@ import (
 	"replicator"
 )
 
-// letters keeps the store's dead letters as the sink is. It has no state, and is used by each lane's goroutine.
+// letters keeps the store's dead letters in step with the sink. It has no state, and each lane's goroutine uses it.
 type letters struct {
 	*group
 	reader replicator.Reader
@@ -17,9 +17,9 @@ type letters struct {
 	intake *intake
 }
 
-// update buries what could not be computed or written, and raises the dead letters that something newer made obsolete:
-// both before the batch counts as applied, so that the checkpoint can't pass what is neither in the sink nor a dead
-// letter.
+// update records dead letters of values that could not be computed or written, and clears letters that newer values
+// made obsolete. It does both before the batch counts as applied. So the checkpoint can't pass a change that is neither
+// in the sink nor a dead letter.
 func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.Applied) error {
 	ops, rows := b.ops, b.rows
 	if err := l.raiseElsewhere(ctx, ops, applied); err != nil {
@@ -45,7 +45,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
-			late := op.AsOf != 0 && dead[place{i, v.View}] // a look that another replicator's overtook: both found this
+			late := op.AsOf != 0 && dead[place{i, v.View}] // a later re-read by another replicator found the same
 			if v.Err != nil && (!stale[i] || late) {
 				reason := "evaluate"
 				if rows[i] != nil && rows[i].Err != nil {
@@ -73,7 +73,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	good := b.lists(len(l.views))
 	for i, op := range ops {
-		for _, v := range op.Values { // of a stale one, too: what another replicator put there instead is not dead
+		for _, v := range op.Values { // of a stale op, too: what another replicator wrote instead is not dead
 			if !bad[place{i, v.View}] && !dead[place{i, v.View}] {
 				if good[v.View] == nil {
 					good[v.View] = make([]replicator.Cell, 0, len(ops)-i)
@@ -93,7 +93,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	return nil
 }
 
-// tell counts a dead letter that is new, and tells of it. What is looked at again and still dead has one already.
+// tell counts a dead letter and logs it if it is new. A cell that is re-read and still dead already has one.
 func (l *letters) tell(
 	ctx context.Context, v *replicator.View, reason string, letter replicator.DeadLetter, again bool,
 ) error {
@@ -108,9 +108,9 @@ func (l *letters) tell(
 	return nil
 }
 
-// raiseElsewhere removes the letters of other shards' cells that views show now, where this one has nothing to show. The
-// other shard's pipeline may bury another letter at any time. So it is asked first which letter there is, and then, by
-// applying the ops once more, whether the view still shows the cell: that letter is obsolete then, and no later one is.
+// raiseElsewhere clears the letters of other shards' cells that views now show, because this shard has nothing to show.
+// The other shard's pipeline may record another letter at any time. So it first reads which letter there is. Then, by
+// applying the ops again, it checks that the view still shows the cell: that letter is obsolete, and no later one is.
 func (l *letters) raiseElsewhere(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	for shown := applied.Elsewhere; ; {
 		numbers := map[replicator.Elsewhere]int64{}
@@ -150,17 +150,17 @@ func (l *letters) raiseElsewhere(ctx context.Context, ops []replicator.Op, appli
 // applyAgain applies ops that were applied before.
 func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	outcome, err := l.target.Apply(ctx, ops)
-	if err == nil && len(outcome.Unknown) > 0 { // the horizon has passed what was above it just now
+	if err == nil && len(outcome.Unknown) > 0 { // the horizon has passed ops that were above it before
 		err = errBehindHorizon
 	}
 	return outcome, err
 }
 
-// applyClaimed applies once more what another shard's row kept from being shown. That row may have gone before the letter
-// was saved, and then nobody else removes the letter.
+// applyClaimed applies values again that another shard's row hid. That row may have gone before the letter was saved,
+// and then no one else clears the letter.
 func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	var again []replicator.Op
-	var last int                         // of again's last, its place in the batch
+	var last int                         // the last op of again: its place in the batch
 	for _, r := range applied.Rejected { // op by op
 		if !errors.Is(r.Err, replicator.ErrClaimed) {
 			continue

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// list is what there is of something. Guarded by its mutex: the supervisor's goroutine changes it, anybody may read it.
+// list is a shared list. Its mutex guards it: the supervisor's goroutine changes it, any goroutine may read it.
 type list[T comparable] struct {
 	mu    sync.Mutex
 	items []T
@@ -23,7 +23,7 @@ func (l *list[T]) add(item T) {
 	l.items = append(l.items, item)
 }
 
-// replace puts others, or none, in the place of one that is listed.
+// replace replaces an element by others, or by none.
 func (l *list[T]) replace(old T, by ...T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

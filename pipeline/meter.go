@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// meter counts the changes of a run that were applied, by view, and says how many that are a second. What is counted
-// are atomics, the rates are guarded by a mutex.
+// meter counts a run's applied changes, by view, and computes rates per second. Counts are atomics; a mutex guards the
+// rates.
 type meter struct {
 	applied  []atomic.Int64
 	interval time.Duration // between ticks
@@ -35,7 +35,7 @@ func (m *meter) total() (n int64) {
 	return n
 }
 
-// tick updates the rates; it is called about once a second.
+// tick updates the rates. It is called about once a second.
 func (m *meter) tick() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *meter) tick() {
 	m.at = now
 }
 
-// rate is that of the i-th view: nothing if no tick came for so long that what is saved must hang.
+// rate is the i-th view's rate: 0 if no tick came for so long that saving must hang.
 func (m *meter) rate(i int) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	"replicator"
 )
 
-// notes are what checkpoints say of a run's views beside where they stand. They outlive sessions. Guarded by their
-// mutex, which may be taken while that of a progress is held.
+// notes are what checkpoints say of a run's views besides their progress. They outlive sessions. Their mutex guards
+// them; it may be taken while that of a progress is held.
 type notes struct {
 	mu      sync.Mutex
-	swapped map[string]int64 // by view: where a table of its was replaced by another one, until the two are compared
-	letters map[string]bool  // by view: the store was told which cells the sink knows to be dead letters
-	dirty   bool             // they changed since they were marked last
+	swapped map[string]int64 // by view: where one of its tables was replaced by another, until the view is compared
+	letters map[string]bool  // by view: the store was told which cells are dead letters in the sink
+	dirty   bool             // they changed since the last mark
 }
 
 func newNotes(from []replicator.Checkpoint) *notes {
@@ -28,15 +28,15 @@ func newNotes(from []replicator.Checkpoint) *notes {
 	return n
 }
 
-// addTo puts a view's notes in its checkpoint.
+// addTo adds a view's notes to its checkpoint.
 func (n *notes) addTo(c *replicator.Checkpoint) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c.Swapped, c.Letters = n.swapped[c.View], n.letters[c.View]
 }
 
-// lastSwap is the latest place of a swap that a view is to be compared for, as it is to be marked: there is one mark
-// for all, and where the store is lost a view may be compared for nothing.
+// lastSwap is the latest position of a table swap for which a view must be compared, to be marked. There is one mark
+// for all views, so after the loss of a store a view may be compared in vain.
 func (n *notes) lastSwap() (last int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,8 +53,8 @@ func (n *notes) changed() bool {
 	return n.dirty
 }
 
-// setSwapped says that views have to be compared with the source, for what happened at an order. It reports whether that
-// is new of one of them.
+// setSwapped records that views must be compared with the source, because of an event at an order. It reports whether
+// that is new for one of them.
 func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,8 +65,8 @@ func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
 	return news
 }
 
-// setEvicted says that views have to be compared with the source, for what their sink lost while they were at an order.
-// It is another comparison than one that is under way: what that found may be lost since.
+// setEvicted records that views must be compared with the source, because their sink lost data while they were at an
+// order. A comparison in progress doesn't count: what it found may have been lost since.
 func (n *notes) setEvicted(views viewSet, order int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,14 +75,14 @@ func (n *notes) setEvicted(views viewSet, order int64) {
 	}
 }
 
-// addSwaps adds the views that are to be compared with the source to others.
+// addSwaps adds the views that must be compared with the source to others.
 func (n *notes) addSwaps(all map[string]int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	maps.Copy(all, n.swapped)
 }
 
-// due reports whether one of the views is to be compared with the source.
+// due reports whether one of the views must be compared with the source.
 func (n *notes) due(views viewSet) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +98,7 @@ func (n *notes) compared(view string, at int64) {
 	}
 }
 
-// lettersKnown reports whether the store was told which cells of a view the sink knows to be dead.
+// lettersKnown reports whether the store was told which cells of a view are dead in the sink.
 func (n *notes) lettersKnown(view string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
