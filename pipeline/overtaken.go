@@ -11,26 +11,28 @@ import (
 )
 
 // An epoch exists once the sink has registered it: see replicator.EpochOf. A session marks where its reader begins, in
-// the reader's epoch, before it applies anything, and begins in the highest epoch that memory, the store and the sink
-// know. A mark fails if the sink's has another epoch (replicator.Overtaken), which ends the session: nothing was saved
-// since the mark before, and what was stale because of its epoch is read again. So nothing is stale in silence.
+// the reader's epoch, before it applies anything. It begins in the highest epoch that memory, the store and the sink
+// know. A mark fails if the sink's has another epoch (replicator.Overtaken), which ends the session. Nothing was saved
+// since the previous mark, so changes that were stale because of their epoch are read again. No stale change goes
+// unnoticed.
 //
-// Two replicators that read two servers would take a view from each other in turns, until there are no epochs left. The
-// one that was overtaken waits, and says so. It takes over when the other one has ended: its own source has what the
-// sink's mark does not include, and the mark stood still for longer than that of a replicator that runs. A process that
-// has not registered an epoch yet, and a rebuild, take over at once: somebody started them.
+// Two replicators that read two servers would take a view from each other in turns, until no epochs are left. So the
+// one that was overtaken waits, and reports it. It takes over when the other one has ended: its own source has
+// transactions that the sink's mark does not include, and the mark has not moved for longer than a running replicator's
+// would stay. A process that has not registered an epoch yet, and a rebuild, take over at once, because an operator
+// started them.
 
-// standstill is for how long the mark of a replicator that runs stands still at most while there is more to include.
+// standstill is how long a running replicator's mark stays in one place at most while there is more to include.
 const standstill = idleMark + 10*time.Second
 
-// rival is what a run knows of another replicator, which reads another server and took a view over.
+// rival is another replicator, which reads another server and took a view over.
 type rival struct {
-	told  *replicator.Overtaken // what ended the last session. Where a sink has parts, its mark says the lowest of theirs
+	told  *replicator.Overtaken // the error that ended the last session. If a sink has parts, its mark says the lowest of theirs
 	mark  replicator.Position   // that was seen last
-	since time.Time             // since when it stands still, and the own source has more than it includes; zero: it has not
+	since time.Time             // since when the mark has not moved although the own source has more; zero: that is not so
 }
 
-// register says that all marks of a session have the epoch of a position.
+// register records that all marks of a session have the epoch of a position.
 func (s *shared) register(at replicator.Position) {
 	for epoch := int64(at.Epoch()) + 1; ; {
 		highest := s.registered.Load()
@@ -40,17 +42,17 @@ func (s *shared) register(at replicator.Position) {
 	}
 }
 
-// above is what a run finds of epochs above those where its views stand, before a session.
+// above collects epochs above those of a run's views, before a session.
 type above struct {
 	*run
-	mark replicator.Position // that has the highest; zero: none has one
-	// The highest mark of an epoch in which a view stands at an earlier place, or at the same one and the mark says
-	// something else of what was read beyond it: the store is older. Zero: none.
+	mark replicator.Position // the position with the highest epoch; zero: there is none
+	// ahead is the highest mark in an epoch in which a view is at an earlier position, or at the same one with less read
+	// beyond it: the store is older than the sink. Zero: there is none.
 	ahead     replicator.Position
-	overtaken []string // views that this process kept up, and whose marks are of an epoch that it never registered
+	overtaken []string // views that this process kept up, and whose marks have an epoch that it never registered
 }
 
-// compare compares where a view stands with its mark in the sink.
+// compare compares a view's checkpoint with its mark in the sink.
 func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 	var by replicator.Position
 	if m != nil {
@@ -60,7 +62,7 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 		by = later(by, told.By)
 	}
 	if by.Epoch() == c.Position.Epoch() && by.Order >= c.Position.Order && by != c.Position && !c.Unmarked {
-		a.ahead = later(a.ahead, by) // if the source's log lacks it, the views show what the source lost
+		a.ahead = later(a.ahead, by) // if the source's log lacks this position, the views show changes that the source lost
 	}
 	if by.Epoch() <= c.Position.Epoch() {
 		return
@@ -71,13 +73,13 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 	}
 }
 
-// proofs are the marks that the source's log has to have beside the places where the views stand.
+// proofs are the marks that the source's log must contain, besides the views' positions.
 func (a *above) proofs() []replicator.Position {
 	return slices.DeleteFunc([]replicator.Position{a.mark, a.ahead}, replicator.Position.IsZero)
 }
 
-// yield fails for views that another replicator has taken over, until that has ended. Where it reads the same log as
-// this one, they go on together.
+// yield fails for views that another replicator has taken over, until that one has ended. If it reads the same log as
+// this one, both continue.
 func (a *above) yield(ctx context.Context) error {
 	if len(a.overtaken) == 0 {
 		return nil

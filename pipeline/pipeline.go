@@ -10,19 +10,20 @@ import (
 	"replicator"
 )
 
-// Pipeline keeps the views of one sink up with one source. All its views normally run together; one that is new, or far
-// behind, runs by itself until it has caught up and joins the others: both are drained, and the union starts at the
-// lower of their positions, where repeating a little does no harm.
+// Pipeline keeps the views of one sink up to date with one source. All its views normally run together. A new or
+// lagging view runs separately until it has caught up and joins the others. Then both runs are drained, and the union
+// starts at the lower of their positions, where repeating a little does no harm.
 //
-// Its methods may be called from any goroutine. What they are to change is queued for the supervisor, which Run's
-// goroutine owns; what they are to tell is in shared.
+// Its methods may be called from any goroutine. Changes are queued for the supervisor, which Run's goroutine owns.
+// Information is read from shared.
 type Pipeline struct {
 	Config
 	*shared
 	asks chan ask
 }
 
-// shared is what the goroutines of a pipeline share: its configuration, which is not changed, and what guards itself.
+// shared is what the goroutines of a pipeline share: its configuration, which doesn't change, and data that guards
+// itself.
 type shared struct {
 	cfg      *Config
 	planner  *planner
@@ -37,7 +38,7 @@ type shared struct {
 	registered atomic.Int64
 }
 
-// runOf is the run of a view; nil if it has none.
+// runOf is a view's run; nil if it has none.
 func (s *shared) runOf(view string) *run {
 	for _, r := range s.runs.all() {
 		if slices.Contains(r.views.names(), view) {
@@ -47,8 +48,8 @@ func (s *shared) runOf(view string) *run {
 	return nil
 }
 
-// main returns the run that the others join: of those that are well and filled the one with the most views, without
-// shadows; nil if there is none.
+// main returns the run that the others join: the healthy, filled run with the most views, without shadows; nil if there
+// is none.
 func (s *shared) main() (main *run) {
 	most := 0
 	for _, r := range s.runs.all() {
@@ -87,13 +88,13 @@ func (p *Pipeline) Run(ctx, stop context.Context) error {
 	return newSupervisor(p.shared).run(ctx, stop, p.asks)
 }
 
-// ask is a request to the goroutine that owns the supervisor.
+// ask is a request to the supervisor's goroutine.
 type ask struct {
 	do     func(ctx context.Context, s *supervisor) error
 	answer chan error
 }
 
-// ask has do called by the goroutine that owns the supervisor.
+// ask has the supervisor's goroutine call do.
 func (p *Pipeline) ask(ctx context.Context, do func(ctx context.Context, s *supervisor) error) error {
 	a := ask{do: do, answer: make(chan error, 1)}
 	select {
@@ -112,24 +113,24 @@ func (p *Pipeline) ask(ctx context.Context, do func(ctx context.Context, s *supe
 // Keeps reports whether the pipeline keeps a view.
 func (p *Pipeline) Keeps(view string) bool { return p.view(view) != nil }
 
-// RebuildMode says how a view is made again from offset zero.
+// RebuildMode says how a view is rebuilt.
 type RebuildMode int
 
 const (
-	// BySwap fills a shadow while the live view is kept up, and swaps it in when it has caught up. A view whose target
-	// has what is not the view's is rebuilt in place, which keeps that, and so is one that several sources feed.
+	// BySwap fills a shadow while the live view is kept up to date, and swaps it in when it has caught up. A view is
+	// rebuilt in place instead if its target has parts that are not the view's, or if several sources feed it.
 	BySwap RebuildMode = iota
-	// InPlace puts every row into the live view, whatever it is believed to hold, and then looks at whatever was not
-	// confirmed.
+	// InPlace writes every row into the live view, whatever that is believed to hold, and then re-reads cells that were
+	// not confirmed.
 	InPlace
 )
 
-// Rebuild begins to make views again from offset zero, all in one scan, while the tail goes on; Status tells the rest.
-// It is resumed after a crash. A sink without shadows is rebuilt in place. An error wraps ErrRebuilding or ErrPaused
-// where one of the views is being rebuilt or paused, ErrNotServing where the pipeline can't start yet.
+// Rebuild begins to rebuild views from offset zero, all in one scan, while the tail continues. Status reports the
+// progress. It is resumed after a crash. A sink without shadows is rebuilt in place. The error wraps ErrRebuilding or
+// ErrPaused if one of the views is being rebuilt or paused, or ErrNotServing if the pipeline can't start yet.
 //
-// from is where the scan of each table begins: a Chunk's Next, "" for offset zero. Only a rebuild in place can begin
-// later: what stands before is kept as it is, as far as the source confirms it.
+// from is where the scan of each table begins: a Chunk's Next, or "" for offset zero. Only a rebuild in place can begin
+// later. It keeps earlier rows as they are, as far as the source confirms them.
 func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode, from string) error {
 	return p.ask(ctx, func(ctx context.Context, s *supervisor) error {
 		if err := p.stopped.cantStart(); err != nil {
@@ -139,8 +140,8 @@ func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode
 	})
 }
 
-// Pause stops a view where it is, until Resume or a restart of the program: nothing is written to it. A rebuild in
-// place, or a fill, of the view goes on after that; a shadow of it is filled meanwhile, but swapped in only then.
+// Pause stops a view where it is, until Resume or a restart of the program: nothing is written to it. A fill or a
+// rebuild in place continues after that. A shadow is filled meanwhile, but swapped in only afterwards.
 func (p *Pipeline) Pause(ctx context.Context, name string) error {
 	v := p.view(name)
 	if v == nil {
@@ -158,34 +159,34 @@ func (p *Pipeline) Pause(ctx context.Context, name string) error {
 	})
 }
 
-// Resume lets a paused view go on from where it stopped; it joins the others when it has caught up.
+// Resume lets a paused view continue from where it stopped. It joins the others when it has caught up.
 func (p *Pipeline) Resume(ctx context.Context, name string) error {
 	return p.ask(ctx, func(_ context.Context, s *supervisor) error {
 		return s.composition.launchAt(p.stopped.resume(name))
 	})
 }
 
-// Swapped are the views of which a table was replaced by another one, with the place where: they have to be compared
-// with the source and repaired, then Compared is called. Views that don't run are left out.
+// Swapped are the views with a table that was replaced by another one, and the position of that. They must be compared
+// with the source and repaired. Then the caller calls Compared. Views that don't run are left out.
 func (p *Pipeline) Swapped() map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range p.runs.all() {
 		r.notes.addSwaps(all)
 	}
-	// Shadows are filled once more, or compared once they are swapped in.
+	// Shadows are filled again instead, or compared once they are swapped in.
 	maps.DeleteFunc(all, func(view string, _ int64) bool { return !p.Keeps(view) })
 	return all
 }
 
-// Compared says that a view was compared with the source, and repaired, after the place that Swapped gave.
+// Compared records that a view was compared with the source, and repaired, after the position that Swapped gave.
 func (p *Pipeline) Compared(view string, at int64) {
 	for _, r := range p.runs.all() {
 		r.notes.compared(view, at)
 	}
 }
 
-// sessionOf returns the run of a view and its open session; nil where there is none yet. A view that is rebuilt before
-// it can run fails with its rebuild.
+// sessionOf returns a view's run and its open session; nil if there is none yet. A view that must be rebuilt before it
+// can run fails if its rebuild does.
 func (p *Pipeline) sessionOf(view string) (*run, *session, error) {
 	if err := p.stopped.reason(view); replicator.IsFatal(err) {
 		return nil, nil, err

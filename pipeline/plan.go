@@ -8,27 +8,27 @@ import (
 	"replicator"
 )
 
-// Outcome is what Run would do with a view at first.
+// Outcome is what Run would first do with a view.
 type Outcome int
 
 const (
-	Continues Outcome = iota // it goes on from where it stands, also where a fill of it is under way
-	Begins                   // nothing is known of it, or it was reset: it begins as StartAt says
-	Refills                  // the sink lost it, or the source the log from where it stands: it is filled anew
-	Rebuilds                 // its definition changed, and it says that it is then to be rebuilt
+	Continues Outcome = iota // it continues from its position; a fill continues, too
+	Begins                   // it is new or was reset, and begins as StartAt says
+	Refills                  // the sink lost it, or the source no longer has the log from its position: it is filled again
+	Rebuilds                 // its definition changed, and on_change says to rebuild it
 	Refused                  // it does not run
 )
 
 // Planned is what Run would do with a view.
 type Planned struct {
 	Outcome
-	Filling    bool  // a fill of it is under way, and goes on
-	Rebuilding bool  // a rebuild of it beside what it shows is under way to this definition, and goes on
-	Err        error // why it is refused; of Refills, why the source's log can't be read on; else nil
+	Filling    bool  // it is being filled, and the fill continues
+	Rebuilding bool  // it is being rebuilt to this definition beside its visible contents, and the rebuild continues
+	Err        error // why it is refused; for Refills, why the source's log can't be read on; otherwise nil
 }
 
-// Plan returns, by view, what Run would do, given what the store remembers. It changes nothing, and another process may
-// run the views meanwhile: the store was read before the marks are, so that what moves in between is no loss.
+// Plan returns, by view, what Run would do, given the store's checkpoints. It changes nothing, and another process may
+// run the views meanwhile: the store is read before the marks, so positions that move in between are no loss.
 func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map[string]Planned, error) {
 	known, err := p.planner.marks(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 	return plan, nil
 }
 
-// lost is why the source's log can't be read on from where a view stands; nil if it can, or if something else is in the
-// way of that. asked are the answers so far, by place.
+// lost is why the source's log can't be read on from a view's position; nil if it can, or if there is another obstacle.
+// asked caches the answers, by position.
 func (p *Pipeline) lost(
 	ctx context.Context, v *replicator.View, c *replicator.Checkpoint, asked map[string]error,
 ) error {
@@ -88,13 +88,13 @@ func (p *Pipeline) lost(
 		err = reader.Close()
 	}
 	if !errors.Is(err, replicator.ErrLost) {
-		err = nil // whoever looks at the source says so
+		err = nil // checking the source reports it
 	}
 	asked[place] = err
 	return err
 }
 
-// planned is what comes of a view's place.
+// planned returns the outcome for a view.
 func planned(
 	v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark, at *replicator.Checkpoint, err error,
 ) Planned {
@@ -115,7 +115,7 @@ func planned(
 	return Planned{Outcome: Refills}
 }
 
-// Foresee returns, by view, why Run would refuse it, given what the store remembers.
+// Foresee returns, by view, why Run would refuse it, given the store's checkpoints.
 func (p *Pipeline) Foresee(ctx context.Context, saved []replicator.Checkpoint) (map[string]error, error) {
 	plan, err := p.Plan(ctx, saved)
 	refused := map[string]error{}

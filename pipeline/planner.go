@@ -14,8 +14,8 @@ import (
 	"replicator/internal/remedy"
 )
 
-// planner says where views begin or go on, from what the store and the sink remember of them and what the source has.
-// Its only state is the highest epoch, an atomic.
+// planner decides where views begin or continue, from what the store and the sink remember and what the source has. Its
+// only state is the highest epoch, an atomic.
 type planner struct {
 	cfg         *Config
 	definitions *definitions
@@ -28,14 +28,14 @@ type remembered struct {
 	saved  []replicator.Checkpoint // of all sources
 	marks  []replicator.Mark
 
-	former map[string][]replicator.Mark // by source, of those that are configured no more; nil: the sink was not asked
+	former map[string][]replicator.Mark // by source, for those that are no longer configured; nil: the sink was not asked
 
-	lacking map[string]string // by view, where in the sink it is missing, if parts of it hold it
+	lacking map[string]string // by view, the parts of the sink that lack it, if others have it
 
-	refilled map[string][]string // by where the sink lacks them: views that on_lost fills anew
+	refilled map[string][]string // by the place where the sink lacks them: views that on_lost fills again
 }
 
-// refills notes that on_lost fills a view anew, and where the sink lacks it.
+// refills records that on_lost fills a view again, and where the sink lacks it.
 func (r *remembered) refills(view, where string) {
 	if r.refilled == nil {
 		r.refilled = map[string][]string{}
@@ -55,16 +55,16 @@ func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Ma
 	return c, m
 }
 
-// rebuilding reports whether a rebuild of a view to the definition that it has now is under way, beside what it shows.
-// A shadow with a checkpoint and without a mark was swapped in.
+// rebuilding reports whether a view is being rebuilt to its present definition, beside its visible contents. A shadow
+// with a checkpoint and without a mark was swapped in.
 func (r *remembered) rebuilding(v *replicator.View) bool {
 	c, m := r.of(v.Name + replicator.ShadowSuffix)
 	return c != nil && m != nil && replicator.SameDefinition(c.Fingerprint, v.Fingerprint)
 }
 
-// keptFrom is a source that is configured no more, and that a view was kept from: the sink has a mark of that, unless it
-// was not asked, and either the view has the definition still, or the store knows the source, too. Another program may
-// have a view of that name, by another definition.
+// keptFrom returns a source that fed the view and has since been removed from the configuration. The sink must have a
+// mark of it, if it was asked. And either the view has the same definition, or the store also knows the source: another
+// program may have a view of that name with another definition.
 func (r *remembered) keptFrom(v *replicator.View, feeds func(string) bool) (source string, is bool) {
 	for _, source := range slices.Sorted(maps.Keys(r.former)) {
 		for _, m := range r.former[source] {
@@ -82,7 +82,7 @@ func (r *remembered) keptFrom(v *replicator.View, feeds func(string) bool) (sour
 	return "", false
 }
 
-// positions are all that are remembered.
+// positions are all remembered positions.
 func (r *remembered) positions() (at []replicator.Position) {
 	for _, c := range r.saved {
 		if c.Source == r.source {
@@ -95,8 +95,7 @@ func (r *remembered) positions() (at []replicator.Position) {
 	return at
 }
 
-// remember reads what the sink and the store know of views. The sink is asked first: what it says it holds is what it
-// holds.
+// remember reads what the sink and the store know of views. The sink is asked first: its answer decides.
 func (p *planner) remember(ctx context.Context) (*remembered, error) {
 	known, err := p.marks(ctx)
 	if err != nil {
@@ -114,7 +113,7 @@ func (p *planner) remember(ctx context.Context) (*remembered, error) {
 	return known, nil
 }
 
-// marks reads what the sink knows of views.
+// marks reads the sink's marks of views.
 func (p *planner) marks(ctx context.Context) (*remembered, error) {
 	source := p.cfg.Source.Name()
 	marks, err := p.cfg.Sink.Marks(ctx, source)
@@ -130,17 +129,17 @@ func (p *planner) marks(ctx context.Context) (*remembered, error) {
 	return known, nil
 }
 
-// plan says where views go on.
+// plan says where views continue.
 type plan struct {
 	views   []*replicator.View // all that it is for
 	at      []replicator.Checkpoint
-	changed []string           // to be rebuilt because their definition changed; what they show stays until then
-	unread  []*replicator.View // whose marks can't be read: where they go on is not known yet
+	changed []string           // to be rebuilt because their definition changed; their contents stay until then
+	unread  []*replicator.View // their marks can't be read, so it is unknown where they continue
 	failed  map[string]error   // by view: why it does not run
 }
 
-// plan decides for each of the views where it goes on: at the lower of its checkpoint and its mark in the sink; from a
-// fill where it has neither.
+// plan decides where each of the views continues: at the lower of its checkpoint and its mark in the sink, or with a
+// fill if it has neither.
 func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, error) {
 	known, err := p.remember(ctx)
 	if err != nil {
@@ -208,7 +207,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	return next, nil
 }
 
-// logFailed says which views don't run: a cause that several of them have is one line.
+// logFailed logs which views don't run, one line per cause.
 func (n *plan) logFailed(cfg *Config) {
 	var failed []replicator.ViewStatus
 	for _, v := range n.views {
@@ -221,17 +220,17 @@ func (n *plan) logFailed(cfg *Config) {
 	}
 }
 
-// errChanged: the view's definition changed, and it is to be rebuilt.
+// errChanged: the view's definition changed, so it must be rebuilt.
 var errChanged = errors.New("its definition changed")
 
-// errUnderWay: the view does not run, and is being rebuilt, which is what mends that.
+// errUnderWay: the view does not run, and the rebuild in progress will fix that.
 var errUnderWay = errors.New("a rebuild of it is under way")
 
-// goesOnAt is where a view goes on, as resumeAt says. Its error wraps errUnderWay, too, where a rebuild to this very
-// definition is under way: that goes on, whatever on_change says by now.
+// goesOnAt is where a view continues, as resumeAt says. Its error also wraps errUnderWay if a rebuild to the present
+// definition is in progress, which continues whatever on_change now says.
 func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
 	at, err := p.resumeAt(v, known)
-	if _, m := known.of(v.Name); m != nil && m.Err != nil { // what becomes of it is known once it can be read
+	if _, m := known.of(v.Name); m != nil && m.Err != nil { // the outcome is known once it can be read
 		return at, err
 	}
 	if err != nil && known.rebuilding(v) {
@@ -240,13 +239,13 @@ func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.C
 	return at, err
 }
 
-// marked reports whether a mark says how far a view is: one that was opened and never marked has none that does.
+// marked reports whether a mark says how far a view is. A view that was opened and never marked has no such mark.
 func marked(m *replicator.Mark) bool {
 	return m != nil && !m.Position.IsZero() && (!m.Filling() || len(m.Fill) > 0)
 }
 
-// resumeAt is where a view goes on, given its checkpoint and its mark; nil if it has to be filled. It wraps errChanged
-// if it has to be rebuilt.
+// resumeAt is where a view continues, given its checkpoint and its mark; nil if it must be filled. The error wraps
+// errChanged if it must be rebuilt.
 func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
 	c, m := known.of(v.Name)
 	if m != nil && m.Err != nil {
@@ -265,7 +264,7 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		// A rebuild was swapped in, or a fill had begun, and the program ended before it could save that.
 		return atMark(), nil
 	case changed && v.OnChange == "rebuild" && m != nil && p.cfg.swaps():
-		return nil, errChanged // what it shows stays until the new one is filled
+		return nil, errChanged // its contents stay until the new ones are filled
 	case changed && v.OnChange == "rebuild":
 		return nil, nil
 	case !sameSaved:
@@ -301,9 +300,9 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		p.cfg.anew(viewSet{v}), err))
 }
 
-// askFormer asks the sink what it holds from sources that are configured no more, if a view is to begin that reads a
-// log. What another member of the group applied, this one's store need not know; and what was forgotten there counts no
-// more, whatever the store says.
+// askFormer asks the sink for marks of sources that are no longer configured, if a view is to begin that reads a log.
+// This member's store may not know what another member of the group applied. And a source that was forgotten in the
+// sink no longer counts, whatever the store says.
 func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known *remembered) error {
 	sink, ok := p.cfg.Sink.(replicator.Sourced)
 	begins := func(v *replicator.View) bool { c, m := known.of(v.Name); return c == nil && !marked(m) }
@@ -323,10 +322,10 @@ func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known
 	return nil
 }
 
-// displaced is the error of a view that has to be filled from a source of another name than it had: what the source of
-// before put into the sink would stay beside that, and what is counted would be counted twice. Of a server the sink
-// alone can't tell: another process may keep the same views of another shard. It is the store that says that this one
-// read it. Who keeps a view of topics reads all that feed it.
+// displaced is the error of a view that would be filled from a source of another name than before. The former source's
+// entries would stay in the sink beside the new ones, and amounts would count twice. For a database server, the sink
+// alone can't tell, because another process may keep the same views of another shard: the store says that this process
+// read the former source. A process that keeps views of topics reads all of their sources.
 func (p *planner) displaced(v *replicator.View, known *remembered) error {
 	if p.cfg.Feeds == nil {
 		return nil
@@ -346,7 +345,7 @@ func (p *planner) displaced(v *replicator.View, known *remembered) error {
 		v.ShownAs(), sourceNamed(from), sourceNamed(known.source), v.ShownAs())), v.Name)
 }
 
-// sourceNamed is how a source is called in the configuration. Only a partition's name has a slash.
+// sourceNamed is a source's name in the configuration. Only a partition's name has a slash.
 func sourceNamed(name string) string {
 	switch {
 	case name == "":
@@ -357,7 +356,7 @@ func sourceNamed(name string) string {
 	return "shard " + name + " of the source"
 }
 
-// first is the checkpoint of views that there was nothing of before, as StartAt says.
+// first is the checkpoint of new views, as StartAt says.
 func (p *planner) first(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (c replicator.Checkpoint, err error) {
@@ -373,20 +372,20 @@ func (p *planner) first(
 	return c, ofPosition(err)
 }
 
-// afterReset is the checkpoint of views that were reset: they begin as StartAt says, and a fill rewrites what they
-// hold.
+// afterReset is the checkpoint of views that were reset. They begin as StartAt says, and a fill rewrites their
+// contents.
 func (p *planner) afterReset(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (replicator.Checkpoint, error) {
 	c, err := p.first(ctx, views, known)
 	if c.Repair = c.Filling(); !c.Repair {
-		c.Epoch = p.nextEpoch() // the mark that says so counts until there is a later one
+		c.Epoch = p.nextEpoch() // the mark that contains it counts until there is a later one
 	}
 	return c, err
 }
 
-// afterLoss is the checkpoint of views whose marks the sink lost. A server that evicts may have left some of them: the
-// fill rewrites that, too.
+// afterLoss is the checkpoint of views whose marks the sink lost. If a server evicted the marks, some contents may be
+// left: the fill rewrites them, too.
 func (p *planner) afterLoss(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (replicator.Checkpoint, error) {
@@ -395,8 +394,8 @@ func (p *planner) afterLoss(
 	return c, err
 }
 
-// fill is the checkpoint of views that are filled from offset zero. It is that of a rebuild, of views that were lost or
-// that changed, too: StartAt says only where new ones begin.
+// fill is the checkpoint of views that are filled from offset zero. It also serves rebuilds, and views that were lost
+// or redefined: StartAt only concerns new views.
 func (p *planner) fill(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (c replicator.Checkpoint, err error) {
@@ -410,11 +409,11 @@ func (p *planner) fill(
 	if err == nil {
 		err = p.replay(ctx, &c.Standing)
 	}
-	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // what stands in the way may be of any of them
+	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // the obstacle may concern any of them
 }
 
-// chooseAgain moves the beginning of a view, of which nothing was marked yet, to the epoch that the sink's marks ask for.
-// Another replicator, which reads another server, may have begun the view since the beginning was chosen.
+// chooseAgain moves the beginning of a view, of which nothing was marked yet, to the epoch that the sink's marks
+// require. Another replicator, which reads another server, may have begun the view since the beginning was chosen.
 func (p *planner) chooseAgain(
 	ctx context.Context, c *replicator.Checkpoint, m *replicator.Mark, known *remembered,
 ) error {
@@ -427,7 +426,7 @@ func (p *planner) chooseAgain(
 		return ofPosition(err)
 	}
 	switch {
-	case c.Epoch <= m.Epoch: // the view goes on with what the other one began
+	case c.Epoch <= m.Epoch: // the view continues what the other one began
 		c.Position = m.Position
 		return nil
 	case c.Filling():
@@ -439,7 +438,7 @@ func (p *planner) chooseAgain(
 	return ofPosition(err)
 }
 
-// replay lets a fill that begins start at the log's beginning, where the log is what is filled from.
+// replay makes a fill that begins start at the log's beginning, if the source is a Changelog.
 func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err error) {
 	if p.cfg.changelog() != nil {
 		at.Position, err = p.cfg.Source.Oldest(ctx, []replicator.Position{at.Position})
@@ -447,9 +446,8 @@ func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err erro
 	return err
 }
 
-// begunAnew reports whether a view's fill goes on from less than its checkpoint says that it had come to. Then a log
-// that is filled from has to be read from its beginning: the mark, whose position never falls, may be of before the
-// fill.
+// begunAnew reports whether a view's fill continues from less than its checkpoint says. A log that is filled from must
+// then be read from its beginning. Since the mark's position never falls, the mark may be older than the fill.
 func (p *planner) begunAnew(c *replicator.Checkpoint, m *replicator.Mark, at replicator.Standing) bool {
 	switch {
 	case !at.Filling(), c != nil && c.Unmarked:
@@ -467,7 +465,8 @@ func ofPosition(err error) error {
 	return err
 }
 
-// nextEpoch is the epoch of a fill that begins now, above those of all that are known: the clock may have been ahead.
+// nextEpoch is the epoch of a fill that begins now. It is above all known epochs, because the clock may have been
+// ahead.
 func (p *planner) nextEpoch() int64 {
 	for {
 		last := p.epoch.Load()
@@ -478,7 +477,7 @@ func (p *planner) nextEpoch() int64 {
 	}
 }
 
-// sawEpoch says that there was a fill of an epoch.
+// sawEpoch records that there was a fill with an epoch.
 func (p *planner) sawEpoch(epoch int64) {
 	for last := p.epoch.Load(); last < epoch && !p.epoch.CompareAndSwap(last, epoch); {
 		last = p.epoch.Load()

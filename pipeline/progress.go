@@ -8,16 +8,16 @@ import (
 	"replicator"
 )
 
-// progress is how far the views of a run have come. It outlives sessions. Guarded by its mutex: the run's goroutine and
-// those of its session write it, anybody may read it.
+// progress is the progress of a run's views. It outlives sessions. Its mutex guards it: the run's goroutine and those
+// of its session write it, any goroutine may read it.
 type progress struct {
 	views viewSet
 
 	mu     sync.Mutex
 	marked []replicator.Checkpoint // by view: what was marked last. The next session begins there, and nowhere else
-	now    replicator.Standing     // of all together, with what was applied since
-	read   replicator.Position     // the latest place applied up to, with what was read beyond it; zero: not known
-	proofs []replicator.Position   // of marks: the next session begins in their epoch or above it, and the log has them
+	now    replicator.Standing     // of all views together, including what was applied since
+	read   replicator.Position     // the latest applied position, with what was read beyond it; zero: unknown
+	proofs []replicator.Position   // of marks: the next session begins in their epoch or above it, and the log must contain them
 	dirty  bool                    // the fill has moved since the last mark
 }
 
@@ -30,15 +30,15 @@ func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
 	return p
 }
 
-// restart lets the views stand where their next session begins. Beside where they stand, the source's log has to have
-// the positions of proofs.
+// restart sets where the views' next session begins. Besides these positions, the source's log must contain those of
+// proofs.
 func (p *progress) restart(at []replicator.Checkpoint, proofs ...replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.marked, p.now, p.proofs = at, lowestOf(p.views, at), proofs
 }
 
-// refill lets the views begin a fill. What was read before counts no more.
+// refill lets the views begin a fill. What was read before no longer counts.
 func (p *progress) refill(c replicator.Checkpoint) {
 	p.restart(eachAt(p.views, c))
 	p.mu.Lock()
@@ -46,8 +46,8 @@ func (p *progress) refill(c replicator.Checkpoint) {
 	p.read = replicator.Position{}
 }
 
-// current is how far the views are now: up to its position the running session has applied everything, marked or not.
-// Its Fill is not to be written to.
+// current is the views' present progress: the running session has applied everything up to its position, marked or not.
+// Callers must not write to its Fill.
 func (p *progress) current() replicator.Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,8 +60,8 @@ func (p *progress) moveTo(at replicator.Position) {
 	p.now.Position = at
 }
 
-// positions are where the views stand. A session begins at the earliest, in the latest epoch; what was read beyond that
-// is proved with it.
+// positions are the views' positions. A session begins at the earliest one, in the latest epoch, and proves the log by
+// everything that was read beyond.
 func (p *progress) positions() (at []replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,14 +76,15 @@ func (p *progress) positions() (at []replicator.Position) {
 	return append(at, p.proofs...)
 }
 
-// readTo notes how far a session has read: some of that may be in the sink, wherever the next one begins.
+// readTo records how far a session has read. Some of those changes may be in the sink, wherever the next session
+// begins.
 func (p *progress) readTo(at replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.read = later(p.read, at)
 }
 
-// readBeyond is what was read beyond where a view stands; zero if that is not known. p.mu is held.
+// readBeyond is what was read beyond a view's position; zero if that is unknown. p.mu is held.
 func (p *progress) readBeyond(c replicator.Checkpoint) replicator.Position {
 	if p.read.Order < c.Position.Order {
 		return replicator.Position{}
@@ -91,7 +92,7 @@ func (p *progress) readBeyond(c replicator.Checkpoint) replicator.Position {
 	return p.read
 }
 
-// later is the later of two positions; the second if they are at one place.
+// later returns the later of two positions, and the second of equal ones.
 func later(a, b replicator.Position) replicator.Position {
 	if b.IsZero() || a.Order > b.Order {
 		return a
@@ -99,7 +100,7 @@ func later(a, b replicator.Position) replicator.Position {
 	return b
 }
 
-// checkpoints are what was marked last of each view.
+// checkpoints are each view's last marked checkpoint.
 func (p *progress) checkpoints() []replicator.Checkpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +111,7 @@ func (p *progress) checkpoints() []replicator.Checkpoint {
 	return last
 }
 
-// toMark is how far the views have come, as it is to be marked.
+// toMark is the views' progress, to be marked.
 func (p *progress) toMark() replicator.Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +119,7 @@ func (p *progress) toMark() replicator.Standing {
 	return p.now
 }
 
-// mark says that a standing was marked, and returns the checkpoints that may now be saved, with the views' notes.
+// mark records that a standing was marked, and returns the checkpoints that may now be saved, with the views' notes.
 func (p *progress) mark(at replicator.Standing, notes *notes) []replicator.Checkpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +143,7 @@ func (p *progress) filledMore() bool {
 	return p.dirty
 }
 
-// setTable says how far the fill from a table is.
+// setTable sets the progress of a table's fill.
 func (p *progress) setTable(name string, to replicator.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

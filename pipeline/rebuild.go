@@ -9,25 +9,24 @@ import (
 	"replicator"
 )
 
-// rebuild is one that is under way. But for settleAt, which is the supervisor's goroutine's, it is not changed once it
-// is listed: another takes its place.
+// rebuild is a rebuild in progress. Once listed, it doesn't change, except for settleAt, which belongs to the
+// supervisor's goroutine: it is replaced instead.
 type rebuild struct {
 	views   viewSet
 	shadows viewSet // none: in place
-	frozen  viewSet // those of the views that nothing keeps up meanwhile: they don't run by this definition yet
+	frozen  viewSet // views that are not kept up to date meanwhile, because they don't run by this definition yet
 	run     *run
-	err     error     // why the swap failed, until it is made; nil: it did not
+	err     error     // why the swap failed, until it succeeds; nil: it did not fail
 	retryAt time.Time // after a swap that failed
 	mending mending
-	again   bool // the shadows were filled once more: see rebuilder.fillAgain
+	again   bool // the shadows were filled again: see rebuilder.fillAgain
 
-	// unsettled are the shadows' checkpoints after a swap that failed, until it is known what became of it; no shadow
-	// runs then.
+	// unsettled are the shadows' checkpoints after a failed swap, until its outcome is known. No shadow runs then.
 	unsettled []replicator.Checkpoint
 	settleAt  time.Time // when that is asked for again
 }
 
-// within returns the part of a rebuild that views are enough for: their shadows, or in place they themselves.
+// within returns the part of a rebuild for which some views suffice: their shadows, or, in place, the views themselves.
 func (b *rebuild) within(some viewSet) *rebuild {
 	made := b.shadows
 	if len(made) == 0 {
@@ -42,7 +41,7 @@ func (b *rebuild) within(some viewSet) *rebuild {
 	return b.of(of)
 }
 
-// of returns the part of a rebuild that makes some of its views.
+// of returns the part of a rebuild that concerns some of its views.
 func (b *rebuild) of(some []*replicator.View) *rebuild {
 	part := &rebuild{err: b.err, retryAt: b.retryAt, mending: b.mending, again: b.again}
 	for i, v := range b.views {
@@ -60,7 +59,7 @@ func (b *rebuild) of(some []*replicator.View) *rebuild {
 	return part
 }
 
-// failed says why a rebuild's swap failed, and lets it wait before the next one.
+// failed records why a rebuild's swap failed, and delays the next attempt.
 func (b *rebuild) failed(reason error) {
 	b.err = reason
 	switch {
@@ -71,19 +70,19 @@ func (b *rebuild) failed(reason error) {
 	}
 }
 
-// stuck reports whether a rebuild can't go on until somebody acts, so that another one may take its place.
+// stuck reports whether a rebuild can't continue until the operator acts, so that another one may replace it.
 func (b *rebuild) stuck() bool {
 	state, _ := b.run.trouble()
 	return b.unsettled == nil && (state == replicator.StateFailed || replicator.IsFatal(b.err))
 }
 
-// rebuilder begins rebuilds, and gives up those that can't go on. The supervisor's goroutine alone uses it.
+// rebuilder begins rebuilds, and abandons those that can't continue. Only the supervisor's goroutine uses it.
 type rebuilder struct {
 	*shared
 	composition *composition
 }
 
-// begin begins to rebuild views; Pipeline.Rebuild says how.
+// begin begins to rebuild views, as Pipeline.Rebuild says.
 func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode, from string) error {
 	b := &rebuild{}
 	for _, name := range names {
@@ -138,8 +137,8 @@ func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode,
 	return r.launch(b, b.shadows, eachAt(b.shadows, first))
 }
 
-// keepForeign begins to rebuild in place those views of a rebuild that a swap would lose something by, and returns the
-// rebuild of the others.
+// keepForeign begins to rebuild in place those of the views that would lose something in a swap. It returns the rebuild
+// of the others.
 func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b *rebuild) (*rebuild, error) {
 	inPlace, bySwap := &rebuild{}, &rebuild{}
 	for _, v := range b.views {
@@ -161,11 +160,11 @@ func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b
 	return bySwap, r.inPlace(ctx, inPlace, "")
 }
 
-// giveUp ends a rebuild that can't go on, so that another one can take its place: in place, where a right is missing
-// that shadows need, or from another offset. Where that very right is needed to remove the shadows, these stay until
-// the next rebuild that makes some.
+// giveUp abandons a rebuild that can't continue, so that another one can replace it: in place, if a right is missing
+// that shadows need, or from another offset. If the same right is needed to remove the shadows, these stay until the
+// next rebuild that makes some.
 func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
-	if len(b.shadows) == 0 { // its run goes on trying until the views are taken out of it
+	if len(b.shadows) == 0 { // its run keeps trying until the views are taken out of it
 		r.rebuilds.replace(b)
 		return nil
 	}
@@ -212,7 +211,7 @@ func (r *rebuilder) launch(b *rebuild, views viewSet, from []replicator.Checkpoi
 	return nil
 }
 
-// inPlace takes the views out of their runs and fills them by themselves, writing every row.
+// inPlace takes the views out of their runs and fills them separately, writing every row.
 func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error {
 	first, err := r.fillOver(ctx, b.views, from)
 	if err != nil {
@@ -229,10 +228,10 @@ func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error 
 	return r.launch(b, b.views, eachAt(b.views, first))
 }
 
-// fillAgain fills shadows once more where rows changed since their fill began that the log did not tell. The live views
-// are compared with the source for that, or hold what an earlier session could read: swapped in as they are, the shadows
-// would show readers older rows. What happens during the second fill they are compared for when they are swapped in:
-// there are servers whose logs lack something all the time.
+// fillAgain fills shadows again if rows changed since their fill began and the log does not list the changes. The live
+// views were compared with the source for that, or contain what an earlier session could read. Without a second fill, a
+// swap would show readers older rows. For changes during the second fill, the views are compared after the swap: some
+// servers' logs lack something all the time.
 func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 	next := b.of(b.views)
 	first, err := r.fillOver(ctx, b.shadows, "")
@@ -249,7 +248,7 @@ func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 		return err
 	}
 	next.again = true
-	r.rebuilds.replace(b, next) // at no moment there is none: that would be its end to whoever waits for it
+	r.rebuilds.replace(b, next) // the list must never be without it: waiting callers would take that for its end
 	if _, err := r.composition.takeOut(ctx, b.shadows); err != nil {
 		return err
 	}
@@ -257,7 +256,7 @@ func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 	return nil
 }
 
-// fillOver is the checkpoint of a fill that writes every row over what views hold, from an offset on.
+// fillOver is the checkpoint of a fill that writes every row over the views' contents, from an offset on.
 func (r *rebuilder) fillOver(ctx context.Context, views viewSet, from string) (first replicator.Checkpoint, err error) {
 	at, err := r.knownPositions(ctx)
 	if err != nil {
@@ -273,10 +272,10 @@ func (r *rebuilder) fillOver(ctx context.Context, views viewSet, from string) (f
 	return first, nil
 }
 
-// goOnFrom has the tail go on where views stood that are filled over, not at the end: their states hold versions whose
-// deletes lie in between, and a scan's rows are older than those. The scan waits until the tail has come to the end
-// (filler.reachStart). Where that can't be read any more, the sweep looks at all that the scan does not confirm. The
-// epoch is that of the end nevertheless, else the tail would never come there.
+// goOnFrom makes the tail of such a fill continue from the views' positions, not from the log's end. The views' states
+// contain versions that were deleted in between, and a scan's rows are older than those. The scan waits until the tail
+// has reached the end (filler.reachStart). If the log can't be read from there, the sweep re-reads everything that the
+// scan does not confirm. The epoch is that of the end anyway. Otherwise the tail would never reach it.
 func (r *rebuilder) goOnFrom(
 	ctx context.Context, first *replicator.Checkpoint, views viewSet, stood []replicator.Checkpoint,
 ) {
@@ -288,7 +287,7 @@ func (r *rebuilder) goOnFrom(
 	}
 }
 
-// readable reports whether the source can be read from a position on, for the views.
+// readable reports whether the source's log can be read from a position on, for the views.
 func (r *rebuilder) readable(ctx context.Context, views []*replicator.View, at replicator.Position) bool {
 	source, err := r.cfg.sourceOf(views)
 	if err == nil {
@@ -303,7 +302,7 @@ func (r *rebuilder) readable(ctx context.Context, views []*replicator.View, at r
 	return err == nil
 }
 
-// knownPositions are all positions that anything remembers: of the runs, and of views that don't run.
+// knownPositions are all remembered positions: those of runs, and of views that don't run.
 func (r *rebuilder) knownPositions(ctx context.Context) ([]replicator.Position, error) {
 	known, err := r.planner.remember(ctx)
 	if err != nil {
@@ -316,8 +315,8 @@ func (r *rebuilder) knownPositions(ctx context.Context) ([]replicator.Position, 
 	return at, nil
 }
 
-// redefine gives views whose tables have become something else their new fingerprints. They are taken out of their
-// runs, which can't go on, and are failed until a rebuild of them is done.
+// redefine gives views with redefined tables their new fingerprints. It takes them out of their runs, which can't
+// continue. They are failed until they are rebuilt.
 func (r *rebuilder) redefine(ctx context.Context, views []*replicator.View) error {
 	now, err := r.planner.definitions.current(ctx, views)
 	if err != nil {

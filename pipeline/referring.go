@@ -11,18 +11,18 @@ import (
 	"replicator"
 )
 
-// referring finds the cells that are made with a joined row which changed, and has them looked at. The source is asked
-// behind the lanes, which apply what they are given meanwhile; and like a lane's changes, the references that were not
-// asked for yet hold back the position. Many changes of rows that are joined by one value come to one question.
+// referring finds the cells whose entries contain a changed joined row, and re-reads them. It asks the source behind
+// the lanes, which continue meanwhile. Like a lane's changes, references that have not been asked for yet hold back the
+// position. Many changes of rows that are joined by one value lead to one question.
 //
-// A change of one row may be one of a million entries. They are found a page at a time, and the next page is asked for
-// when the looks at this one are applied: so other changes wait for a page at most, and memory holds no more. Whatever
-// comes to refer to the row meanwhile brings a change of its own.
+// A row may be part of a million entries. Their cells are found a page at a time, and the next page is asked for when
+// the re-reads of this one are applied. So other changes wait for one page at most, and memory holds no more. A row
+// that comes to refer to the joined row meanwhile brings a change of its own.
 //
-// A stop waits for the page at hand and no more, however small the rest may be: no position behind the reference is saved,
-// so the next session finds all of it anew.
+// A stop waits only for the current page, however little is left. No position behind the reference is saved, so the
+// next session finds all cells again.
 //
-// Its lane's goroutine uses it.
+// Only its lane's goroutine uses it.
 type referring struct {
 	*group
 	reader replicator.Reader
@@ -30,15 +30,15 @@ type referring struct {
 	lane   *lane
 	stop   context.Context // see run
 
-	// budget is that of references alone. They wait for looks, which take from the intake's budget: if references could
-	// fill that, both would wait forever.
+	// budget is for references only. They wait for re-reads, which take from the intake's budget. If references could
+	// fill that one, both would wait forever.
 	budget *budget
 
-	found atomic.Int64 // cells that were found of the batch at hand; 0: there is none
+	found atomic.Int64 // cells found for the current batch; 0: there is no batch
 }
 
-// run looks at what is referred to until ctx is done, or unread is closed and nothing is left. Once stop is done, what is
-// left stays.
+// run re-reads referring cells until ctx is done, or unread is closed and nothing is left. Once stop is done, it leaves
+// the rest.
 func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error {
 	r.stop = stop
 	if err := r.lane.run(ctx, unread); !errors.Is(err, errStopped) {
@@ -47,11 +47,11 @@ func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error
 	return nil
 }
 
-// referringPage is how many cells are found at a time.
+// referringPage is how many cells one query finds.
 const referringPage = 1000
 
-// add hands over a reference when the budget has room for it. It is a change of a cell that stands for it: its Column
-// says which lookup, its Key which values.
+// add accepts a reference when the budget has room for it. It becomes a change of a made-up cell: its Column names the
+// lookup, its Key the values.
 func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	cell := replicator.Cell{Table: ref.Table, Column: ref.Lookup, Key: ref.Values}
 	size := r.budget.cost(keyOverhead + int64(len(cell.Key)))
@@ -62,11 +62,11 @@ func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	return nil
 }
 
-// referencesAtOnce is how many references of one lookup are asked about at once.
+// referencesAtOnce is how many references of one lookup are asked about together.
 const referencesAtOnce = 64
 
-// apply has all cells looked at that some references are about. Most have few cells, so many are asked about at once;
-// where that gives more than a page, each reference is gone through by itself.
+// apply re-reads all cells that some references concern. Most concern few cells, so many references are asked about
+// together. If that gives more than a page, each reference is processed separately.
 func (r *referring) apply(ctx context.Context, batch []pending) error {
 	defer r.found.Store(0)
 	size := int64(0)
@@ -90,7 +90,7 @@ func (r *referring) apply(ctx context.Context, batch []pending) error {
 	return nil
 }
 
-// lookAt has the cells looked at that references of one lookup are about.
+// lookAt re-reads the cells that references of one lookup concern.
 func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, since time.Time) error {
 	for after, more := "", true; more; more = after != "" {
 		if r.stop.Err() != nil {
@@ -116,7 +116,7 @@ func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, sin
 	return nil
 }
 
-// look has cells looked at, and waits until that is applied.
+// look re-reads cells, and waits until that is applied.
 func (r *referring) look(ctx context.Context, cells []replicator.Cell, since time.Time) error {
 	if len(cells) == 0 {
 		return nil

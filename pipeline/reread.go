@@ -9,17 +9,17 @@ import (
 	"replicator"
 )
 
-// rereads is how often a cell is read again that a sink can't judge. Once is enough, unless reading and applying take
+// rereads is how often a cell is re-read if the sink can't judge it. Once is enough, unless reading and applying take
 // longer than deleted cells are remembered.
 const rereads = 5
 
-// errBehindHorizon is of a session that reads a source which is behind what the sink has forgotten. Most likely another
-// replicator has taken over, which the next mark says.
+// errBehindHorizon is the error of a session whose source lags behind deletions that the sink has forgotten. Most
+// likely another replicator has taken over, as the next mark will show.
 var errBehindHorizon = errors.New("what was read from the source is older than what the sink remembers of deleted cells: " +
 	"is the server a replica that is behind, or [limits] deleted too short?")
 
-// applyOps applies a batch's ops. Some become re-reads of their cells: those that the sink can't judge any more, and those
-// of dead cells whose letters are missing. So nothing of that is left to do once the batch counts as applied.
+// applyOps applies a batch's ops. It re-reads the cells of some: those that the sink can no longer judge, and dead
+// cells whose letters are missing. So everything is done once the batch counts as applied.
 func (w *writer) applyOps(ctx context.Context, b *opBatch) (replicator.Applied, error) {
 	applied, err := w.target.Apply(ctx, b.ops)
 	for n := 0; err == nil; n++ {
@@ -42,7 +42,7 @@ func (w *writer) applyOps(ctx context.Context, b *opBatch) (replicator.Applied, 
 	return applied, err
 }
 
-// reread puts re-reads in the places of some ops, and applies them, no more at a time than a batch has room for.
+// reread replaces some ops by re-reads and applies them, at most a batch's bytes at a time.
 func (w *writer) reread(ctx context.Context, b *opBatch, places []int, applied *replicator.Applied) error {
 	for len(places) > 0 {
 		cells := make([]replicator.Cell, len(places))
@@ -73,9 +73,9 @@ func (w *writer) reread(ctx context.Context, b *opBatch, places []int, applied *
 	return nil
 }
 
-// missing takes from an outcome the ops of cells that a view knows to be dead and the store has no letter of, and returns
-// their places. The ops are stale: another replicator looked at the cells first, or a repair, or this one before a crash.
-// A re-read finds the same, and what the letter has to say. Cells that were re-read just now are none of them.
+// missing removes from an outcome the stale ops of cells that are dead in a view and have no letter in the store, and
+// returns their places. Another replicator, a repair, or this process before a crash re-read the cells first. Another
+// re-read finds the same, and the contents of the letter. Cells that were re-read just now are excluded.
 func (l *letters) missing(ctx context.Context, ops []replicator.Op, applied *replicator.Applied) ([]int, error) {
 	if len(applied.Dead) == 0 {
 		return nil, nil

@@ -8,31 +8,31 @@ import (
 	"replicator"
 )
 
-// retries decide what follows on the end of a session. A run's goroutine alone uses them.
+// retries decide what happens after the end of a session. Only a run's goroutine uses them.
 type retries struct {
 	wait    backoff
 	mending mending
-	named   int // sessions in a row that an error of some of the views ended
+	named   int // sessions in a row that ended with an error of some of the views
 }
 
-// retry is what follows.
+// retry says what happens next.
 type retry struct {
 	delay  time.Duration
 	state  string
-	groups [][]*replicator.View // of the views, which are to run by themselves; nil: they stay together
+	groups [][]*replicator.View // groups of views that are to run separately; nil: all views stay together
 }
 
-// mayPass is how many sessions in a row an error of some views may end that is not Fatal, until they part from the
-// others. What befalls all of them (a full disk) parts nobody.
+// mayPass is how many sessions in a row may end with a non-Fatal error of some views before these are separated.
+// Trouble common to all views (a full disk) separates none.
 const mayPass = 2
 
-// ended is a session that an error ended.
+// ended is a session that ended with an error.
 type ended struct {
 	lasted time.Duration
-	well   bool // it did what it was there for, until then
+	well   bool // until then it worked as intended
 }
 
-// after is what follows on an error that ended a session of views.
+// after decides what happens after an error that ended a session of views.
 func (t *retries) after(views []*replicator.View, err error, session ended) retry {
 	next := retry{delay: t.pause(err, session), state: replicator.StateRetrying}
 	fatal := replicator.IsFatal(err)
@@ -45,7 +45,7 @@ func (t *retries) after(views []*replicator.View, err error, session ended) retr
 	default:
 		t.named++
 	}
-	if fatal && t.named == 0 { // else not all of the views have failed
+	if fatal && t.named == 0 { // otherwise not all of the views have failed
 		next.state = replicator.StateFailed
 	}
 	if t.named > 0 && (fatal || t.named >= mayPass && len(others) > 0) {
@@ -57,7 +57,7 @@ func (t *retries) after(views []*replicator.View, err error, session ended) retr
 	return next
 }
 
-// pause is how long it takes until what ended with an error is tried again.
+// pause is the time until the next attempt after an error.
 func (t *retries) pause(err error, session ended) time.Duration {
 	switch {
 	case errors.Is(err, replicator.ErrTakenOver):
@@ -68,12 +68,11 @@ func (t *retries) pause(err error, session ended) time.Duration {
 	return t.wait.next(session)
 }
 
-// longestPause is the longest time until what ended with an error is tried again.
+// longestPause is the longest time until the next attempt after an error.
 const longestPause = 30 * time.Second
 
-// backoff grows from 100 ms to 30 s, with jitter so that pipelines don't knock together. After a session that went well
-// it begins anew, at 1 s if that was a short one: what fails now may be something else, and may be over soon, or come
-// again and again.
+// backoff grows from 100 ms to 30 s, with jitter so that pipelines don't retry in step. After a successful session it
+// begins again, at 1 s if the session was short: the failure may be a new one, and may pass soon or recur.
 type backoff struct{ last time.Duration }
 
 func (b *backoff) next(session ended) time.Duration {
@@ -87,9 +86,9 @@ func (b *backoff) next(session ended) time.Duration {
 	return b.last/2 + rand.N(b.last/2)
 }
 
-// mending says how long it takes until that is tried again which a person has to mend: from 1 s, for a person who is at
-// it, to 30 s. It begins again after a session of a minute, however well a shorter one went: an error that stays is
-// logged with every try.
+// mending is the pause after an error that the operator must fix: from 1 s, in case the operator is working on it, to
+// 30 s. It begins again only after a session of at least a minute, because a lasting error is logged with every
+// attempt.
 type mending struct{ last time.Duration }
 
 func (m *mending) next(session ended) time.Duration {

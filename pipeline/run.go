@@ -16,8 +16,8 @@ import (
 	"replicator/internal/remedy"
 )
 
-// A run keeps some views of a pipeline together: one session after another, until it is stopped. Its goroutine alone
-// opens sessions. What others may see of it, or ask of it, is guarded by its mutex.
+// A run keeps some views of a pipeline together: one session after another, until it is stopped. Only its goroutine
+// opens sessions. Its mutex guards data that others may read or request.
 type run struct {
 	*group
 	stop     context.CancelFunc
@@ -29,13 +29,13 @@ type run struct {
 	session *session
 	state   string
 	err     error
-	failed  time.Time            // when a session failed last, or one of the run that this one parted from
-	since   time.Time            // when what now keeps sessions from going on began; zero: nothing does
+	failed  time.Time            // when a session last failed, here or in the run that this one was separated from
+	since   time.Time            // when the present trouble with sessions began; zero: there is none
 	reason  error                // what that is
-	parting [][]*replicator.View // what is to be made of the run: groups that run by themselves; nil: it stays together
+	parting [][]*replicator.View // groups that the run must be split into; nil: it stays together
 }
 
-// group are views that run together, with what outlives the sessions of their run: progress, notes and meter, which
+// group is views that run together, with data that outlives their run's sessions: progress, notes and meter, which
 // guard themselves.
 type group struct {
 	*shared
@@ -48,11 +48,11 @@ type group struct {
 
 	forgetting *forgetting
 
-	late   viewSet     // that joined the others, and may disagree with them until all do
+	late   viewSet     // views that joined the others, and may disagree with them until all have caught up
 	agreed atomic.Bool // they do
 
-	// blank: the views begin at a place of the log in this session, nothing was kept of them before, and no change came
-	// since, so that they hold nothing. Who opens the session sets it, and its reader's goroutine alone uses it then.
+	// blank: in this session the views begin at a log position, had nothing before, and have seen no change yet, so
+	// they are empty. The opener of the session sets it; after that, only its reader's goroutine uses it.
 	blank bool
 
 	// searched: an earlier session has begun, so the target may hold what that applied (see sweeper.begin). Only the
@@ -127,16 +127,16 @@ func (r *run) attempt(ctx context.Context) error {
 	return unproven(err)
 }
 
-// saveShown saves up to when the views show everything as trouble begins: a process that starts in it counts their lag
-// from there. Where the store fails, it is the trouble, or the next session meets that.
+// saveShown saves, when trouble begins, up to when the views show everything. A process that starts during the trouble
+// counts their lag from there. If the store fails, it is itself the trouble, or the next session will report it.
 func (r *run) saveShown(ctx context.Context) {
 	stands := r.progress.checkpoints()
 	r.shown.stamp(stands, time.Time{}, false)
 	_ = r.cfg.Store.Save(ctx, stands)
 }
 
-// unproven takes from an error of a session that the sink lost data: whether it did, and how much, its marks tell the
-// next session. Of a part of the sink they don't.
+// unproven removes from a session's error the claim that the sink lost data. The marks tell the next session whether it
+// did, and how much. For a single part of the sink they don't.
 func unproven(err error) error {
 	if errors.Is(err, replicator.ErrSinkLost) && !errors.Is(err, replicator.ErrPartFellBack) {
 		return errors.New(err.Error())
@@ -144,7 +144,7 @@ func unproven(err error) error {
 	return err
 }
 
-// reposition lets the run stand where its next session begins, for each view by the rule.
+// reposition sets where the run's next session begins, for each view by the rule of beginning.
 func (r *run) reposition(ctx context.Context) error {
 	known, err := r.planner.marks(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *run) reposition(ctx context.Context) error {
 				"order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}
 	}
-	if len(unread) > 0 { // the others begin where they do, whatever they lost, once these have parted from them
+	if len(unread) > 0 { // the others begin where they are, after these have been separated, whatever they lost
 		return errors.Join(unread...)
 	}
 	if loss != nil {
@@ -200,7 +200,7 @@ func (r *run) reposition(ctx context.Context) error {
 	return nil
 }
 
-// lost turns the loss of a sink's data, or of the source's log, into what the configuration says: fill anew, or stop.
+// lost handles the loss of a sink's data, or of the source's log, as configured: fill again, or stop.
 func (r *run) lost(ctx context.Context, err error) error {
 	unlogged := errors.Is(err, replicator.ErrUnlogged)
 	if !unlogged && !errors.Is(err, replicator.ErrSinkLost) && !errors.Is(err, replicator.ErrLost) {
@@ -210,19 +210,19 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if unlogged {
 		onLost = r.cfg.OnUnlogged
 	}
-	// A fill that begins behind this place reads all that the log doesn't tell here: that is what a rebuild in place is
-	// asked for. It has read nothing yet.
+	// A fill that begins after this position reads everything that the log doesn't list here. A rebuild in place is
+	// meant for that. It has read nothing yet.
 	at := r.progress.current()
 	unread := unlogged && at.Filling() && at.Position.Order < at.FillFrom && r.cfg.changelog() == nil
-	partly := errors.Is(err, replicator.ErrPartFellBack) // the rest is there: nobody has to be asked
+	partly := errors.Is(err, replicator.ErrPartFellBack) // the rest is intact: the configuration need not allow it
 	if onLost != "rebuild" && !unread && !partly {
-		if errors.Is(err, replicator.ErrLost) { // a restart must not forget what makes it so
+		if errors.Is(err, replicator.ErrLost) { // a restart must not forget the cause
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
 		}
 		return r.cfg.stopsFor(err, r.views)
 	}
 	if groups, _ := replicator.Troubled(r.views, err); groups != nil {
-		return replicator.Fatal(err) // only those that lost something are filled anew, by themselves
+		return replicator.Fatal(err) // only views that lost something are filled again, separately
 	}
 	c, ferr := r.planner.fill(ctx, r.views, append(r.progress.positions(), at.Position))
 	if ferr != nil {
@@ -233,11 +233,11 @@ func (r *run) lost(ctx context.Context, err error) error {
 	}
 	c.Repair = c.Repair || partly || errors.Is(err, replicator.ErrSinkLost) // some of it may be there
 	r.progress.refill(c)
-	// What it was is mended: it is neither Fatal nor a loss any more.
+	// The trouble is handled, so the error is neither Fatal nor a loss any more.
 	return errors.New(err.Error() + "; the views are filled anew")
 }
 
-// named is an error that names the views that it stops.
+// named adds the names of the stopped views to an error.
 func (r *run) named(err error) error {
 	views := r.views
 	if groups, _ := replicator.Troubled(views, err); groups != nil {
@@ -246,7 +246,7 @@ func (r *run) named(err error) error {
 	return remedy.Named(err, views.words())
 }
 
-// stopsFor is the error of views that stop for a loss, as the configuration says, with what can be done.
+// stopsFor is the error of views that stop because of a loss, as configured, with advice.
 func (c *Config) stopsFor(loss error, views viewSet) error {
 	if groups, _ := replicator.Troubled(views, loss); groups != nil { // the others need nothing
 		views = slices.Concat(groups...)
@@ -274,7 +274,7 @@ func (r *run) setTrouble(state string, err error) {
 	}
 }
 
-// goesOn says that a session does what it is there for: trouble, if there was any, is over.
+// goesOn records that a session works as intended: any trouble is over.
 func (r *run) goesOn() {
 	r.mu.Lock()
 	since := r.since
@@ -290,14 +290,14 @@ func (r *run) calm(d time.Duration) bool {
 	return time.Since(r.failed) >= d
 }
 
-// isWell reports whether there was no trouble since a session went on.
+// isWell reports whether there was no trouble since a session last worked.
 func (r *run) isWell() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.since.IsZero()
 }
 
-// inTroubleFor reports whether trouble has kept sessions from going on for that long.
+// inTroubleFor reports whether trouble has stopped sessions for that long.
 func (r *run) inTroubleFor(d time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -311,7 +311,7 @@ func (r *run) trouble() (state string, err error) {
 	return r.state, r.err
 }
 
-// shownTrouble is trouble for people to see: what ended a session still keeps the next one, until that goes on.
+// shownTrouble is trouble as shown to people: an error stays until the next session works.
 func (r *run) shownTrouble() (state string, err error) {
 	r.mu.Lock()
 	s, reason, state, err := r.session, r.reason, r.state, r.err
@@ -322,20 +322,20 @@ func (r *run) shownTrouble() (state string, err error) {
 	return state, err
 }
 
-// redefined reports whether the run failed because a table has become something else.
+// redefined reports whether the run failed because a table was redefined.
 func (r *run) redefined() bool {
 	_, err := r.trouble()
 	return errors.Is(err, replicator.ErrRedefined)
 }
 
-// part asks for the run to be ended, and each group of its views to be run by itself.
+// part requests that the run be ended, and each group of its views be run separately.
 func (r *run) part(groups [][]*replicator.View) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.parting = groups
 }
 
-// parts are the groups that the run is to part into; nil: it stays together.
+// parts are the groups that the run must be split into; nil: it stays together.
 func (r *run) parts() [][]*replicator.View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -351,7 +351,7 @@ func (r *run) setSession(s *session) {
 	}
 }
 
-// current is the session that is open; nil between two.
+// current is the open session; nil between two.
 func (r *run) current() *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()

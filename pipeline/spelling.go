@@ -13,18 +13,17 @@ import (
 	"replicator/internal/remedy"
 )
 
-// What a source's column takes for equal is one key, however its rows spell it. Where a cell has several rows they may
-// be spelt in several ways ('abc', 'ABC', 'abc '), and what counts is the newest of all of them; it is shown as that
-// row spells it. So of the spellings of one key only that one has anything to show, and the others are as if they had
-// no row: Reader.Newest says so.
+// Keys that a source's column treats as equal are one key, in several variants ('abc', 'ABC', 'abc '). If a cell has
+// several rows, they may have different variants. The newest of all these rows counts, and is shown with its own
+// variant. So only one variant of a key has anything to show, and the others count as without rows: Reader.Newest
+// ensures that.
 //
-// That a row has others beside it which are spelt in another way is not seen in the row. The source is asked for it:
-// for many keys at once, and behind the lanes, which apply what they are given meanwhile. It is rare. Where it is
-// found, all spellings of the key are looked at anew. Like a lane's, the keys that were not asked for yet hold back the
-// position: none is forgotten in a crash.
+// A row doesn't show whether the key has other variants, so the source is asked: for many keys at once, and behind the
+// lanes, which continue meanwhile. Other variants are rare. If there are any, all variants of the key are re-read. Like
+// a lane's changes, keys that have not been asked for yet hold back the position, so that none is forgotten in a crash.
 
-// spellings has them looked up. It has no state but what it remembers in lone, and may be used by several goroutines;
-// its lane's goroutine asks the source.
+// spellings looks up variants of keys. Its only state is what lone remembers, and several goroutines may use it. Its
+// lane's goroutine asks the source.
 type spellings struct {
 	*group
 	reader replicator.Reader
@@ -33,7 +32,7 @@ type spellings struct {
 	lone   *loneKeys
 }
 
-// ask has the key of a change that is handed to its lane looked up, unless it is known to be the only spelling.
+// ask has the key of a change looked up, unless it is known to have no other variant.
 func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	cell := replicator.Cell{Table: c.Cell.Table, Key: c.Cell.Key}
 	if !s.reader.MixesSpellings(cell.Table) || !s.lone.ask(cell, c.Kind == replicator.Delete) {
@@ -47,10 +46,10 @@ func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	return nil
 }
 
-// keyOverhead is about what a key costs that waits to be asked for.
+// keyOverhead is the approximate memory of a key that waits to be asked for.
 const keyOverhead = 200
 
-// apply asks the source for the other spellings of keys, and has all of them looked at where there are any.
+// apply asks the source for other variants of keys, and re-reads all of them if there are any.
 func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	keys := map[string][]replicator.Key{}
 	size := int64(0)
@@ -83,12 +82,12 @@ func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	// To the lanes, what they look at has no place in the log that they have yet to reach.
+	// In the lanes, these re-reads have no log position that they must still reach.
 	return appliedBy(s.lanes.shares)(ctx)
 }
 
-// checkMerged fails for views that merge cells of one key which is spelt in one way in some of them and in another in
-// others: what they keep of it has no one key.
+// checkMerged fails for views that merge cells of one key if the cells have different variants of it: the views' entry
+// has no single key.
 func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) error {
 	several := func(v *replicator.View) bool {
 		return !slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)
@@ -98,7 +97,7 @@ func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) er
 		return nil
 	}
 	var found error
-	for range 2 { // the cells are not read at one moment: what was spelt anew meanwhile is spelt in two ways
+	for range 2 { // the cells are not read at one moment: a key that changed in between has two variants
 		rows, _, err := s.reader.Newest(ctx, cells, 0)
 		if err != nil {
 			return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
@@ -110,8 +109,8 @@ func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) er
 	return found
 }
 
-// speltApart is the error of a view for which the newest rows of one key's cells are spelt in two ways. Several of rows
-// may be of one cell, each the newest of its spelling when it was read: the newest of them counts.
+// speltApart is the error of a view if the newest rows of one key's cells have different variants. There may be several
+// rows of one cell, each the newest of its variant when it was read: the newest of them counts.
 func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 	type sort struct{ table, column string }
 	newest := map[sort]*replicator.Row{}
@@ -143,13 +142,13 @@ func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 	return nil
 }
 
-// loneKeys remembers keys of which the source had no other spelling, so that a cell that changes often is asked for
-// once. It stays true until the key's last row is gone: another spelling that comes later is asked for itself, finds
-// this one, and ends that. A row that goes is a Delete, after which the key is asked for again. Guarded by its mutex.
+// loneKeys remembers keys of which the source had no other variant, so that a cell that changes often is asked for
+// once. That stays true until the key's last row is gone: a variant that comes later is asked for itself, finds this
+// one, and ends it. A deleted row is a Delete, after which the key is asked for again. A mutex guards it.
 type loneKeys struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	keys map[uint64]bool // by hash; false: it was asked for, and the answer is still to come
+	keys map[uint64]bool // by hash; false: it was asked for, and the answer is pending
 }
 
 // rememberedKeys is how many keys are remembered: some 5 MiB.
@@ -161,13 +160,13 @@ func (l *loneKeys) hash(table string, key replicator.Key) uint64 {
 	return maphash.Comparable(l.seed, replicator.Cell{Table: table, Key: key})
 }
 
-// ask reports whether the source is to be asked for other spellings of a cell's key.
+// ask reports whether the source must be asked for other variants of a cell's key.
 func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	h := l.hash(c.Table, c.Key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case gone: // an answer that is on its way may be of before
+	case gone: // a pending answer may be from before
 		delete(l.keys, h)
 	case l.keys[h]:
 		return false
@@ -183,7 +182,7 @@ func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	return true
 }
 
-// answered notes the answer: of the keys all are alone but those of mixed cells.
+// answered records the answer: all keys but those of mixed cells have no other variant.
 func (l *loneKeys) answered(table string, keys []replicator.Key, mixed [][]replicator.Cell) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,7 +29,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		}
 		if b := p.rebuildOf(v.Name); b != nil {
 			b.describe(v, &st)
-			filling = time.Time{} // what it holds is kept up, or is what an earlier fill came to
+			filling = time.Time{} // it is kept up to date, or shows the result of an earlier fill
 		}
 		if at, paused := p.stopped.pausedAt(v); paused {
 			st.State, st.Applied, st.Frozen = replicator.StatePaused, at, false
@@ -37,7 +37,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		if st.ReadLag == nil {
 			st.ReadLag = p.shown.lag(&st)
 		}
-		if st.LagSeconds = st.ReadLag; !filling.IsZero() { // it lacks what was committed before, too
+		if st.LagSeconds = st.ReadLag; !filling.IsZero() { // it also lacks what was committed before
 			st.LagSeconds = secondsSince(filling)
 		}
 		all = append(all, st)
@@ -45,7 +45,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 	return all
 }
 
-// Shown returns by view up to when it showed all that was committed, or since when that is not known. It is asked once
+// Shown returns, by view, up to when it showed everything committed, or since when that is unknown. It is called after
 // Run has returned.
 func (p *Pipeline) Shown() map[string]time.Time { return p.shown.of(p.Views) }
 
@@ -54,7 +54,7 @@ func secondsSince(at time.Time) *float64 {
 	return &seconds
 }
 
-// stateBy is the state of a view that does not run because of an error.
+// stateBy is the state of a view that an error stops.
 func stateBy(err error) string {
 	if replicator.IsFatal(err) {
 		return replicator.StateFailed
@@ -62,7 +62,7 @@ func stateBy(err error) string {
 	return replicator.StateRetrying
 }
 
-// describe fills in what the run knows of its i-th view, and returns since when the view is being filled; zero: it is
+// describe fills in what the run knows of its i-th view. It returns since when the view is being filled; zero: it is
 // filled.
 func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	now := r.progress.current()
@@ -89,13 +89,13 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 		}
 	}
 	if now.Filling() {
-		filling = time.UnixMicro(now.Epoch) // epochs are made of the clock, and never go back
+		filling = time.UnixMicro(now.Epoch) // epochs are made of the clock, and never decrease
 	}
 	return filling
 }
 
-// isApart reports whether a run has yet to join the views that run together. As long as none of several is known to be
-// well, which the others would join, all of them are apart.
+// isApart reports whether a run has yet to join the views that run together. While none of several runs is known to be
+// healthy, so that the others could join it, all of them are separate.
 func (r *run) isApart() bool {
 	if main := r.main(); main != nil {
 		return main != r
@@ -111,8 +111,8 @@ func (r *run) agrees() bool {
 	return r.agreed.Load()
 }
 
-// explain says to a view of the run why it does not run at the moment: the trouble of others is no more than named, for
-// nothing of it is to be mended in this view.
+// explain says why a view of the run does not run at the moment. If the trouble is another view's, it is only named,
+// because nothing in this view can fix it.
 func (r *run) explain(v *replicator.View, err error) string {
 	groups, others := replicator.Troubled(r.views, err)
 	if groups == nil || !slices.Contains(others, v) {
@@ -126,7 +126,7 @@ func (r *run) explain(v *replicator.View, err error) string {
 	return "interrupted by an error of " + whose + ", and goes on soon"
 }
 
-// fillProgress fills in how far a fill is.
+// fillProgress fills in a fill's progress.
 func fillProgress(at replicator.Standing, st *replicator.ViewStatus) {
 	var rows, total int64
 	for _, t := range at.Fill {
@@ -138,10 +138,10 @@ func fillProgress(at replicator.Standing, st *replicator.ViewStatus) {
 	}
 }
 
-// describe says of a view that it is being rebuilt, and how far that is. st tells how it is without that.
+// describe says that a view is being rebuilt, and how far that is. st has its status otherwise.
 func (b *rebuild) describe(v *replicator.View, st *replicator.ViewStatus) {
 	stands := st.State == replicator.StateFailed || st.State == replicator.StateRetrying
-	st.State, st.Error = replicator.StateRebuilding, "" // why the live view doesn't run is being mended
+	st.State, st.Error = replicator.StateRebuilding, "" // the rebuild will fix the live view's error
 	_, err := b.run.trouble()
 	switch {
 	case b.err != nil: // the live view is kept up

@@ -6,11 +6,11 @@ import (
 	"replicator"
 )
 
-// stopped are the views of a pipeline that don't run, and why. Guarded by its mutex: the supervisor's goroutine writes
-// it, anybody may read it.
+// stopped are a pipeline's views that don't run, with the reasons. Its mutex guards it: the supervisor's goroutine
+// writes it, any goroutine may read it.
 type stopped struct {
 	mu       sync.Mutex
-	paused   map[string]replicator.Checkpoint // where they go on; the zero value: that is not known yet
+	paused   map[string]replicator.Checkpoint // where they continue; the zero value: unknown yet
 	failed   map[string]error
 	starting error // why the pipeline can't start yet
 }
@@ -23,7 +23,7 @@ func newStopped(paused []string) *stopped {
 	return s
 }
 
-// pause says that views were taken out of their runs, at their checkpoints.
+// pause records that views were taken out of their runs, at their checkpoints.
 func (s *stopped) pause(at []replicator.Checkpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +32,7 @@ func (s *stopped) pause(at []replicator.Checkpoint) {
 	}
 }
 
-// pauseUnread says that a view is paused of which it is not known yet where it goes on.
+// pauseUnread pauses a view whose position is not known yet.
 func (s *stopped) pauseUnread(view string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,8 +41,8 @@ func (s *stopped) pauseUnread(view string) {
 	}
 }
 
-// resume says that a view is paused no more, and returns where it goes on; nothing if it was not paused, or that is not
-// known yet.
+// resume ends a view's pause and returns where it continues; nothing if it was not paused, or if the position is
+// unknown.
 func (s *stopped) resume(view string) []replicator.Checkpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *stopped) resume(view string) []replicator.Checkpoint {
 	return []replicator.Checkpoint{c}
 }
 
-// move lets a view that is paused go on elsewhere, and reports whether it is.
+// move changes where a paused view continues, and reports whether it is paused.
 func (s *stopped) move(to replicator.Checkpoint) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *stopped) move(to replicator.Checkpoint) bool {
 	return paused
 }
 
-// pausedAt is where a view goes on that is paused; false if it is not.
+// pausedAt is where a paused view continues; false if it is not paused.
 func (s *stopped) pausedAt(v *replicator.View) (replicator.Position, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *stopped) isPaused(v *replicator.View) bool {
 	return paused
 }
 
-// setFailed says why a view doesn't run; nil: nothing is wrong with it.
+// setFailed sets why a view doesn't run; nil: it has no error.
 func (s *stopped) setFailed(view string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *stopped) setFailed(view string, err error) {
 	}
 }
 
-// setStarting says why the pipeline can't start yet; nil: it has started.
+// setStarting sets why the pipeline can't start yet; nil: it has started.
 func (s *stopped) setStarting(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *stopped) cantStart() error {
 	return s.starting
 }
 
-// reason is why a view doesn't run; nil if nothing is wrong with it.
+// reason is why a view doesn't run; nil if it has no error.
 func (s *stopped) reason(view string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"replicator/internal/remedy"
 )
 
-// supervisor is a pipeline that runs: it has views begin, and sees to what becomes due. It and its parts (composition,
+// supervisor is a running pipeline: it starts views, and does whatever becomes due. It and its parts (composition,
 // rebuilder, swapper, due) belong to the goroutine of Pipeline.Run alone.
 type supervisor struct {
 	*shared
@@ -18,7 +18,7 @@ type supervisor struct {
 	swapper     *swapper
 	due         *due
 
-	unread   []*replicator.View // whose marks can't be read, at first all: where they go on is not known yet
+	unread   []*replicator.View // views whose marks can't be read, at first all: it is unknown where they continue
 	unreadAt time.Time          // when that is tried again
 }
 
@@ -64,14 +64,14 @@ func (s *supervisor) run(ctx, stop context.Context, asks <-chan ask) error {
 	return err
 }
 
-// start plans where each view goes on, trying until the sink and the source answer. It returns nil once stop is done.
-// What is asked between two tries does not wait for the end of the outage.
+// start plans where each view continues, and retries until the sink and the source answer. It returns nil once stop is
+// done. Requests between two attempts don't wait for the end of the outage.
 func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, error) {
 	var retries retries
 	var began time.Time // of trouble
 	recalled := false
 	for {
-		if !recalled { // before the sink is asked: it may be down
+		if !recalled { // before the sink is asked, because it may be down
 			recalled = s.shown.recall(ctx, s.cfg) == nil // else plan meets the same error
 		}
 		first, err := s.planner.plan(ctx, s.cfg.Views)
@@ -98,7 +98,7 @@ func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, e
 	}
 }
 
-// answer does what is asked, for a time or until stop or ctx is done.
+// answer serves requests, for a time or until stop or ctx is done.
 func (s *supervisor) answer(ctx, stop context.Context, asks <-chan ask, during time.Duration) {
 	over := time.After(during)
 	for {
@@ -121,7 +121,7 @@ func (s *supervisor) carryOut(next *plan) error {
 		s.stopped.setFailed(v.Name, next.failed[v.Name])
 		goesOn := func(c replicator.Checkpoint) bool { return c.View == v.Name }
 		if !slices.ContainsFunc(next.at, goesOn) && !slices.Contains(next.unread, v) {
-			s.stopped.resume(v.Name) // there is no place to hold it at: it failed, or is made anew
+			s.stopped.resume(v.Name) // there is no position to pause at: it failed, or is filled again
 		}
 	}
 	if s.unread = next.unread; len(s.unread) > 0 {
@@ -131,8 +131,8 @@ func (s *supervisor) carryOut(next *plan) error {
 	return s.composition.launchGrouped(slices.DeleteFunc(next.at, s.stopped.move))
 }
 
-// tend does what has become due: views whose marks can be read now, rebuilds that are to begin or can be swapped in,
-// runs that must part, runs that can join.
+// tend does whatever is due: views whose marks can be read now, rebuilds that can begin or be swapped in, runs that
+// must be split, runs that can join.
 func (s *supervisor) tend(ctx context.Context) error {
 	if err := s.retryUnread(ctx); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s *supervisor) tend(ctx context.Context) error {
 	return nil
 }
 
-// retryUnread lets views go on whose marks could not be read before, and now can be.
+// retryUnread starts views whose marks could not be read before, and now can be.
 func (s *supervisor) retryUnread(ctx context.Context) error {
 	s.unread = slices.DeleteFunc(s.unread, func(v *replicator.View) bool {
 		return s.rebuildOf(v.Name) != nil || s.runOf(v.Name) != nil
@@ -166,5 +166,5 @@ func (s *supervisor) retryUnread(ctx context.Context) error {
 	return s.carryOut(next)
 }
 
-// retryPause is how long it takes until something is tried again that a sink or the store refused between two sessions.
+// retryPause is the time until the next attempt at something that a sink or the store refused between two sessions.
 const retryPause = 10 * time.Second

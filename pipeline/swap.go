@@ -10,15 +10,15 @@ import (
 	"replicator"
 )
 
-// swapper ends rebuilds: it puts shadows that have caught up in the place of the live views, and finds out what became
-// of a swap that failed. The supervisor's goroutine alone uses it.
+// swapper completes rebuilds: it replaces the live views by shadows that have caught up, and finds out the outcome of a
+// failed swap. Only the supervisor's goroutine uses it.
 type swapper struct {
 	*shared
 	composition *composition
 	rebuilder   *rebuilder
 }
 
-// finish ends the rebuilds whose fill is complete: those in place are done, shadows that have caught up are
+// finish completes rebuilds whose fill is complete: those in place are done, and shadows that have caught up are
 // swapped in.
 func (s *swapper) finish(ctx context.Context) error {
 	for _, b := range s.rebuilds.all() {
@@ -35,7 +35,7 @@ func (s *swapper) finish(ctx context.Context) error {
 	return nil
 }
 
-// finishOne takes a rebuild to its end, if it is so far, and reports whether it is.
+// finishOne completes a rebuild, if that is possible now, and reports whether it did.
 func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	switch {
 	case b.run.progress.current().Filling():
@@ -45,7 +45,7 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	case b.unsettled != nil:
 		return s.settle(ctx, b)
 	case slices.ContainsFunc(b.views, s.stopped.isPaused):
-		return false, nil // nothing is written to it, and a swap is more than that
+		return false, nil // a paused view is not written to, much less swapped
 	}
 	lag, known := time.Duration(0), false
 	if session := b.run.current(); session != nil && session.passed() {
@@ -60,8 +60,8 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	return s.swap(ctx, b)
 }
 
-// joins reports whether the shadows of a rebuild have yet to join views that they are to agree with. Not waited for are
-// views that readers can't expect to agree: they are being filled, or in trouble, or they lag and nothing else runs with
+// joins reports whether the shadows of a rebuild have yet to join views that they must agree with. It ignores views
+// that readers can't expect to agree: they are being filled, or in trouble, or they lag and no other view runs with
 // them.
 func (s *swapper) joins(b *rebuild) bool {
 	return slices.ContainsFunc(s.runs.all(), func(r *run) bool {
@@ -80,9 +80,9 @@ func (r *run) isYoung() bool {
 	return s == nil || time.Since(s.began) < retryPause
 }
 
-// swap stops the run that has the shadows, which normally has the live views and all others beside them, and puts the
-// shadows in the place of the live views. All of them are at one place then, and go on from there together. It reports
-// whether it did; where the sink fails the live views go on, and it tries again later.
+// swap stops the run that has the shadows, which normally has the live views and all others beside them, and replaces
+// the live views by the shadows. All of them have one position then, and continue together from there. It reports
+// whether it did. If the sink fails, the live views continue, and the swap is tried again later.
 func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 	apart, err := s.composition.takeOut(ctx, b.views.without(b.run.views)) // they are in trouble, or lag
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 		s.composition.launchAt(apart))
 }
 
-// discard removes what views held before they were swapped.
+// discard removes the contents that views had before they were swapped.
 func (s *swapper) discard(ctx context.Context, views viewSet) {
 	if err := s.cfg.Sink.(replicator.Shadower).Discard(ctx, views); err != nil {
 		s.cfg.Log.Warn("what rebuilt views held before can't be removed", "sink", s.cfg.Name,
@@ -121,7 +121,7 @@ func (s *swapper) discard(ctx context.Context, views viewSet) {
 	}
 }
 
-// passed fails where a view stood later in the log than its shadow: readers would see a step back.
+// passed fails if a view had a later log position than its shadow: readers would see older rows again.
 func passed(shadows, live []replicator.Checkpoint) error {
 	for _, c := range live {
 		if shadows[0].Position.Order < c.Position.Order {
@@ -131,7 +131,7 @@ func passed(shadows, live []replicator.Checkpoint) error {
 	return nil
 }
 
-// ofViews are the checkpoints of views whose shadows stood at others.
+// ofViews are the checkpoints of views, taken from their shadows' checkpoints.
 func ofViews(views viewSet, shadows []replicator.Checkpoint) []replicator.Checkpoint {
 	at := slices.Clone(shadows)
 	for i, v := range views {
@@ -140,8 +140,8 @@ func ofViews(views viewSet, shadows []replicator.Checkpoint) []replicator.Checkp
 	return at
 }
 
-// setBack lets a rebuild go on whose swap failed. Views that it failed for by themselves part from it, so that the
-// others needn't wait for them: their shadows are what they were. Of the others it has to be found out.
+// setBack continues a rebuild whose swap failed. Views that failed individually are separated from it, so that the
+// others need not wait for them: their shadows are unchanged. For the others, the outcome is unknown.
 func (s *swapper) setBack(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
 	groups, others := replicator.Troubled(b.views, reason)
 	rest := reason
@@ -180,9 +180,9 @@ func (s *swapper) prepare(b *rebuild, from []replicator.Checkpoint) (err error) 
 	return err
 }
 
-// settle finds out what became of a swap that failed: the sink may have made it all the same, or whoever opened it
-// since may have completed it. A shadow without a mark is in its view's place. To run it again would begin another one,
-// empty and taken for filled. It reports whether all are in their places; those that are not go on.
+// settle finds out the outcome of a failed swap. The sink may have made it anyway, or the next process to open it may
+// have completed it. A shadow without a mark has replaced its view. To run it again would begin another one, empty and
+// mistaken for filled. settle reports whether all views are swapped. The others continue.
 func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	if time.Now().Before(b.settleAt) {
 		return false, nil
@@ -221,8 +221,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	return false, nil
 }
 
-// settled ends the rebuild of views that turned out to have been swapped in. Those that run already, from where they
-// stood before the swap, go on there: what they repeat is stale.
+// settled ends the rebuild of views that turned out to have been swapped in. Views that run already, from their
+// positions before the swap, continue: what they repeat is stale.
 func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicator.Checkpoint) error {
 	at := slices.DeleteFunc(ofViews(views, shadows), func(c replicator.Checkpoint) bool { return s.runOf(c.View) != nil })
 	if err := s.takeOver(ctx, views); err != nil {
@@ -233,8 +233,8 @@ func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicat
 	return err
 }
 
-// takeOver makes the dead letters of shadows those of their views. Where the views go on is saved by the session that
-// goes on with them; until then the sink's marks tell.
+// takeOver turns shadows' dead letters into their views'. The next session saves where the views continue; until then
+// the sink's marks tell.
 func (s *swapper) takeOver(ctx context.Context, views viewSet) error {
 	for _, v := range views {
 		if err := inherit(ctx, s.cfg.Store, v); err != nil {

@@ -8,9 +8,9 @@ import (
 	"replicator"
 )
 
-// sweeper looks, after a fill, at whatever the target holds that the fill has not confirmed: entries from before the
-// program kept the view, and cells whose last row was deleted while nobody read the source's log. The filler's
-// goroutine alone uses it.
+// sweeper re-reads, after a fill, everything in the target that the fill has not confirmed: entries from before the
+// program kept the view, and cells whose last row was deleted while the source's log was not being read. Only the
+// filler's goroutine uses it.
 type sweeper struct {
 	*group
 	reader replicator.Reader
@@ -76,8 +76,8 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	return s.tidy(ctx, limit)
 }
 
-// ours are the cells that the source could tell of. Of several logs each sweeps its own cells: to look at another one's
-// would take away what that one puts there meanwhile.
+// ours are the cells that this source can have. If there are several logs, each sweeps its own cells. Re-reading
+// another log's cell would remove what that log puts there meanwhile.
 func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 	log := s.cfg.changelog()
 	if log == nil {
@@ -86,14 +86,14 @@ func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 	return slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !log.Holds(c) })
 }
 
-// lacksAtOnce is of how many cells a Changelog is asked at once. Each time it may read the whole log: asked page by
-// page, the sweep after a fill would take as many passes as the target has pages.
+// lacksAtOnce is about how many cells a Changelog is asked at once. Each call may read the whole log. With a call per
+// page, the sweep would read it as often as the target has pages.
 const lacksAtOnce = 100_000
 
-// outdated pages through the cells that the fill did not confirm. What a Changelog tells has its own Orders whenever it
-// is read: of all that the target knows it is asked what it does not have. That is a cell that it tells nothing of, and
-// one of which some view knows a higher version: from a log that was lost, where a put of what remains is no reason to
-// go back. The look is.
+// outdated pages through the cells that the fill did not confirm. A Changelog has the same Orders whenever it is read,
+// so it is asked about all of the target's cells instead. Lacking cells are those that the log doesn't have, or has
+// only with a lower version than some view. Such a view was filled from a log that was lost. A put of the remaining
+// version would not replace the higher one; a re-read does.
 func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	cells []replicator.Cell, next string, err error,
 ) {
@@ -122,7 +122,7 @@ func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	return cells, next, err
 }
 
-// sweepLetters looks at the cells of dead letters from before the fill, which may be gone from the source by now.
+// sweepLetters re-reads the cells of dead letters from before the fill, which may be gone from the source by now.
 func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 	p := s.cfg
 	var cells []replicator.Cell
@@ -157,8 +157,8 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 	return s.intake.look(ctx, cells)
 }
 
-// lookAtRenamed has the entities written again whose keys were others before an ALTER (the number 1, and now the text
-// '1'): where both are shown in one place, what was taken away there with the old cell is the new one's.
+// lookAtRenamed rewrites entities whose keys an ALTER changed (the number 1 became the text '1'). If both forms have
+// one place in the target, removing the old cell also removed the new one's entry.
 func (s *sweeper) lookAtRenamed(ctx context.Context, gone []replicator.Cell) error {
 	keys := map[string][]replicator.Key{}
 	for _, c := range gone {
@@ -179,7 +179,7 @@ func (s *sweeper) lookAtRenamed(ctx context.Context, gone []replicator.Cell) err
 	return nil
 }
 
-// tidy removes from views that are rebuilt in place what came from no cell.
+// tidy removes orphans from views that are rebuilt in place.
 func (s *sweeper) tidy(ctx context.Context, limit int) error {
 	tidier, ok := s.target.(replicator.Tidier)
 	if !ok {
@@ -202,5 +202,5 @@ func (s *sweeper) tidy(ctx context.Context, limit int) error {
 	return nil
 }
 
-// ofView is an error of what was asked of one view.
+// ofView marks an error as one of a single view.
 func (s *sweeper) ofView(i int, err error) error { return replicator.OfView(err, s.views[i].Name) }

@@ -18,7 +18,7 @@ func (vs viewSet) names() []string {
 	return names
 }
 
-// words names the views as a command's arguments, each once.
+// words are the views' names as command arguments, each once.
 func (vs viewSet) words() string {
 	var names []string
 	for _, v := range vs {
@@ -29,22 +29,22 @@ func (vs viewSet) words() string {
 	return strings.Join(names, " ")
 }
 
-// live are the views that are no shadows of others.
+// live are the views without shadows.
 func (vs viewSet) live() viewSet {
 	return slices.DeleteFunc(slices.Clone(vs), func(v *replicator.View) bool { return v.Shadows != "" })
 }
 
-// feeds reports whether a cell is one that any of the views is made of.
+// feeds reports whether a cell feeds any of the views.
 func (vs viewSet) feeds(c replicator.Cell) bool {
 	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return v.Feeds(c) })
 }
 
-// joins reports whether a cell feeds a view that is made with other rows, too.
+// joins reports whether a cell feeds a view with joins.
 func (vs viewSet) joins(c replicator.Cell) bool {
 	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return len(v.Joins) > 0 && v.Feeds(c) })
 }
 
-// fedBy are those that the cells of a table feed.
+// fedBy are the views that the cells of a table feed.
 func (vs viewSet) fedBy(table string) (of viewSet) {
 	for _, v := range vs {
 		if slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table }) {
@@ -54,7 +54,7 @@ func (vs viewSet) fedBy(table string) (of viewSet) {
 	return of
 }
 
-// reading are those that read a table: its cells feed them, or they are made with its rows, too.
+// reading are the views that read a table: its cells feed them, or they join its rows.
 func (vs viewSet) reading(table string) viewSet {
 	of := vs.fedBy(table)
 	for _, v := range vs {
@@ -65,7 +65,7 @@ func (vs viewSet) reading(table string) viewSet {
 	return of
 }
 
-// columns are the column values that the views want of a table; empty for all.
+// columns are the column values of a table that the views need; empty for all.
 func (vs viewSet) columns(table string) []string {
 	var columns []string
 	for _, v := range vs {
@@ -82,7 +82,7 @@ func (vs viewSet) columns(table string) []string {
 	return columns
 }
 
-// without are the views that are none of others.
+// without are the views that are not among others.
 func (vs viewSet) without(others []*replicator.View) viewSet {
 	return slices.DeleteFunc(slices.Clone(vs), func(v *replicator.View) bool { return slices.Contains(others, v) })
 }

@@ -9,14 +9,14 @@ import (
 	"replicator"
 )
 
-// window notes which cells the tail touches while a chunk of a scan is read. While the chunk is on its way that may be
-// any; once it is here only its own cells matter, and only what stands behind its Low: a tail that comes from far
-// behind would else have the window hold all that it passes.
+// window records which cells the tail touches while a chunk of a scan is read. While the chunk is being read, any cell
+// counts. Once it has arrived, only its own cells matter, and only changes after its Low. Otherwise a tail that is far
+// behind would fill the window with everything that it passes.
 type window struct {
 	active  atomic.Bool
 	mu      sync.Mutex
 	touched map[replicator.Cell]int64 // the latest order
-	cells   map[replicator.Cell]bool  // of the chunk; nil: it is not here yet
+	cells   map[replicator.Cell]bool  // of the chunk; nil: it has not arrived yet
 	low     int64
 	high    int64         // 0: not known yet
 	passed  chan struct{} // closed once the tail has passed high
@@ -62,8 +62,8 @@ func (w *window) reached(order int64) {
 	}
 }
 
-// wait returns which of a chunk's cells the tail, which stands at committed, touched after low, once it has passed
-// high.
+// wait returns which of a chunk's cells the tail touched after low, once the tail has passed high. committed is the
+// tail's position.
 func (w *window) wait(ctx context.Context, low, high int64, cells map[replicator.Cell]bool, committed *atomic.Int64) (
 	map[replicator.Cell]bool, error,
 ) {
@@ -72,7 +72,7 @@ func (w *window) wait(ctx context.Context, low, high int64, cells map[replicator
 	passed := w.passed
 	maps.DeleteFunc(w.touched, func(c replicator.Cell, order int64) bool { return order <= low || !cells[c] })
 	w.mu.Unlock()
-	if committed.Load() < high { // read after high was set: the tail either stands there already, or will see high
+	if committed.Load() < high { // read after high was set: the tail either is there already, or will see high
 		select {
 		case <-passed:
 		case <-ctx.Done():
