@@ -29,16 +29,16 @@ type Target struct {
 
 	horizons atomic.Pointer[horizons] // as they were read last
 
-	reclaims bool // it is there to take back what earlier definitions, views or sources put there
+	reclaims bool // it exists only to take back what earlier definitions, views or sources put there
 }
 
 var _ replicator.Target = (*Target)(nil)
 
-// maxTries is how often an entity is decided anew because somebody else changed its record meanwhile.
+// maxTries is how often an entity is decided again because another process changed its record meanwhile.
 const maxTries = 50
 
-// Apply implements replicator.Target: it reads the records of the batch's entities, decides in Go, and writes what it
-// decided where the records are still the ones that were read; where they aren't, it does so again.
+// Apply implements replicator.Target. It reads the records of the batch's entities, decides in Go, and writes the
+// result if the records are unchanged. Otherwise it repeats this for the changed ones.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	b := t.newBatch(ops)
 	defer t.release(b)
@@ -83,7 +83,8 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return b.Applied(), nil
 }
 
-// decide is e.decide where what is found of a later generation is another process's, and damaged records are removed.
+// decide is e.decide, except that it checks whether a later generation is another process's, and removes damaged
+// records.
 func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	for {
 		err := e.decide(b)
@@ -103,9 +104,9 @@ func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	}
 }
 
-// disown notes that a later generation of a record is nobody's, if the marks say that the view's own is the latest: who
-// begins one writes his mark first. A batch that was in flight when the marks were lost leaves such records where the
-// clock was set back before the next generation was made of it; their states count in none.
+// disown ignores a later generation in a record if the marks say that the view's own is the latest. A process that
+// begins a generation writes its mark first. But a batch in flight when the marks are lost leaves such records, if the
+// clock is then set back before the next generation is made of it. The states of such a generation count for nothing.
 func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	known, err := t.sink.readMarks(ctx, t.source)
 	if err != nil || known[newer.k.view.Name] == nil {
@@ -121,7 +122,7 @@ func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	return true, nil
 }
 
-// unknown are those entities of which it is not known what their records hold.
+// unknown are the entities whose records' contents are unknown.
 func unknown(entities []*entity) []*entity {
 	return slices.DeleteFunc(slices.Clone(entities), func(e *entity) bool { return e.known })
 }
@@ -142,10 +143,10 @@ func (t *Target) read(ctx context.Context, entities []*entity) error {
 	return nil
 }
 
-// sumBeyond stands before a member of a ranking where the scripts say what is against a change: else that is a type.
+// sumBeyond precedes a member of a ranking in the scripts' reason against a change. Otherwise the reason is a type.
 const sumBeyond = "="
 
-// refused is why a claim can't be held, by what the scripts say.
+// refused is the error of a claim that can't be held, given the scripts' reason.
 func refused(key, found string) error {
 	if member, is := strings.CutPrefix(found, sumBeyond); is {
 		return fmt.Errorf("with it the sum of member %q in %q is beyond what a score, a double, can be (±1.8e308): "+

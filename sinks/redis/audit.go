@@ -15,8 +15,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// audit finds which of some sums are wrong, and has something done with those. One is under way at a time, and has a
-// name.
+// audit finds which of some sums are wrong, and calls do with those. Only one audit runs at a time, under a name.
 func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(name string, wrong []wrongSum) error) error {
 	if len(list) == 0 {
 		return nil
@@ -26,7 +25,7 @@ func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(nam
 	if err != nil {
 		return err
 	}
-	defer func() { // one that ends otherwise is forgotten a minute later
+	defer func() { // an audit that ends otherwise is forgotten a minute later
 		_, _ = t.step(context.WithoutCancel(ctx), nil, "end", name, k)
 	}()
 	s := t.sums(k, 0)
@@ -57,7 +56,7 @@ func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(nam
 	return do(name, wrong)
 }
 
-// beginAudit begins a check when no other one is under way, and returns what is remembered of the sums at that moment.
+// beginAudit begins an audit when no other one is running, and returns what is remembered of the sums at that moment.
 func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name string) ([]any, error) {
 	keys, args := make([]string, len(list)), make([]any, len(list))
 	for i, at := range list {
@@ -74,12 +73,12 @@ func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name s
 	}
 }
 
-// errOvertaken: another check of sums took the place of one that had not gone on for a minute.
+// errOvertaken: this audit did not continue for a minute, so another one has begun.
 var errOvertaken = errors.New("it was interrupted for too long: another one has begun")
 
-// addAsOf adds what all records said when a check began.
+// addAsOf adds the contents of all records at the moment when an audit began.
 func (s *sums) addAsOf(ctx context.Context, name string) error {
-	before := map[string]string{} // what those said that were replaced since
+	before := map[string]string{} // the contents of records that were replaced since
 	seen := map[string]bool{}     // a scan may return a key twice
 	return s.eachPage(ctx, func(keys []string) error {
 		answer, err := s.step(ctx, keys, "page", name, s.k)
@@ -121,7 +120,7 @@ func (s *sums) addAsOf(ctx context.Context, name string) error {
 	})
 }
 
-// step makes a step of a check; nil if another one is under way.
+// step makes a step of an audit; nil if another one is running.
 func (t *Target) step(ctx context.Context, keys []string, step, name string, k *keeper, args ...any) ([]any, error) {
 	c := newCall(append([]string{checkKey, beforeKey}, keys...), append([]any{step, name, string(k.kind)}, args...)...)
 	cmds, err := t.sink.run(ctx, t.sink.sums, []call{c})
@@ -139,7 +138,7 @@ func (t *Target) step(ctx context.Context, keys []string, step, name string, k *
 	return nil, nil
 }
 
-// tidySums puts sums right.
+// tidySums corrects sums.
 func (t *Target) tidySums(ctx context.Context, view int, list []sumAt) (mended int, err error) {
 	k := t.keepers[view]
 	if t.sink.cluster {

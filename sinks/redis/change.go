@@ -7,8 +7,8 @@ import (
 	"replicator"
 )
 
-// changes are what moves mean for the keys, given the record that is to be. Sets and rankings stand first, as the
-// script needs it, unless views meet at a key: it is then the first one's.
+// changes computes the changes of keys from the moves, given the new record. Sets and rankings come first, as the
+// script requires. If views share a key (meet), it is treated as the first one's.
 func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err error) {
 	moves, views := b.moves, 0
 	all = b.changes.take(2 * len(moves))
@@ -44,8 +44,8 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 	return all, meet, nil
 }
 
-// staying leaves out the changes that would take away what another view shows. In a cluster what says that this one
-// contributed to the key still goes: of a set no member is named.
+// staying leaves out changes that would remove what another view shows. In a cluster the post that this view
+// contributed to the key is removed anyway. For a set, such a change names no member.
 func staying(all []change, cluster bool) []change {
 	if !cluster {
 		return slices.DeleteFunc(all, func(ch change) bool { return ch.stays })
@@ -58,7 +58,7 @@ func staying(all []change, cluster bool) []change {
 	return all
 }
 
-// sameKey reports whether two changes are of one key.
+// sameKey reports whether two changes have the same key.
 func sameKey(all []change) bool {
 	if len(all) > few {
 		keys := make(map[string]bool, len(all))
@@ -77,8 +77,8 @@ func sameKey(all []change) bool {
 	return false
 }
 
-// place is where a change stands among those of an entity: what can be put back stands in front of what can be refused
-// only once it is tried.
+// place is a change's rank among those of an entity: changes that can be undone come before those that may be refused
+// when they are tried.
 func (ch *change) place() int {
 	switch {
 	case ch.kind == kindSet:
@@ -95,11 +95,11 @@ type changer struct {
 	entity *entity
 	after  *record
 	moves  []move
-	whole  bool            // amounts are all that the entity claims; else what is to be added
+	whole  bool            // the change lists all amounts that the entity claims; otherwise only those to be added
 	first  int             // the view's first change in out
-	places map[viewKey]int // in out; nil while they are few
+	places map[viewKey]int // by key: the index in out; nil while there are few
 	out    []change
-	cells  []cellClaims // what every cell of the entity contributes now; nil until it is asked for
+	cells  []cellClaims // what every cell of the entity now contributes; nil until needed
 	one    [1]cellClaims
 }
 
@@ -120,7 +120,7 @@ func (c *changer) run() (err error) {
 	return nil
 }
 
-// keyChanges are the changes of keys that all of the entity's cells make together.
+// keyChanges makes the changes of keys whose contents depend on all of the entity's cells.
 func (c *changer) keyChanges(m move) error {
 	if err := c.changesOf(m, m.old); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (c *changer) changesOf(m move, list []claim) (err error) {
 	return nil
 }
 
-// wholeAmounts lists all that the entity's cells claim at a key.
+// wholeAmounts lists all amounts that the entity's cells claim at a key.
 func (c *changer) wholeAmounts(t viewKey) error {
 	ch, cells, err := c.begin(t)
 	if ch == nil || err != nil {
@@ -166,7 +166,7 @@ func (c *changer) wholeAmounts(t viewKey) error {
 	return nil
 }
 
-// at returns the change of a key, which is there once.
+// at returns the change of a key. There is one per key.
 func (c *changer) at(t viewKey) (ch *change, isNew bool) {
 	i, known := c.places[t]
 	if c.places == nil {
@@ -190,13 +190,13 @@ func (c *changer) at(t viewKey) (ch *change, isNew bool) {
 	return &c.out[len(c.out)-1], true
 }
 
-// leave undoes what begin began last.
+// leave undoes the last begin.
 func (c *changer) leave(t viewKey) {
 	c.out = c.out[:len(c.out)-1]
 	delete(c.places, t)
 }
 
-// begin begins the change of a key that all of the entity's cells make together. There is none if it was made before.
+// begin begins the change of a key that depends on all of the entity's cells. It returns nil if it was made before.
 func (c *changer) begin(t viewKey) (ch *change, cells []cellClaims, err error) {
 	ch, isNew := c.at(t)
 	if !isNew {
@@ -206,7 +206,7 @@ func (c *changer) begin(t viewKey) (ch *change, cells []cellClaims, err error) {
 	return ch, cells, err
 }
 
-// contributions are what all cells of the entity contribute to the view, whichever source has them, as it is to be.
+// contributions are the new contributions of all cells of the entity to the view, whichever source has them.
 func (c *changer) contributions() ([]cellClaims, error) {
 	if c.cells != nil {
 		return c.cells, nil
@@ -223,7 +223,7 @@ func (c *changer) contributions() ([]cellClaims, error) {
 			one := cellClaims{cell: cr.cell}
 			is := func(m move) bool { return m.cell == cr.cell && m.id == id }
 			if m := slices.IndexFunc(c.moves, is); m >= 0 {
-				one.claims = c.moves[m].new // with values, which the record may not have
+				one.claims = c.moves[m].new // with values, which the record may lack
 			} else {
 				var err error
 				if one.claims, err = c.arena.parseClaims(known.claims); err != nil {
@@ -239,7 +239,7 @@ func (c *changer) contributions() ([]cellClaims, error) {
 	return c.cells, nil
 }
 
-// setChange keeps the entity in a set as long as one of its cells says so.
+// setChange keeps the entity in a set as long as one of its cells claims it.
 func (c *changer) setChange(t viewKey, m move) error {
 	is := func(x claim) bool { return x.kind == t.kind && x.key == t.key }
 	if !m.rewrite && len(m.old)+len(m.new) <= few && slices.ContainsFunc(m.old, is) && slices.ContainsFunc(m.new, is) {
@@ -259,9 +259,9 @@ func (c *changer) setChange(t viewKey, m move) error {
 	return err
 }
 
-// claimedByOthers reports whether another view of the entity shows something at a key that an earlier definition had,
-// and which rows: names may be exchanged, and a view may take the place of one that ended. Two views of one
-// configuration never share a key, so nothing else need be looked at.
+// claimedByOthers reports whether another view of the entity shows something at a key of an earlier definition, and
+// which rows. Views may exchange names, and a new view may replace one that ended. Two views of one configuration never
+// share a key, so nothing else need be checked.
 func (c *changer) claimedByOthers(t viewKey) (claimed bool, rows []*row, err error) {
 	if !slices.ContainsFunc(c.moves, func(m move) bool { return m.former }) {
 		return false, nil, nil
@@ -285,25 +285,24 @@ func (c *changer) claimedByOthers(t viewKey) (claimed bool, rows []*row, err err
 	return claimed, rows, nil
 }
 
-// claimedBy reports whether one of the cells claims something at a key.
+// claimedBy reports whether one of the cells claims a key.
 func (t viewKey) claimedBy(cells []cellClaims) bool {
 	return slices.ContainsFunc(cells, func(one cellClaims) bool {
 		return slices.ContainsFunc(one.claims, func(x claim) bool { return x.kind == t.kind && x.key == t.key })
 	})
 }
 
-// few is how many claims are compared one by one.
+// few is the number of claims up to which they are compared one by one.
 const few = 16
 
-// amountChanges are the changes of keys to which amounts are added: what was claimed is taken back, what is claimed now
-// is added.
+// amountChanges makes the changes of keys with sums: old claims are subtracted, new ones are added.
 func (c *changer) amountChanges(id viewID, m move) {
 	add := func(x claim, amount string) *change {
 		ch, _ := c.at(viewKey{id, x.kind, x.key})
 		ch.args = append(ch.args, cmp.Or(x.member, c.entity.text), amount)
 		return ch
 	}
-	added := map[claim]int{} // how often each is claimed that was not before
+	added := map[claim]int{} // how often each new claim occurs
 	for _, x := range m.new {
 		if x.counts() {
 			added[x]++

@@ -19,7 +19,7 @@ func (r *report) add(what string, level replicator.Level, detail, fix string) {
 	*r = append(*r, replicator.Finding{What: what, Level: level, Detail: detail, Fix: fix})
 }
 
-// Check looks at what the views need of the server: its version, its memory and disk settings, permissions, and the
+// Check checks what the views need of the server: its version, its memory and disk settings, permissions, and the
 // views' definitions.
 func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	var found report
@@ -88,7 +88,7 @@ func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, add adder) {
 	}
 }
 
-// checkInfo looks at what INFO says.
+// checkInfo checks the server's INFO.
 func checkInfo(info map[string]string, cluster bool, add adder) {
 	server, version := "Redis", info["redis_version"]
 	if v := info["valkey_version"]; v != "" {
@@ -128,7 +128,7 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 	}
 }
 
-// setNoEviction is the fix where the server may evict keys. Managed servers refuse CONFIG.
+// setNoEviction is the fix if the server may evict keys. Managed servers refuse CONFIG.
 const setNoEviction = "CONFIG SET maxmemory-policy noeviction; where a provider refuses CONFIG, set it in the " +
 	"provider's parameters, or keep the views in a Redis of their own"
 
@@ -139,7 +139,7 @@ func isFull(info map[string]string) bool {
 	return err == nil && err2 == nil && used >= limit
 }
 
-// tooOld reports whether a version comes before 6.2, which brought SET … GET and HRANDFIELD.
+// tooOld reports whether a version is before 6.2, which introduced SET … GET and HRANDFIELD.
 func tooOld(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -170,7 +170,7 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, index int, may perm
 	return k, nil
 }
 
-// checkView finds why a view can't be kept, or perhaps can't.
+// checkView reports why a view can't be kept, or may not be.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View, index int, may permissions, found *report) {
 	what := "view " + v.Name
 	k, err := newKeeper(v, index)

@@ -9,34 +9,34 @@ import (
 	"replicator/internal/wire"
 )
 
-// A claim is one thing that a cell puts into a view.
+// A claim is one item that a cell puts into a view.
 type claim struct {
 	kind   byte
 	key    string
 	member string // of s, m, u and z; "": the entity's key
-	amount string // of c and z, in decimal digits
+	amount string // of kinds c and z, in decimal digits
 	row    *row   // of h and j
 }
 
-// The kinds of claims, by which the scripts know them, too.
+// The kinds of claims, as the scripts know them, too.
 const (
 	kindHash    = 'h'
 	kindJSON    = 'j'
 	kindSet     = 's' // a set of entities' keys
-	kindMembers = 'm' // a set of other members: several entities may claim one
+	kindMembers = 'm' // a set of other members: several entities may claim the same member
 	kindUnique  = 'u'
 	kindCounter = 'c'
 	kindRanking = 'z'
 	kindDead    = 'd' // no contribution: the cell is a dead letter in the view
-	kindWaiting = 'w' // behind a kindDead: the claims, in their stored form, that wait for another source's row to go
+	kindWaiting = 'w' // after a kindDead: the claims, in stored form, that wait until another source's row goes
 )
 
-// row is what a cell gives to a hash or a JSON object.
+// row is a cell's contribution to a hash or a JSON object.
 type row struct {
 	fields []field
 	digest digest // of names and values
 	kept   bool   // the values are kept in the record, because other cells are merged with them
-	whole  bool   // the values are at hand; else only the names
+	whole  bool   // the values are known; otherwise only the names are
 }
 
 type field struct{ name, value string }
@@ -45,8 +45,8 @@ const digestSize = 16
 
 type digest [digestSize]byte
 
-// digester makes digests of fields. Whoever writes bodies could look for two of one digest, so they are cryptographic
-// ones. Its memory is used again: sha256.Sum256 allocates a state for each. The zero value can be used.
+// digester makes digests of fields. They are cryptographic, so that authors of bodies can't construct collisions. It
+// reuses its memory, because sha256.Sum256 allocates a state for each. The zero value is usable.
 type digester struct {
 	hash  hash.Hash
 	input []byte
@@ -92,7 +92,7 @@ func appendClaims(b []byte, claims []claim) []byte {
 	return b
 }
 
-// parseClaims reads what appendClaims wrote.
+// parseClaims parses the result of appendClaims.
 func parseClaims(s string) ([]claim, error) { return new(arena).parseClaims(s) }
 
 func (a *arena) parseClaims(s string) ([]claim, error) {
@@ -133,8 +133,8 @@ func (a *arena) parseClaims(s string) ([]claim, error) {
 	return claims, nil
 }
 
-// otherValues reports whether two lists of claims are of one row each, without kept values, and differ in the row's
-// digest alone: key and names are the same.
+// otherValues reports whether two lists of claims are of one row each, without kept values, and differ only in the
+// row's digest: key and names are the same.
 func otherValues(a string, b []byte) bool {
 	in := wire.NewReader(a)
 	if kind := in.Byte(); kind != kindHash && kind != kindJSON || len(a) != len(b) {
@@ -146,7 +146,7 @@ func otherValues(a string, b []byte) bool {
 	return !in.Bad() && after < len(a) && a[after] == 0 && a[:at] == string(b[:at]) && a[after:] == string(b[after:])
 }
 
-// counts reports whether several entities may claim the same.
+// counts reports whether several entities may claim the same item.
 func (c *claim) counts() bool { return counts(c.kind) }
 
 func counts(kind byte) bool {
@@ -157,11 +157,10 @@ func counts(kind byte) bool {
 	return false
 }
 
-// counted is the amount that a claim stands for.
+// counted is a claim's amount.
 func (c *claim) counted() string { return cmp.Or(c.amount, "1") }
 
-// added is how the scripts are told of a claim that is new: the amount, and in a ranking, which counts claims, that it
-// is one more.
+// added is the scripts' form of a new claim: the amount, and in a ranking, which also counts claims, one claim more.
 func (c *claim) added() string {
 	if c.kind == kindRanking {
 		return "+" + c.counted()
@@ -169,7 +168,7 @@ func (c *claim) added() string {
 	return c.counted()
 }
 
-// takenBack is how they are told that a claim is gone.
+// takenBack is the scripts' form of a claim that is gone.
 func (c *claim) takenBack() string {
 	if c.kind == kindRanking {
 		return "-" + c.counted()
@@ -177,7 +176,7 @@ func (c *claim) takenBack() string {
 	return negated(c.counted())
 }
 
-// again is how they are told to show once more what they remember.
+// again is the scripts' form of a claim whose remembered value is shown again.
 func (c *claim) again() string {
 	if c.kind == kindRanking {
 		return "="
@@ -188,8 +187,8 @@ func (c *claim) again() string {
 // barren is the amount of a kindWaiting whose claims can't be held.
 const barren = "-"
 
-// waiting are the claims of a cell that waits for another source's row to go: a dead letter, and what it would claim;
-// why it can't, if that is so.
+// waiting are the claims of a cell that waits for another source's row to go: a dead letter, and what the cell would
+// claim. why says that these claims can't be held.
 func waiting(claims []claim, why error) []claim {
 	waits := claim{kind: kindWaiting}
 	if why != nil {
@@ -197,14 +196,15 @@ func waiting(claims []claim, why error) []claim {
 	}
 	for i := range claims {
 		if r := claims[i].row; r != nil {
-			r.kept = true // their values are not known by then
+			r.kept = true // their values are unknown by then
 		}
 	}
 	waits.member = string(appendClaims(nil, claims))
 	return []claim{{kind: kindDead}, waits}
 }
 
-// waits returns the stored form of the claims that wait, and whether they can be held; false if the cell doesn't wait.
+// waits returns the stored form of the waiting claims, and whether they can be held; waits is false if the cell doesn't
+// wait.
 func (v *viewRecord) waits() (claims string, held, waits bool) {
 	if !v.dead() {
 		return "", false, false

@@ -16,11 +16,11 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Compare implements replicator.Target. What keys hold is read between two readings of the entities' records: an entity
+// Compare implements replicator.Target. It reads the keys between two readings of the entities' records. An entity
 // whose record changed meanwhile is compared again.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	var found []replicator.Difference
-	todo := t.newBatch(ops).list // what is found may name them: the batch's memory is not used again
+	todo := t.newBatch(ops).list // the findings may refer to it, so the batch's memory is not reused
 	for try := 0; len(todo) > 0; try++ {
 		if try == maxTries {
 			return nil, fmt.Errorf("%d entities are changed all the time", len(todo))
@@ -58,38 +58,38 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 	return found, nil
 }
 
-// comparison is of what one view holds of one entity.
+// comparison compares one view's contents of one entity.
 type comparison struct {
 	k      *keeper
 	op     int // the first of the entity's
 	states []replicator.State
 	text   string                  // the entity's key
 	want   []claim                 // what its cells should contribute
-	known  []claim                 // what its record says that they do
-	spots  []spot                  // one for each that want or known has
+	known  []claim                 // the claims according to its record
+	spots  []spot                  // one for each claim in want or known
 	dead   []replicator.Difference // its cells of which the view can hold nothing
 
-	applied bool // the records say that what is wanted of each cell was applied
-	unclear bool // it shows what another source has, which only that one knows
-	unknown bool // the view has no record of the entity: what is shown of it nobody claims, and is not kept
+	applied bool // according to the records, each cell's expected contribution was applied
+	unclear bool // it shows another source's row, whose contents only that source knows
+	unknown bool // the view has no record of the entity: what it shows was claimed by no cell, and is not kept
 }
 
-// spot is where a view shows a claim: a key, or a member in one.
+// spot is a place where a view shows a claim: a key, or a member in one.
 type spot struct {
 	claim  claim
 	want   *claim // what it should show of the entity; nil: nothing
-	known  bool   // the record says that it shows something
+	known  bool   // according to the record, it shows something
 	cmd    redis.Cmder
-	posted *redis.BoolCmd // in a cluster: the entity is said to contribute it
+	posted *redis.BoolCmd // in a cluster: there is a post of the entity
 	held   bool           // it shows something of the entity
 	gone   bool           // it shows nothing at all
 	right  bool           // it shows what is wanted
 }
 
-// comparisons says what is to be compared of an entity: each view once.
+// comparisons lists what to compare of an entity: each view once.
 func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, error) {
 	r, err := parseRecord(e.stored)
-	if errors.Is(err, errDamaged) { // a repair makes it again: all of it is missing
+	if errors.Is(err, errDamaged) { // a repair recreates it: everything in it is missing
 		r, err = new(record), nil
 	}
 	if err != nil {
@@ -143,7 +143,7 @@ func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, err
 	return list, nil
 }
 
-// others takes in what the cells of other sources contribute, which is right as it is: their own verify compares it.
+// others adds the contributions of other sources' cells. They are assumed to be right: their own verify compares them.
 func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 	for i := range r.cells {
 		for _, id := range c.k.ids[1:] {
@@ -164,7 +164,7 @@ func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 	return cells, nil
 }
 
-// merge makes one row of those that several cells should give.
+// merge merges the rows that several cells should contribute.
 func (c *comparison) merge(cells []cellClaims) {
 	if c.k.kind != kindHash && c.k.kind != kindJSON {
 		return
@@ -180,7 +180,7 @@ func (c *comparison) merge(cells []cellClaims) {
 	c.want = rows
 }
 
-// place finds the spots where something is wanted, or known to be.
+// place finds the spots where something is expected or known.
 func (c *comparison) place() {
 	for _, x := range slices.Concat(c.want, c.known) {
 		same := func(o claim) bool { return o.kind == x.kind && o.key == x.key && o.member == x.member }
@@ -195,9 +195,9 @@ func (c *comparison) place() {
 	}
 }
 
-// show asks what the spots show.
+// show reads what the spots show.
 func (s *Sink) show(ctx context.Context, list []*comparison) error {
-	failed := func(err error) bool { // a key of another type is as good as none
+	failed := func(err error) bool { // a key of another type counts as missing
 		return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")
 	}
 	_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -228,7 +228,7 @@ func (s *Sink) show(ctx context.Context, list []*comparison) error {
 	return nil
 }
 
-// ask asks what a spot shows.
+// ask reads what a spot shows.
 func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text string) redis.Cmder {
 	member := cmp.Or(c.member, text)
 	switch k.kind {
@@ -246,8 +246,8 @@ func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text strin
 	return p.Get(ctx, c.key)
 }
 
-// What is shown and what is remembered beside it change together, for other entities' sake, too: they are read at one
-// moment. A key of another type is as good as none.
+// The view and its state change in one step, because other entities may share them. So they are read at one moment. A
+// key of another type counts as missing.
 const (
 	asking = `local function ask(...)
 	local answer = redis.pcall(...)
@@ -260,7 +260,7 @@ end
 	scoreAndSum     = asking + `return {ask('ZSCORE', KEYS[1], ARGV[1]), ask('HGET', KEYS[2], ARGV[1])}`
 )
 
-// judge says whether a spot shows something of the entity, and whether that is what is wanted.
+// judge sets whether a spot shows something of the entity, and whether that is right.
 func (c *comparison) judge(s *spot) {
 	wanted := s.want != nil
 	switch cmd := s.cmd.(type) {
@@ -276,7 +276,7 @@ func (c *comparison) judge(s *spot) {
 	case *redis.Cmd:
 		both, _ := cmd.Slice() // show has seen its error
 		if c.k.kind != kindUnique {
-			// It is a sum: right if it is shown as it is remembered, and if the record says what is wanted of it.
+			// A sum is right if it is shown as remembered, and if the record has the expected amount.
 			s.held = s.known
 			s.right = wanted && s.known && sameSum(c.k.kind, both[0], both[1])
 			return
@@ -292,7 +292,7 @@ func (c *comparison) judge(s *spot) {
 	}
 }
 
-// sameSum reports whether a sum is shown as it is remembered.
+// sameSum reports whether a sum is shown as remembered.
 func sameSum(kind byte, shown, sum any) bool {
 	if kind == kindCounter || shown == nil || sum == nil {
 		return shown == sum
@@ -303,7 +303,7 @@ func sameSum(kind byte, shown, sum any) bool {
 	return err1 == nil && (err2 == nil || errors.Is(err2, strconv.ErrRange)) && score == remembered
 }
 
-// judgeHash does so for the view's fields of a hash; there are none if the key has another type.
+// judgeHash judges the view's fields of a hash. There are none if the key has another type.
 func (k *keeper) judgeHash(values []any, want *claim) (held, right bool) {
 	right = want != nil && (len(values) > 0 || len(want.row.fields) == 0)
 	for i, v := range values {
@@ -320,7 +320,7 @@ func (k *keeper) judgeHash(values []any, want *claim) (held, right bool) {
 	return held, right
 }
 
-// entry is what a spot shows, for people; not of a sum, which is made by others, too.
+// entry is what a spot shows, for people. It is empty for a sum, which has other contributions, too.
 func (k *keeper) entry(s spot) replicator.Entry {
 	e := replicator.Entry{Key: s.claim.key, Member: s.claim.member, Fields: make([]any, len(k.names))}
 	switch cmd := s.cmd.(type) {
@@ -344,10 +344,10 @@ func (k *keeper) entry(s spot) replicator.Entry {
 	return e
 }
 
-// sums reports whether the view shows sums, to which several entities add.
+// sums reports whether the view shows sums of several entities' amounts.
 func (k *keeper) sums() bool { return k.kind == kindCounter || k.kind == kindRanking }
 
-// held is what the view shows of the entity; of sums, what was added up for it.
+// held is the entity's part of the view; for sums, its total amounts.
 func (c *comparison) held() (held []replicator.Entry) {
 	if c.k.sums() {
 		for _, x := range c.known {
@@ -367,7 +367,7 @@ func (c *comparison) held() (held []replicator.Entry) {
 	return held
 }
 
-// differences sums up what the spots show.
+// differences summarizes the spots' results.
 func (c *comparison) differences() []replicator.Difference {
 	if c.unclear {
 		return c.dead
@@ -380,7 +380,7 @@ func (c *comparison) differences() []replicator.Difference {
 	switch {
 	case want && c.unknown:
 		held = false
-	case right: // that a hash without fields is not there is right, too
+	case right: // a missing hash without fields is right, too
 		return c.dead
 	}
 	return []replicator.Difference{{
@@ -388,7 +388,7 @@ func (c *comparison) differences() []replicator.Difference {
 	}}
 }
 
-// sameAmounts reports whether two lists of claims say the same.
+// sameAmounts reports whether two lists of claims are equal.
 func sameAmounts(a, b []claim) bool {
 	count := map[claim]int{}
 	for _, c := range a {

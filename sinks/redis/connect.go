@@ -16,52 +16,50 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Config is what a Sink is made of.
+// Config is a Sink's configuration.
 type Config struct {
 	Name string // the sink's name in the configuration, for messages
 
-	// URLs are of the server, or of nodes of a cluster, or of sentinels: redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss://
-	// for TLS, unix:///PATH.
+	// URLs are those of the server, of nodes of a cluster, or of sentinels: redis://USER:PASSWORD@HOST:PORT/NUMBER,
+	// rediss:// for TLS, unix:///PATH.
 	URLs     []string
-	Cluster  bool   // the URLs are of a cluster's nodes
+	Cluster  bool   // the URLs are those of a cluster's nodes
 	Sentinel string // the name of the master that the sentinels at URLs watch; "": there are none
 
-	Username string // of the server; wins over the URL's
+	Username string // for the server; takes precedence over the URL's
 	Password string
 
 	TLS config.TLS
 
-	Timeout time.Duration // after how long without an answer a connection is lost; 0: the constant Timeout
+	Timeout time.Duration // how long a connection may go without an answer before it counts as lost; 0: the constant Timeout
 
-	Sources judge.Sources // all that feed the sink, if there are several that an entity may move between
+	Sources judge.Sources // all sources that feed the sink, if there are several that an entity may move between
 
-	// Feeds reports whether a source of that name feeds the sink, or did so before; nil: Sources are those that do.
+	// Feeds reports whether a source of that name feeds the sink, or once did; nil: Sources are those that do.
 	Feeds func(source string) bool
 
-	Names  config.Names // finds what somebody else put into a view; nil: it is not looked for
+	Names  config.Names // for finding orphans in a view; nil: they are not searched for
 	Logger *slog.Logger // nil: none
 }
 
-// Timeout is after how long without an answer a connection is lost, unless Config.Timeout says otherwise. A script
-// never takes long (callEntities), but a server that forks or loads may.
+// Timeout is how long a connection may go without an answer before it counts as lost, unless Config.Timeout says
+// otherwise. A script never takes long (callEntities), but a server that forks or loads may.
 const Timeout = 30 * time.Second
 
 const dialTimeout = 5 * time.Second
 
-// lifetime is after how long a connection that is used is replaced by a new one, which shows where the address leads to
-// now: see links.
+// lifetime is the age at which a connection is replaced. The new one shows where the address now leads: see links.
 const lifetime = time.Minute
 
-// quiet keeps the client's own messages, which go to standard error, from mixing with the program's log: what they say
-// is in the errors, too.
+// quiet keeps the client's own messages, which go to standard error, out of the program's log. The errors contain them
+// anyway.
 var quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// connect makes the client, and says what is known of its connections. What an error says never holds the URL, which
-// may hold a password.
+// connect makes the client, and the record of its connections. Errors never contain the URL, which may hold a password.
 func connect(c Config) (redis.UniversalClient, *links, error) {
 	if len(c.URLs) == 0 {
 		return nil, nil, errors.New("it has no url: set url = \"redis://HOST:PORT/NUMBER\"")
@@ -82,8 +80,8 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 	u := redis.UniversalOptions{
 		DB: first.DB, Username: first.Username, Password: first.Password, TLSConfig: first.TLSConfig,
 		MasterName: c.Sentinel, IsClusterMode: c.Cluster, Protocol: 2,
-		// A command that failed may have been done: the session decides anew, on what the records then say. MaxRetries counts
-		// MOVED and ASK in a cluster, too, which are not failures.
+		// A command that failed may have been executed: the session decides again, by what the records then say. In a
+		// cluster MaxRetries also counts MOVED and ASK, which are not failures.
 		MaxRetries: -1, MaxRedirects: 8,
 		DialTimeout: dialTimeout, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, ContextTimeoutEnabled: true,
@@ -93,7 +91,7 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 	for _, o := range all {
 		u.Addrs = append(u.Addrs, o.Addr)
 	}
-	if c.Sentinel != "" { // what the URLs say is for the sentinels
+	if c.Sentinel != "" { // the URLs' settings are for the sentinels
 		u.SentinelUsername, u.SentinelPassword = first.Username, first.Password
 	}
 	if c.Username != "" {
@@ -110,7 +108,7 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 	}
 	known := &links{servers: map[string]string{}}
 	u.Dialer = known.over(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: u.TLSConfig}))
-	u.OnConnect = known.greets("") // of the one server, or of whichever is the master
+	u.OnConnect = known.greets("") // of the one server, or of the current master
 	if first.Network == "unix" {
 		o := u.Simple()
 		o.Network, o.Addr = "unix", first.Addr
@@ -123,14 +121,14 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 			return redis.NewClient(node)
 		}
 		cluster := redis.NewClusterClient(o)
-		// Else the client asks who has which slots every 10 s at most, and goes to a node that died until then.
+		// Otherwise the client learns who has which slots only every 10 s, and uses a dead node until then.
 		known.unreached = func() { cluster.ReloadState(context.Background()) }
 		return cluster, known, nil
 	}
 	return redis.NewUniversalClient(&u), known, nil
 }
 
-// secure sets up TLS: a URL that says rediss://, or any of the certificates, turns it on.
+// secure sets up TLS, if a URL says rediss:// or if there is any certificate.
 func (c Config) secure(u *redis.UniversalOptions) error {
 	if u.TLSConfig == nil {
 		if c.TLS.CACert == "" && c.TLS.Cert == "" && c.TLS.ServerName == "" {

@@ -15,12 +15,12 @@ import (
 	"replicator/internal/remedy"
 )
 
-// beginAnew is what helps where something of the sink's own was overwritten that it can't mend: see Target.mend.
+// beginAnew is the remedy if one of the sink's own keys was overwritten and Target.mend can't repair it.
 const beginAnew = "remove the keys of the sink's views and all that begin with \"" + prefix +
 	"\", and then `replicator rebuild " + remedy.Views + "`"
 
-// plainErrors are the server's errors, and the scripts' own (DAMAGED: lib.lua), that quote nothing but what the sink
-// itself sent, with what a person can do where one must act. They are told by their first word.
+// plainErrors are errors of the server and of the scripts (DAMAGED: lib.lua) that quote only what the sink itself sent.
+// Each has advice if the operator must act. They are identified by their first word.
 var plainErrors = map[string]struct {
 	fatal bool
 	hint  string
@@ -50,22 +50,22 @@ type plainError string
 
 func (e plainError) Error() string { return string(e) + ": " + plainErrors[string(e)].hint }
 
-// noPermission is what the server says where the user lacks a permission.
+// noPermission is the server's error if the user lacks a permission.
 const noPermission = plainError("NOPERM")
 
-// quoted is what an error may quote of what was sent: it must not reach a log.
+// quoted matches what an error may quote of the values sent, which must not reach a log.
 var quoted = regexp.MustCompile("[`'\"].*[`'\"]")
 
-// refusals are how servers say within a script that its user lacks a permission: Redis, Redis 7, Valkey 9.
+// refusals are the servers' messages in a script whose user lacks a permission: Redis, Redis 7, Valkey 9.
 var refusals = []string{"The user executing the script", "No permissions to access", "ACL failure in script",
 	"has no permissions to"}
 
-// unknownCommand finds the name of a command that the server does not have, with what it was called with behind it. Of
-// a script's commands it says no name.
+// unknownCommand matches the name of a command that the server does not have, followed by its arguments. For a script's
+// commands there is no name.
 var unknownCommand = regexp.MustCompile("(?i)unknown (?:redis |valkey )?command " +
 	"(?:[`']([a-z.|]+)[`'],|called from script)")
 
-// word is what tells an error from others, and whether that is one of plainErrors.
+// word is the word that identifies an error, and whether it is one of plainErrors.
 func word(text string) (word string, known bool) {
 	if slices.ContainsFunc(refusals, func(r string) bool { return strings.Contains(text, r) }) {
 		return "NOPERM", true
@@ -83,7 +83,7 @@ func word(text string) (word string, known bool) {
 	return word, false
 }
 
-// passes reports whether an error is the server's, and one that no setting of the sink's can mend.
+// passes reports whether an error is the server's, and no setting of the sink's can fix it.
 func passes(err error) bool {
 	var fromServer redis.Error
 	if !errors.As(err, &fromServer) {
@@ -93,7 +93,7 @@ func passes(err error) bool {
 	return known && !plainErrors[w].fatal
 }
 
-// classify says what was being done when err happened and marks what only a person can mend.
+// classify adds to err what was being done, and marks errors that only the operator can fix.
 func classify(err error, doing string) error {
 	if err == nil || replicator.IsFatal(err) || errors.Is(err, context.Canceled) {
 		return err

@@ -8,23 +8,23 @@ import (
 
 var _ replicator.Evicter = (*Target)(nil)
 
-// evictions counts keys that the servers evicted (INFO's evicted_keys), of whoever's they are: the servers don't say
-// which. Every mark asks. What the pipeline was told of stands in the marks, so that it is told of the others after a
-// restart, too. A user who may not run INFO hears of none.
+// evictions counts the keys that the servers evicted (INFO's evicted_keys), of any program: the servers don't say
+// which. Every mark reads the count. The marks store the count that the pipeline was told, so that it learns of the
+// others after a restart, too. A user who may not run INFO learns of none.
 type evictions struct {
 	mu    sync.Mutex
 	now   int64 // what the servers said last
-	known int64 // and when they were asked by who was told
+	known int64 // the count when the pipeline was last told
 	news  int64 // since then
 }
 
 // begin begins to count.
 func (e *evictions) begin(now int64) { e.now, e.known = now, now }
 
-// since adds what was evicted since a view's mark said how many it had been.
+// since adds the evictions since a view's mark stored their count.
 func (e *evictions) since(marked int64) { e.news = max(e.news, grown(marked, e.now)) }
 
-// grown is by how much a count has grown, which begins again where a server is started again.
+// grown is the growth of a count that restarts with the server.
 func grown(from, to int64) int64 {
 	if to >= from {
 		return to - from
@@ -32,7 +32,7 @@ func grown(from, to int64) int64 {
 	return to
 }
 
-// are says how many there are now.
+// are sets the current count.
 func (e *evictions) are(now int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,14 +40,14 @@ func (e *evictions) are(now int64) {
 	e.now = now
 }
 
-// lost says that something is gone that the servers did not count.
+// lost records that data is gone without the servers having counted it.
 func (e *evictions) lost() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.news++
 }
 
-// told is how many there were when the pipeline was told last.
+// told is the count when the pipeline was last told.
 func (e *evictions) told() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -2,12 +2,12 @@ package redis
 
 import "strconv"
 
-// Keys of a view with an expiry go by themselves. What is remembered of their entities stays: it is what keeps an older
-// change, which is replayed, from bringing a key back. So every change that counts writes the key, also one that says
-// the same, and nothing but a change does: not what is read a second time, and no comparison, to which a key that is
-// gone is right as long as the records say that the last change was applied.
+// Keys of a view with an expiry expire. The records of their entities stay, so that a replay of an older change doesn't
+// bring a key back. So every change that counts writes the key, even if its value is the same, and nothing else does:
+// no repeated read, and no comparison. For a comparison, an expired key is right as long as the records say that the
+// last change was applied.
 
-// goes is when a key goes after a change: after so many milliseconds, or never, or when it was to go before.
+// goes is when a key expires after a change: after some milliseconds, or never, or as before.
 type goes int64
 
 const (
@@ -15,10 +15,10 @@ const (
 	never goes = -1
 )
 
-// after reports whether the key goes some time after the change.
+// after reports whether the key expires some time after the change.
 func (g goes) after() bool { return g > 0 }
 
-// text is how the scripts are told.
+// text is the scripts' form.
 func (g goes) text() string {
 	if g == asIs {
 		return ""
@@ -26,8 +26,8 @@ func (g goes) text() string {
 	return strconv.FormatInt(int64(g), 10)
 }
 
-// outlive has the keys of a view without an expiry stay that may have one, by an earlier definition of the view. A
-// string has lost it once it is written.
+// outlive makes the keys of a view without an expiry stay, even if an earlier definition gave them one. Writing a
+// string removes its expiry anyway.
 func (k *keeper) outlive() {
 	switch k.kind {
 	case kindHash, kindSet, kindMembers:
@@ -37,7 +37,7 @@ func (k *keeper) outlive() {
 	}
 }
 
-// applied reports whether a record says that what a cell should contribute was applied last.
+// applied reports whether a record says that the cell's expected contribution was applied last.
 func (k *keeper) applied(v *viewRecord, claims []claim) bool {
 	applied := ""
 	if v != nil && v.generation == k.generation {
@@ -46,6 +46,6 @@ func (k *keeper) applied(v *viewRecord, claims []claim) bool {
 	return applied == string(appendClaims(nil, claims))
 }
 
-// expired reports whether a spot shows nothing and that is right: it showed what is wanted until its time was over. Of a
-// set the key may be there, for the sake of other entities that changed later.
+// expired reports whether a spot rightly shows nothing: it showed the expected value until it expired. A set may still
+// exist because of other entities that changed later.
 func (c *comparison) expired(s *spot) bool { return c.k.goes.after() && c.applied && s.gone }

@@ -13,10 +13,11 @@ import (
 	"replicator/sinks/judge"
 )
 
-// What is gone is forgotten on one server only. The horizons are in a hash of the sink's own, by the name that records
-// know a view by and its generation, with a number that changes whenever one of them does. A batch is decided by the
-// horizons that the target read last, and the script that writes it does nothing if the number is another one. So between
-// deciding and writing nothing was forgotten that was not known to be. In a cluster the hash and the records live apart.
+// Deleted cells are forgotten on one server only. The horizons are in a hash of the sink's own, by the view's id in
+// records and its generation. The hash also has a number that changes whenever a horizon does. A batch is decided by
+// the horizons that the target read last, and the script that writes it does nothing if the number has changed. So
+// nothing can be forgotten unnoticed between decision and write. In a cluster the hash and the records are on different
+// nodes.
 
 var _ replicator.Forgetter = (*Target)(nil)
 
@@ -26,10 +27,10 @@ var forgetSource string
 // horizonsKey is the hash of horizons.
 const horizonsKey = prefix + "horizons"
 
-// horizonsVersion is the field of the number that changes with them. No view's field has that length.
+// horizonsVersion is the field of the number that changes with the horizons. No view's field has that length.
 const horizonsVersion = "version"
 
-// horizons are those of all views.
+// horizons are the horizons of all views.
 type horizons struct {
 	version string            // "": there are none yet
 	fields  map[string]string // as they are stored
@@ -39,7 +40,7 @@ func horizonField(id viewID, generation uint64) string {
 	return fmt.Sprintf("%x:%d", string(id), generation)
 }
 
-// of is the horizon of a view in a generation; 0 if there is none. It may be asked of nil.
+// of is the horizon of a view in a generation; 0 if there is none. h may be nil.
 func (h *horizons) of(id viewID, generation uint64) int64 {
 	if h == nil || len(h.fields) == 0 {
 		return 0
@@ -51,7 +52,7 @@ func (h *horizons) of(id viewID, generation uint64) int64 {
 	return order
 }
 
-// number is the version. It may be asked of nil.
+// number is the version. h may be nil.
 func (h *horizons) number() string {
 	if h == nil {
 		return ""
@@ -70,8 +71,8 @@ func (s *Sink) readHorizons(ctx context.Context) (*horizons, error) {
 	return &horizons{fields[horizonsVersion], fields}, nil
 }
 
-// learnHorizons reads what the target's keepers judge by. Those that only take back what stands there have no horizon:
-// what they apply is as of no place.
+// learnHorizons reads the horizons of the target's keepers. Keepers that only take back contributions have none: what
+// they apply has no log position.
 func (t *Target) learnHorizons(ctx context.Context) error {
 	h, err := t.sink.readHorizons(ctx)
 	if err != nil {
@@ -110,7 +111,7 @@ func (t *Target) ForgetGone(
 	return found, next, nil
 }
 
-// raiseHorizons raises the horizons of the target's views that are filled, each to its mark at most.
+// raiseHorizons raises the horizons of the target's filled views, each up to its mark.
 func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	for range maxTries {
 		marks, err := t.sink.readMarks(ctx, t.source)
@@ -126,7 +127,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 			return replicator.Fatal(fmt.Errorf("the key %s is damaged: delete it, and then "+
 				"`replicator verify --repair`", horizonsKey))
 		}
-		// Not one that there was before, also if the hash was lost meanwhile.
+		// Never an earlier number, even if the hash was lost meanwhile.
 		next := max(version+1, uint64(time.Now().UnixMicro()))
 		c := newCall([]string{horizonsKey}, "", horizonsVersion, known.version, strconv.FormatUint(next, 10))
 		raised := false
@@ -163,7 +164,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return fmt.Errorf("other replicators raise the horizons all the time")
 }
 
-// forgettables is what records may forget: nothing in a cluster.
+// forgettables decides what records may forget: nothing in a cluster.
 type forgettables struct {
 	*horizons
 	generations map[viewID]uint64 // that count
@@ -196,8 +197,8 @@ func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
 	return f, nil
 }
 
-// may reports whether nothing need be known of a cell: in no view that knows it. What an earlier generation of a view
-// says is nothing, if the cell is gone and shows nothing.
+// may reports whether a cell can be forgotten: no view that knows the cell needs it. An earlier generation of a view
+// counts only if the cell is not gone, or shows something.
 func (f *forgettables) may(c *cellRecord) bool {
 	for i := range c.views {
 		v := &c.views[i]
@@ -226,7 +227,7 @@ func (c *cellRecord) gone() bool {
 	return true
 }
 
-// forgetSome removes what may be forgotten from some records.
+// forgetSome removes forgettable cells from some records.
 func (s *Sink) forgetSome(
 	ctx context.Context, keys []string, known *forgettables,
 ) (found replicator.GoneCells, err error) {
@@ -263,7 +264,7 @@ func (s *Sink) forgetSome(
 	if len(changed) == 0 {
 		return found, nil
 	}
-	// What another batch has changed meanwhile stays, and counts all the same: it is a figure for a log.
+	// Records that another batch has changed meanwhile stay, and are counted anyway: the count is only logged.
 	if _, err := s.run(ctx, s.forgetGone, []call{newCall(changed, args...)}); err != nil {
 		return found, classify(err, "forgetting cells that are gone")
 	}

@@ -9,13 +9,14 @@ import (
 	"replicator"
 )
 
-// What cells put into a view by an earlier definition of it stands in their records. Those that feed it still have it
-// replaced when they are applied next: by the fill, if not before. That is not enough in two cases:
+// Cells' records contain what they contributed by an earlier definition of a view. Cells that still feed the view
+// replace it when they are next applied, by the fill at the latest. That is not enough in two cases:
 //
-//   - Of another kind: what stood under a key would keep the view's own things from it (a hash where a JSON object is to
-//     be), or, of the same type in Redis, be taken away after another entity has put something there. It goes before
-//     anything is applied: Open.
-//   - Of cells that feed the view no more, whom nobody applies again: it goes after the fill: Relinquish.
+//   - Contributions of another kind would block the view's own at the same key (a hash where a JSON object must be).
+//     Or, if Redis has one type for both kinds, removing them later would remove what another entity has put there.
+//     They are removed before anything is applied: Open.
+//   - Cells that no longer feed the view are never applied again. Their contributions are removed after the fill:
+//     Relinquish.
 
 var (
 	_ replicator.Relinquisher = (*Target)(nil)
@@ -36,8 +37,8 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	return t.recall(ctx)
 }
 
-// vacate takes back what sources put into the views that feed the sink no more, where the view was forgotten since:
-// what it held is then to be made anew by those that do. What one of these claims stays, as when an entity moves to it.
+// vacate removes the contributions of former sources to views that were forgotten since. The present sources recreate
+// the view's contents. What one of them claims stays, as when an entity moves to it.
 func (t *Target) vacate(ctx context.Context) error {
 	if !t.sink.feeds(t.source) {
 		return nil
@@ -72,7 +73,7 @@ func (t *Target) vacate(ctx context.Context) error {
 		}
 		err = gone.empty(ctx)
 		for _, k := range gone.keepers {
-			if err == nil { // whoever is filled next need not look through all records again
+			if err == nil { // the next fill need not search all records again
 				err = t.sink.forget(ctx, source, k.view.Name, storedMark{Vacated: true})
 			}
 		}
@@ -83,8 +84,8 @@ func (t *Target) vacate(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom takes back what is of another kind than the views' things are now, or than those of another view that has
-// the name now, as where views exchange their keys.
+// makeRoom removes contributions of another kind than the views' present one, and contributions of another view that
+// has the name now, as when views exchange their keys.
 func (t *Target) makeRoom(ctx context.Context) error {
 	return t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
 		claims, err := parseClaims(v.claims)
@@ -95,15 +96,15 @@ func (t *Target) makeRoom(ctx context.Context) error {
 	})
 }
 
-// isOfAnother reports whether a claim of a view stands where one of another kind is now.
+// isOfAnother reports whether a claim of a view is in the place of one of another kind now.
 func (t *Target) isOfAnother(k *keeper, c claim) bool {
 	return t.sink.names != nil && slices.ContainsFunc(t.keepers, func(o *keeper) bool {
 		return o != k && o.kind != c.kind && t.sink.names.Makes(o.view, c.key)
 	})
 }
 
-// takeBack takes away what cells show by earlier definitions of views that are being filled, where which says so. It is
-// written as of the generation before the views': what it says of the cells' states counts for none of them.
+// takeBack removes contributions by earlier definitions of views that are being filled, if which selects them. It
+// writes as of the generation before the views', so that the cells' states count for none of them.
 func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
 		return nil
@@ -124,13 +125,13 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 	return nil
 }
 
-// reclaiming is a target without views yet, to take back what stands in a source's records.
+// reclaiming is a target without views yet, for removing contributions of a source.
 func (t *Target) reclaiming(source string) *Target {
 	return &Target{sink: t.sink, source: source, marks: t.marks, memory: newMemory(), reclaims: true}
 }
 
-// applyEach applies to every cell that there is a record of in the target's source what of makes of it: values that it
-// has no more. They are judged by no version: the target's keepers are of another generation than the states.
+// applyEach applies to every cell with a record in the target's source the values that of returns, which are empty. No
+// version decides about them: the target's keepers are of another generation than the states.
 func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicator.Value, error)) error {
 	var ops []replicator.Op
 	apply := func() error {
@@ -160,7 +161,7 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicat
 	return apply()
 }
 
-// empty takes back all that cells show in the target's views.
+// empty removes all contributions of cells to the target's views.
 func (t *Target) empty(ctx context.Context) error {
 	return t.applyEach(ctx, func(c *cellRecord) (values []replicator.Value, _ error) {
 		for _, k := range t.keepers {
@@ -172,8 +173,7 @@ func (t *Target) empty(ctx context.Context) error {
 	})
 }
 
-// former are the values that take back what a cell shows in those of the views, by earlier definitions, that which
-// names.
+// former are the values that remove a cell's contributions, by earlier definitions, to the views that which selects.
 func (t *Target) former(
 	c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error),
 ) (values []replicator.Value, err error) {

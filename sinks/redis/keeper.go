@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// viewID is what a record calls a view of a source: a part of a hash of both names, so that a record says what it means
-// by itself.
+// viewID identifies a view of a source in records. It is part of a hash of both names, so that a record is
+// self-contained.
 type viewID string
 
 const viewIDSize = 6
@@ -31,18 +31,18 @@ type keeper struct {
 	view       *replicator.View
 	index      int      // in Target.Views
 	names      []string // of its fields
-	id         viewID   // what records call it, of the target's source
-	shows      viewID   // what keys' changes call it: of servers, whichever source it is
-	ids        []viewID // what records call it of all sources that an entity may move to, the own one first
-	fellows    []string // the other ones, in the order of ids
+	id         viewID   // the view's id in records, for the target's source
+	shows      viewID   // the view's id in changes of keys; for a database server, it is the same for all sources
+	ids        []viewID // the view's ids for all sources that an entity may move to, the own one first
+	fellows    []string // the other sources, in the order of ids
 	generation uint64
-	evicted    int64 // by its mark, when it was opened: see evictions
-	filling    bool  // it was being filled when it was opened
-	former     bool  // and may show things by an earlier definition
+	evicted    int64 // by its mark, when the view was opened: see evictions
+	filling    bool  // the view was being filled when it was opened
+	former     bool  // it may also show contributions by an earlier definition
 	kind       byte  // of its claims
-	goes       goes  // when a key goes after a change that shows something there
+	goes       goes  // when a key expires after a change that shows something there
 
-	disowned *atomic.Uint64 // up to which later generations in records are nobody's: see Target.disown
+	disowned *atomic.Uint64 // later generations in records are ignored up to this one: see Target.disown
 }
 
 func newKeeper(v *replicator.View, index int) (*keeper, error) {
@@ -80,8 +80,8 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 	return k, nil
 }
 
-// feedBy says which source feeds the view by the keeper, and to which others its entities may move. Those of a partition,
-// whose name alone has a slash, may move to other topics only.
+// feedBy sets the source that feeds the view, and the other sources that its entities may move to. For a partition,
+// whose name alone has a slash, these are only other topics.
 func (k *keeper) feedBy(source string, others []string) {
 	k.id, k.shows = idOf(source, k.view.Name), idOf("", k.view.Name)
 	if strings.Contains(source, "/") && len(others) == 0 {
@@ -93,11 +93,11 @@ func (k *keeper) feedBy(source string, others []string) {
 	}
 }
 
-// maxName is how many bytes a key and its member may have. Redis takes 512 MB, but each stands in records, in scripts'
-// arguments and in what is remembered beside it: of one of 10 MB the process holds 300 MB.
+// maxName is how many bytes a key and its member may have. Redis accepts 512 MB, but each is repeated in records, in
+// scripts' arguments and in the memory beside them: a name of 10 MB takes the process 300 MB.
 const maxName = 64 << 10
 
-// claims is what a value comes to in Redis.
+// claims converts a value to claims.
 func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value) ([]claim, error) {
 	if value.Err != nil || len(value.Entries) == 0 {
 		return nil, nil
@@ -146,7 +146,7 @@ func (k *keeper) claims(a *arena, cell replicator.Cell, value *replicator.Value)
 	return claims, nil
 }
 
-// distinct leaves out what a cell claims twice.
+// distinct removes duplicates among a cell's claims.
 func distinct(claims []claim) []claim {
 	if len(claims) < 2 {
 		return claims
@@ -159,7 +159,7 @@ func distinct(claims []claim) []claim {
 	})
 }
 
-// row is what a cell gives to a hash or a JSON object: the fields that it has.
+// row is a cell's contribution to a hash or a JSON object: the fields that it has.
 func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error) {
 	if len(values) != len(k.view.Fields) {
 		return nil, fmt.Errorf("it has %d fields, the view %d", len(values), len(k.view.Fields))
@@ -183,14 +183,13 @@ func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error)
 	return r, nil
 }
 
-// merges reports whether other cells of the same key may feed the view: what each contributes is then kept in the
-// record.
+// merges reports whether other cells of the same key may feed the view. Each contribution is then kept in the record.
 func (k *keeper) merges(cell replicator.Cell) bool {
 	return judge.Shares(k.view, func(string) bool { return cell.Column != "" })
 }
 
-// known is what a record says of a cell in the view, as far as it counts: of an earlier generation only that something
-// is still to be taken back: what the view shows, a dead letter, or that the source had a row, by which it leads.
+// known is a record's state of a cell in the view, as far as it counts. An earlier generation only says that something
+// must still be removed: what the view shows, a dead letter, or a row of the source, by which it leads.
 func (k *keeper) known(v *viewRecord) judge.Known {
 	switch {
 	case v == nil:
@@ -201,23 +200,23 @@ func (k *keeper) known(v *viewRecord) judge.Known {
 	return judge.Known{State: v.state, Shown: v.contributes(), Dead: v.dead()}
 }
 
-// The sink's own keys. What stands beside a user's key is in the same slot of a cluster as that.
+// The sink's own keys. Those beside a user's key are in the same slot of a cluster.
 const (
 	prefix       = "replicator:"
 	entityPrefix = prefix + "entity:"
 	marksPrefix  = prefix + "marks:"
-	sumPrefix    = prefix + "sum:"    // the exact sum of a counter; each of a ranking's members', and how many claim it
+	sumPrefix    = prefix + "sum:"    // a counter's exact sum; each sum of a ranking's members, and how many claim it
 	claimPrefix  = prefix + "claims:" // how often each member of a set, or of a unique value, is claimed
 	postPrefix   = prefix + "posts:"  // in a cluster: who contributes what
 )
 
-// escapeSource writes a source's name so that no other key can begin like it.
+// escapeSource escapes a source's name, so that no other key can begin like it.
 var escapeSource = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// recordKey is where an entity's record stands.
+// recordKey is the key of an entity's record.
 func recordKey(text string) string { return entityPrefix + ":" + text }
 
-// beside is the sink's key that stands beside a user's, in the same slot; "" where nothing is remembered there.
+// beside is the sink's key beside a user's key, in the same slot; "" if there is none.
 func beside(kind byte, key string) string {
 	switch kind {
 	case kindCounter, kindRanking:

@@ -10,7 +10,7 @@ import (
 
 var _ replicator.Emptier = (*Sink)(nil)
 
-// Left implements replicator.Emptier. What a view put there stands in the records of its cells.
+// Left implements replicator.Emptier. The records of its cells show what a view put there.
 func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftover, err error) {
 	targets, err := s.leaving(ctx, view)
 	entries := int64(0)
@@ -32,7 +32,7 @@ func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftove
 	return left, err
 }
 
-// Empty implements replicator.Emptier. Each cell's contribution is taken back, as that of a cell that is gone.
+// Empty implements replicator.Emptier. It removes each cell's contribution, like that of a deleted cell.
 func (s *Sink) Empty(ctx context.Context, view string) error {
 	targets, err := s.leaving(ctx, view)
 	if err != nil {
@@ -49,8 +49,8 @@ func (s *Sink) Empty(ctx context.Context, view string) error {
 	return nil
 }
 
-// leaving are targets for a view of which no more than the name is known, one for each source that fed it. Their
-// generation is above all that there were: no state of a cell counts.
+// leaving are targets for a view of which only the name is known, one for each source that fed it. Their generation is
+// above all earlier ones, so that no state of a cell counts.
 func (s *Sink) leaving(ctx context.Context, view string) (targets []*Target, err error) {
 	sources, err := s.Sources(ctx)
 	if err != nil {

@@ -15,27 +15,26 @@ import (
 	"replicator/internal/socket"
 )
 
-// links says which connections may not be used again. There are two reasons:
+// links decides which connections must not be used again. There are two reasons:
 //
-//   - A link went silent: neither an end nor an answer arrives any more, on any connection that is open, while new ones
-//     work. The connections that then stand idle in the pool are as dead as the one that showed it, and would each be
-//     waited for.
-//   - The address leads to another server now (a service's address, a proxy, a name), while connections that are open
-//     still lead to the one before, which may take writes: what is written over those, readers never see.
+//   - A link went silent: no end and no answer arrive any more on any open connection, while new ones work. The idle
+//     connections in the pool are as dead as the one that showed it, and each would cost a timeout.
+//   - The address now leads to another server (a service's address, a proxy, a name). Open connections still lead to
+//     the former server, which may accept writes that readers never see.
 type links struct {
-	lost  atomic.Int64 // how often either happened: connections that are older than the last time are not used again
+	lost  atomic.Int64 // how often either happened: connections from before the last time are not used again
 	moved atomic.Int64 // how often the latter did
 
 	// unreached, if set, is called when a server can't be reached. It must not block.
 	unreached func()
 
 	mu      sync.Mutex
-	servers map[string]string // by address, the run_id of the server that answered last: another one at each start
+	servers map[string]string // by address: the run_id of the last server that answered; it changes with each start
 }
 
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// over makes a dialer's connections known to the links.
+// over registers a dialer's connections with the links.
 func (l *links) over(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		at := l.lost.Load()
@@ -48,13 +47,13 @@ func (l *links) over(dial dialer) dialer {
 	}
 }
 
-// greets finds out which server new connections to an address lead to. The connection that shows it to be another one
-// is used once, and then left like those that are older: it was counted from before it was known.
+// greets finds out to which server new connections to an address lead. The connection that reveals another server is
+// used once, and then dropped like earlier ones, because it was counted before that was known.
 func (l *links) greets(address string) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, c *redis.Conn) error {
 		text, err := c.Info(ctx, "server").Result()
 		var refused redis.Error
-		if errors.As(err, &refused) { // the user may not ask, or must log in first, which the next command will say
+		if errors.As(err, &refused) { // the user may not ask, or must log in first, which the next command will report
 			return nil
 		}
 		info := parseInfo(text)
@@ -87,8 +86,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, c.note(err)
 }
 
-// SetReadDeadline sets when a read fails. The first answer, to who asks to be let in, must come as fast as a connection
-// does: the system takes connections for a server that hangs, too.
+// SetReadDeadline sets when a read fails. The first answer, to the login, must arrive as fast as a connection: the
+// system accepts connections even for a server that hangs.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	if first := time.Now().Add(dialTimeout); !c.answered && t.After(first) {
 		t = first
@@ -101,8 +100,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, c.note(err)
 }
 
-// note notes an answer that did not come. A connection that is older than the last loss tells nothing of those that
-// were made after it.
+// note records a missing answer. A connection from before the last loss says nothing about later connections.
 func (c *conn) note(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.links.lost.CompareAndSwap(c.at, c.at+1)
@@ -119,7 +117,7 @@ func (l *links) miss() {
 
 var errLost = errors.New("its link went silent")
 
-// SyscallConn is how the pool finds out whether an idle connection can be used: by looking into its socket.
+// SyscallConn lets the pool check whether an idle connection can be used, by looking into its socket.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	if c.at != c.links.lost.Load() {
 		return nil, errLost
@@ -130,7 +128,7 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	return unseen{}, nil
 }
 
-// unseen is a socket that is not looked into: TLS has data of its own there.
+// unseen is a socket that the pool can't look into: with TLS, data there is normal.
 type unseen struct{}
 
 func (unseen) Control(func(uintptr)) error    { return nil }

@@ -50,8 +50,8 @@ func (k *keeper) spotted(values []string) (c claim) {
 	return c
 }
 
-// List implements replicator.Lister. The members of a set of keys lead to their records; for all else the records of all
-// entities are read.
+// List implements replicator.Lister. The members of a set of keys lead to their records. For anything else, the records
+// of all entities are read.
 func (t *Target) List(
 	ctx context.Context, view int, values []string, limit int,
 ) (found replicator.Listing, err error) {
@@ -75,7 +75,7 @@ func (t *Target) List(
 	return found, err
 }
 
-// shown is what readers see at a place: a sum, or who holds a unique value; "" if that is nothing, or a list. A key of
+// shown is what readers see at a place: a sum, or the holder of a unique value; "" for nothing, or for a list. A key of
 // another type shows nothing of the view.
 func (s *Sink) shown(ctx context.Context, at claim) (text string, err error) {
 	switch at.kind {
@@ -90,11 +90,11 @@ func (s *Sink) shown(ctx context.Context, at claim) (text string, err error) {
 	return text, err
 }
 
-// listMembers finds the cells of a set's members, and the members that came from no cell of any source.
+// listMembers finds the cells of a set's members, and orphaned members, which no cell of any source claims.
 func (t *Target) listMembers(
 	ctx context.Context, k *keeper, at claim, limit int, found *replicator.Listing,
 ) error {
-	seen := map[string]bool{} // a scan may give a member twice
+	seen := map[string]bool{} // a scan may return a member twice
 	for cursor := uint64(0); ; {
 		members, next, err := t.sink.rdb.SScan(ctx, at.key, cursor, "", memberPage).Result()
 		if redis.HasErrorPrefix(err, "WRONGTYPE") {
@@ -153,7 +153,7 @@ func (t *Target) listClaims(
 	})
 }
 
-// list adds those cells of an entity that claim a place, or one in a set of other members.
+// list adds an entity's cells that claim a place, or a place in a set of other members.
 func (k *keeper) list(r *record, entity string, at claim, limit int, found *replicator.Listing) error {
 	for i := range r.cells {
 		v := r.cells[i].view(k.id)

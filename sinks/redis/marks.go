@@ -23,16 +23,16 @@ import (
 //go:embed marks.lua
 var marksSource string
 
-// storedMark is a view's mark as it stands in Redis: a field of a hash, by the view's name.
+// storedMark is a view's mark as stored in Redis: a field of a hash, by the view's name.
 type storedMark struct {
 	Fingerprint string `json:"fingerprint"`
 	Generation  uint64 `json:"generation"` // of the states that count
 	Forgotten   bool   `json:"forgotten,omitempty"`
-	Vacated     bool   `json:"vacated,omitempty"` // forgotten, and what the source put there was taken back
+	Vacated     bool   `json:"vacated,omitempty"` // forgotten, and the source's contributions were removed
 	Former      bool   `json:"former,omitempty"`  // there were earlier generations
-	Evicted     int64  `json:"evicted,omitempty"` // keys that the servers had evicted, as the pipeline was told
+	Evicted     int64  `json:"evicted,omitempty"` // keys that the servers had evicted, as reported to the pipeline
 
-	Keys []string `json:"keys,omitempty"` // the templates of the keys that the view has had
+	Keys []string `json:"keys,omitempty"` // the templates of all keys that the view has had
 	replicator.StoredStanding
 }
 
@@ -51,11 +51,11 @@ func opened(fingerprint string, generation uint64) storedMark {
 // sourcesKey is the set of sources that have marks.
 const sourcesKey = prefix + "sources"
 
-// copies is how many copies of its marks a cluster holds, spread over the slots so that every node has one: what a node
-// loses takes that node's newest marks with it. The lowest copy counts.
+// copies is the number of copies of its marks in a cluster, spread over the slots so that every node has one. A node
+// that loses data loses its newest marks, too. The lowest copy counts.
 const copies = 64
 
-// markKeys are the hashes that hold the marks of a source.
+// markKeys are the hashes with the marks of a source.
 func (s *Sink) markKeys(source string) []string {
 	name := marksPrefix + escapeSource.Replace(source)
 	if !s.cluster {
@@ -78,7 +78,7 @@ func newViewMark(n int) *viewMark {
 	return &viewMark{raw: make([]string, n), marks: make([]storedMark, n)}
 }
 
-// with is the mark with another one in every copy.
+// with is the mark with every copy replaced.
 func (m *viewMark) with(next func(storedMark) storedMark) *viewMark {
 	changed := newViewMark(len(m.marks))
 	for i, one := range m.marks {
@@ -88,8 +88,7 @@ func (m *viewMark) with(next func(storedMark) storedMark) *viewMark {
 	return changed
 }
 
-// whole is what the copies say together; false if one is missing or forgotten, or is of another generation than the
-// others.
+// whole combines the copies; false if one is missing or forgotten, or has another generation than the others.
 func (m *viewMark) whole() (storedMark, bool) {
 	first := m.marks[0]
 	lowest := first.Standing()
@@ -107,7 +106,7 @@ func (m *viewMark) forgotten() bool {
 	return !slices.ContainsFunc(m.marks, func(one storedMark) bool { return !one.Forgotten })
 }
 
-// keys are the templates of the keys that the view may have written, and another one.
+// keys are the templates of the keys that the view may have written, and more.
 func (m *viewMark) keys(more ...string) []string {
 	for _, one := range m.marks {
 		more = append(more, one.Keys...)
@@ -116,10 +115,10 @@ func (m *viewMark) keys(more ...string) []string {
 	return slices.Compact(more)
 }
 
-// vacated reports whether nothing is left of what the source put into the view.
+// vacated reports whether nothing is left of the source's contributions to the view.
 func (m *viewMark) vacated() bool { return m.forgotten() && m.marks[0].Vacated }
 
-// generation is a new one: above every earlier one, also those that were forgotten. It is the time.
+// generation is a new generation: above every earlier one, including forgotten ones. It is the time.
 func (m *viewMark) generation() uint64 {
 	g := uint64(time.Now().UnixMilli())
 	for _, one := range m.marks {
@@ -128,7 +127,7 @@ func (m *viewMark) generation() uint64 {
 	return g
 }
 
-// readMarks reads all marks of a source. One that is damaged counts as forgotten.
+// readMarks reads all marks of a source. A damaged one counts as forgotten.
 func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMark, error) {
 	keys := s.markKeys(source)
 	cmds, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -149,7 +148,7 @@ func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMa
 				marks[view] = m
 			}
 			if err := json.Unmarshal([]byte(raw), &m.marks[i]); err != nil {
-				m.marks[i] = storedMark{Forgotten: true} // it is damaged, and says nothing: the sink lost the view
+				m.marks[i] = storedMark{Forgotten: true} // it is damaged, so the sink lost the view
 			}
 			m.raw[i] = raw
 		}
@@ -157,14 +156,14 @@ func (s *Sink) readMarks(ctx context.Context, source string) (map[string]*viewMa
 	return marks, nil
 }
 
-// newMark takes the place of a view's mark.
+// newMark is a replacement for a view's mark.
 type newMark struct {
 	view     string
 	old, new *viewMark
 }
 
-// changeMarks replaces marks of a source in every copy, if those are still what change was given; else it is asked
-// again. It is the servers' names that are expected (swap).
+// changeMarks replaces marks of a source in every copy, if they are still those that change was given; otherwise it
+// calls change again. expected are the servers' names (swap).
 func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 	change func(known map[string]*viewMark) ([]newMark, error)) (markedOn, error) {
 	for range maxTries {
@@ -183,18 +182,18 @@ func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 	return markedOn{}, errors.New("other replicators write the same marks all the time")
 }
 
-// markedOn are the servers that have the marks: their names with commas between, and how many keys they have evicted
-// together since they were started; 0 where they don't say.
+// markedOn describes the servers that have the marks: their names, separated by commas, and the total of keys evicted
+// since they were started; 0 if they don't say.
 type markedOn struct {
 	servers string
 	evicted int64
 }
 
-// swap replaces marks in every copy that still is as it was read, and is on the server that it should be on. It
-// reports whether all were, and which servers have the copies: their names with commas between. A server's name is
-// its run_id, another one each time it is started, and its master_replid, another one each time a replica takes over,
-// or a first one follows; none where the user may not run INFO. Before the names stands how often the address led to
-// another server: between two marks on one server it may have led to another and back.
+// swap replaces marks in every copy that is unchanged and on the expected server. It reports whether it replaced all of
+// them, and which servers have the copies: their names, separated by commas. A server's name is its run_id, which
+// changes with each start, and its master_replid, which changes when a replica takes over, or a first one connects; it
+// is empty if the user may not run INFO. The names are preceded by how often the address led to another server: between
+// two marks on one server it may have led elsewhere and back.
 func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMark) (bool, markedOn, error) {
 	keys := s.markKeys(source)
 	calls := make([]call, 0, len(keys))
@@ -249,11 +248,11 @@ func (m storedMark) encode() string {
 	return string(b)
 }
 
-// register gives each view the generation that it is known by, or a new one if it isn't known by this definition. It
-// returns how far each is, and the servers' names.
+// register gives each view its generation, or a new one if it isn't known by this definition. It returns each view's
+// progress, and the servers' names.
 func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, markedOn, error) {
-	// Nothing is written where all is known: `explain` and `verify` look also at a server that takes no writes, for it
-	// is full or a replica.
+	// Nothing is written if everything is known: `explain` and `verify` also work with a server that accepts no writes,
+	// because it is full or a replica.
 	if known, err := s.rdb.SIsMember(ctx, sourcesKey, source).Result(); err != nil {
 		return nil, markedOn{}, classify(err, "looking for the source")
 	} else if !known {
@@ -290,8 +289,8 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 	return marked, on, err
 }
 
-// occupant is a view that has ended and left keys that another one can make; "" if there is none. What it counts there
-// would be counted twice. In one configuration the two would be refused, by the same rule.
+// occupant is a former view with leftover keys that v can also make; "" if there is none. Amounts there would count
+// twice. Within one configuration the same rule refuses the two views.
 func (s *Sink) occupant(v *replicator.View, known map[string]*viewMark) string {
 	if s.names == nil {
 		return ""
@@ -306,7 +305,7 @@ func (s *Sink) occupant(v *replicator.View, known map[string]*viewMark) string {
 	return ""
 }
 
-// occupied is what is wrong with a view whose place another one has, and what to do.
+// occupied describes the problem of a view in another's place, and the fix.
 func occupied(by string) (detail, fix string) {
 	return "view " + by + ", which the configuration has no more, left keys that this one can make",
 		"stop the program, remove them with `replicator checkpoint forget " + by + " --data`, and start; or give this " +
@@ -329,15 +328,15 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	return found, nil
 }
 
-// Sources implements replicator.Sourced. Once it has fed a view, a source stays one of them.
+// Sources implements replicator.Sourced. Once it has fed a view, a source stays in the list.
 func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	sources, err := s.rdb.SMembers(ctx, sourcesKey).Result()
 	return sources, classify(err, "reading the sources")
 }
 
-// Forget implements replicator.Sink. Of the marks only the generation stays, which the next one has to be above: by
-// then the clock may be another machine's. The states count in no later generation, while what the cells contributed
-// stays known, so that the next fill can take it back.
+// Forget implements replicator.Sink. Only the generation of the marks stays, because the next one must be above it: the
+// clock may be another machine's by then. The states count in no later generation. The cells' contributions stay known,
+// so that the next fill can remove them.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	sources, err := s.Sources(ctx)
 	if err != nil {
@@ -351,7 +350,7 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	return nil
 }
 
-// forget leaves a stub of a view's mark. It may say that what the source put into the view was taken back (Vacated).
+// forget leaves a stub of a view's mark, which may say that the source's contributions were removed (Vacated).
 func (s *Sink) forget(ctx context.Context, source, view string, stub storedMark) error {
 	_, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) ([]newMark, error) {
 		m := known[view]

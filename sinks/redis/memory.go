@@ -7,21 +7,22 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Live work is small batches of entities that were written a moment ago, or that are new. Their records need not be
-// read: the script takes them only if they are as they were thought to be, and else answers with what they are. So such
-// a batch takes one round trip instead of two. What nothing has to be written for was not compared by any script: it is
-// read, and decided again.
+// Live work consists of small batches of entities that were written a moment ago, or are new. Their records need not be
+// read: the script applies the changes only if the records are as assumed, and otherwise returns the actual ones. So
+// such a batch takes one round trip instead of two. If a decision needs no write, no script has checked the record: it
+// is read, and decided again.
 
 const (
-	// few entities in a batch are remembered: to remember those of a large one costs more than to read them.
+	// remembersUpTo is the largest batch, in entities, that is remembered: to remember a larger one costs more than to
+	// read it.
 	remembersUpTo = 64
 	// remembered is how many records are remembered at least, of some 300 bytes each.
 	remembered = 10_000
-	// remembersBytes is the largest record that is.
+	// remembersBytes is the largest record that is remembered.
 	remembersBytes = 1 << 10
 )
 
-// memory knows the records that this target wrote last, of those written lately, by their keys.
+// memory has the records that this target wrote last, by their keys.
 type memory struct {
 	*judge.Lately[string, string]
 	novelty judge.Novelty
@@ -29,10 +30,10 @@ type memory struct {
 
 func newMemory() *memory { return &memory{Lately: judge.NewLately[string, string](remembered)} }
 
-// recall takes what is remembered of entities for known, and others for new where most have been lately. A look is at
-// an entity that is known.
+// recall fills in remembered records, and assumes that other entities are new if most lately were. A re-read concerns a
+// known entity.
 func (m *memory) recall(b *batch) {
-	if b.cluster { // there a record may have to be finished, which only who reads it can tell
+	if b.cluster { // in a cluster a record may have to be finished, which shows only when it is read
 		return
 	}
 	guess := m.novelty.Likely()
@@ -47,7 +48,7 @@ func (m *memory) recall(b *batch) {
 	}
 }
 
-// learn notes what became of entities that were to be written.
+// learn records the outcome for entities that were to be written.
 func (m *memory) learn(b *batch, written []*entity, again map[*entity]bool) {
 	if b.cluster {
 		return

@@ -5,12 +5,11 @@ import (
 	"errors"
 )
 
-// Where somebody wrote to keys of the sink's own, what they told is lost, as where the server evicts them. So what is
-// damaged is removed, and counted as evicted: the views are compared with the source then, and the sums with the
-// records. In a cluster the sums are computed again at once: see posted.go.
+// If another program writes to the sink's own keys, their contents are lost, as if the server had evicted them. So
+// damaged keys are removed and counted as evicted: the views are then compared with the source, and the sums with the
+// records. In a cluster the sums are recomputed at once: see posted.go.
 
-// mend removes damaged sums and claims, if it is them that a write met, and reports whether the write is to be done
-// again.
+// mend removes damaged sums and claims, if a write met any, and reports whether the write must be repeated.
 func (t *Target) mend(ctx context.Context, met error, written []*entity) (bool, error) {
 	word, is := errors.AsType[plainError](met)
 	if !is || word != "DAMAGED" && word != "WRONGTYPE" {
@@ -45,7 +44,7 @@ func (t *Target) mend(ctx context.Context, met error, written []*entity) (bool, 
 	return removed, nil
 }
 
-// isDamaged reports whether what is remembered beside the key of a change is no sum, or of another type.
+// isDamaged reports whether the sink's key beside a change's key is no sum, or has another type.
 func (t *Target) isDamaged(ctx context.Context, ch *change) (bool, error) {
 	list := []sumAt{{key: ch.key}}
 	if ch.kind != kindCounter {

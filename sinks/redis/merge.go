@@ -8,7 +8,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// rowChange makes a hash or a JSON object what the entity's cells say together.
+// rowChange sets a hash or a JSON object to the merged row of the entity's cells.
 func (c *changer) rowChange(t viewKey) error {
 	ch, cells, err := c.begin(t)
 	if ch == nil || err != nil {
@@ -59,13 +59,13 @@ func (c *changer) rowChange(t viewKey) error {
 	return nil
 }
 
-// sortCells puts cells in the order in which a view takes fields from them.
+// sortCells sorts cells in the order in which a view takes fields from them.
 func sortCells(view *replicator.View, cells []cellClaims) {
 	slices.SortFunc(cells, func(a, b cellClaims) int { return judge.Order(view, a.cell, b.cell) })
 }
 
-// merge makes a row of what cells contribute to a key: each field from the first cell that has it. Fields of which only
-// the names are at hand are left untouched.
+// merge merges cells' contributions to a key: each field comes from the first cell that has it. Fields of which only
+// the names are known are left untouched.
 func merge(a *arena, t viewKey, names []string, cells []cellClaims) (merged row, exists bool, untouched []string) {
 	rows := make([]*row, 0, few)
 	for _, cell := range cells {
@@ -105,12 +105,12 @@ func (r *row) follows(names []string) bool {
 
 func (r *row) has(name string) bool { return r.index(name) >= 0 }
 
-// index is where a field stands in the row; -1 if it has none of the name.
+// index is a field's index in the row; -1 if it has none of the name.
 func (r *row) index(name string) int {
 	return slices.IndexFunc(r.fields, func(f field) bool { return f.name == name })
 }
 
-// json is the object that the fields make.
+// json is the object of the fields.
 func (r *row) json() string {
 	b := []byte{'{'}
 	for i, f := range r.fields {

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// A key of another type than the view's is somebody else's, and is left alone: unless the entity showed something
-// there, as its record says. Then it is the view's, and was overwritten by hand.
+// A key of another type than the view's belongs to another program, and is left alone. The exception: if the entity's
+// record says that it showed something there, the key is the view's and was overwritten by hand.
 
-// wrongKey is a key of another type that something was to be shown at, or a ranking whose sum would be beyond doubles.
+// wrongKey is a key of another type where something was to be shown, or a ranking whose sum would exceed a double.
 type wrongKey struct {
 	entity *entity
 	at     viewKey
-	found  string // the type that it has, or what else the script says
+	found  string // the type that it has, or the script's other reason
 }
 
-// settle removes those keys that are the view's own, once, and notes of the others that nothing can be shown there. The
-// entities are to be decided anew.
+// settle removes keys that are the view's own, once, and notes that nothing can be shown at the others. The entities
+// must be decided again.
 func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 	for _, w := range wrong {
 		if strings.HasPrefix(w.found, sumBeyond) {
@@ -26,7 +26,7 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 		}
 		own, err := w.entity.showedAt(w.at)
 		if other := beside(w.at.kind, w.at.key); err == nil && !own && other != "" {
-			var n int64 // of what is remembered of others there
+			var n int64 // the number of keys beside it, with others' sums or claims
 			n, err = s.rdb.Exists(ctx, other).Result()
 			own = n > 0
 		}

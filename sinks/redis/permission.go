@@ -15,7 +15,7 @@ import (
 	"replicator/internal/keytemplate"
 )
 
-// commandsOf are what the scripts of a kind run on users' keys.
+// commandsOf are the commands that the scripts of a kind run on users' keys.
 var commandsOf = map[byte][][]string{
 	kindHash:    {{"HSET", "f", "v"}, {"HDEL", "f"}},
 	kindJSON:    {{"SET", "v"}, {"DEL"}},
@@ -26,7 +26,7 @@ var commandsOf = map[byte][][]string{
 	kindRanking: {{"ZADD", "1", "m"}, {"ZREM", "m"}},
 }
 
-// commands are what the scripts run on the view's keys.
+// commands are the commands that the scripts run on the view's keys.
 func (k *keeper) commands() [][]string {
 	commands := slices.Clone(commandsOf[k.kind])
 	switch {
@@ -38,14 +38,14 @@ func (k *keeper) commands() [][]string {
 	return commands
 }
 
-// ownCommands are what the sink runs on its own keys.
+// ownCommands are the commands that the sink runs on its own keys.
 var ownCommands = [][]string{
 	{"GET"}, {"MGET"}, {"SET", "v"}, {"MSET", "v"}, {"GETRANGE", "0", "7"}, {"DEL"}, {"TYPE"},
 	{"HGET", "f"}, {"HSET", "f", "v"}, {"HDEL", "f"}, {"EXISTS"}, {"HGETALL"}, {"HEXISTS", "f"}, {"HRANDFIELD"},
 	{"SADD", "m"}, {"SREM", "m"}, {"SMEMBERS"}, {"SISMEMBER", "m"}, {"SSCAN", "0"},
 }
 
-// permissions asks the server what the user may do, without doing it.
+// permissions asks the server what the user may do, with dry runs.
 type permissions struct {
 	sink    *Sink
 	user    string          // "": the server can't be asked
@@ -53,19 +53,19 @@ type permissions struct {
 	unknown map[string]bool // commands that the server does not have
 }
 
-// denied is what the user may not do.
+// denied lists what the user may not do.
 type denied struct {
 	user     string
 	commands []string // that are not permitted
-	keys     []string // that are not accessible, as said of them
-	guessed  bool     // they are made up, and a narrow pattern may rightly leave them out
+	keys     []string // inaccessible keys, as phrased in messages
+	guessed  bool     // the keys are made up, so a narrow pattern may rightly exclude them
 	pattern  string   // that permits all keys of the view; "": it is not known
-	unknown  []string // commands that the server does not have, as said of them
+	unknown  []string // commands that the server does not have, as phrased in messages
 	silence  error    // why the server did not answer some questions
 }
 
-// asksPermissions finds out who the user is. Before 7.0 there is no dry run, or the user may not ask: the first write
-// will tell then.
+// asksPermissions finds out who the user is. Before 7.0 there is no dry run, or the user may not ask: then the first
+// write will show.
 func (s *Sink) asksPermissions(ctx context.Context) permissions {
 	p := permissions{sink: s, unknown: s.unknownCommands(ctx)}
 	if p.user, p.silence = s.rdb.Do(ctx, "ACL", "WHOAMI").Text(); p.silence != nil {
@@ -74,8 +74,8 @@ func (s *Sink) asksPermissions(ctx context.Context) permissions {
 	return p
 }
 
-// unknownCommands are those of the sink's commands that a configuration took from the server (rename-command). A dry
-// run says nothing of that.
+// unknownCommands are the sink's commands that a configuration removed from the server (rename-command). A dry run
+// doesn't show that.
 func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
 	names := []any{"COMMAND", "INFO", "EVALSHA", "EVAL", "SCAN", "PEXPIRE", "PERSIST"}
 	for _, commands := range append(slices.Collect(maps.Values(commandsOf)), ownCommands) {
@@ -85,7 +85,7 @@ func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
 	}
 	answer, err := s.rdb.Do(ctx, names...).Slice()
 	unknown := map[string]bool{}
-	if err == nil && len(answer) == len(names)-2 { // else the user may not ask: the first call will tell
+	if err == nil && len(answer) == len(names)-2 { // otherwise the user may not ask: the first call will show
 		for i, a := range answer {
 			if a == nil {
 				unknown[names[i+2].(string)] = true
@@ -95,8 +95,8 @@ func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
 	return unknown
 }
 
-// own is what of the sink's own doings the user may not do. Its own keys begin alike; one that can't be accessed is as
-// bad as a command.
+// own are the denied actions on the sink's own keys. These begin alike, so an inaccessible key is as bad as a denied
+// command.
 func (p permissions) own(ctx context.Context) denied {
 	commands := [][]any{{"EVALSHA", "0", "0"}, {"EVAL", "return 1", "0"}, {"SCAN", "0"}}
 	for _, c := range ownCommands {
@@ -105,7 +105,7 @@ func (p permissions) own(ctx context.Context) denied {
 	return p.try(ctx, commands)
 }
 
-// view is what of a view's commands the user may not do. The key is made up, unless the view has only one.
+// view are the denied commands of a view. The key is made up, unless the view has only one.
 func (p permissions) view(ctx context.Context, k *keeper) denied {
 	begins, many := k.begins()
 	if many {
@@ -116,8 +116,8 @@ func (p permissions) view(ctx context.Context, k *keeper) denied {
 	return p.tryView(ctx, k, begins)
 }
 
-// viewAt is what of a view's commands the user may not do where the view writes some of its keys. For these it asks as
-// a call of the script names them, all at once.
+// viewAt are the denied commands of a view at some of its keys. It asks for them in the form of a script call, all at
+// once.
 func (p permissions) viewAt(ctx context.Context, k *keeper, keys []string) denied {
 	d := p.tryView(ctx, k, keys[0])
 	d.keys = nil
@@ -148,10 +148,10 @@ func (p permissions) tryView(ctx context.Context, k *keeper, key string) denied 
 	return d
 }
 
-// literally writes text so that a pattern means it as it stands.
+// literally escapes text so that a pattern matches it literally.
 var literally = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
-// begins is what all keys of the view begin with. It is the only one unless they are many.
+// begins is the common prefix of all keys of the view. It is the only key unless there are many.
 func (k *keeper) begins() (text string, many bool) {
 	parts, tail, err := keytemplate.Parse(k.view.Key)
 	switch {
@@ -195,7 +195,7 @@ func (p permissions) try(ctx context.Context, commands [][]any) denied {
 	return d
 }
 
-// refusal is the error of what can't be done without what is denied; nil if that is nothing, or perhaps nothing.
+// refusal is the error of denied actions; nil if nothing is denied, or perhaps nothing.
 func (d denied) refusal() error {
 	if d.level() != replicator.Fail {
 		return nil
@@ -215,7 +215,7 @@ func (d denied) fix() string {
 	if len(d.commands) > 0 {
 		line += " +@read +@write +@scripting +@keyspace +info"
 	}
-	if len(d.keys) > 0 { // beside the pattern of all keys the server takes no other
+	if len(d.keys) > 0 { // besides the pattern of all keys, the server accepts no other
 		line += " ~" + prefix + "* ~" + cmp.Or(d.pattern, "PATTERN, where PATTERN is that of the views' keys")
 	}
 	if len(d.keys) > 0 && d.guessed {
@@ -224,7 +224,7 @@ func (d denied) fix() string {
 	return line
 }
 
-// level is how bad that is.
+// level is how bad the denial is.
 func (d denied) level() replicator.Level {
 	switch {
 	case len(d.unknown)+len(d.commands) > 0, len(d.keys) > 0 && !d.guessed:
@@ -235,11 +235,11 @@ func (d denied) level() replicator.Level {
 	return replicator.OK
 }
 
-// mayNotAsk reports whether the server would have said more, but not to this user.
+// mayNotAsk reports whether the server would have said more to another user.
 func (d denied) mayNotAsk() bool { return redis.HasErrorPrefix(d.silence, "NOPERM") }
 
-// blame says of what was written in vain whose permission is missing, where one is: a call of the script writes what
-// all views show of an entity, and the server refuses all of it. It returns err where it does not find out.
+// blame finds out which view's permission a failed write lacks: a script call writes all views of an entity, and the
+// server refuses it as a whole. It returns err if it can't find out.
 func (t *Target) blame(ctx context.Context, err error, written []*entity) error {
 	if !errors.Is(err, noPermission) {
 		return err

@@ -9,19 +9,19 @@ import (
 	"replicator/sinks/judge"
 )
 
-// entity is what a batch does to one entity.
+// entity is a batch's work on one entity.
 type entity struct {
 	key  string // of its record
-	text string // its own key, as templates show it
+	text string // its key, as templates show it
 	ops  []int  // by their place in the batch
 
-	known   bool               // what the record holds: it was read, a script told it, or it is assumed
+	known   bool               // the record's contents are known: it was read, a script returned it, or it is assumed
 	assumed bool               // it was neither read nor told
 	stored  string             // that; "" if there is none
-	blocked map[viewKey]string // keys that can't show it, and what the script says of them
-	freed   []viewKey          // those that did, and were removed: what is shown of the entity is written anew
+	blocked map[viewKey]string // keys that can't show it, and the script's reason
+	freed   []viewKey          // keys that could, and were removed: the entity's contributions are written again
 	plan    plan
-	next    string // the record that is written, in its stored form
+	next    string // the new record, in its stored form
 }
 
 // viewKey is a key as one view uses it.
@@ -31,38 +31,38 @@ type viewKey struct {
 	key  string
 }
 
-// plan is what has to be done to an entity, decided on what its record held.
+// plan is what to do with an entity, decided by its record.
 type plan struct {
 	record  *record // as it is to be
 	changed bool    // it is another than it was
 	changes []change
-	meet    bool // several of them are of one key
+	meet    bool // several of them have one key
 }
 
-// change is what happens to one key.
+// change is the change of one key.
 type change struct {
 	viewKey
 	strict bool // something is added: another type at the key is an error
-	stays  bool // what would be taken away is shown by another view, which has taken the place
+	stays  bool // another view, which has replaced this one, shows what would be removed
 	goes   goes
-	fields int // of a hash: how many are set
+	fields int // of a hash: how many fields are set
 	args   []string
 }
 
-// move is a cell's contribution to a view that is replaced.
+// move replaces a cell's contribution to a view.
 type move struct {
 	k        *keeper
-	id       viewID // what the record calls the view: of which source the cell is
+	id       viewID // the view's id in the record, which includes the cell's source
 	cell     replicator.Cell
 	old, new []claim
-	rewrite  bool // also where nothing changes: somebody may have changed it by hand
-	former   bool // the old ones are an earlier definition's, or a view's or source's that ended
+	rewrite  bool // write even unchanged values: they may have been changed by hand
+	former   bool // the old ones come from an earlier definition, or a former view or source
 }
 
 // errNewer: another process has begun a later generation of the view.
 var errNewer = errors.New("another replicator has forgotten or redefined the view since this one opened it")
 
-// newerError is errNewer where a record says so.
+// newerError is errNewer as found in a record.
 type newerError struct {
 	k          *keeper
 	generation uint64
@@ -71,7 +71,7 @@ type newerError struct {
 func (newerError) Error() string { return errNewer.Error() }
 func (newerError) Unwrap() error { return errNewer }
 
-// batch is what the entities of a batch are decided by.
+// batch is everything needed to decide about a batch's entities.
 type batch struct {
 	*judge.Batch
 	keepers []*keeper
@@ -106,7 +106,7 @@ func (t *Target) newBatch(ops []replicator.Op) *batch {
 	return b
 }
 
-// release gives back the batch's memory: of its entities nothing may be used any more, texts included.
+// release gives back the batch's memory. Nothing of its entities may be used any more, including texts.
 func (t *Target) release(b *batch) {
 	clear(b.known)
 	clear(b.entities)
@@ -165,7 +165,7 @@ func (e *entity) decide(b *batch) error {
 	return err
 }
 
-// knownIn is what a record says of an op's cell in the view of one of its values.
+// knownIn is the record's state of an op's cell in the view of one of its values.
 func (b *batch) knownIn(r *record, op, value int) judge.Known {
 	k := b.keepers[b.ops[op].Values[value].View]
 	known := k.known(r.find(b.ops[op].Cell, k.id))
@@ -173,7 +173,7 @@ func (b *batch) knownIn(r *record, op, value int) judge.Known {
 	return known
 }
 
-// decideValue notes in the record what a value comes to, and in the batch's moves how that changes a contribution.
+// decideValue records a value's effect in the record, and the change of a contribution in the batch's moves.
 func (e *entity) decideValue(b *batch, i, n int) error {
 	op, value := &b.ops[i], &b.ops[i].Values[n]
 	k, r := b.keepers[value.View], e.plan.record
@@ -218,9 +218,9 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	if same && next == known.State && !m.rewrite && heir < 0 {
 		return nil // the same once more
 	}
-	m.rewrite = m.rewrite || k.goes.after() // every change begins the key's time again
+	m.rewrite = m.rewrite || k.goes.after() // every change restarts the key's expiry
 	if !same || m.rewrite {
-		if m.rewrite || !otherValues(is.claims, text) { // else what is new stands where the old was
+		if m.rewrite || !otherValues(is.claims, text) { // otherwise the new claims replace the old ones in the same place
 			if m.old, err = b.parseClaims(is.claims); err != nil {
 				return replicator.Fatal(err)
 			}
@@ -240,7 +240,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	return nil
 }
 
-// fellows are what the record knows of a cell at other sources, where they have one.
+// fellows are the record's states of a cell at other sources.
 func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []judge.Fellow, records []*viewRecord) {
 	for i, source := range k.fellows {
 		v := r.find(c, k.ids[i+1])
@@ -257,7 +257,7 @@ func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []jud
 	return fellows, records
 }
 
-// promote has the view show what another source's cell claims that waited: nothing, if that can't be held.
+// promote makes the view show the waiting claims of another source's cell, or nothing if they can't be held.
 func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren bool) error {
 	text, _, _ := waited.waits()
 	m := move{k: k, id: waited.id, cell: c, rewrite: true}
@@ -282,7 +282,7 @@ func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren
 	return nil
 }
 
-// block notes that a key can't show the entity.
+// block records that a key can't show the entity.
 func (e *entity) block(k viewKey, found string) {
 	if e.blocked == nil {
 		e.blocked = map[viewKey]string{}
@@ -290,7 +290,7 @@ func (e *entity) block(k viewKey, found string) {
 	e.blocked[k] = found
 }
 
-// blocks says why claims can't be held: one is to a key that can't show it.
+// blocks says why claims can't be held: one is at a key that can't show it.
 func (e *entity) blocks(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil

@@ -12,17 +12,17 @@ import (
 	"replicator/sinks/judge"
 )
 
-// In a cluster all that is contributed to a key stands beside it, in its slot. So its sums are added up and put right by
-// one script, at one moment, and need no audit. What is contributed is compared with the records (comparison.judge).
-// The script holds the node for as long as it reads all who contribute to one key.
+// In a cluster, all contributions to a key are stored beside it, in its slot. So one script can add up and correct its
+// sums, at one moment, without an audit. comparison.judge compares the contributions with the records. The script
+// blocks the node while it reads all contributions to one key.
 
 //go:embed posted.lua
 var postedSource string
 
-// postKey is where it stands who contributes what to a key.
+// postKey is the key of the posts: who contributes what to a key.
 func postKey(key string) string { return postPrefix + sameSlot(key) }
 
-// comparePosted compares the sums at some keys with what is contributed to them, and may put them right. It returns what
+// comparePosted compares the sums at some keys with the contributions to them, and may correct them. It returns what
 // was wrong.
 func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, mend bool) ([]replicator.Stray, error) {
 	if len(keys) == 0 {
@@ -52,7 +52,7 @@ func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, me
 	return slices.DeleteFunc(wrong, func(s replicator.Stray) bool { return s.Kind == "" }), nil
 }
 
-// strayPosted finds what is remembered beside keys of a view to which nobody contributes.
+// strayPosted finds the sink's keys beside keys of a view that have no contributions.
 func (t *Target) strayPosted(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -81,7 +81,7 @@ func (t *Target) strayPosted(
 	return strays, next, classify(err, doing)
 }
 
-// unposted are those of some keys to which nobody contributes.
+// unposted are those of some keys that have no contributions.
 func (t *Target) unposted(ctx context.Context, keys []string) ([]string, error) {
 	cmds, err := t.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {
@@ -101,7 +101,7 @@ func (t *Target) unposted(ctx context.Context, keys []string) ([]string, error) 
 	return without, nil
 }
 
-// tidyPosted puts the sums at some places right.
+// tidyPosted corrects the sums at some places.
 func (t *Target) tidyPosted(ctx context.Context, view int, list []sumAt) (mended int, err error) {
 	var keys []string
 	for _, at := range list {
@@ -113,8 +113,8 @@ func (t *Target) tidyPosted(ctx context.Context, view int, list []sumAt) (mended
 	return len(wrong), err
 }
 
-// mendPosted removes what somebody wrote beside the keys of some changes, and makes sums of what is contributed. Where
-// that is what was overwritten, it counts as evicted.
+// mendPosted removes foreign data beside the keys of some changes, and recomputes sums from the contributions. If the
+// contributions themselves were overwritten, that counts as evicted.
 func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool, err error) {
 	for _, e := range written {
 		for i := range e.plan.record.pending {
@@ -139,12 +139,12 @@ func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool
 	return mended, nil
 }
 
-// isPosted asks whether the entity is said to contribute what a spot shows.
+// isPosted asks for a post of the entity with what a spot shows.
 func (c *comparison) isPosted(ctx context.Context, p redis.Pipeliner, s *spot) {
 	if counts(c.k.kind) {
 		s.posted = p.HExists(ctx, postKey(s.claim.key), string(c.k.shows)+recordKey(c.text))
 	}
 }
 
-// lacksPost reports whether nobody says so.
+// lacksPost reports whether there is no such post.
 func (s *spot) lacksPost() bool { return s.posted != nil && !s.posted.Val() }

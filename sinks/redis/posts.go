@@ -12,14 +12,13 @@ import (
 	"replicator"
 )
 
-// In a cluster a node may step back by itself: its replica that took over had not got the last writes, or it came back
-// empty. What an entity contributes to a key of that node, and the entity's record on another one, then tell of two
-// times. What the record says is put there again by a fill, which writes everything anew. But of what stands at a key
-// and no record has any more, nothing tells: the record says only what its entity contributed last. So after a fill all
-// keys are asked who contributes to them, and what is said there against the record is taken back. A verification finds
-// it, too.
+// In a cluster a single node may fall back: its replica that took over lacked the last writes, or it came back empty.
+// An entity's contribution to a key of that node, and its record on another one, are then of two times. A fill restores
+// what the record says, because it writes everything again. But contributions at a key that no record has any more
+// would remain, because a record has only its entity's last contribution. So after a fill, the posts of all keys are
+// read, and those that contradict the records are removed. A verification finds them, too.
 
-// post is what one entity is said to contribute to a key of a view.
+// post is one entity's stored contribution to a key of a view, in a cluster.
 type post struct {
 	entity   entity
 	pending  pending // what takes it back
@@ -27,10 +26,11 @@ type post struct {
 	held     string  // what is remembered of it
 }
 
-// who is what the posts call the entity and the view.
+// who identifies the entity and the view in the posts.
 func (p *post) who() string { return string(p.pending.id) + p.entity.key }
 
-// recall takes back what the target's views show in a cluster of the source's entities whose records have it no more.
+// recall removes contributions to the target's views in a cluster that the records of the source's entities no longer
+// have.
 func (t *Target) recall(ctx context.Context) error {
 	if !t.sink.cluster {
 		return nil
@@ -52,7 +52,7 @@ func (t *Target) recall(ctx context.Context) error {
 	}
 }
 
-// eachPost goes through the posts of the target's views and source in a hash of posts, a page at a time.
+// eachPost pages through the posts of the target's views and source in a hash of posts.
 func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error) error {
 	for cursor := uint64(0); ; {
 		var fields []string
@@ -69,7 +69,7 @@ func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error
 	}
 }
 
-// strayPosts finds what a view shows in a cluster that no record has any more, of this source.
+// strayPosts finds contributions to a view in a cluster that no record of this source has any more.
 func (t *Target) strayPosts(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -112,13 +112,13 @@ func (t *Target) strayPosts(
 	return append(strays, wrong...), next, classify(err, doing)
 }
 
-// stray is the post as a stray, whose place leads Tidy to removePost.
+// stray is the post as an orphan, whose place leads Tidy to removePost.
 func (p *post) stray() replicator.Stray {
 	at := placeOf(p.pending.key, "", p.entity.text)
 	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: at, Kind: replicator.Extra}
 }
 
-// removePost takes back what an entity is said to contribute to a key of a view, if its record doesn't have it.
+// removePost removes an entity's contribution to a key of a view, if its record doesn't have it.
 func (t *Target) removePost(ctx context.Context, view int, key, text string) (removed bool, err error) {
 	who := string(t.keepers[view].shows) + recordKey(text)
 	held, err := t.sink.rdb.HGet(ctx, postPrefix+sameSlot(key), who).Result()
@@ -135,10 +135,10 @@ func (t *Target) removePost(ctx context.Context, view int, key, text string) (re
 	return true, t.recallPosts(ctx, posts)
 }
 
-// postedAt is the key that the posts at a key of the sink's own are of: the inverse of sameSlot.
+// postedAt is the user's key of a key of posts: the inverse of postKey.
 func postedAt(posts string) string { return besideOf(posts, postPrefix) }
 
-// besideOf is that of a key of the sink's own with another prefix.
+// besideOf is the user's key of one of the sink's own keys with a prefix.
 func besideOf(own, prefix string) string {
 	tag, key, _ := strings.Cut(strings.TrimPrefix(own, prefix+"{"), "}")
 	if key == "" {
@@ -171,10 +171,10 @@ func (t *Target) posts(key string, fields []string) (list []post) {
 	return list
 }
 
-// revisionDigits is how long a revision is where the scripts compare it.
+// revisionDigits is the length of a revision that the scripts compare.
 const revisionDigits = 20
 
-// takenBack is what takes an entity's contribution to a key back.
+// takenBack is the change that removes an entity's contribution to a key.
 func (k *keeper) takenBack(key, text string) pending {
 	p := pending{viewKey: viewKey{k.shows, k.kind, key}}
 	switch p.kind {
@@ -186,8 +186,8 @@ func (k *keeper) takenBack(key, text string) pending {
 	return p
 }
 
-// withoutRecord are the posts that the records don't have. Their revision is then that of the record: one that is
-// written meanwhile has a later one, and so has what it puts there.
+// withoutRecord are the posts that the records don't have. Their revision becomes that of the record. A record that is
+// written meanwhile has a later one, and so has its contribution.
 func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []post, err error) {
 	if len(posts) == 0 {
 		return nil, nil
@@ -213,7 +213,7 @@ func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []pos
 	return without, nil
 }
 
-// recallPosts takes back those that the records don't have.
+// recallPosts removes the posts that the records don't have.
 func (t *Target) recallPosts(ctx context.Context, posts []post) error {
 	posts, err := t.withoutRecord(ctx, posts)
 	if err != nil || len(posts) == 0 {

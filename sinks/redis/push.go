@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// In a cluster an entity's record and the keys that it contributes to live in different slots, and no script reaches
-// both. So a change goes in steps, each of which may be repeated, by anybody:
+// In a cluster an entity's record and the keys that it contributes to are in different slots, and no script reaches
+// both. So a change takes several steps. Any process may repeat each of them:
 //
-//  1. The record is replaced (if it is the one that was decided on): it says what the entity contributes from now on,
-//     and which keys may not show it yet. It has a new revision.
-//  2. Each of those keys is made to show what the record says, first where something is added, then where something
-//     goes: a reader finds an entity twice for a moment, but never misses it. What a key was told last, and at which
-//     revision, stands beside it: a command that was held up somewhere does nothing once a later one was there.
+//  1. The record is replaced, if it is unchanged since the decision. It now has the entity's new contributions, and the
+//     keys that may not show them yet. It has a new revision.
+//  2. Each of those keys is set to what the record says, first where something is added, then where something is
+//     removed. So a reader may briefly find an entity twice, but never misses it. The last contribution and its
+//     revision are stored beside the key: a delayed command does nothing once a later one has arrived.
 //  3. The record is replaced again: nothing is pending.
 //
-// A crash between leaves a record that says what is pending. The op that made it was not acknowledged, so it or a later
-// one of the entity comes again, and whoever reads a record with pending keys finishes them, even if the op itself is
-// stale.
+// A crash in between leaves a record with pending keys. The op was not acknowledged, so it or a later op of the entity
+// comes again. Any process that reads a record with pending keys completes them, even if its op is stale.
 
 //go:embed swap.lua
 var swapSource string
@@ -29,9 +28,9 @@ var swapSource string
 //go:embed push.lua
 var pushSource string
 
-const gonePrefix = prefix + "gone:" // in a cluster: at which revision somebody's contribution was taken back
+const gonePrefix = prefix + "gone:" // in a cluster: the revision at which a contribution was removed
 
-// addPending notes which keys are to be told of changes. The revision is above every earlier one, even if the record
+// addPending records which keys must be told of changes. The revision is above every earlier one, even if the record
 // was lost: it is the time.
 func (r *record) addPending(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
@@ -46,7 +45,7 @@ func (r *record) addPending(changes []change) {
 	}
 }
 
-// empty reports whether the entity contributes nothing to the key any more.
+// empty reports whether the entity no longer contributes to the key.
 func (p *pending) empty() bool {
 	switch p.kind {
 	case kindHash:
@@ -75,7 +74,7 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	}
 	done := func(pending) bool { return true }
 	err = s.pushAll(ctx, b, entities, func(p *pending) bool { return !own(p) }, again)
-	if errors.Is(err, noPermission) { // that another view lacks: it stays pending, and that view says so by itself
+	if errors.Is(err, noPermission) { // another view lacks it: it stays pending, and that view reports the error
 		done, err = func(p pending) bool { return own(&p) }, nil
 	}
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	return again, s.swapRecords(ctx, b, finished, again)
 }
 
-// keeps reports whether a view is one of those that the batch is for.
+// keeps reports whether a view is one of the batch's.
 func (b *batch) keeps(id viewID) bool {
 	return slices.ContainsFunc(b.keepers, func(k *keeper) bool { return k.shows == id })
 }
@@ -102,7 +101,7 @@ func (e *entity) again(again map[*entity]bool) {
 	again[e] = true
 }
 
-// swapRecords writes the entities' new records; those that are no longer what was decided on must be decided again.
+// swapRecords writes the entities' new records. Those that changed since the decision must be decided again.
 func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, again map[*entity]bool) error {
 	if len(entities) == 0 {
 		return nil
@@ -130,8 +129,8 @@ func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, ag
 	return nil
 }
 
-// pushAll tells keys what the records say of some changes: first those where something is added, then those where
-// everything goes.
+// pushAll tells keys about changes in the records: first those where something is added, then those where everything is
+// removed.
 func (s *Sink) pushAll(
 	ctx context.Context, b *batch, entities []*entity, some func(*pending) bool, again map[*entity]bool,
 ) error {
@@ -185,7 +184,7 @@ func (s *Sink) pushSome(
 	return s.settle(ctx, wrong)
 }
 
-// push is the call that tells a key what the entity contributes.
+// push is the call that tells a key the entity's contribution.
 func (e *entity) push(p *pending, revision uint64) call {
 	slot := sameSlot(p.key)
 	who := string(p.id) + e.key

@@ -10,19 +10,19 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A record is what the sink remembers of one entity: for each of its cells and each view the state, and what the cell
-// contributed last. It is one string in Redis:
+// A record is what the sink remembers of one entity: for each of its cells and each view the state, and the cell's last
+// contribution. It is one string in Redis:
 //
-//	8 bytes    nonce: another one each time the record is written, so that a script can tell whether it is still the one
-//	           that was decided on
+//	8 bytes    nonce: a new one each time the record is written, so that a script can tell whether the record has
+//	           changed since a decision
 //	1 byte     recordFormat
 //	uvarint    revision; see push.go
 //	cells      their number, and each: table, column, key, the number of views, and each of these:
 //	    id of the view (6 bytes), generation, state (version + 1, order, as-of), claims
-//	pending    the number of changes that may not have reached their keys yet, and each: see pending; where kind has
-//	           hasGoes, in how many milliseconds the key goes, and 1 more, stands behind the key
+//	pending    the number of changes that may not have reached their keys yet, and each: see pending; if kind has
+//	           hasGoes, the key is followed by the milliseconds until it expires, plus 1
 //
-// Numbers are uvarints; texts and lists of claims have their length in front.
+// Numbers are uvarints; texts and lists of claims are preceded by their length.
 type record struct {
 	nonce    string // of what was read; "": there is no record yet
 	revision uint64
@@ -40,9 +40,8 @@ type cellRecord struct {
 	views []viewRecord
 }
 
-// viewRecord is what is known of a cell in a view. The claims are those that its key shows now, whatever the
-// generation; the state counts only in the generation that it was made in: a view that was forgotten or redefined
-// begins a new one.
+// viewRecord is the known state of a cell in a view. The claims are those that its key shows now, in any generation.
+// The state counts only in the generation that made it: a view that was forgotten or redefined begins a new one.
 type viewRecord struct {
 	id         viewID
 	generation uint64
@@ -50,26 +49,26 @@ type viewRecord struct {
 	claims     string // encoded
 }
 
-// dead reports whether the cell is a dead letter in the view: a claim of its own says so, and is the only one then.
+// dead reports whether the cell is a dead letter in the view: it then has a single claim, which says so.
 func (v *viewRecord) dead() bool { return v.claims != "" && v.claims[0] == kindDead }
 
 // contributes reports whether the view's keys show something of the cell.
 func (v *viewRecord) contributes() bool { return v.claims != "" && !v.dead() }
 
-// pending is a change of one key that stands in the record before the key is touched: only in a cluster, where a key
-// and the record live apart.
+// pending is a change of one key that is in the record before the key is touched. It exists only in a cluster, where a
+// key and the record are in different slots.
 type pending struct {
 	viewKey
 	goes goes
 	args []string // as the scripts take them
 }
 
-// hasGoes is set in a pending change's kind where it says when its key goes.
+// hasGoes is set in the kind of a pending change that has an expiry.
 const hasGoes = 0x80
 
 var errDamaged = errors.New("its record is damaged: delete it, and then `replicator verify --repair`")
 
-// parseRecord reads a stored record; "" is no record.
+// parseRecord parses a stored record; "" is no record.
 func parseRecord(s string) (*record, error) { return new(arena).parseRecord(s) }
 
 func (a *arena) parseRecord(s string) (*record, error) {
@@ -149,7 +148,7 @@ func (r *record) append(b []byte) []byte {
 	return b
 }
 
-// find returns what is known of a cell in a view; nil if that is nothing.
+// find returns the state of a cell in a view; nil if there is none.
 func (r *record) find(c replicator.Cell, id viewID) *viewRecord {
 	if cell := r.cell(c); cell != nil {
 		return cell.view(id)
@@ -157,7 +156,7 @@ func (r *record) find(c replicator.Cell, id viewID) *viewRecord {
 	return nil
 }
 
-// set keeps what is known of a cell in a view, one of several.
+// set stores the state of a cell in a view, one of several.
 func (a *arena) set(r *record, c replicator.Cell, v viewRecord, views int) {
 	cell := r.cell(c)
 	if cell == nil {

@@ -14,28 +14,28 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Sink keeps views in one Redis or Valkey server, in what a Sentinel says is the master, or in a cluster. It is safe
-// for concurrent use.
+// Sink keeps views in one Redis or Valkey server, in the master that a Sentinel names, or in a cluster. It is safe for
+// concurrent use.
 type Sink struct {
 	name    string
 	user    string // as configured
 	cluster bool
-	tags    []string // where the copies of the marks stand in a cluster
+	tags    []string // the tags of the marks' copies in a cluster
 	log     *slog.Logger
 	rdb     redis.UniversalClient
 	links   *links
 	names   config.Names  // nil: strays are not looked for
-	sources judge.Sources // that feed it, and that an entity may move between
+	sources judge.Sources // sources that feed it, and that an entity may move between
 	feeds   func(source string) bool
 
 	apply, swapMarks, swapRecord, push, posted, sums, forgetGone script
 
-	sumBytes int64 // about how much memory sums take that are compared at once
+	sumBytes int64 // the approximate memory for sums that are compared at once
 }
 
 var _ replicator.Sink = (*Sink)(nil)
 
-// New makes a sink. It connects to nothing yet; what is wrong with c is an error.
+// New makes a sink. It does not connect yet. It returns an error if c is wrong.
 func New(c Config) (*Sink, error) {
 	rdb, links, err := connect(c)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err != nil {
 		return nil, err
 	}
-	// What may not be done must show before a script has done half of it.
+	// A missing permission must show before a script has done half of its work.
 	may := s.asksPermissions(ctx)
 	if err := may.own(ctx).refusal(); err != nil {
 		return nil, err
@@ -100,15 +100,15 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	return t, t.makeRoom(ctx)
 }
 
-// Close implements replicator.Sink. Targets are closed before.
+// Close implements replicator.Sink. The caller has closed all targets.
 func (s *Sink) Close() error { return s.rdb.Close() }
 
-// get reads strings; "" where there is none.
+// get reads strings; "" for a missing key.
 func (s *Sink) get(ctx context.Context, keys []string) ([]string, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
-	if s.cluster { // a command has the keys of one slot
+	if s.cluster { // a command's keys must be in one slot
 		return s.getEach(ctx, keys)
 	}
 	args := make([]any, 1, 1+len(keys))
@@ -126,7 +126,7 @@ func (s *Sink) get(ctx context.Context, keys []string) ([]string, error) {
 	return cmd.Val(), nil
 }
 
-// getEach is get by a command for each key.
+// getEach is get with a command for each key.
 func (s *Sink) getEach(ctx context.Context, keys []string) ([]string, error) {
 	cmds, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {

@@ -16,21 +16,21 @@ func newScript(source string) script {
 	return script{source, hex.EncodeToString(sum[:])}
 }
 
-// call is one call of a script, as a command has it: EVALSHA and the script's name, which run fills in, the number of
-// keys, the keys, the arguments.
+// call is one call of a script in the form of a command: EVALSHA and the script's name, which run fills in, the number
+// of keys, the keys, the arguments.
 type call []any
 
 // newCall makes a call of a few arguments.
 func newCall(keys []string, args ...any) call {
 	c := make(call, 3, 3+len(keys)+len(args))
 	c[2] = len(keys)
-	for _, key := range keys { // texts, not pointers to them: a cluster's client looks for the first
+	for _, key := range keys { // texts, not pointers to them: a cluster's client looks for the first key
 		c = append(c, key)
 	}
 	return append(c, args...)
 }
 
-// command is the call as a command: by the script's name, or with its source.
+// command is the call as a command, by the script's name or with its source.
 func (c call) command(ctx context.Context, name string, script any) *redis.Cmd {
 	c[0], c[1] = name, script
 	cmd := redis.NewCmd(ctx, c...)
@@ -38,8 +38,8 @@ func (c call) command(ctx context.Context, name string, script any) *redis.Cmd {
 	return cmd
 }
 
-// run calls a script several times in one round trip. A server that does not know the script (it was restarted, took
-// over, or was told to forget its scripts) is given it.
+// run calls a script several times in one round trip. It sends the script to a server that does not know it (because it
+// was restarted, took over, or was told to forget its scripts).
 func (s *Sink) run(ctx context.Context, script script, calls []call) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(calls))
 	for round := 0; ; round++ {

@@ -16,14 +16,14 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Settings are what the definition of a view in Redis says besides what every view's does. The names and the order of
-// its JSON are part of fingerprints: they never change.
+// Settings are the parts of a view's definition that only Redis sinks have. The names and the order of its JSON are
+// part of fingerprints: they never change.
 type Settings struct {
-	Unique bool          `json:"unique,omitempty"` // of an index: one key a value, which holds one member
-	Expire time.Duration `json:"expire,omitempty"` // after the last change of its entity a key goes; 0: it stays
+	Unique bool          `json:"unique,omitempty"` // of an index: one key per value, which holds one member
+	Expire time.Duration `json:"expire,omitempty"` // how long after the last change of its entity a key expires; 0: it stays
 }
 
-// Expires reports whether keys of the view go some time after the last change.
+// Expires reports whether keys of the view expire some time after the last change.
 func (s Settings) Expires() bool { return s.Expire > 0 }
 
 func settingsOf(v *replicator.View) Settings {
@@ -31,7 +31,7 @@ func settingsOf(v *replicator.View) Settings {
 	return s
 }
 
-// Connection is where a server, a cluster or a server's sentinels are, and how to get in.
+// Connection is the location of a server, a cluster or a server's sentinels, and the login.
 type Connection struct {
 	URLs     []config.Secret // of the server; of a cluster's nodes, or of the sentinels, one or more
 	Cluster  bool
@@ -110,14 +110,14 @@ func readConnection(s *config.Section) any {
 	return c
 }
 
-// urlForm is what every error about a URL says.
+// urlForm ends every error about a URL.
 const urlForm = "it has the form redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, or unix:///PATH?db=NUMBER"
 
-// errNumbered: every other database than 0 is refused by a cluster's nodes.
+// errNumbered: a cluster's nodes refuse every database but 0.
 var errNumbered = errors.New("names a database by its number, and a cluster has only database 0: leave it out")
 
-// parseURL reads a URL as the client does. What an error says never holds any of it: a password may stand anywhere in
-// one that is mistyped, and what the client says of it quotes that.
+// parseURL parses a URL as the client does. Its errors never contain any of it, because a password may be anywhere in a
+// mistyped URL, and the client's own error quotes it.
 func parseURL(text string) (*redis.Options, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -140,7 +140,7 @@ func parseURL(text string) (*redis.Options, error) {
 		"sake); username and password are keys of their own, and " + urlForm)
 }
 
-// maxExpire is ten years: what a server takes ends at some hundred million years, and a script's numbers before.
+// maxExpire is ten years. A server's limit is some hundred million years, and a script's numbers end earlier.
 const maxExpire = 10 * 365 * 24 * time.Hour
 
 func readView(s *config.ViewSection) config.Target {
@@ -170,7 +170,7 @@ func readView(s *config.ViewSection) config.Target {
 	return config.Target{Key: "key", Places: databases(s.Sink), Template: v.Key}
 }
 
-// databases are those that a sink's URLs lead to, by which it is seen that two sinks are in one.
+// databases are the databases that a sink's URLs lead to, for finding two sinks in one.
 func databases(sink *config.Sink) (all []string) {
 	at, _ := sink.Settings.(Connection)
 	for _, u := range at.URLs {
@@ -198,7 +198,7 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	return New(c)
 }
 
-// storedAs is the type that Redis has for what a view keeps.
+// storedAs is the Redis type of a view's keys.
 func storedAs(v *replicator.View) string {
 	switch {
 	case v.Kind == "hash":

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// sameSlot is a text that hashes to the slot of key in a cluster and is made of no other key.
+// sameSlot is a text that hashes to the slot of key in a cluster. No other key has the same text.
 func sameSlot(key string) string {
 	if !strings.ContainsAny(key, "{}") {
 		return "{" + key + "}"
@@ -18,7 +18,7 @@ func sameSlot(key string) string {
 	return "{" + tag + "}:" + key
 }
 
-// tagOf is what of a key decides about its slot: what its first braces hold, or the whole key.
+// tagOf is the part of a key that decides its slot: the contents of its first braces, or the whole key.
 func tagOf(key string) string {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {
@@ -28,7 +28,7 @@ func tagOf(key string) string {
 	return key
 }
 
-// slots is how many slots a cluster has.
+// slots is the number of slots in a cluster.
 const slots = 16384
 
 func slotOf(key string) uint16 { return crc16(tagOf(key)) % slots }
@@ -57,7 +57,7 @@ func slotTag(slot uint16) string {
 	}
 }
 
-// markTags are the texts that the copies of the marks stand under. To find them takes some 100,000 hashes.
+// markTags are the tags of the marks' copies. Finding them takes some 100,000 hashes.
 var markTags = sync.OnceValue(func() []string { return spreadTags(copies) })
 
 // spreadTags are n texts that hash to slots at equal distances.

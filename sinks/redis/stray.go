@@ -15,27 +15,27 @@ import (
 
 var _ replicator.Tidier = (*Target)(nil)
 
-// Unclaimed implements replicator.Tidier. It finds nothing: which cell a key belongs to can't be told from the key, and
-// what the sink itself once put there its records know, whatever became of the view since: see Outdated.
+// Unclaimed implements replicator.Tidier. It finds nothing: a key doesn't show its cell, and the records know
+// everything that the sink itself once put there, whatever became of the view since: see Outdated.
 func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", nil
 }
 
-// candidate is one thing that a key shows, and who could have put it there.
+// candidate is one item that a key shows, and the entities that could have put it there.
 type candidate struct {
 	key      string
 	member   string   // of a set or a ranking
-	entities []string // of a hash, a JSON object or a set of keys: whose it would be
+	entities []string // of a hash, a JSON object or a set of keys: the possible owners
 }
 
-// search is for what one view shows though nobody claims it.
+// search looks for orphans in one view.
 type search struct {
 	sink *Sink
 	k    *keeper
 }
 
-// Strays implements replicator.Tidier. It goes through the keys that begin as the view's do. What has another type than
-// the view's is not looked at, nor is a hash without any of the view's fields.
+// Strays implements replicator.Tidier. It goes through the keys with the view's prefix. It skips keys of another type
+// than the view's, and hashes without any of the view's fields.
 func (t *Target) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -73,15 +73,15 @@ func (t *Target) Strays(
 	return strays, next, err
 }
 
-// What begins the places of a search. What nobody claims is told by the sums, so these come first, then the keys; in a
-// cluster the posts come after the keys, and then sums to which nobody contributes.
+// The prefixes of a search's places. The sums come first, because they show unclaimed items, then the keys. In a
+// cluster the posts follow, and then sums without contributions.
 const (
 	inKeys  = "keys "
 	inPosts = "posts "
 	inSums  = "sums "
 )
 
-// strayKeys is Strays for what stands at keys that the view's template makes.
+// strayKeys is Strays for keys that the view's template makes.
 func (t *Target) strayKeys(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -109,10 +109,10 @@ func (t *Target) strayKeys(
 	return strays, next, nil
 }
 
-// memberPage is how many members of a set or a ranking are looked at in one step.
+// memberPage is how many members of a set or a ranking one step examines.
 const memberPage = 500
 
-// at finds the strays at one key.
+// at finds the orphans at one key.
 func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray, err error) {
 	read, step := s.sink.rdb.SScan, 1
 	switch s.k.kind {
@@ -142,7 +142,7 @@ func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray
 	}
 }
 
-// member completes a candidate that is a member of a set of keys: it is the entity's own.
+// member completes a candidate that is a member of a set of keys: its entity is the owner.
 func (s *search) member(c candidate) candidate {
 	if s.k.kind == kindSet {
 		c.entities = []string{c.member}
@@ -150,8 +150,8 @@ func (s *search) member(c candidate) candidate {
 	return c
 }
 
-// among returns the candidates that are strays: all are looked at together first, and what then seems to be one by
-// itself, at one moment.
+// among returns the candidates that are orphans. It examines all together first, and then each apparent orphan alone,
+// at one moment.
 func (s *search) among(ctx context.Context, candidates []candidate) (strays []replicator.Stray, err error) {
 	probes := make([]probe, len(candidates))
 	_, err = s.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -187,8 +187,7 @@ type transactional interface {
 	TxPipelined(ctx context.Context, fn func(redis.Pipeliner) error) ([]redis.Cmder, error)
 }
 
-// isStray looks at one candidate in one transaction: a script that applies changes what is shown and what is claimed
-// together.
+// isStray examines one candidate in one transaction, because a script changes contents and claims together.
 func (s *search) isStray(ctx context.Context, client transactional, c candidate) (bool, error) {
 	var found probe
 	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -201,7 +200,7 @@ func (s *search) isStray(ctx context.Context, client transactional, c candidate)
 	return found.stray()
 }
 
-// claimKeys are the keys that say who claims what is shown. In a cluster they are in the key's own slot.
+// claimKeys are the keys that say who claims a candidate. In a cluster they are in the key's own slot.
 func (s *search) claimKeys(c candidate) []string {
 	if other := beside(s.k.kind, c.key); other != "" {
 		return []string{other}
@@ -216,7 +215,7 @@ func (s *search) claimKeys(c candidate) []string {
 	return records
 }
 
-// probe is what was asked of a candidate: whether it is there, and whether somebody claims it.
+// probe holds the queries about a candidate: whether it exists, and whether some cell claims it.
 type probe struct {
 	key     string
 	kind    byte
@@ -253,10 +252,10 @@ func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe 
 	return found
 }
 
-// stray judges the answers.
+// stray evaluates the answers.
 func (p *probe) stray() (bool, error) {
 	for _, cmd := range p.claimed {
-		// A pipeline tells of its first error alone, which may be that another record is not there.
+		// A pipeline returns only its first error, which may be that another record does not exist.
 		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
 			return false, err
 		}
@@ -311,7 +310,7 @@ func (r *record) claimsKey(kind byte, key string, by func(viewID) bool) (bool, e
 	return false, nil
 }
 
-// Tidy implements replicator.Tidier. Of a hash the view's fields go.
+// Tidy implements replicator.Tidier. From a hash it removes the view's fields.
 func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (removed int, err error) {
 	const doing = "removing what nobody claims"
 	s := search{t.sink, t.keepers[view]}
@@ -348,8 +347,8 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	return removed + mended, classify(err, "putting the sums right")
 }
 
-// placeOf is the place of a stray for Tidy: a key, a member in it ("": none), the entity by whose post it is there, and
-// ofSum where it is a sum that is wrong.
+// placeOf encodes an orphan's place for Tidy: a key, a member in it ("": none), the entity whose post causes it, and
+// ofSum for a wrong sum.
 func placeOf(parts ...string) string {
 	var at []byte
 	for _, part := range parts {
@@ -360,7 +359,7 @@ func placeOf(parts ...string) string {
 
 const ofSum = "sum"
 
-// remove removes a candidate if it is a stray, on the condition that nobody touches it or its claims meanwhile.
+// remove removes a candidate if it is an orphan and neither it nor its claims change meanwhile.
 func (s *search) remove(ctx context.Context, c candidate) (removed bool, err error) {
 	work := func(tx *redis.Tx) error {
 		if removed, err = s.isStray(ctx, tx, c); err != nil || !removed {
@@ -387,5 +386,5 @@ func (s *search) remove(ctx context.Context, c candidate) (removed bool, err err
 			return removed, err
 		}
 	}
-	return false, nil // somebody is at it all the time: the next search finds it again
+	return false, nil // other writers keep changing it: the next search finds it again
 }

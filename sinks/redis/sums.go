@@ -21,24 +21,24 @@ import (
 )
 
 // Counters, rankings and indexes whose values several entities claim have a sum beside each key, to which each change
-// adds. A sum is wrong for as long as nobody computes it anew, once Redis evicts it, or a record whose contribution it
-// has. So a verification, and a rebuild, add up what all records say and compare that with the sums. Records are
-// compared with the source before that.
+// adds. If Redis evicts a sum, or a record that contributed to it, the sum is wrong until it is recomputed. So a
+// verification, and a rebuild, add up all records and compare the result with the sums. Before that, the records are
+// compared with the source.
 //
-// Records change while they are read. What doubtful finds may be right, therefore. audit computes the sums of one
-// moment: from then on the script that applies keeps each record as it was, the first time that it is replaced. What a
-// sum lacked at that moment it lacks until it is mended, whatever is added to it meanwhile.
+// Records change while they are read, so sums that doubtful finds may be right. audit computes the sums as of one
+// moment: from then on, the script that applies changes keeps the former contents of each record when it first replaces
+// it. An amount that a sum lacked at that moment stays missing until it is corrected, whatever is added meanwhile.
 
 //go:embed sums.lua
 var sumsSource string
 
-// The keys of a check that is under way: its name, and records as they were when it began.
+// The keys of a running audit: its name, and records as they were when it began.
 const (
 	checkKey  = prefix + "checking"
 	beforeKey = prefix + "before"
 )
 
-// sumAt is where a sum stands: at a key, or at a member of one.
+// sumAt is the place of a sum: a key, or a member of one.
 type sumAt struct{ key, member string }
 
 func (a sumAt) place() uint64 {
@@ -49,7 +49,7 @@ func (a sumAt) place() uint64 {
 
 func (a sumAt) String() string { return strings.TrimSuffix(a.key+" "+a.member, " ") }
 
-// tally is a sum, and how many claims it is made of.
+// tally is a sum, and the number of claims in it.
 type tally struct {
 	claims int64
 	amount big.Rat
@@ -66,7 +66,7 @@ func (t *tally) text() string {
 	return t.amount.FloatString(places)
 }
 
-// tallyOf reads what is remembered of a sum; false if that is no sum.
+// tallyOf parses a remembered sum; false if it is none.
 func tallyOf(kind byte, stored any) (*tally, bool) {
 	t := new(tally)
 	text, ok := stored.(string)
@@ -87,12 +87,12 @@ func tallyOf(kind byte, stored any) (*tally, bool) {
 	return t, true
 }
 
-// same reports whether two tallies are remembered alike.
+// same reports whether two tallies have the same stored form.
 func (t *tally) same(kind byte, other *tally) bool {
 	return t.amount.Cmp(&other.amount) == 0 && (kind != kindRanking || t.claims == other.claims)
 }
 
-// wrongSum is a sum that is not what the records say.
+// wrongSum is a sum that differs from the records.
 type wrongSum struct {
 	sumAt
 	lacks   tally
@@ -100,7 +100,7 @@ type wrongSum struct {
 	kind    replicator.DifferenceKind
 }
 
-// sums adds up what records say of a view's keys.
+// sums adds up the records' amounts at a view's keys.
 type sums struct {
 	*Target
 	k        *keeper
@@ -113,14 +113,14 @@ type sums struct {
 
 const (
 	sumCost    = 300 // bytes that a sum takes besides its key and member
-	sumsAtOnce = 500 // that are computed together for one moment
+	sumsAtOnce = 500 // sums that are computed together for one moment
 )
 
 func (t *Target) sums(k *keeper, from uint64) *sums {
 	return &sums{Target: t, k: k, from: from, to: math.MaxUint64, most: t.sink.sumBytes, of: map[sumAt]*tally{}}
 }
 
-// at is the tally of a sum; nil if it is not among those that are added up.
+// at is the tally of a sum; nil if it is not among those being added up.
 func (s *sums) at(a sumAt) *tally {
 	if s.only != nil && !s.only[a] {
 		return nil
@@ -139,7 +139,7 @@ func (s *sums) at(a sumAt) *tally {
 	return s.of[a]
 }
 
-// narrow leaves out the places behind one.
+// narrow leaves out the places after one.
 func (s *sums) narrow(to uint64) {
 	s.to = to
 	maps.DeleteFunc(s.of, func(a sumAt, _ *tally) bool {
@@ -151,7 +151,7 @@ func (s *sums) narrow(to uint64) {
 	})
 }
 
-// add adds what an entity's record says, and reports whether it says anything of the sums.
+// add adds an entity's record, and reports whether it contributes to any of the sums.
 func (s *sums) add(key string, r *record) (counts bool, err error) {
 	for _, c := range r.cells {
 		for i := range c.views {
@@ -182,7 +182,7 @@ func (s *sums) add(key string, r *record) (counts bool, err error) {
 	return counts, nil
 }
 
-// isOurs reports whether a key is the view's, given which view's claim it is.
+// isOurs reports whether the view owns a key that a view with id claims.
 func (s *sums) isOurs(id viewID, key string) bool {
 	if slices.Contains(s.k.ids, id) {
 		return true
@@ -194,7 +194,7 @@ func (s *sums) isOurs(id viewID, key string) bool {
 	return is
 }
 
-// straySums finds sums that are not what the records say, from a place on.
+// straySums finds sums that differ from the records, from a place on.
 func (t *Target) straySums(ctx context.Context, view int, after string) ([]replicator.Stray, string, error) {
 	const doing = "comparing the sums with what was added"
 	k := t.keepers[view]
@@ -226,8 +226,8 @@ func (t *Target) straySums(ctx context.Context, view int, after string) ([]repli
 	return strays, next, nil
 }
 
-// doubtful are sums that may be wrong: they differ from what the records say while those change. It returns up to which
-// place it looked.
+// doubtful are sums that may be wrong: they differ from the records, which change meanwhile. It returns the place up to
+// which it searched.
 func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt, uint64, error) {
 	s := t.sums(k, from)
 	err := t.eachRecord(ctx, func(key string, r *record) error {
@@ -260,7 +260,7 @@ func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt,
 	return differ, s.to, nil
 }
 
-// addShown adds the sums of the keys that the view shows: of none of them may a record say anything.
+// addShown adds the sums of the keys that the view shows, because there may be no record of them.
 func (s *sums) addShown(ctx context.Context) error {
 	if s.sink.names == nil || s.sink.names.Begins(s.k.view) == "" {
 		return nil
@@ -284,7 +284,7 @@ func (s *sums) addShown(ctx context.Context) error {
 	}
 }
 
-// addMembers adds the sums that are remembered beside a key.
+// addMembers adds the sums that are stored beside a key.
 func (s *sums) addMembers(ctx context.Context, key string) error {
 	if s.k.kind == kindCounter {
 		s.at(sumAt{key: key})
@@ -307,7 +307,7 @@ func (s *sums) addMembers(ctx context.Context, key string) error {
 	}
 }
 
-// remembered is what stands beside the keys.
+// remembered reads the sink's values beside the keys.
 func (s *sums) remembered(ctx context.Context, list []sumAt) ([]any, error) {
 	cmds, err := s.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, at := range list {

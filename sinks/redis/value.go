@@ -10,7 +10,7 @@ import (
 	"replicator"
 )
 
-// text is a value's text in a view of the kind: made in the arena, but for what is a text already.
+// text converts a value to its text in a view of the kind. It is made in the arena, unless the value is a text already.
 func (a *arena) text(kind byte, v any) (string, error) {
 	if kind == kindJSON {
 		text, err := appendJSON(a.bytes.take(64), v)
@@ -23,7 +23,7 @@ func (a *arena) text(kind byte, v any) (string, error) {
 	return a.keep(text), err
 }
 
-// appendHashText appends a field's text in a hash: numbers in full, text as it is, binary values as hexadecimal digits
+// appendHashText appends a field's text in a hash: numbers in full, text unchanged, binary values as hexadecimal digits
 // (as templates show them), lists and objects as JSON.
 func appendHashText(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
@@ -42,12 +42,12 @@ func appendHashText(dst []byte, v any) ([]byte, error) {
 
 var errNotFinite = errors.New("the number is not finite")
 
-// appendJSON appends a value's JSON. It is a string to Redis, so it may be nested as deeply as it likes.
+// appendJSON appends a value's JSON. For Redis it is a string, so it may be nested to any depth.
 func appendJSON(dst []byte, v any) ([]byte, error) {
 	return replicator.AppendExactJSON(dst, v, math.MaxInt)
 }
 
-// maxPlaces bounds how many digits an exponent may stand for.
+// maxPlaces bounds how many digits an exponent may produce.
 const maxPlaces = 400
 
 // decimalText is a number's shortest decimal digits without an exponent: "0" if it is zero. Sums of such texts are
@@ -72,7 +72,7 @@ func decimalText(v any) (string, error) {
 	return canonical(s)
 }
 
-// canonical brings a decimal number, with or without an exponent, into its shortest form without one.
+// canonical converts a decimal number, with or without an exponent, to its shortest form without one.
 func canonical(s string) (string, error) {
 	s, negative := strings.CutPrefix(strings.TrimPrefix(s, "+"), "-")
 	exponent := 0
@@ -108,10 +108,10 @@ func canonical(s string) (string, error) {
 	return whole, nil
 }
 
-// shortScore is a length up to which a decimal without an exponent is neither beyond the doubles nor 0 to one alone.
+// shortScore is a length up to which a decimal without an exponent neither overflows nor underflows a double.
 const shortScore = 300
 
-// isScore says why an amount is no score by itself: as a double it is infinite, or 0 and is not.
+// isScore says why an amount can't be a score: as a double it is infinite, or it becomes 0.
 func isScore(amount string) error {
 	if len(amount) <= shortScore {
 		return nil
@@ -125,7 +125,7 @@ func isScore(amount string) error {
 	return nil
 }
 
-// negated is the number with its sign turned.
+// negated is the number with the opposite sign.
 func negated(s string) string {
 	if s == "0" {
 		return s

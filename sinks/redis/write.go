@@ -19,28 +19,27 @@ var library string
 //go:embed apply.lua
 var applySource string
 
-// The most that one call of a script does, so that other clients never wait for long: the server does one thing at a
-// time.
+// The limits of one script call, so that other clients never wait for long: the server does one thing at a time.
 const (
 	callEntities = 128
 	callArgs     = 4000
 	callBytes    = 1 << 20
 )
 
-// writing makes a call of the script that applies what was decided. A key is a pointer: a text that becomes an `any` is
-// copied to the heap, a pointer to it is not.
+// writing makes a call of the script that applies decisions. A key is a pointer: a text that becomes an `any` is copied
+// to the heap, a pointer to it is not.
 type writing struct {
 	entities []*entity
 	keys     []any
 	args     list
 	nonces   []byte
-	shapes   map[string]int // by what many entities have in common: their numbers, from 1 on
+	shapes   map[string]int // by the common part of many entities' changes: their numbers, from 1 on
 	numbers  []int          // by entity: of its shape
 	text     []byte         // for shape to use again
 	common   list           // the shapes
 }
 
-// write writes what was decided and returns the entities that must be decided again.
+// write writes the decisions and returns the entities that must be decided again.
 func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again map[*entity]bool, err error) {
 	switch {
 	case len(entities) == 0:
@@ -89,7 +88,7 @@ func store(a *arena, entities []*entity) {
 	}
 }
 
-// take begins a call with as many of the entities as may be in one.
+// take begins a call with as many of the entities as one call may have.
 func (w *writing) take(a *arena, entities []*entity) {
 	clear(w.shapes)
 	w.keys, w.nonces, w.numbers = w.keys[:0], w.nonces[:0], w.numbers[:0]
@@ -126,10 +125,10 @@ func (w *writing) take(a *arena, entities []*entity) {
 	}
 }
 
-// noNonce is that of a record that there is not.
+// noNonce is the nonce of a record that doesn't exist.
 const noNonce = "\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// add adds the keys of an entity's changes, and the arguments that are its own.
+// add adds the keys of an entity's changes, and their individual arguments.
 func (w *writing) add(changes []change) {
 	for i := range changes {
 		ch := &changes[i]
@@ -145,8 +144,8 @@ func (w *writing) add(changes []change) {
 	}
 }
 
-// common reports whether an argument is one that the changes of many entities have in common: a field's name, and not
-// its value; that somebody is added to a set, and not who.
+// common reports whether an argument is common to the changes of many entities: a field's name, but not its value; that
+// a member is added to a set, but not which.
 func (ch *change) common(arg int) bool {
 	switch ch.kind {
 	case kindHash:
@@ -157,10 +156,10 @@ func (ch *change) common(arg int) bool {
 	return false
 }
 
-// shape returns the number of what the changes have in common with those of other entities.
+// shape returns the number of the changes' common part, which other entities share.
 func (w *writing) shape(p *plan) int {
 	w.text = w.text[:0]
-	hash := true // the next hash need not be looked at
+	hash := true // the next hash need not be checked
 	for i := range p.changes {
 		ch := &p.changes[i]
 		how := byte(0)
@@ -189,7 +188,7 @@ func (w *writing) shape(p *plan) int {
 	return n
 }
 
-// describe adds the shape that w.text stands for.
+// describe adds the shape that w.text encodes.
 func (w *writing) describe(changes []change) {
 	in := wire.NewReader(string(w.text))
 	w.common.addNumber(len(changes))
@@ -209,21 +208,21 @@ func (w *writing) describe(changes []change) {
 	}
 }
 
-// How a change is made: see apply.lua.
+// The kinds of changes: see apply.lua.
 const (
 	mustSucceed = 1 << iota
 	isLookedAt
 )
 
-// call is the call with all that was added, and the number of the horizons that all of it was decided by.
+// call completes the call, with the version of the horizons by which everything was decided.
 func (w *writing) call(a *arena, horizons string) call {
 	c := call(a.values.take(6 + len(w.keys))[:3])
 	c[2] = len(w.keys) + 1
 	return append(append(c, w.keys...), horizonsKey, w.args.end(), horizons)
 }
 
-// results notes which of a call's entities were not applied, and returns the keys that are of another type. None was if
-// the horizons are not those that they were decided by.
+// results finds the entities of a call that were not applied, and returns the keys of another type. If the horizons
+// have changed since the decisions, none was applied.
 func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong []wrongKey, behind bool, err error) {
 	undone, err := cmd.Slice()
 	if err != nil {
