@@ -7,37 +7,38 @@ import (
 	"replicator/canal/gtid"
 )
 
-// alteration is an ALTER TABLE or a CREATE TABLE of a watched table, by its words. It says which layout the table has
-// behind it.
+// alteration is an ALTER TABLE or a CREATE TABLE of a watched table, by its words. It computes the table's layout after
+// the statement.
 //
-// The words are read here, because the parsers that exist reject what servers accept: of MySQL 9's and MariaDB's syntax
-// TiDB's doesn't know DEFAULT (expression), INVISIBLE, POINT, ENGINE_ATTRIBUTE, ONLINE, IF EXISTS behind TABLE, WAIT,
-// UUID, INET6, COMPRESSED, PERSISTENT, SYSTEM VERSIONING or newer collations. A layout needs only the names, types and
-// character sets of columns and their order. What is not understood makes the layout unknown; it is never guessed.
+// The words are read here, because existing parsers reject what servers accept. TiDB's, for example, doesn't know these
+// parts of MySQL 9's and MariaDB's syntax: DEFAULT (expression), INVISIBLE, POINT, ENGINE_ATTRIBUTE, ONLINE, IF EXISTS
+// after TABLE, WAIT, UUID, INET6, COMPRESSED, PERSISTENT, SYSTEM VERSIONING or newer collations. A layout needs only
+// the names, types, character sets and order of columns. If a part is not understood, the layout becomes unknown; it is
+// never guessed.
 type alteration struct {
 	effect alterEffect
 	words  []word // behind the table's name
-	lax    bool   // what a column can't hold is made something else, and is no error (sql_mode)
+	lax    bool   // values that a column can't hold are converted, without an error (sql_mode)
 }
 
-// alterEffect is what a statement does to a table's columns.
+// alterEffect is a statement's effect on a table's columns.
 type alterEffect int
 
 const (
-	columnsStay    alterEffect = iota // an index is made or dropped, or the table is there already
+	columnsStay    alterEffect = iota // an index is added or dropped, or the table exists already
 	columnsChange                     // ALTER TABLE
 	columnsAreMade                    // CREATE TABLE
-	columnsUnknown                    // the table is dropped, or another one has its name
+	columnsUnknown                    // the table is dropped, or another one gets its name
 )
 
-// change is what an ALTER TABLE does to columns.
+// change is an ALTER TABLE's change of a column.
 type change struct {
 	old        string // the column that is dropped, renamed or changed; "": one is added
 	name       string // what it is called from then on; "": it is dropped
 	definition *layoutColumn
 	first      bool
 	after      string // the column that stands before it
-	ifExists   bool   // IF EXISTS, IF NOT EXISTS: otherwise nothing is done
+	ifExists   bool   // IF EXISTS, IF NOT EXISTS: otherwise nothing happens
 	generated  bool   // from other columns of its row
 	notNull    bool
 }
@@ -45,13 +46,13 @@ type change struct {
 // alterReader reads the parts of an ALTER TABLE.
 type alterReader struct {
 	flavor  gtid.Flavor
-	charset string // of texts that are added without one
+	charset string // of texts that are added without a character set
 	changes []change
 	convert string // CONVERT TO CHARACTER SET
 }
 
-// behind is the layout of the table behind the statement; nil where that can't be told. before is nil where it was not
-// known before.
+// behind is the layout of the table after the statement; nil if it can't be told. before is nil if the earlier layout
+// is unknown.
 func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
 	switch {
 	case a.effect == columnsStay:
@@ -68,15 +69,15 @@ func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
 	return r.apply(before)
 }
 
-// read reads the parts of the ALTER TABLE of a table that was as before; nil where that isn't known, or a part not
-// understood.
+// read reads the parts of the ALTER TABLE of a table with the layout before; nil if that is unknown, or if a part is
+// not understood.
 func (a alteration) read(before *layout, f gtid.Flavor) *alterReader {
 	if before == nil || len(a.words) >= maxWords { // not all of them are here
 		return nil
 	}
 	r := &alterReader{flavor: f, charset: before.Charset}
 	parts := split(a.words)
-	for _, p := range parts { // a character set counts for the columns of the same statement
+	for _, p := range parts { // a character set also applies to the columns of the same statement
 		if !r.option(p) {
 			return nil
 		}
@@ -89,7 +90,7 @@ func (a alteration) read(before *layout, f gtid.Flavor) *alterReader {
 	return r
 }
 
-// split takes a list apart at the commas that stand in no brackets.
+// split splits a list at the commas outside of parentheses.
 func split(words []word) (parts [][]word) {
 	depth, from := 0, 0
 	for i, w := range words {
@@ -105,7 +106,7 @@ func split(words []word) (parts [][]word) {
 	return append(parts, words[from:])
 }
 
-// wordsAt are words, of which those that come next are asked for.
+// wordsAt are the words still to be read.
 type wordsAt []word
 
 func (p wordsAt) at(i int) word {
@@ -126,7 +127,7 @@ func (p *wordsAt) skip(keywords ...string) bool {
 	return true
 }
 
-// option reads the table's character set for columns to come. It reports false where that can't be told.
+// option reads the table's default character set for new columns. It reports false if that can't be told.
 func (r *alterReader) option(part wordsAt) bool {
 	if part.skip("CONVERT", "TO") {
 		charset, ok := part.charset("")
@@ -140,15 +141,15 @@ func (r *alterReader) option(part wordsAt) bool {
 	return true
 }
 
-// charset reads CHARACTER SET x or COLLATE x; otherwise is what a collation that fits several sets leaves. It reports
-// false where there is neither, and for DEFAULT, which stands for the database's.
+// charset reads CHARACTER SET x or COLLATE x. otherwise is the result for a collation that fits several sets. It
+// reports false if there is neither, and for DEFAULT, which means the database's.
 func (p wordsAt) charset(otherwise string) (name string, ok bool) {
 	set := p.skip("CHARACTER", "SET") || p.skip("CHARSET") || p.skip("CHAR", "SET")
 	if !set && !p.skip("COLLATE") {
 		return "", false
 	}
 	w := p.at(0)
-	name, _, _ = strings.Cut(w.text, "_") // a collation's name begins with its character set's
+	name, _, _ = strings.Cut(w.text, "_") // a collation's name begins with the name of its character set
 	switch {
 	case w.text == "", w.is("DEFAULT"):
 		return "", false
@@ -160,7 +161,7 @@ func (p wordsAt) charset(otherwise string) (name string, ok bool) {
 	return charsetName(name), true
 }
 
-// part reads one part of an ALTER TABLE. It reports false for what it doesn't understand.
+// part reads one part of an ALTER TABLE. It reports false if it doesn't understand the part.
 func (r *alterReader) part(part wordsAt) bool {
 	first := part.at(0)
 	switch {
@@ -188,10 +189,10 @@ func (r *alterReader) part(part wordsAt) bool {
 	return keepsColumns[strings.ToUpper(first.text)]
 }
 
-// keepsColumns are the other words that a part begins with, all of which leave the columns' order and types alone.
-// Options that stand together without commas are all of the table. CONVERT is dealt with before.
+// keepsColumns are other first words of parts that leave the columns' order and types alone. Options without commas in
+// between all belong to the table. CONVERT is handled before.
 var keepsColumns = map[string]bool{
-	"ALTER":  true, // a column's default, or whether an index or a check counts
+	"ALTER":  true, // a column's default, or whether an index or a check is enforced
 	"ENGINE": true, "AUTO_INCREMENT": true, "COMMENT": true, "ROW_FORMAT": true, "KEY_BLOCK_SIZE": true, "ALGORITHM": true,
 	"LOCK": true, "FORCE": true, "STATS_PERSISTENT": true, "STATS_AUTO_RECALC": true, "STATS_SAMPLE_PAGES": true,
 	"COMPRESSION": true, "ENCRYPTION": true, "ENCRYPTED": true, "ENCRYPTION_KEY_ID": true, "PAGE_COMPRESSED": true,
@@ -201,8 +202,8 @@ var keepsColumns = map[string]bool{
 	"REBUILD": true, "OPTIMIZE": true, "ANALYZE": true, "CHECK": true, "REPAIR": true,
 }
 
-// isKeyAt reports whether what is added or dropped is an index, a constraint or a partition. These words can't be
-// columns' names without quotes, but for VECTOR.
+// isKeyAt reports whether an index, a constraint or a partition is added or dropped. Without quotes these words can't
+// be column names, except VECTOR.
 func isKeyAt(part wordsAt, i int) bool {
 	w := part.at(i)
 	if w.is("VECTOR") {
@@ -263,14 +264,14 @@ func (r *alterReader) rename(p wordsAt) bool {
 		return true
 	}
 	if !p.skip("COLUMN") {
-		return true // of the table, to the name that it has: classifyStatement knows the others
+		return true // of the table, to the name that it has: classifyStatement handles other renames
 	}
 	c := change{ifExists: p.exists(), old: p.at(0).text, name: p.at(2).text}
 	r.changes = append(r.changes, c)
 	return p.at(0).isName() && p.at(1).is("TO") && p.at(2).isName()
 }
 
-// define reads a column's definition, and its place at the end.
+// define reads a column's definition, and its new position at the end.
 func (r *alterReader) define(p wordsAt) (c change, ok bool) {
 	name := p.at(0)
 	if !name.isName() || p.at(1).is(".") {
@@ -308,7 +309,7 @@ func (r *alterReader) define(p wordsAt) (c change, ok bool) {
 	return c, true
 }
 
-// constrain notes what a definition says of a column's values.
+// constrain records the parts of a definition that concern a column's values.
 func (c *change) constrain(p wordsAt) {
 	depth := 0
 	for i, w := range p {
@@ -326,7 +327,7 @@ func (c *change) constrain(p wordsAt) {
 	}
 }
 
-// attributes reads what stands behind a type, and returns the column's character set.
+// attributes reads the words after a type, and returns the column's character set.
 func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
 	depth := 0
 	for ; len(p) > 0; p = p[1:] {
@@ -364,8 +365,8 @@ func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
 	return charset, true
 }
 
-// apply makes the layout behind the changes, in the servers' order: what stays, in its place or without one, and then
-// what has a new place, as the statement lists it (mysql_prepare_alter_table in both servers).
+// apply makes the layout after the changes, in the servers' order: first columns without a new position, and then those
+// with one, in the statement's order (mysql_prepare_alter_table in both servers).
 func (r *alterReader) apply(before *layout) *layout {
 	after := &layout{Charset: r.charset}
 	matched := make([]bool, len(r.changes))
@@ -412,7 +413,8 @@ func (r *alterReader) apply(before *layout) *layout {
 	return r.converted(after)
 }
 
-// converted gives all texts another character set. A TEXT may be made a larger one for it: that can't be told.
+// converted gives all texts another character set. The server may also change a TEXT to a larger type, which can't be
+// told from the statement.
 func (r *alterReader) converted(l *layout) *layout {
 	if r.convert == "" {
 		return l
@@ -430,7 +432,7 @@ func (r *alterReader) converted(l *layout) *layout {
 	return l
 }
 
-// create is the layout of a table that is made.
+// create is the layout of a new table.
 func (a alteration) create(f gtid.Flavor) *layout {
 	p := wordsAt(a.words)
 	if !p.at(0).is("(") {

@@ -10,11 +10,11 @@ import (
 	"replicator"
 )
 
-// versionsRead is how many rows are read for each cell that is asked for: cells have several versions.
+// versionsRead is how many rows are read for each requested cell, because cells have several versions.
 const versionsRead = 4
 
-// Cells implements replicator.Reader. It reads the key columns only, which an index on them holds. Each spelling of a
-// key is listed: the server's DISTINCT would take "a" and "A" for equal.
+// Cells implements replicator.Reader. It reads only the key columns, which an index on them contains. It lists each
+// variant of a key: the server's DISTINCT would treat "a" and "A" as equal.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string,
 	limit int) (cells []replicator.Cell, next string, err error) {
 	for next = after; len(cells) == 0 || next != "" && len(cells) < limit; { // of a pattern, over its tables
@@ -30,7 +30,7 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 	return cells, next, nil
 }
 
-// cellsOf is Cells of one of the tables that a table of the configuration stands for.
+// cellsOf is Cells of one of the tables that match a pattern.
 func (r *Reader) cellsOf(ctx context.Context, table string, columns []string, after string,
 	limit int) ([]replicator.Cell, string, error) {
 	at, err := r.at(table, after)
@@ -74,7 +74,7 @@ func (r *Reader) cellsOf(ctx context.Context, table string, columns []string, af
 	return cells, next, nil
 }
 
-// Siblings implements replicator.Reader. Like Cells it lists each spelling of a key.
+// Siblings implements replicator.Reader. Like Cells it lists each variant of a key.
 func (r *Reader) Siblings(ctx context.Context, table string,
 	keys []replicator.Key) (cells []replicator.Cell, err error) {
 	all, err := r.selections(table)
@@ -125,7 +125,7 @@ func (x *selection) siblings(ctx context.Context, conn querier, keys []replicato
 			args = append(args, values...)
 		}
 		query := strings.Join(selects, " UNION ALL ")
-		if x.t.Pattern { // one of many tables, which has few of the keys
+		if x.t.Pattern { // one of many tables, so it has few of the keys
 			query = "SELECT 0, " + x.list + " FROM " + x.from() + " WHERE (" + strings.Join(conditions, ") OR (") + ")"
 		}
 		err := x.read(ctx, conn, query, args, func(_ int, values [][]byte) error {
@@ -142,7 +142,7 @@ func (x *selection) siblings(ctx context.Context, conn querier, keys []replicato
 	return cells, nil
 }
 
-// keysOnly selects nothing but what makes a cell, in the cells' order.
+// keysOnly selects only the columns that identify a cell, in the cells' order.
 func (x *selection) keysOnly() *selection {
 	y := &selection{t: x.t, shape: x.shape, single: true, roles: noRoles()}
 	var list []string

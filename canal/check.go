@@ -21,7 +21,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Check looks at everything that reading needs, a finding each. It stops early only where nothing more can be seen.
+// Check checks everything that reading needs, with one finding for each. It stops early only if nothing more can be
+// checked.
 func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	c := &checker{}
 	conn, srv, err := s.connect(ctx)
@@ -61,7 +62,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	return c.findings
 }
 
-// unnumbered says what follows where transactions have no GTIDs, or not all of them: see fence.
+// unnumbered warns of consequences if transactions have no GTIDs, or not all have: see fence.
 func (c *checker) unnumbered(ctx context.Context, db querier, srv server) {
 	if srv.flavor != gtid.MySQL || srv.gtidMode == "ON" {
 		return
@@ -84,7 +85,7 @@ func (c *checker) unnumbered(ctx context.Context, db querier, srv server) {
 	c.add(level, "gtid_mode", detail, fix)
 }
 
-// unconnected says what to do about a connection that was not to be had.
+// unconnected says what to do about a connection that failed.
 func (c *checker) unconnected(err error) {
 	my := &mysqlError{}
 	errors.As(err, &my)
@@ -103,7 +104,7 @@ func (c *checker) unconnected(err error) {
 	}
 }
 
-// durability looks whether a server that dies may have transactions in its binlog that its tables lack.
+// durability checks whether a server that crashes may have transactions in its binlog that its tables lack.
 func (c *checker) durability(ctx context.Context, db querier) {
 	const redo = "innodb_flush_log_at_trx_commit"
 	flush, err := variable(ctx, db, redo)
@@ -116,10 +117,10 @@ func (c *checker) durability(ctx context.Context, db querier) {
 		"SET GLOBAL "+redo+" = 1, and in the configuration; else verify --repair after that")
 }
 
-// merged looks for columns of views that merge tables: one that none of the tables has is a slip. Where another view
-// needs it of one of them, that one has it, or it was said.
+// merged checks the columns of views that merge tables. A column that none of the tables has is a typing error. If
+// another view requires the column in one of them, then that table has it, or the problem was reported.
 func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Source) {
-	wanted, found := map[string][]string{}, map[string]bool{} // by the column, the tables that may have it
+	wanted, found := map[string][]string{}, map[string]bool{} // by the column: the tables that may have it
 	for _, t := range s.cfg.Tables {
 		for _, name := range t.Columns {
 			found[name] = true
@@ -160,7 +161,7 @@ func (c *checker) fail(what, detail, fix string) { c.add(replicator.Fail, what, 
 // describe shows an error of the driver; they hold no password.
 func describe(err error) string { return err.Error() }
 
-// grantFix is the statement that gives the account of the session what is needed.
+// grantFix is the statement that gives the session's account the necessary rights.
 func grantFix(ctx context.Context, db querier) string {
 	account := "the dsn's user"
 	if rows, err := named(ctx, db, "SELECT CURRENT_USER() AS account"); err == nil && len(rows) == 1 {
@@ -171,7 +172,7 @@ func grantFix(ctx context.Context, db querier) string {
 
 const sourceGrant = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "
 
-// deniedTo finds the account in what a server says of a database that may not be used.
+// deniedTo finds the account in a server's message about a database that may not be used.
 var deniedTo = regexp.MustCompile(`for user ('.*'@'.*') to database`)
 
 func (c *checker) variable(ctx context.Context, db querier, name, want string, level replicator.Level, fix string) {
@@ -188,7 +189,7 @@ func (c *checker) variable(ctx context.Context, db querier, name, want string, l
 	}
 }
 
-// grants looks for the rights that are needed. Roles are shown as such and can't be looked into.
+// grants checks for the necessary rights. Roles are listed by name only, so their rights are unknown.
 func (c *checker) grants(ctx context.Context, db querier) {
 	rows, err := named(ctx, db, "SHOW GRANTS")
 	if err != nil {
@@ -199,7 +200,7 @@ func (c *checker) grants(ctx context.Context, db querier) {
 	role := false
 	for _, r := range rows {
 		for _, grant := range r {
-			if to := strings.Index(strings.ToUpper(grant), " TO "); to > 0 { // what follows may be a password's hash
+			if to := strings.Index(strings.ToUpper(grant), " TO "); to > 0 { // the rest may be a password's hash
 				grant = grant[:to]
 			}
 			role = role || !strings.Contains(strings.ToUpper(grant), " ON ")
@@ -228,7 +229,7 @@ func (c *checker) grants(ctx context.Context, db querier) {
 	c.ok("grants", "SELECT, REPLICATION SLAVE, REPLICATION CLIENT")
 }
 
-// minRetention is below what a weekend's outage needs.
+// minRetention is the least retention without a warning. It is less than a weekend's outage needs.
 const minRetention = 24 * time.Hour
 
 func (c *checker) retention(ctx context.Context, db querier, srv server) {
@@ -246,7 +247,7 @@ func (c *checker) retention(ctx context.Context, db querier, srv server) {
 	}
 }
 
-// retention is how long the server keeps a binlog file; 0: for ever.
+// retention is how long the server keeps a binlog file; 0: forever.
 func retention(ctx context.Context, db querier, srv server) (time.Duration, error) {
 	if v, err := variable(ctx, db, "binlog_expire_logs_auto_purge"); err != nil || isOff(v) {
 		return 0, err
@@ -317,7 +318,7 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 	}
 }
 
-// spellings looks for values that the table's columns take for one and that are spelt in several ways.
+// spellings searches for values that the table's columns treat as equal and that have several variants.
 func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table replicator.Table,
 	connect func(context.Context) (*sql.Conn, error)) {
 	shape, err := readSchema(ctx, db, &table)
@@ -336,7 +337,7 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	if err != nil {
 		return // that was said
 	}
-	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // else a table too large to be looked at now
+	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // otherwise the table is too large for a check now
 		c.warn("table "+table.Name,
 			fmt.Sprintf("key %s is spelt in several ways, which the source takes for one: it is shown as its newest row spells it, "+
 				"and a view that merges columns is refused while their newest rows differ in that",
@@ -344,11 +345,11 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	}
 }
 
-// cascade is a foreign key by which rows change that no statement names.
+// cascade matches a foreign key that changes rows which no statement names.
 var cascade = regexp.MustCompile(`CONSTRAINT .* FOREIGN KEY .* ON (DELETE|UPDATE) (CASCADE|SET NULL)`)
 
-// cascades warns of rows that change without a word in the binlog: where InnoDB itself carries out foreign keys, which
-// are MariaDB and MySQL before 9.6, what a cascade does to the child table is not logged.
+// cascades warns of rows that change without an entry in the binlog. If InnoDB itself executes foreign keys (MariaDB,
+// and MySQL before 9.6), the changes of a cascade to the child table are not logged.
 func (c *checker) cascades(ctx context.Context, db querier, table replicator.Table) {
 	if v, err := variable(ctx, db, "innodb_native_foreign_keys"); err != nil || isOff(v) {
 		return
@@ -356,7 +357,7 @@ func (c *checker) cascades(ctx context.Context, db querier, table replicator.Tab
 	var name, ddl string
 	place := sqlname.Quote(table.Database) + "." + sqlname.Quote(table.Table)
 	if db.QueryRowContext(ctx, "SHOW CREATE TABLE "+place).Scan(&name, &ddl) != nil {
-		return // that the table can't be read was said
+		return // that the table can't be read was reported
 	}
 	if cascade.MatchString(ddl) {
 		c.warn("table "+table.Name,
@@ -389,7 +390,7 @@ func (s *schema) hasIndexSet(columns []string) bool {
 	})
 }
 
-// TableInfo is a watched table as the source has it now.
+// TableInfo describes a watched table as the source has it now.
 type TableInfo struct {
 	Name    string // in the configuration
 	Columns []ColumnInfo
@@ -431,8 +432,7 @@ func (c *declaredColumn) info() ColumnInfo {
 	return ColumnInfo{Name: c.Name, Type: c.fullType, Nullable: c.nullable, Charset: c.Charset, Collation: c.collation}
 }
 
-// Columns are the columns of a table of the configuration as they are now; none if there is no such table in the
-// configuration.
+// Columns are the present columns of a configured table; none if the configuration has no such table.
 func (s *Source) Columns(ctx context.Context, table string) ([]ColumnInfo, error) {
 	i := slices.IndexFunc(s.cfg.Tables, func(t replicator.Table) bool { return t.Name == table })
 	if i < 0 {
@@ -451,11 +451,11 @@ func (s *Source) Columns(ctx context.Context, table string) ([]ColumnInfo, error
 	return columns, nil
 }
 
-// Forever is the retention of binlogs that the server never purges by itself.
+// Forever is the retention of binlogs that the server never purges automatically.
 const Forever time.Duration = math.MaxInt64
 
-// Retention is how long a position can still be read: until the server may purge its binlog file, which it may at any
-// moment if that is zero. A position whose file is gone is ErrLost.
+// Retention is how long a position can still be read, before the server may purge its binlog file. Zero means at any
+// moment. A position whose file is gone is ErrLost.
 func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Duration, error) {
 	t, err := parseToken(p.Token)
 	if err != nil {
@@ -486,7 +486,7 @@ func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Dur
 	case i == len(files)-1: // the file being written is not purged
 		return kept, nil
 	}
-	// A file may go once it was not written to for that long: that is when the next one was begun.
+	// A file may be purged once it has not been written to for the retention time, that is, since the next one began.
 	begun, err := s.begun(ctx, srv, files[i+1].name)
 	if err != nil {
 		return 0, err

@@ -10,9 +10,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// joins looks whether rows can be joined, and whether an index serves both ways: from a row to those that it is joined
-// with, and from one of these, when it changes, to the rows that carry it. Without, each change reads a whole table of
-// the source.
+// joins checks whether rows can be joined, and whether an index serves both directions: from a row to its joined rows,
+// and from a changed joined row to the rows that carry it. Without an index, each change reads a whole table of the
+// source.
 func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table) {
 	t := tables{byName: map[string][]*watched{}}
 	for _, table := range all {
@@ -47,7 +47,7 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 	}
 }
 
-// joinIndex looks for an index that begins with columns by which rows of a table are searched.
+// joinIndex searches for an index that begins with the columns by which a table's rows are looked up.
 func (c *checker) joinIndex(w *watched, columns []string, said map[string]bool) {
 	if w == nil || w.schema.Load().hasIndexSet(columns) || w.schema.Load().hasIndex(columns) {
 		return

@@ -9,9 +9,9 @@ import (
 	"replicator/canal/binlog"
 )
 
-// clientOf reads a statement's status variables: what its client's sql_mode and the collation of its
-// character_set_client were; 0 where that is not told. The servers write them in an order of their own, with these near
-// the beginning. What comes behind differs from server to server, and is not read.
+// clientOf reads a statement's status variables: its client's sql_mode, and the collation of its character_set_client;
+// 0 if they are missing. The servers write the variables in a fixed order, with these near the beginning. Later
+// variables differ from server to server, and are not read.
 func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 	const (
 		flagsCode         = 0
@@ -40,9 +40,10 @@ func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 	return mode, 0
 }
 
-// classify tells what a statement does. The servers log it in the bytes of its client, and most of what they write
-// themselves (DROP TABLE) in the client's character set, too. But the definition that they log for CREATE TABLE …
-// SELECT and … LIKE, and LOAD DATA, are UTF-8 whatever the client's is: what may be that counts as well.
+// classify determines what a statement does. The servers log a statement in the bytes of its client. Most of what they
+// write themselves (DROP TABLE) is in the client's character set, too. But the definition that they log for CREATE
+// TABLE … SELECT and … LIKE, and LOAD DATA, are always UTF-8. For a statement that may be in UTF-8, both readings
+// count.
 func (s *stream) classify(ctx context.Context, database string, text, vars []byte) (statement, error) {
 	mode, collation := clientOf(vars)
 	decoded, err := s.charsets.Decode(ctx, collation, text)

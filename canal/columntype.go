@@ -9,8 +9,8 @@ import (
 	"replicator/canal/binlog"
 )
 
-// columnType is a column's type, without what says nothing of its values in the binlog: an INT's display width, whether
-// a DECIMAL is UNSIGNED.
+// columnType is a column's type, without parts that don't concern its values in the binlog: an INT's display width, or
+// whether a DECIMAL is UNSIGNED.
 type columnType struct {
 	name     string   // as in information_schema: int, varchar, …
 	args     []string // (10, 2) of a DECIMAL, the members of an ENUM
@@ -51,7 +51,7 @@ func (t columnType) isText() bool {
 	return false
 }
 
-// typeNames are the types that the servers show by another name than the one that was written.
+// typeNames maps types to the names by which the servers show them.
 var typeNames = map[string]string{
 	"int1": "tinyint", "bool": "tinyint", "boolean": "tinyint", "int2": "smallint", "int3": "mediumint",
 	"middleint": "mediumint", "int4": "int", "integer": "int", "int8": "bigint", "serial": "bigint",
@@ -61,7 +61,7 @@ var typeNames = map[string]string{
 	"geometrycollection": "geomcollection",
 }
 
-// plainTypes are the other types that are known.
+// plainTypes are the other known types.
 var plainTypes = []string{
 	"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit", "year", "date", "time",
 	"datetime", "timestamp", "char", "varchar", "binary", "varbinary", "tinytext", "text", "mediumtext", "longtext",
@@ -91,7 +91,7 @@ func (r *typeReader) skip(keyword string) bool {
 	return false
 }
 
-// read reads the type that comes next. ok is false where it isn't known. national says that its character set is utf8.
+// read reads the type that comes next. ok is false if it is unknown. national says that its character set is utf8.
 func (r *typeReader) read() (t columnType, national, ok bool) {
 	if r.at().quoted {
 		return t, false, false
@@ -122,7 +122,7 @@ func (r *typeReader) read() (t columnType, national, ok bool) {
 	return t, national, t.shape(args)
 }
 
-// arguments reads what stands in brackets: numbers or strings, between commas.
+// arguments reads the arguments in parentheses: numbers or strings, separated by commas.
 func (r *typeReader) arguments() (args []string, ok bool) {
 	if !r.at().is("(") {
 		return nil, true
@@ -144,7 +144,7 @@ func (r *typeReader) arguments() (args []string, ok bool) {
 	}
 }
 
-// shape keeps those of the arguments that say something of values, and fills in those that were left out.
+// shape keeps the arguments that concern values, and sets omitted ones.
 func (t *columnType) shape(args []string) bool {
 	one := func(otherwise string) {
 		if t.args = args; len(args) == 0 && otherwise != "" {
@@ -184,7 +184,7 @@ func (t *columnType) shape(args []string) bool {
 		t.args = args
 		return len(args) == 1
 	case "enum", "set":
-		for _, m := range args { // the servers cut the spaces at a member's end off
+		for _, m := range args { // the servers remove trailing spaces of members
 			t.args = append(t.args, strings.TrimRight(m, " "))
 		}
 		return len(args) > 0
@@ -195,13 +195,13 @@ func (t *columnType) shape(args []string) bool {
 	return len(args) == 0
 }
 
-// maxBytes is how many bytes a character takes at most, of the character sets where that is more than one.
+// maxBytes is the largest number of bytes of a character, for character sets where it is more than one.
 var maxBytes = map[string]int{
 	"utf8mb4": 4, "utf8mb3": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4, "big5": 2, "gbk": 2, "gb2312": 2,
 	"gb18030": 4, "sjis": 2, "cp932": 2, "ujis": 3, "eucjpms": 3, "euckr": 2,
 }
 
-// charsetName is a character set's name as both servers show it now.
+// charsetName is the name by which both servers now show a character set.
 func charsetName(name string) string {
 	if name = strings.ToLower(name); name == "utf8" {
 		return "utf8mb3"
@@ -209,8 +209,7 @@ func charsetName(name string) string {
 	return name
 }
 
-// complete decides what the character set makes of the type: binary strings, and which TEXT has room for so many
-// characters.
+// complete adjusts the type to the character set: binary strings, and the TEXT type with room for so many characters.
 func (t *columnType) complete(charset string) {
 	if charset == "binary" {
 		switch t.name {
@@ -242,7 +241,7 @@ func (t *columnType) complete(charset string) {
 	}
 }
 
-// declaredType reads a type that information_schema shows.
+// declaredType parses a type as information_schema shows it.
 func declaredType(fullType string) (columnType, bool) {
 	r := typeReader{words: tokenize([]byte(fullType), 0, withLiterals)}
 	t, _, ok := r.read()
@@ -253,7 +252,7 @@ func declaredType(fullType string) (columnType, bool) {
 	return t, ok
 }
 
-// flag takes in a word behind the type.
+// flag handles a word after the type.
 func (t *columnType) flag(w word) {
 	switch t.name {
 	case "tinyint", "smallint", "mediumint", "int", "bigint":
@@ -261,8 +260,8 @@ func (t *columnType) flag(w word) {
 	}
 }
 
-// fits reports whether a table map's column i may be of the type. charset is the column's; "" where it is not known.
-// What the map doesn't say fits.
+// fits reports whether a table map's column i may be of the type. charset is the column's; "" if unknown. Properties
+// that the map lacks fit.
 func (t columnType) fits(m *binlog.TableMap, i int, charset string, sets binlog.Charsets) bool {
 	if unsigned, said := m.Unsigned(i); said && isInteger(t.name) && unsigned != t.unsigned {
 		return false
@@ -303,7 +302,7 @@ func (t columnType) fits(m *binlog.TableMap, i int, charset string, sets binlog.
 	return true
 }
 
-// width is how many bytes a character takes at most.
+// width is the largest number of bytes of a character.
 func (t columnType) width(charset string) int {
 	if !t.isText() {
 		return 1

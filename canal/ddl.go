@@ -13,7 +13,7 @@ const (
 	effectBegin           // a transaction begins
 	effectCommit          // it is committed
 	effectRollback        // it is rolled back
-	effectPartial         // ROLLBACK TO: a part of it is
+	effectPartial         // ROLLBACK TO: a part of it is undone
 	effectXABegin         // the rows that follow are applied only at XA COMMIT
 	effectXAPart          // XA END, XA PREPARE
 	effectXAEnd           // XA COMMIT, XA ROLLBACK
@@ -22,23 +22,23 @@ const (
 	effectAlter           // it may change a watched table's columns or keys
 )
 
-// statement is what is known of a statement: enough to tell whether a watched table's rows were changed without row
-// events. It is no parser: where the text is unclear it errs to "changed", and what it doesn't know is nobody's
-// business unless it names a watched table. (Parsers of others reject each server's newest syntax, and then skip it.)
+// statement is what is known of a statement: enough to tell whether it changed a watched table's rows without row
+// events. This is no parser. If the text is unclear, it counts as a change. Unknown statements matter only if they name
+// a watched table. (Existing parsers reject each server's newest syntax, and then skip the statement.)
 type statement struct {
 	effect  effect
 	tables  []string // the watched tables' names in the configuration
-	what    string   // what happened to them, as an error says it
-	empties bool     // effectRows: they, and whatever else the statement changes, have no rows from here on
+	what    string   // what happened to them, for an error
+	empties bool     // effectRows: they, and all other tables that the statement changes, have no rows after it
 
-	// What the statement does to the tables' columns.
+	// The statement's effect on the tables' columns.
 	columns alteration
 	left    []string // the names that columns lose, in lower case
 	got     []string // those that columns get
 }
 
-// classifyStatement tells what a statement does. watched finds a watched table by database and name, and all of a
-// database if the name is "".
+// classifyStatement determines what a statement does. watched finds a watched table by database and name, and all
+// watched tables of a database if the name is "".
 func classifyStatement(query []byte, database string, mode sqlMode,
 	watched func(database, table string) []string) statement {
 	p := statementParser{query: query, mode: mode, words: tokenize(query, mode, withoutLiterals), database: database,
@@ -46,7 +46,7 @@ func classifyStatement(query []byte, database string, mode sqlMode,
 	return p.classify()
 }
 
-// transactionControl knows the commonest statements by their bytes.
+// transactionControl recognizes the most frequent statements by their bytes.
 func transactionControl(query []byte) (statement, bool) {
 	switch len(query) {
 	case len("BEGIN"):
@@ -140,8 +140,8 @@ func (p *statementParser) classify() statement {
 	return statement{}
 }
 
-// prefixed is what stands behind MariaDB's SET STATEMENT variable = value, … FOR, which it logs with a statement. A FOR in
-// brackets is a value's.
+// prefixed skips MariaDB's SET STATEMENT variable = value, … FOR, which it logs with a statement. A FOR in parentheses
+// is part of a value.
 func (p *statementParser) prefixed() statement {
 	depth := 0
 	for i, w := range p.words {
@@ -161,8 +161,8 @@ func (p *statementParser) prefixed() statement {
 	return statement{}
 }
 
-// target are the watched tables that a statement changes the rows of. Where they stand is known of the plain forms; the
-// others are taken to change whatever they name.
+// target are the watched tables whose rows a statement changes. In simple statements their place is known. Other
+// statements are assumed to change every table that they name.
 func (p *statementParser) target() []string {
 	switch first := p.at(0); {
 	case first.is("INSERT"), first.is("REPLACE"):
@@ -180,7 +180,7 @@ func (p *statementParser) target() []string {
 	return p.mentioned()
 }
 
-// nameAt is the watched table whose name stands at i.
+// nameAt is the watched table named at i.
 func (p *statementParser) nameAt(i int) string {
 	database, table := p.database, p.at(i)
 	if p.at(i + 1).is(".") {
@@ -200,7 +200,7 @@ func (p *statementParser) find(database string, table word) string {
 	return ""
 }
 
-// some is a list of a name, if it is one.
+// some is a list of the name, empty if the name is.
 func some(name string) []string {
 	if name == "" {
 		return nil
@@ -217,7 +217,7 @@ func (p *statementParser) before(keyword string) []string {
 	return head.mentioned()
 }
 
-// changing is a statement that changes rows of watched tables; none that changes none.
+// changing is a statement that changes rows of watched tables; an empty one if there are none.
 func changing(tables []string, what string) statement {
 	if len(tables) == 0 {
 		return statement{}
@@ -225,20 +225,20 @@ func changing(tables []string, what string) statement {
 	return statement{effect: effectRows, tables: tables, what: what}
 }
 
-// empties is as changing, of a statement behind which there are no rows.
+// empties is like changing, for a statement that leaves no rows.
 func empties(tables []string, what string) statement {
 	st := changing(tables, what)
 	st.empties = len(tables) > 0
 	return st
 }
 
-// withoutColumns is a statement behind which nothing is known of the tables' columns.
+// withoutColumns is the statement with an unknown effect on the tables' columns.
 func (st statement) withoutColumns() statement {
 	st.columns.effect = columnsUnknown
 	return st
 }
 
-// mentioned are the watched tables that the statement names, by "database.table" or "table" alone.
+// mentioned are the watched tables that the statement names, as "database.table" or "table".
 func (p *statementParser) mentioned() (tables []string) {
 	for i, w := range p.words {
 		database := p.database
@@ -271,9 +271,9 @@ func (p *statementParser) drop() statement {
 	return statement{}
 }
 
-// create: a watched table is made (or replaced) only where it stands behind TABLE, and gets an index only where it
-// stands behind ON. That it is named elsewhere (a column, a SELECT, a foreign key) changes nothing of it. Where a table
-// that is there is made again (IF NOT EXISTS), the servers log that, too.
+// create: a watched table is created (or replaced) only if its name follows TABLE, and gets an index only if it follows
+// ON. Other mentions (a column, a SELECT, a foreign key) don't change it. The servers also log a CREATE of an existing
+// table (IF NOT EXISTS).
 func (p *statementParser) create() statement {
 	i, replaces := 1, false
 	if p.at(1).is("OR") && p.at(2).is("REPLACE") {
@@ -307,7 +307,7 @@ func (p *statementParser) create() statement {
 	return statement{}
 }
 
-// altering is a statement that may change the columns or keys of watched tables; none that concerns none.
+// altering is a statement that may change the columns or keys of watched tables; an empty one if there are none.
 func altering(tables []string, columns alteration) statement {
 	if len(tables) == 0 {
 		return statement{}
@@ -315,7 +315,7 @@ func altering(tables []string, columns alteration) statement {
 	return statement{effect: effectAlter, tables: tables, columns: columns}
 }
 
-// behindName are the words behind the table that is named at i, with its strings.
+// behindName are the words after the table named at i, including strings.
 func (p *statementParser) behindName(i int) []word {
 	_, _, i = p.tableAt(p.pastIfExists(i))
 	for p.at(i).is("WAIT") || p.at(i).is("NOWAIT") { // MariaDB
@@ -338,7 +338,7 @@ func (p *statementParser) pastIfExists(i int) int {
 	return i
 }
 
-// alter: most forms only change columns. Some move or drop rows, which no row event tells of.
+// alter: most forms only change columns. Some move or drop rows without row events.
 func (p *statementParser) alter() statement {
 	i := 1
 	for p.at(i).is("ONLINE") || p.at(i).is("OFFLINE") || p.at(i).is("IGNORE") {
@@ -374,7 +374,7 @@ func (p *statementParser) alter() statement {
 	return st
 }
 
-// columnNames are the names that columns lose and get in an ALTER TABLE.
+// columnNames are the column names that an ALTER TABLE removes and adds.
 func (p *statementParser) columnNames() (left, got []string) {
 	depth := 0
 	for i, w := range p.words {
@@ -405,7 +405,7 @@ func (p *statementParser) columnNames() (left, got []string) {
 
 func (w word) fold() string { return strings.ToLower(w.text) }
 
-// isPart reports whether what an ALTER TABLE adds or drops is no column: the word behind that says so.
+// isPart reports whether an ALTER TABLE adds or drops something other than a column: its keyword shows that.
 func (w word) isPart() bool {
 	return !w.quoted && slices.Contains([]string{
 		"INDEX", "KEY", "UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL", "VECTOR", "FOREIGN", "CONSTRAINT", "CHECK",
@@ -413,7 +413,7 @@ func (w word) isPart() bool {
 	}, strings.ToUpper(w.text))
 }
 
-// altered are the watched tables that an ALTER TABLE is about: the one that it names first, and those that take part.
+// altered are the watched tables that an ALTER TABLE concerns: the one that it names first, and other participants.
 func (p *statementParser) altered(i int) (tables []string) {
 	for ; i < len(p.words); i++ {
 		next := i + 1

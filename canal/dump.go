@@ -19,17 +19,17 @@ import (
 	"replicator/internal/uuid"
 )
 
-// eventHandler takes the events of a dump.
+// eventHandler receives the events of a dump.
 type eventHandler interface {
-	// handle takes an event as the server sent it, header included. Its memory is used again afterwards, unless the event
-	// is large. An error ends the dump.
+	// handle is given an event as the server sent it, including the header. Its memory is reused afterwards, unless the
+	// event is large. An error ends the dump.
 	handle(raw []byte) error
 }
 
-// dump has the binlog sent to h until ctx is done or it fails. An event is dealt with before the next one is read. With
-// heartbeat 0 the server sends what there is and is done (io.EOF): a look leaves nothing behind. Else a server notices
-// that its reader is gone when it writes, which on an idle one is at the next heartbeat. Until then a hundred looks
-// would hold all connections that there are, and MariaDB lets each wait for 0.1 s for the one before, whose id it has.
+// dump sends the binlog to h until ctx is done or it fails. It reads an event after the previous one was handled. With
+// heartbeat 0 the server sends what there is and ends (io.EOF), so that a short dump leaves nothing behind. Otherwise
+// an idle server notices only at its next heartbeat that its reader is gone. Until then, a hundred dumps would use up
+// all connections, and MariaDB makes each wait 0.1 s for the previous one with the same id.
 func (s *Source) dump(
 	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, h eventHandler,
 ) error {
@@ -48,9 +48,9 @@ func (s *Source) dump(
 	return errors.Join(ctx.Err(), err)
 }
 
-// handleAll hands over what the server sends.
+// handleAll passes the server's packets to h.
 func handleAll(c *client.Conn, h eventHandler) error {
-	in := newPackets(c.Conn.Conn) // below go-mysql's own buffer, which holds nothing before the first event was sent
+	in := newPackets(c.Conn.Conn) // below go-mysql's own buffer, which is empty before the first event is sent
 	for {
 		packet, err := in.next()
 		switch {
@@ -71,7 +71,7 @@ func handleAll(c *client.Conn, h eventHandler) error {
 	}
 }
 
-// dumping makes a connection on which the binlog is about to come. When ctx is done it ends, whatever it waits for.
+// dumping makes a connection that is ready to receive the binlog. When ctx is done it ends, whatever it waits for.
 func (s *Source) dumping(
 	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, id uint32,
 ) (*client.Conn, error) {
@@ -83,15 +83,16 @@ func (s *Source) dumping(
 		err = s.askForBinlog(c, from, heartbeat, id)
 	}
 	if err != nil {
-		c.Close() // why it was given up is in err
+		c.Close() // err has the reason
 		return nil, err
 	}
 	return c, nil
 }
 
-// leadsTo checks that a new connection leads to the server that the others were made to. The address may lead to
-// another one by now, while they still lead to the one before, if that lives on: what this one's log says would be
-// taken for that one's. The others are given up then, and who opens the source anew meets the new server everywhere.
+// leadsTo checks that a new connection leads to the same server as the pool's. The address may lead to another server
+// by now, while the pool's connections still lead to the former one, if that is alive. One server's log would then be
+// mistaken for the other's. In that case the pool's connections are closed, and the next session meets the new server
+// everywhere.
 func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error {
 	r, err := c.Execute(srv.identityQuery())
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error 
 	if err == nil {
 		return nil
 	}
-	// A connection of the pool that is new shows it where the address leads now: see package link.
+	// A new connection of the pool shows it where the address now leads: see package link.
 	link.Renew(s.db)
 	conn, failed := s.db.Conn(ctx)
 	if failed == nil {
@@ -115,7 +116,7 @@ func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error 
 	return errors.Join(err, failed)
 }
 
-// askForBinlog says what a replica says. What the server sends after that is the binlog.
+// askForBinlog sends a replica's commands. Everything that the server sends afterwards is the binlog.
 func (s *Source) askForBinlog(c *client.Conn, from gomysql.Position, heartbeat time.Duration, id uint32) error {
 	if _, err := c.Execute(dumpSession(heartbeat)); err != nil {
 		return err
@@ -135,10 +136,10 @@ func (s *Source) askForBinlog(c *client.Conn, from gomysql.Position, heartbeat t
 	return c.WritePacket(dumpCommand(from, flags, id))
 }
 
-// dumpSession sets up a session that asks for the binlog: events without checksums, which the stream makes itself, and
-// MariaDB's own kinds of events. A slow sink makes the server wait with its writes, for as long as it takes: else it
-// gives up after a minute, and the reader would start again and again. Each reader has a UUID of its own, as MySQL ends
-// the older of two with one.
+// dumpSession sets up a session for a dump: events without checksums, which the stream computes itself, and MariaDB's
+// own kinds of events. A slow sink makes the server wait with its writes, for any length of time. By default the server
+// gives up after a minute, and the reader would start again and again. Each reader has a UUID of its own, because MySQL
+// ends the older of two with the same one.
 func dumpSession(heartbeat time.Duration) string {
 	me := uuid.Random()
 	return fmt.Sprintf("SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE', "+
@@ -147,7 +148,7 @@ func dumpSession(heartbeat time.Duration) string {
 		me, me, heartbeat, heartbeat)
 }
 
-// registration is COM_REGISTER_SLAVE: SHOW REPLICAS shows who reads.
+// registration is COM_REGISTER_SLAVE, which makes SHOW REPLICAS list the reader.
 func registration(id uint32, user string) []byte {
 	host, _ := os.Hostname() // only shown
 	b := append(make([]byte, packetHead), gomysql.COM_REGISTER_SLAVE)
@@ -168,7 +169,7 @@ func dumpCommand(from gomysql.Position, flags uint16, id uint32) []byte {
 	return append(b, from.Name...)
 }
 
-// connectReplica makes a connection that ends when ctx is done: go-mysql's knows no context once it is dialed.
+// connectReplica makes a connection that ends when ctx is done. go-mysql's connections ignore contexts after dialing.
 func (s *Source) connectReplica(ctx context.Context, srv server, silence time.Duration) (*client.Conn, error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -188,7 +189,7 @@ func (s *Source) connectReplica(ctx context.Context, srv server, silence time.Du
 		})
 }
 
-// kill ends a dump at the server, which would notice only at its next heartbeat that nobody reads any more.
+// kill ends a dump at the server, which would otherwise notice only at its next heartbeat that the reader is gone.
 func (s *Source) kill(srv server, number uint32) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
@@ -200,9 +201,9 @@ func (s *Source) kill(srv server, number uint32) {
 	_, _ = c.Execute(fmt.Sprintf("KILL %d", number)) // it may be gone already
 }
 
-// longRead is the network connection under a replication connection. A binlog is read in many small pieces, and a
-// deadline for each costs a quarter of the throughput: it is renewed only now and then. The server's heartbeats come
-// more often than it ends, so a link that is cut without a word is noticed.
+// longRead is the network connection under a replication connection. A binlog is read in many small pieces, and setting
+// a deadline for each costs a quarter of the throughput. So the deadline is renewed only sometimes. The server's
+// heartbeats come more often, so a silently cut link is noticed.
 type longRead struct {
 	net.Conn
 	timeout time.Duration

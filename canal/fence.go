@@ -15,46 +15,47 @@ import (
 	"replicator/internal/pause"
 )
 
-// fence is what rows are read behind: all up to low is visible to the reads of its connection. It may be that later
-// changes are, too.
+// fence precedes a read of rows: every change up to low is visible to the reads of its connection. Later changes may be
+// visible, too.
 //
-// Both servers write a transaction to the binlog first and make it visible then: with semi-synchronous replication that
-// can take as long as a replica takes to answer. What the binlog's status shows may be invisible yet. A scan that took
-// it for low would lose what was committed just before the tail's start, and put a row that it saw before a delete at a
-// place after the tail's look at the cell: the row would come back for good.
+// Both servers first write a transaction to the binlog and then make it visible. With semi-synchronous replication this
+// takes as long as a replica takes to answer. So the binlog's status may include transactions that are still invisible.
+// If a scan used that status as low, it would lose commits just before the tail's start. It could also put a row that
+// it saw before a delete at a position after the tail's re-read of the cell: the row would come back permanently.
 //
-// How a reader waits for that:
+// How a reader waits for visibility:
 //
 //	MariaDB                      a consistent snapshot names its place in the binlog, and what it sees later reads see:
 //	                             visibleFrom
-//	MySQL, gtid_mode=ON          @@gtid_owned lists what is being committed: settle.go
-//	MySQL 8.0, without           the Performance Schema's locks of metadata do: settle.go
-//	MySQL 8.0.22, without both   FOR SHARE NOWAIT reads what nobody holds
-//	MySQL 5.7, without both      LOCK IN SHARE MODE waits for who holds a row: lockToRead
+//	MySQL, gtid_mode=ON          @@gtid_owned lists transactions being committed: settle.go
+//	MySQL 8.0, without           the Performance Schema's metadata locks do: settle.go
+//	MySQL 8.0.22, without both   FOR SHARE NOWAIT reads unlocked rows
+//	MySQL 5.7, without both      LOCK IN SHARE MODE waits for the holder of a row's lock: lockToRead
 //	MySQL 8.0 before 8.0.22, without both: nothing, since a locking read needs more than SELECT there
 //
 // No write of the application waits for the first three. For the others one may wait while a few rows are read.
 //
-// The low of a single cell's read (present) is the log's end at the time of the call, and not the place that the tail has
-// read up to, though that would be known without asking. The reader may be an hour behind, or may not have begun. What it
-// finds then is an hour newer than the tail. With the tail's place as as-of the changes of that hour would be put after
-// it: a version that was written and deleted in it would be shown once more, after the reader of a view has seen what
-// followed. With the log's end as as-of they are what they are, older (State.Next). So no caller has to ask how far the
-// tail is: deletes' looks and sweeps (their changes are in the log before the call), repairs and verify (the tail may
-// lag), explain and dead letters (there may be no tail).
+// The low of a single cell's read (present) is the log's end at the time of the call. It is not the position that the
+// tail has read up to, although that would be known without a query. The reader may be an hour behind, or may not have
+// begun, so the result may be an hour newer than the tail. If as-of were the tail's position, the changes of that hour
+// would be put after it: a version that was written and deleted within the hour would be shown once more, after readers
+// of the view have seen its successor. With the log's end as as-of, these changes are older (State.Next), as they
+// should be. So no caller must know the tail's position: re-reads after deletes and sweeps (their changes are in the
+// log before the call), repairs and verify (the tail may lag), explain and dead letters (there may be no tail).
 //
-// Scans have many rows, and rows that change meanwhile are the tail's (pipeline/window.go): their low may be earlier, but
-// not before the reader's start.
+// Scans have many rows, and the tail handles rows that change meanwhile (pipeline/window.go). Their low may be earlier,
+// but not before the reader's start.
 type fence struct {
 	low   int64
-	lock  string // the clause of a locking read, where the server can't be asked otherwise
-	waits bool   // such a read waits for who holds a row
+	lock  string // the clause of a locking read, if the server can't be asked otherwise
+	waits bool   // such a read waits for the holder of a row's lock
 }
 
 // settleTime is how long a scan waits for transactions that are in the binlog and not yet visible.
 const settleTime = time.Minute
 
-// fence waits until what the tail has read is visible, where that is known. Otherwise it is what present returns.
+// fence waits until everything that the tail has read is visible, if that is known. Otherwise it is the same as
+// present.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	if r.server.flavor == gtid.MariaDB {
 		f = &fence{}
@@ -95,15 +96,15 @@ func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err err
 	return f, r.lockToRead(ctx, conn, f)
 }
 
-// ifFree is the clause of a locking read that fails at once where a row is held. A transaction that is in the binlog and
-// not yet visible holds its rows' locks, so what is free is visible. A read that waited while it holds other rows could
-// be part of a deadlock, which the server ends by failing whoever changed and locked least: easily the application's
-// transaction.
+// ifFree is the clause of a locking read that fails at once if a row is locked. A transaction that is in the binlog and
+// not yet visible holds its rows' locks, so unlocked rows are visible. A read that waited while it holds other rows
+// could be part of a deadlock. The server then ends the transaction with the fewest changes and locks: easily the
+// application's.
 const ifFree = " FOR SHARE NOWAIT"
 
-// lockToRead has what is read behind the fence locked, with no more rights than SELECT. MySQL 5.7 has no NOWAIT: its
-// reads wait, up to a second. So they are of few rows (atMost) and hold no gaps: the less they hold, the sooner it is they
-// whom the server fails in a deadlock.
+// lockToRead makes reads behind the fence lock their rows, with no more rights than SELECT. MySQL 5.7 has no NOWAIT, so
+// its reads wait, up to a second. They read few rows (atMost) and lock no gaps: the fewer locks they hold, the more
+// likely the server ends them in a deadlock.
 func (r *Reader) lockToRead(ctx context.Context, conn *sql.Conn, f *fence) error {
 	if r.server.isFrom(8, 0, 0) {
 		f.lock = ifFree
@@ -119,14 +120,14 @@ func (r *Reader) lockToRead(ctx context.Context, conn *sql.Conn, f *fence) error
 	return nil
 }
 
-// settleRemedy is what lets rows be read without locks.
+// settleRemedy is the setting that allows reading without locks.
 const settleRemedy = "set gtid_mode = ON, or performance_schema = ON and UPDATE performance_schema.setup_instruments " +
 	"SET enabled = 'YES' WHERE name = 'wait/lock/metadata/sql/mdl'"
 
-// waitingRows is how many rows a scan may lock that waits for others.
+// waitingRows is how many rows a scan may lock at once if it waits for others.
 const waitingRows = 4
 
-// atMost is n, or few where what is read may wait for others while it is locked.
+// atMost is n, or few if the read may wait for others while it holds locks.
 func (f *fence) atMost(few, n int) int {
 	if f.waits {
 		return min(few, n)
@@ -134,18 +135,18 @@ func (f *fence) atMost(few, n int) int {
 	return n
 }
 
-// isHeld reports whether somebody holds a row that was to be read if it is free.
+// isHeld reports whether another session has locked a row of a NOWAIT read.
 func isHeld(err error) bool {
 	var e *mysqlError
 	return errors.As(err, &e) && (e.Number == errnoLockNowait || e.Number == errnoDeadlock ||
 		e.Number == errnoLockWaitTimeout)
 }
 
-// lockPatience is how long a read is tried anew because somebody holds a row.
+// lockPatience is how long a read is retried because of another session's locks.
 const lockPatience = 30 * time.Second
 
-// untilFree tries a read of so many rows until nobody holds what it reads: each time of a quarter of them, because the
-// fewer there are, the sooner they are all free.
+// untilFree retries a read until no other session locks its rows: each time of a quarter of the rows, because fewer
+// rows are sooner all unlocked.
 func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 	delay := time.Millisecond
 	for late := time.Now().Add(lockPatience); ; rows = max(rows/4, 1) {
@@ -176,9 +177,9 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 	return nil
 }
 
-// visibleFrom is a place up to which all is visible on MariaDB, at from or later: that of a consistent snapshot, which
-// says where in the binlog it was taken. Nothing is read from the snapshot itself. Where another table took the place of
-// a watched one since, as gh-ost has it, it may lack rows that were copied before.
+// visibleFrom is a log position, at from or later, up to which everything is visible on MariaDB: that of a consistent
+// snapshot, which says where in the binlog it was taken. The snapshot itself is not read. If another table has replaced
+// a watched one since, as gh-ost does, it may lack rows that were copied before.
 func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (int64, error) {
 	for late := time.Now().Add(settleTime); ; {
 		low, err := r.snapshot(ctx, conn)
@@ -194,7 +195,7 @@ func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (i
 	}
 }
 
-// snapshot is the place of a snapshot that is taken now.
+// snapshot is the position of a snapshot taken now.
 func (r *Reader) snapshot(ctx context.Context, conn *sql.Conn) (low int64, err error) {
 	defer func() { err = cmp.Or(err, commit(ctx, conn)) }()
 	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
@@ -222,12 +223,12 @@ func commit(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// snapshotReads is how often the place of a snapshot is read. MariaDB keeps the values of binlog_snapshot_% for all
-// sessions together while it shows them: of two that ask at once, one may see the place of the other's snapshot, or of
-// none. Under six sessions that asked all the time, two of a thousand answers were too high. The lowest counts.
+// snapshotReads is how often the position of a snapshot is read. MariaDB keeps the values of binlog_snapshot_% for all
+// sessions together while it shows them. If two sessions ask at once, one may see the position of the other's snapshot,
+// or none. Under six sessions that asked all the time, two of a thousand answers were too high. The lowest counts.
 const snapshotReads = 3
 
-// snapshotPlace is where the session's snapshot was taken, most times.
+// snapshotPlace is where the session's snapshot was taken, in most cases.
 func (r *Reader) snapshotPlace(ctx context.Context, conn *sql.Conn) (int64, error) {
 	rows, err := named(ctx, conn, "SHOW STATUS LIKE 'binlog_snapshot_%'")
 	if err != nil {

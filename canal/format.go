@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// A server that was set to log statements, or that was started again without binlog_format = ROW in its configuration,
-// leaves rows out of the binlog. The setting is read at the start, and when a statement comes that changed a watched
-// table: it is what has to be mended first. MySQL 9.7 still has it, deprecated.
+// A server that was set to log statements, or that was restarted without binlog_format = ROW in its configuration,
+// omits rows from the binlog. The setting is read at the start, and when a statement arrives that changed a watched
+// table, because the operator must fix it first. MySQL 9.7 still has it, deprecated.
 
-// loggedAsText is what became of a table by a statement that has no rows in the binlog.
+// loggedAsText describes a change of a table by a statement without rows in the binlog.
 const loggedAsText = "was changed by a statement logged as text (binlog_format was not ROW in that session)"
 
-// mendFormat is how a server is made to log rows.
+// mendFormat is how to make a server log rows.
 const mendFormat = "SET GLOBAL binlog_format = ROW, and in the server's configuration; sessions that are open keep theirs"
 
-// textual is the server's binlog_format, where that is not ROW; else "". Stats tell it until it is asked for again.
+// textual is the server's binlog_format if it is not ROW; otherwise "". Stats show it until it is read again.
 func (s *Source) textual(ctx context.Context, db querier) string {
 	format, err := variable(ctx, db, "binlog_format")
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Source) warnOfFormat(ctx context.Context, db querier) {
 	}
 }
 
-// byFormat names the server's binlog_format first, where that is why a statement came without rows.
+// byFormat mentions the server's binlog_format first, if that is why a statement came without rows.
 func (r *Reader) byFormat(ctx context.Context, by statement, err error) error {
 	if by.what != loggedAsText {
 		return err

@@ -27,7 +27,7 @@ func (s *Source) Identities(ctx context.Context, names []string) (map[string]str
 	return found, err
 }
 
-// eachSchema calls f with each of the named tables that is there, and its schema.
+// eachSchema calls f with each existing table of those named, and its schema.
 func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replicator.Table, *schema) error) error {
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replica
 			continue
 		}
 		t, shape, err := s.shapeOf(ctx, conn, srv, t)
-		if replicator.IsFatal(err) { // it is not there: opening it says so
+		if replicator.IsFatal(err) { // it does not exist: opening it reports that
 			continue
 		}
 		if err != nil {
@@ -53,7 +53,7 @@ func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replica
 	return nil
 }
 
-// shapeOf reads a table's shape; of a pattern the first member's, whose cells are those of all.
+// shapeOf reads a table's shape, or that of a pattern's first member, whose cells are like those of all.
 func (s *Source) shapeOf(ctx context.Context, conn *sql.Conn, srv server, t *replicator.Table) (*replicator.Table, *schema,
 	error,
 ) {
@@ -82,7 +82,7 @@ func (s *Source) SameKeys(ctx context.Context, names []string) error {
 		}
 		for i, a := range keys {
 			if i >= len(own) || a == nil || own[i] == nil {
-				continue // who compiles the views, or opens the table, says so
+				continue // compiling the views, or opening the table, reports it
 			}
 			if b := own[i]; !a.sameKeys(b) {
 				return fmt.Errorf("%w: column %s.%s is %s, and column %s.%s is %s", replicator.ErrOtherKeys,
@@ -93,7 +93,7 @@ func (s *Source) SameKeys(ctx context.Context, names []string) error {
 	})
 }
 
-// shown is the type for a person.
+// shown is the type for messages.
 func (c *declaredColumn) shown() string { return strings.TrimSpace(c.fullType + " " + c.collation) }
 
 // sameKeys reports whether equal values of two columns are equal as keys, and different ones different.
@@ -112,8 +112,8 @@ func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
 	return true
 }
 
-// identity says what one cell of the table and its versions are: see replicator.Source. Where a column is missing it is
-// "": whoever reads the table says so.
+// identity describes the table's cells and versions: see replicator.Source. It is "" if a column is missing, which
+// reading the table reports.
 func (s *schema) identity(t *replicator.Table) string {
 	versions := "p" // the place in the binlog
 	if t.Version != "" && !s.single(t) {
@@ -142,10 +142,10 @@ func (s *schema) identity(t *replicator.Table) string {
 	return strings.Join(cells, " ")
 }
 
-// digits are the fractional digits, or the digits, of a type: (6), (10,2).
+// digits matches a type's digits or fractional digits: (6), (10,2).
 var digits = regexp.MustCompile(`\([0-9,]*\)`)
 
-// keyKind is what a value becomes in a key.
+// keyKind is the kind of a value in a key.
 type keyKind string
 
 const (
@@ -171,7 +171,8 @@ func keyKindOf(k binlog.Kind) keyKind {
 	return keyText
 }
 
-// identity is how a column's values become a part of a key: the same for two types whose equal values give equal keys.
+// identity is how a column's values become part of a key. It is the same for two types whose equal values give equal
+// keys.
 func (c *declaredColumn) identity() string {
 	of := keyKindOf(newSelected(c).kind)
 	digits := digits.FindString(c.fullType)

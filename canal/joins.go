@@ -13,7 +13,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// join reads the rows that rows of a table carry (Table.Lookups) into them, behind the fence that they were read behind
+// join reads the rows that rows of a table carry (Table.Lookups) into them, behind the same fence as the rows
 // themselves.
 func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched, rows []*replicator.Row) error {
 	for _, row := range rows {
@@ -42,11 +42,11 @@ func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched,
 	return nil
 }
 
-// beginSnapshot has rows of tables and those that they are joined with read as of one moment, until end is called: a
-// document shows all of a transaction or nothing of it. The moment is after the fence's low. The tables are opened
-// first, so that nothing is renamed before all is read.
+// beginSnapshot makes reads of tables and their joined rows see one moment, until end is called: a document shows all
+// of a transaction or nothing of it. The moment is after the fence's low. The tables are opened first, so that none is
+// renamed before everything is read.
 //
-// Where rows are locked to be read, they are the newest ones; what changed between two of them is looked at again.
+// If rows are locked to be read, they are the newest ones. Changes between two such reads are re-read.
 func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of ...*watched) (end func(), err error) {
 	if f.lock != "" {
 		return func() {}, nil
@@ -79,7 +79,7 @@ func (t *watched) lookedUp() (tables []string) {
 	return tables
 }
 
-// sizeOf is what rows come to, in bytes.
+// sizeOf is the total size of rows, in bytes.
 func sizeOf(rows []*replicator.Row) (size int64) {
 	for _, row := range rows {
 		if row != nil {
@@ -89,7 +89,7 @@ func sizeOf(rows []*replicator.Row) (size int64) {
 	return size
 }
 
-// joinedChunk knows where a chunk of a scan can be cut: with their joined rows its rows may be more than enough.
+// joinedChunk decides where a chunk of a scan can be cut: with their joined rows, its rows may be more than enough.
 type joinedChunk struct {
 	next   []string // behind each of its rows
 	passed []int
@@ -101,8 +101,8 @@ func (c *joinedChunk) note(next string, passed int) {
 	}
 }
 
-// join reads the joined rows of a chunk, of one row and then of ever more at a time, and cuts it where the bytes are
-// reached; 0: nowhere.
+// join reads the joined rows of a chunk: of one row first, and then of more and more at a time. It cuts the chunk when
+// the bytes are reached; 0: nowhere.
 func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*replicator.Row) error) error {
 	size := int64(0)
 	for from, n := 0, 1; from < len(chunk.Rows); n = min(2*n, newestBatch) {
@@ -130,7 +130,7 @@ type joining struct {
 
 	wanted [][]any                   // the columns' values, each combination once
 	at     map[replicator.Key]int    // where in wanted
-	rows   map[int][]*replicator.Row // by the place in wanted, the rows that want them
+	rows   map[int][]*replicator.Row // by the index in wanted: the rows that want them
 }
 
 func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error) {
@@ -170,7 +170,7 @@ func (t *watched) joinedBy(name string) (*selected, error) {
 	return &s, nil
 }
 
-// add notes what a row wants. A row that lacks a value wants nothing.
+// add records what a row wants. A row that lacks a value wants nothing.
 func (j *joining) add(row *replicator.Row) error {
 	values := make([]any, len(j.lookup.On))
 	for i, on := range j.lookup.On {
@@ -200,7 +200,7 @@ func (j *joining) add(row *replicator.Row) error {
 	return nil
 }
 
-// columnOf is a row's value of a column; nil if it is NULL, or the row does not carry it.
+// columnOf is a row's value of a column; nil if it is NULL, or if the row does not carry it.
 func (t tables) columnOf(row *replicator.Row, name string) (any, error) {
 	i := slices.IndexFunc(row.Names, func(n string) bool { return strings.EqualFold(n, name) })
 	if i >= 0 {
@@ -224,7 +224,7 @@ func (t tables) columnOf(row *replicator.Row, name string) (any, error) {
 	return key[i], nil
 }
 
-// read reads what is wanted. Where somebody holds a row, fewer are read at a time until it is free.
+// read reads the wanted rows. If another session has locked a row, it reads fewer at a time until the row is unlocked.
 func (j *joining) read(ctx context.Context, conn *sql.Conn, f *fence) error {
 	for from := 0; from < len(j.wanted); {
 		to := 0
@@ -275,7 +275,7 @@ func (j *joining) readSome(ctx context.Context, conn *sql.Conn, f *fence, from, 
 	return nil
 }
 
-// atMost is how many rows a row carries at most. One more than there may be says that there are too many.
+// atMost is the limit of rows that a row carries. Finding one more than allowed shows that there are too many.
 func (j *joining) atMost() int {
 	switch {
 	case !j.lookup.Many:
@@ -291,7 +291,7 @@ func (x *selection) isNewest() string {
 	if x.single {
 		return "TRUE"
 	}
-	// The outer table has no alias: the select list and other conditions name its columns alone.
+	// The outer table has no alias: the select list and other conditions use its columns without one.
 	own := sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + "."
 	newer, older := "`newer`.", own
 	var same []string

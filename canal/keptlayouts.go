@@ -11,7 +11,7 @@ import (
 	"replicator"
 )
 
-// keptLayouts are the layouts that positions name by their digests. They are kept before any position names them.
+// keptLayouts are the layouts that positions name by their digests. They are stored before any position names them.
 type keptLayouts struct {
 	store replicator.Layouts // nil: they are in memory alone
 
@@ -19,7 +19,7 @@ type keptLayouts struct {
 	known map[string]*layout
 }
 
-// keep keeps layouts durably. One that is not known needs no keeping.
+// keep stores layouts durably. Unknown layouts are skipped.
 func (k *keptLayouts) keep(ctx context.Context, layouts ...*layout) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -41,7 +41,7 @@ func (k *keptLayouts) keep(ctx context.Context, layouts ...*layout) error {
 	return nil
 }
 
-// find is a kept layout; nil where there is none, or where what was kept can't be read.
+// find is a stored layout; nil if there is none, or if it can't be parsed.
 func (k *keptLayouts) find(ctx context.Context, digest string) (*layout, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,14 +58,14 @@ func (k *keptLayouts) find(ctx context.Context, digest string) (*layout, error) 
 	return nil, nil
 }
 
-// digestAt is the digest of a layout, and the place where a position knows the table to have it.
+// digestAt is the digest of a layout, and the position at which the table had it.
 type digestAt struct {
 	digest string
 	order  int64
 }
 
-// layoutOf is the layout of a table at the position, or at the first of the later ones whose readers read the table.
-// known is false where that one did not know it.
+// layoutOf is the table's layout at the position, or at the first of the later positions whose readers read the table.
+// known is false if that one did not know it.
 func (t token) layoutOf(table string) (at digestAt, known bool) {
 	lowest := int64(math.MaxInt64)
 	for _, p := range append([]token{t}, t.others...) {
@@ -83,9 +83,9 @@ func (t token) layoutOf(table string) (at digestAt, known bool) {
 	return at, at.digest != ""
 }
 
-// latest is the present end of the binlog, with the layouts that the tables have there. All of them are read in one
-// transaction, which keeps statements from changing them until the end is known. A table that can't be read has none:
-// opening it says why.
+// latest is the present end of the binlog, with the tables' layouts there. All of them are read in one transaction,
+// which blocks changes of the tables until the end is known. A table that can't be read has none: opening it gives the
+// reason.
 func (s *Source) latest(ctx context.Context, conn *sql.Conn, srv server) (t token, err error) {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

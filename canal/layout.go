@@ -11,13 +11,14 @@ import (
 	"replicator/canal/binlog"
 )
 
-// layout is what a table's columns are at one place in the log: all that decoding a row takes that the log itself does
-// not say. layouts (layouts.go) keeps it along the log. It is never changed once it is made.
+// layout is a table's columns at one log position: everything that decoding a row needs and the log itself lacks.
+// layouts (layouts.go) tracks it along the log. A layout never changes once it is made.
 type layout struct {
-	Charset string         `json:"charset,omitempty"` // of texts that are added without one
+	Charset string         `json:"charset,omitempty"` // of texts that are added without a character set
 	Columns []layoutColumn `json:"columns"`
 
-	// Members are the IDs of the tables that a pattern stood for, in place of columns: what a position knows of a pattern.
+	// Members are the IDs of the tables that a pattern stood for, instead of columns: that is a position's knowledge of
+	// a pattern.
 	Members []string `json:"members,omitempty"`
 }
 
@@ -28,8 +29,8 @@ type layoutColumn struct {
 	Charset string `json:"charset,omitempty"` // of a text
 }
 
-// unknownCharset is the character set of a text that was added to a table whose own character set isn't known. Rows can
-// be read where the log names it.
+// unknownCharset is the character set of a text that was added to a table whose own character set is unknown. Rows can
+// be read if the log names it.
 const unknownCharset = "?"
 
 // layout is what information_schema says of a table, as a layout.
@@ -48,7 +49,7 @@ func (s *schema) layout() *layout {
 	return l
 }
 
-// text is the layout as it is kept; parseLayout reads it.
+// text is the layout's stored form, which parseLayout reads.
 func (l *layout) text() string {
 	text, err := json.Marshal(l)
 	if err != nil { // it has only strings
@@ -65,7 +66,7 @@ func parseLayout(text string) (*layout, error) {
 	return l, nil
 }
 
-// digest tells layouts apart. It is "" for a layout that isn't known.
+// digest identifies layouts. It is "" for an unknown layout.
 func (l *layout) digest() string {
 	if l == nil {
 		return ""
@@ -74,7 +75,7 @@ func (l *layout) digest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// same reports whether rows are read alike by two layouts.
+// same reports whether two layouts decode rows alike.
 func (l *layout) same(other *layout) bool {
 	if l == nil || other == nil {
 		return l == other
@@ -85,12 +86,12 @@ func (l *layout) same(other *layout) bool {
 	})
 }
 
-// find is the place of a column; -1 if there is none of that name.
+// find is the index of a column; -1 if there is none of that name.
 func (l *layout) find(name string) int {
 	return slices.IndexFunc(l.Columns, func(c layoutColumn) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// declared is what the layout says of column i, as information_schema would.
+// declared is column i in the form of information_schema.
 func (l *layout) declared(i int) *declaredColumn {
 	c := l.Columns[i]
 	d := &declaredColumn{fullType: c.Type}
@@ -102,16 +103,16 @@ func (l *layout) declared(i int) *declaredColumn {
 	return d
 }
 
-// unreadable: rows can't be read by what is known of their table's columns. It says why.
+// unreadable: rows can't be decoded with the known columns of their table. It has the reason.
 type unreadable struct {
 	why  string
-	mild bool // it may be that the types' lengths are not understood here
+	mild bool // perhaps this program does not understand the types' lengths
 }
 
 func (e unreadable) Error() string { return e.why }
 
-// fits is an unreadable error where rows behind a table map can't have the layout. It looks at all that the map says:
-// the number of columns, their types and lengths, and where the server writes them signs and character sets.
+// fits returns an unreadable error if rows of a table map can't have the layout. It compares everything in the map: the
+// number of columns, their types and lengths, and signs and character sets if the server writes them.
 func (l *layout) fits(m *binlog.TableMap, sets binlog.Charsets) error {
 	if len(m.Types) != len(l.Columns) {
 		return unreadable{why: fmt.Sprintf("the row has %d columns, the table has %d", len(m.Types), len(l.Columns))}

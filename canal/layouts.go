@@ -6,41 +6,42 @@ import (
 	"sync"
 )
 
-// layouts are the watched tables' layouts along the binlog. Rows whose columns the log doesn't name (MySQL's default,
-// and MariaDB's) are read by them. No row is read by a layout that it may not have:
+// layouts are the watched tables' layouts along the binlog. They decode rows whose columns the log doesn't name
+// (MySQL's and MariaDB's default). No row is decoded with a layout that it may not have:
 //
-//   - A position has the digest of each table's layout there, and the store has the layouts (Config.Layouts). Where it
-//     has none, or the position is of another server, the layout is unknown at first: up to the last statement that
+//   - A position has the digest of each table's layout there, and the store has the layouts (Config.Layouts). If the
+//     store lacks one, or the position is of another server, the layout is unknown up to the last statement that
 //     changed the table's columns (scout).
-//   - From there on the log's own statements say how a layout changes (alteration). Behind one that isn't understood it
-//     is unknown.
-//   - What a table is now is read with the end of the log at that moment (readSchemaAt): from that place on the layout is
-//     known for certain, unless a statement changes it again. What the statements led to is compared with it there.
-//   - Each table map is compared with the layout: one that doesn't fit makes it unknown.
+//   - From there on, the log's own statements say how a layout changes (alteration). After a statement that isn't
+//     understood, it is unknown.
+//   - The table's present columns are read together with the end of the log at that moment (readSchemaAt). From that
+//     position on the layout is certain, unless a statement changes it again. The derived layout is compared with it
+//     there.
+//   - Each table map is compared with the layout. A mismatch makes the layout unknown.
 //
-// Rows of a table whose layout is unknown are passed over, and so counted as changed without a list: the handler is
-// told (replicator.Handler.Unlogged), and so it is where the statements led to another layout than the table has.
+// Rows of a table with an unknown layout are skipped, and so count as changed without a list: the handler is told
+// (replicator.Handler.Unlogged). The handler is also told if the derived layout differs from the table's.
 type layouts struct {
 	mu sync.Mutex
 	of map[string]*track // by the table's name in the configuration
 
-	settles int64 // the lowest place at which a track is to be settled; MaxInt64: none is
+	settles int64 // the lowest position at which a track must be settled; MaxInt64: none
 }
 
 // track is one table's layout along the log.
 type track struct {
 	along []layoutFrom // in the order of the log; the first from the beginning on
 
-	// Layouts that are certain at places that reading has not reached, in the order of the log. What information_schema
-	// shows is the last of them.
+	// Layouts that are certain at positions not yet read, in the order of the log. The last one is from
+	// information_schema.
 	ahead []layoutFrom
 
-	derived bool   // rows were read by layouts, since one was certain last
-	told    bool   // the handler was told that rows are passed over, until the layout is certain
+	derived bool   // rows were decoded with layouts since the last certain one
+	told    bool   // the handler was told that rows are skipped until the layout is certain
 	misfit  string // the digest of a certain layout that table maps did not fit
 }
 
-// layoutFrom is a layout from an order on; nil where it is unknown.
+// layoutFrom is a layout from an order on; nil if it is unknown.
 type layoutFrom struct {
 	order  int64
 	layout *layout
@@ -60,13 +61,13 @@ func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 			t.ahead = append(t.ahead, c)
 		}
 	}
-	// Nobody who needs the table's rows begins before the first place at which a position knows its layout.
+	// No view that needs the table's rows begins before the first position that knows its layout.
 	t.told = t.at() == nil && len(t.ahead) > 1
 	l.of[name] = t
 	l.setSettles()
 }
 
-// unknown reports whether a table's layout is not known where reading begins, nor at a later position.
+// unknown reports whether a table's layout is unknown where reading begins and at all later positions.
 func (l *layouts) unknown(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +75,7 @@ func (l *layouts) unknown(name string) bool {
 	return t.at() == nil && len(t.ahead) == 1
 }
 
-// known notes that a table is what it is now from a place on, which is at or behind the start of reading.
+// known records that a table has its present columns from a position on, which is at or after the start of reading.
 func (l *layouts) known(name string, from, start int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,22 +96,22 @@ func (l *layouts) setSettles() {
 	}
 }
 
-// settled notes what a pattern stands for from an order on.
+// settled records the members of a pattern from an order on.
 func (l *layouts) settled(name string, order int64, members *layout) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of[name].from(order, members)
 }
 
-// at is a table's layout at the place that was read last; nil if that is unknown.
+// at is a table's layout at the last position read; nil if it is unknown.
 func (t *track) at() *layout { return t.along[len(t.along)-1].layout }
 
-// from notes a layout from an order on.
+// from sets a layout from an order on.
 func (t *track) from(order int64, x *layout) {
 	t.along = append(t.along, layoutFrom{order, x})
 }
 
-// current is a table's layout at the place that was read last; nil if that is unknown.
+// current is a table's layout at the last position read; nil if it is unknown.
 func (l *layouts) current(name string) *layout {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,8 +121,8 @@ func (l *layouts) current(name string) *layout {
 // due reports whether a layout becomes certain at or before an order.
 func (l *layouts) due(order int64) bool { return order >= l.settles }
 
-// settle makes layouts certain that have become so at an order, and returns the tables whose rows were read by another
-// layout than they had.
+// settle makes layouts certain that are so at an order. It returns the tables whose rows were decoded with a wrong
+// layout.
 func (l *layouts) settle(order int64) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,8 +140,9 @@ func (l *layouts) settle(order int64) (wrong []string) {
 	return wrong
 }
 
-// altered notes what a statement that ends at an order makes of a table, and returns that. It reports whether what the
-// table is now has to be read again. behind is asked for it, and hears whether rows of the table are passed over.
+// altered records a statement's effect on a table's layout, and returns the new layout. The statement ends at an order.
+// behind computes the layout, given whether rows of the table are skipped. altered reports whether the table's columns
+// must be read again.
 func (l *layouts) altered(
 	name string, order int64, behind func(before *layout, told bool) *layout,
 ) (after *layout, reread bool) {
@@ -154,7 +156,7 @@ func (l *layouts) altered(
 	return after, len(t.ahead) == 0
 }
 
-// await notes what a table is now, as of the log's end at an order.
+// await records a table's present columns, as of the log's end at an order.
 func (l *layouts) await(name string, now *layout, order int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,21 +165,21 @@ func (l *layouts) await(name string, now *layout, order int64) {
 	l.setSettles()
 }
 
-// awaited reports whether it is known what a table will be at a later place.
+// awaited reports whether a table's layout at a later position is known.
 func (l *layouts) awaited(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.of[name].ahead) > 0
 }
 
-// readBy notes that rows are read by a table's present layout.
+// readBy records that rows are decoded with a table's present layout.
 func (l *layouts) readBy(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of[name].derived = true
 }
 
-// passOver reports whether the handler has to be told that rows of a table are passed over: once until its layout is
+// passOver reports whether the handler must be told that rows of a table are skipped: once, until its layout is
 // certain.
 func (l *layouts) passOver(name string) bool {
 	l.mu.Lock()
@@ -188,15 +190,15 @@ func (l *layouts) passOver(name string) bool {
 	return tell
 }
 
-// unfit notes that rows at an order can't have a table's layout, which is unknown from there on. It reports whether
-// what the table is now has to be read again; certain says that it was, for the same reason, and is still the same.
+// unfit records that rows at an order can't have a table's layout, which is unknown from there on. It reports whether
+// the table's columns must be read again. certain says that they were, for the same reason, and have not changed.
 func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.of[name]
 	was := t.at()
 	switch {
-	case len(t.ahead) > 0: // it is known what the table will be
+	case len(t.ahead) > 0: // the table's later layout is known
 	case was != nil && t.misfit == was.digest():
 		return false, true
 	default:
@@ -208,13 +210,13 @@ func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	return reread, false
 }
 
-// digests are the tables' digests at an order; "" where their layouts are not known.
+// digests are the digests of the tables' layouts at an order; "" for unknown ones.
 func (l *layouts) digests(order int64) map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	digests := make(map[string]string, len(l.of))
 	for name, t := range l.of {
-		if nameOf(name) != name { // of each table of a pattern it is found out anew
+		if nameOf(name) != name { // the tables of a pattern are found again
 			continue
 		}
 		digests[name] = t.layoutAt(order).digest()
@@ -233,7 +235,7 @@ func (t *track) layoutAt(order int64) (at *layout) {
 	return at
 }
 
-// forget drops what lies before an order.
+// forget drops everything before an order.
 func (l *layouts) forget(order int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -50,7 +50,7 @@ func (p *pattern) membersNow() *layout {
 	return l
 }
 
-// pending reports whether a table's rows are passed over, because what was before them is not known.
+// pending reports whether a table's rows are skipped, because its earlier rows are unknown.
 func (t tables) pending(w *watched) bool {
 	if !w.Pattern {
 		return false
@@ -59,14 +59,15 @@ func (t tables) pending(w *watched) bool {
 	return p != nil && p.pending[w.id]
 }
 
-// made notes that a table was made at this place: all of its rows follow.
+// made records that a table was created at this position: all of its rows follow.
 func (t tables) made(id string) {
 	if p := t.pattern(nameOf(id)); p != nil {
 		delete(p.pending, id)
 	}
 }
 
-// settleMembers notes, once all is read that the log had when reading began, that the members are known from here on.
+// settleMembers records, once everything that the log had when reading began is read, that the members are known from
+// here on.
 func (s *stream) settleMembers(order int64) error {
 	for _, p := range s.tables.patterns {
 		if !p.unsettled || order < p.end {
@@ -87,9 +88,10 @@ func (s *stream) settleMembers(order int64) error {
 	return nil
 }
 
-// newestOfSeveral reads some cells of a pattern: from each table that may have them, and of several rows the newest.
+// newestOfSeveral reads some cells of a pattern from each table that may have them, and takes the newest of several
+// rows.
 func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p *pattern, wanted []int) error {
-	// It comes behind the fence: a table that is made later has no row that the fence promises.
+	// It follows the fence: a table that is created later has no row that the fence covers.
 	if err := r.sameMembers(ctx, conn, p.Name); err != nil {
 		return err
 	}
@@ -123,8 +125,8 @@ func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p
 	return nil
 }
 
-// newestAtOnce is newest for one of many tables, which has few of the cells: one SELECT asks for all of them, where a
-// cell has one row there.
+// newestAtOnce is newest for one of many tables, which has few of the cells. One SELECT asks for all of them, if a cell
+// has one row there.
 func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wanted []int) error {
 	if !x.single || len(wanted) == 1 {
 		return x.newest(ctx, db, l, wanted)
@@ -152,13 +154,13 @@ func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wante
 		}
 		return nil
 	})
-	if isHeld(err) { // by somebody: newest waits for that row alone
+	if isHeld(err) { // another session has locked a row: newest waits only for that one
 		return x.newest(ctx, db, l, wanted)
 	}
 	return classify(err)
 }
 
-// mayHold returns those of the keys that may be of this table, by the columns that say which one it is.
+// mayHold returns those of the keys that may be in this table, by the columns that identify the table.
 func (x *selection) mayHold(keys []replicator.Key) []replicator.Key {
 	if !slices.ContainsFunc(x.key, func(i int) bool { return x.columns[i].literal != "" }) {
 		return keys
@@ -185,7 +187,7 @@ func (c *declaredColumn) reference() string {
 	return sqlname.Quote(c.Name)
 }
 
-// memberPlace is where a scan of a table stands: of a pattern in one of its tables.
+// memberPlace is the place of a scan; for a pattern, a place in one of its tables.
 type memberPlace struct {
 	x       *selection
 	after   string // in that table
@@ -197,7 +199,7 @@ type memberPlace struct {
 // inMember begins the place of a scan of a pattern.
 const inMember = "in "
 
-// at finds the table in which a scan goes on; nil if that, and all behind it, are gone.
+// at finds the table in which a scan continues; nil if that table, and all after it, are gone.
 func (r *Reader) at(table, after string) (*memberPlace, error) {
 	all, err := r.selections(table)
 	if err != nil {
@@ -229,7 +231,7 @@ func (r *Reader) at(table, after string) (*memberPlace, error) {
 	return nil, nil
 }
 
-// behind is where the scan goes on behind a piece of the table, and whether it is over.
+// behind is where the scan continues after a piece of the table, and whether it is complete.
 func (at *memberPlace) behind(next string, done bool) (string, bool) {
 	switch {
 	case !at.several:
@@ -242,7 +244,7 @@ func (at *memberPlace) behind(next string, done bool) (string, bool) {
 	return inMember + url.QueryEscape(at.next) + " ", false
 }
 
-// tables checks what a table of the configuration stands for.
+// tables checks the tables that a configured table stands for.
 func (c *checker) tables(ctx context.Context, db *sql.Conn, srv server, t replicator.Table,
 	connect func(context.Context) (*sql.Conn, error),
 ) {
@@ -258,7 +260,7 @@ func (c *checker) tables(ctx context.Context, db *sql.Conn, srv server, t replic
 	one(c, t)
 }
 
-// pattern checks each table that matches. Where all is well one finding stands for them all.
+// pattern checks each table that matches. If all are well, there is one finding for all.
 func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check func(*checker, replicator.Table)) {
 	what := "table " + p.Name
 	listed, err := p.list(ctx, db)
@@ -300,7 +302,7 @@ func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check fun
 	}
 }
 
-// infos describes the columns, with those that say which table of a pattern it is.
+// infos describes the columns, including those that identify a table of a pattern.
 func (s *schema) infos() (all []ColumnInfo) {
 	for i := range s.constants {
 		all = append(all, s.constants[i].info())

@@ -14,10 +14,10 @@ import (
 	"replicator"
 )
 
-// columnNames are the values of a table's column role. A case-insensitive column takes 'PII' and 'pii' for one value,
-// so they are one cell here: of the name that a view gives it, or else of the plainest spelling that the server takes
-// for the same. That is the same at every start, whichever spelling is met first. There are few names: the server is
-// asked once for each.
+// columnNames are the values of a table's column role. A case-insensitive column treats 'PII' and 'pii' as equal, so
+// they are one cell here. Its name is the one that a view uses, or else the plainest variant that the server treats as
+// equal. So it is the same at every start, whichever variant is met first. There are few names: the server is asked
+// once for each.
 type columnNames struct {
 	table      *replicator.Table
 	charset    string
@@ -29,7 +29,7 @@ type columnNames struct {
 	known map[string]string
 }
 
-// newColumnNames is nil where all texts are different values.
+// newColumnNames returns nil if all different texts are different values.
 func newColumnNames(t *replicator.Table, s *schema, connect func(context.Context) (*sql.Conn, error)) *columnNames {
 	if t.Column == "" {
 		return nil
@@ -42,7 +42,7 @@ func newColumnNames(t *replicator.Table, s *schema, connect func(context.Context
 		known: map[string]string{}}
 }
 
-// tellsAll reports whether the column takes no two different values for one.
+// tellsAll reports whether the column treats only identical values as equal.
 func (c *declaredColumn) tellsAll() bool {
 	return c.Charset == "" || c.collation == "binary" || strings.HasSuffix(c.collation, "_0900_bin") ||
 		strings.HasSuffix(c.collation, "_nopad_bin")
@@ -74,7 +74,8 @@ func (n *columnNames) of(ctx context.Context, text string) (string, error) {
 	return name, nil
 }
 
-// candidates are the names that a text may have; none if it can only be its own, so that the server need not be asked.
+// candidates are the possible names of a text; none if only the text itself is possible, so that the server need not be
+// asked.
 func (n *columnNames) candidates(text string) (names []string) {
 	plain := plainer(text)
 	for _, name := range n.configured {
@@ -91,7 +92,7 @@ func (n *columnNames) candidates(text string) (names []string) {
 	return names
 }
 
-// plainer are simpler spellings of a text, the simplest first.
+// plainer are plainer variants of a text, the plainest first.
 func plainer(text string) []string {
 	trimmed := strings.TrimRight(text, " ")
 	small := cases.Fold().String(trimmed)
@@ -104,7 +105,7 @@ func plainer(text string) []string {
 	return []string{norm.NFC.String(bare), small, trimmed}
 }
 
-// first is the first of the candidates that the server takes for the same as text; text if there is none.
+// first is the first of the candidates that the server treats as equal to text; text if there is none.
 func (n *columnNames) first(ctx context.Context, text string, candidates []string) (string, error) {
 	var terms []string
 	var args []any
@@ -137,8 +138,8 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given are the names that views give values which would else have another one: a view of all columns has other cells
-// with them.
+// given are the names that views give to values which would otherwise have another one. They change the cells of a view
+// of all columns.
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil
@@ -159,7 +160,7 @@ func (n *columnNames) given(ctx context.Context) (string, error) {
 	return given, nil
 }
 
-// check fails where views give one value two names: rows could feed only those of one of them.
+// check fails if views give one value two names: rows could feed only the views of one of them.
 func (n *columnNames) check(ctx context.Context) error {
 	if n == nil {
 		return nil

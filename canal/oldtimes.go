@@ -6,7 +6,7 @@ import (
 	"replicator/canal/binlog"
 )
 
-// measure reads an event's images to their end before any is handed on, if their length is not certain: see
+// measure reads an event's images to their end before passing any on, if their length is uncertain: see
 // binlog.Column.IsOldTime.
 func (p *plan) measure(data []byte, parts imageParts) error {
 	if p.oldTime < 0 {

@@ -9,15 +9,15 @@ import (
 	"replicator/canal/gtid"
 )
 
-// An order is a place in a source's history:
+// An order is a position in a source's history:
 //
 //	epoch (9 bits) | number of the binlog file (20) | byte address in the file (34)
 //
-// The epoch grows when the source moves to another server, whose files and addresses mean nothing beside the old one's.
-// A row's address is where its image begins; a transaction's end is the address of the end of its last event, which is
-// where the next one begins. Inside a compressed event the inner offset is scaled to the event's size, and rows that
-// would share an address take the next ones: see scale. On MariaDB ≥ 11.4, whose events carry no position inside
-// transactions, sizes are added up from the transaction's beginning. All this is a function of the file's bytes alone.
+// The epoch grows when the source moves to another server, because its files and addresses can't be compared with the
+// old ones. A row's address is where its image begins. A transaction's end is the address of the end of its last event,
+// which is where the next one begins. Inside a compressed event the inner offset is scaled to the event's size, and
+// rows that would share an address take the next ones: see scale. On MariaDB ≥ 11.4, whose events carry no position
+// inside transactions, sizes are added up from the transaction's beginning. Only the file's bytes determine all this.
 const (
 	addressBits = 34
 	fileBits    = replicator.EpochShift - addressBits
@@ -77,7 +77,7 @@ func parseFilePos(text string) (fileName, int64, error) {
 	return f, max(pos, 4), err
 }
 
-// isFilePos tells FILE:POS from a GTID set: a set's first word is a UUID, or has no colon at all.
+// isFilePos distinguishes FILE:POS from a GTID set: a set's first word is a UUID, or has no colon at all.
 func isFilePos(text string) bool {
 	name, addr, ok := strings.Cut(strings.TrimSpace(text), ":")
 	if !ok || gtid.IsUUID(strings.ToLower(strings.TrimSpace(name))) {

@@ -12,12 +12,12 @@ import (
 
 // packets reads MySQL's packets of a binlog: each holds one event, or a part of one of 16 MiB and more.
 //
-// go-mysql's syncer copies each packet twice and makes five objects of it. Here an event stands where it was read: see
+// go-mysql's syncer copies each packet twice and makes five objects of it. Here an event stays in the read buffer: see
 // docs/adr/0017.
 type packets struct {
 	in       *bufio.Reader // its size is large
 	sequence uint8         // of the next packet
-	used     int           // bytes at the buffer's beginning that the last packet stood in
+	used     int           // bytes at the buffer's beginning that held the last packet
 }
 
 const (
@@ -30,8 +30,8 @@ func newPackets(in io.Reader) *packets {
 	return &packets{in: bufio.NewReaderSize(in, large), sequence: 1}
 }
 
-// next returns what the next packet holds; what is larger than a packet is put together. A large one has memory of its
-// own, the memory of others is used again by the next call.
+// next returns the contents of the next packet. It joins the packets of a larger event. A large event has memory of its
+// own; the next call reuses the memory of others.
 func (p *packets) next() ([]byte, error) {
 	_, _ = p.in.Discard(p.used) // it is in the buffer
 	p.used = 0
@@ -64,8 +64,8 @@ func (p *packets) next() ([]byte, error) {
 	}
 }
 
-// room is memory for a packet of n bytes, and for all that follows of its event: to make room as it comes would take
-// twice the memory of a huge one.
+// room is memory for a packet of n bytes, and for the rest of its event. Growing it gradually would take twice the
+// memory for a huge event.
 func (p *packets) room(n int) ([]byte, error) {
 	if n < largestPacket {
 		return make([]byte, 0, n), nil
@@ -78,10 +78,10 @@ func (p *packets) room(n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return make([]byte, 0, 1+min(int(h.Size), 1<<30)), nil // no row is larger, and what is not used takes no memory
+	return make([]byte, 0, 1+min(int(h.Size), 1<<30)), nil // no row is larger, and unused memory costs nothing
 }
 
-// head looks at a packet's head, and returns how much the packet holds.
+// head reads a packet's header, and returns the packet's length.
 func (p *packets) head() (n int, err error) {
 	head, err := p.peek(packetHead)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"replicator/canal/gtid"
 )
 
-// The binlog may hold rows without all their columns. Where binlog_row_image is MINIMAL, an UPDATE has the primary key
-// before and the columns that were set after, an INSERT the columns that it names, a DELETE the primary key; where it is
-// NOBLOB, unchanged BLOBs are missing. Where binlog_row_value_options is PARTIAL_JSON, MySQL logs what an UPDATE changed
-// within a JSON document. And MariaDB 11.8 leaves generated columns out. A session can set all but the last.
+// The binlog may contain rows without all their columns. With binlog_row_image = MINIMAL, an UPDATE has the primary key
+// before, and the columns that were set after; an INSERT has the columns that it names, a DELETE the primary key. With
+// NOBLOB, unchanged BLOBs are missing. With binlog_row_value_options = PARTIAL_JSON, MySQL logs an UPDATE's changes
+// within a JSON document. And MariaDB 11.8 omits generated columns. A session can set all but the last.
 //
-// One rule covers them: a row that has what its table's views need is handed on as it is, and of any other one only that
-// its cell changed, which makes the pipeline read the cell again. Where not even the cell is told, the table counts as
-// changed without a log.
+// One rule covers them. A row with everything that its table's views need is delivered. Of any other row, only the
+// change of its cell is delivered, which makes the pipeline re-read the cell. If not even the cell is known, the table
+// counts as changed without a log.
 
 // imageParts say which columns the images of a rows event have.
 type imageParts struct {
@@ -30,10 +30,10 @@ type imageParts struct {
 type imagePart struct {
 	present []byte // a bit for each column
 	n       int    // set bits
-	diffs   bool   // the image begins with which of its JSON columns hold differences
+	diffs   bool   // the image begins with a list of its JSON columns that hold differences
 }
 
-// partOf returns nil for images that have all of n columns.
+// partOf returns nil for images with all of n columns.
 func partOf(present []byte, n int, diffs bool) *imagePart {
 	part := &imagePart{present: present, diffs: diffs}
 	for i := range n {
@@ -53,7 +53,7 @@ type lack uint8
 const (
 	lacksNothing lack = iota
 	lacksValue        // an after image: the column was not set
-	lacksChange       // the column was set, and the image does not hold its value
+	lacksChange       // the column was set, and the image lacks its value
 )
 
 // splitPart is split for an image that lacks columns.
@@ -116,7 +116,7 @@ func (p *plan) count(kind binlog.Kind) (n int) {
 	return n
 }
 
-// inherit takes the columns that an UPDATE did not set from the image before it.
+// inherit copies the columns that an UPDATE did not set from the image before it.
 func (img *image) inherit(before *image) {
 	for i, lacks := range img.lacks {
 		if lacks == lacksValue && before.has(i) {
@@ -128,7 +128,7 @@ func (img *image) inherit(before *image) {
 // has reports whether the image has a column.
 func (img *image) has(i int) bool { return img.lacks == nil || img.lacks[i] == lacksNothing }
 
-// whole reports whether an image has all columns that are wanted.
+// whole reports whether an image has all wanted columns.
 func (p *plan) whole(img *image) bool {
 	for i, lacks := range img.lacks {
 		if lacks != lacksNothing && p.wanted[i] {
@@ -138,8 +138,8 @@ func (p *plan) whole(img *image) bool {
 	return true
 }
 
-// untold returns a column without which the cell of a row is not known and that its first image lacks; "" if there is
-// none. An after image has the cell, too, then.
+// untold returns a column that a row's cell depends on and that its first image lacks; "" if there is none. An after
+// image then has the cell, too.
 func (p *plan) untold(part *imagePart) string {
 	if part == nil {
 		return ""
@@ -152,18 +152,18 @@ func (p *plan) untold(part *imagePart) string {
 	return ""
 }
 
-// untold: rows changed, and the event does not tell of which cells.
+// untold: rows changed, and the event does not say which cells.
 func (s *stream) untold(p *plan, column string) error {
 	return s.unlogged(p.t.Name, fmt.Errorf("table %s: the binlog holds rows without column %s, which tells whose rows they "+
 		"are; set binlog_row_image=FULL on the source and in its sessions: %w", p.t.Name, column, replicator.ErrUnlogged))
 }
 
-// leavesOut reports whether the server leaves generated columns out of the binlog where a row is updated, deleted or
-// replaced, whatever binlog_row_image and binlog_row_metadata say, STORED ones and those in keys, too. MariaDB 11.8
-// does, in every engine; 10.11 and MySQL don't. Of the versions between these two it is not known.
+// leavesOut reports whether the server omits generated columns from the binlog if a row is updated, deleted or
+// replaced, whatever binlog_row_image and binlog_row_metadata say, including STORED ones and those in keys. MariaDB
+// 11.8 does, in every engine; 10.11 and MySQL don't. For versions between these two it is unknown.
 func (s server) leavesOut() bool { return s.flavor == gtid.MariaDB && s.isFrom(11, 0, 0) }
 
-// What rows without all their columns cost.
+// The consequences of rows without all their columns.
 const (
 	readsCells    = "a change of a row without a column that views need is read from the source"
 	comparesViews = "an UPDATE or a DELETE there compares all of the table with its views"
@@ -187,7 +187,7 @@ func (c *checker) rowImages(ctx context.Context, db querier) {
 	}
 }
 
-// rowColumns warns of columns that are read and will be missing from the rows of a table.
+// rowColumns warns of columns that are read and will be missing from a table's rows.
 func (c *checker) rowColumns(srv server, x *selection) {
 	t := x.t
 	read := slices.Concat(t.roleNames(), x.names)

@@ -17,39 +17,39 @@ import (
 )
 
 // pattern is a table of the configuration that stands for all tables that match. Each of them, a member, is a watched
-// table of its own; cells, errors and places of scans have the configuration's name.
+// table of its own. Cells, errors and places of scans have the configuration's name.
 //
-// A Reader's members are those that the server had when it was opened. Each statement that names a table which matches,
-// and each look at cells, compares them with the server's. Where they differ, the session ends with an error, and the
-// next one begins at the same position with other members.
+// A Reader's members are those that the server had when the reader was opened. Each statement that names a matching
+// table, and each re-read of cells, compares them with the server's. If they differ, the session ends with an error,
+// and the next one begins at the same position with the new members.
 //
-// A position knows the members that were followed up to it, by a layout that lists them. One that a later reader has
-// and its position does not know is read from its CREATE TABLE on. Without that, and where one is gone, the table counts
-// as changed without a list (ErrUnlogged), once all is read that the log had when the reader was opened.
+// A position knows the members that were followed up to it, by a layout that lists them. A member that its position
+// does not know is read from its CREATE TABLE on. If that is missing, or if a member is gone, the table counts as
+// changed without a list (ErrUnlogged), once everything is read that the log had when the reader was opened.
 type pattern struct {
 	replicator.Table
 	fold    func(string) string
 	members []*watched // in the order of their IDs
 
 	mu   sync.Mutex
-	left map[string]error // why tables that match are no members, by their IDs
+	left map[string]error // why matching tables are no members, by their IDs
 
-	// What the start's position doesn't know yet. Used by the stream alone.
+	// What the start's position doesn't know yet. Only the stream uses it.
 	unsettled bool
 	named     map[string][2]string // database and table of those that statements name and that are no members, by their IDs
 	pending   map[string]bool      // members whose rows are passed over
-	gone      bool                 // it knows a member that there is none of any more
+	gone      bool                 // it knows a member that no longer exists
 	end       int64                // where the log ended when the reader was opened
 	now       *layout              // the members
 }
 
-// constant is a column that a pattern's tables have beside their own: it says which one it is.
+// constant is a column that a pattern's tables have besides their own: it identifies the table.
 type constant struct {
 	declaredColumn
 	value string
 }
 
-// constantsOf are the constants of a table; none unless it is a pattern's.
+// constantsOf are the constants of a table; none unless it belongs to a pattern.
 func constantsOf(t *replicator.Table) (all []constant) {
 	if !t.Pattern {
 		return nil
@@ -63,15 +63,15 @@ func constantsOf(t *replicator.Table) (all []constant) {
 	return all
 }
 
-// constant is the place of a constant; -1 if there is none of that name.
+// constant is the index of a constant; -1 if there is none of that name.
 func (s *schema) constant(name string) int {
 	return slices.IndexFunc(s.constants, func(c constant) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// constantPlace makes a constant's place into one in roles, and back.
+// constantPlace converts a constant's index to one in roles, and back.
 func constantPlace(i int) int { return -2 - i }
 
-// names are the columns' names, with those of constants.
+// names are the columns' names, including those of constants.
 func (s *schema) names() []string {
 	names := make([]string, len(s.columns))
 	for i, c := range s.columns {
@@ -90,10 +90,10 @@ func (s *schema) withConstants(names []string) []string {
 	return names
 }
 
-// memberID tells the tables of a pattern apart. It is shown to people.
+// memberID identifies a table of a pattern. It is shown to people.
 func memberID(name, database, table string) string { return name + " (" + database + "." + table + ")" }
 
-// nameOf is the name in the configuration of a table with an ID.
+// nameOf is the configuration's name of a table with an ID.
 func nameOf(id string) string {
 	name, _, _ := strings.Cut(id, " (")
 	return name
@@ -117,14 +117,14 @@ func (p *pattern) inDatabase(database string) bool {
 	return in.Matches(p.fold(database), "")
 }
 
-// like makes a pattern one of LIKE ... ESCAPE '!'.
+// like converts a pattern to one for LIKE ... ESCAPE '!'.
 var like = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_", "*", "%", "?", "_")
 
 const matching = " FROM information_schema.tables WHERE table_schema LIKE ? ESCAPE '!' AND table_name LIKE ? ESCAPE '!' " +
 	"AND table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') " +
 	"AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
 
-// list returns the server's tables that match, in the order of their IDs.
+// list returns the server's matching tables, sorted by ID.
 func (p *pattern) list(ctx context.Context, db querier) (all []replicator.Table, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT table_schema, table_name"+matching, like.Replace(p.Database),
 		like.Replace(p.Table.Table))
@@ -147,7 +147,7 @@ func (p *pattern) list(ctx context.Context, db querier) (all []replicator.Table,
 
 func idOf(t *replicator.Table) string { return memberID(t.Name, t.Database, t.Table) }
 
-// rows is about how many rows the tables have.
+// rows is the tables' approximate number of rows.
 func (p *pattern) rows(ctx context.Context, db querier) (n int64, err error) {
 	err = db.QueryRowContext(ctx, "SELECT COALESCE(SUM(table_rows), 0)"+matching, like.Replace(p.Database),
 		like.Replace(p.Table.Table)).Scan(&n)
@@ -163,8 +163,8 @@ func newPattern(t replicator.Table, srv server) *pattern {
 	return p
 }
 
-// loadPattern reads the shapes of the tables that match. Those that can't be read, or whose keys are of other types than
-// those of most, are left out. It is Fatal if none remains.
+// loadPattern reads the shapes of the matching tables. It leaves out tables that can't be read, or whose keys have
+// other types than most. It is Fatal if none remains.
 func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t replicator.Table) (*pattern, error) {
 	p := newPattern(t, srv)
 	listed, err := p.list(ctx, db)
@@ -216,7 +216,7 @@ func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t re
 	return p, replicator.OfTable(t.Name, replicator.Fatal(err))
 }
 
-// loadMember reads the shape of a table that matches, unless it was read. reason says why it can't be a member.
+// loadMember reads the shape of a matching table, unless it was read. reason says why it can't be a member.
 func loadMember(
 	ctx context.Context, db *sql.Conn, srv server, t replicator.Table, read shapeAt,
 ) (w *watched, reason, err error) {
@@ -250,8 +250,8 @@ func loadMember(
 	return w, nil, nil
 }
 
-// membersChanged ends a session, so that another one begins with the tables that match now. Nothing of why is for a
-// person to mend: the next session leaves out what it can't read.
+// membersChanged ends a session, so that another one begins with the tables that match now. The operator need not act:
+// the next session leaves out tables that it can't read.
 func membersChanged(name string, why error) error {
 	return replicator.OfTable(name, fmt.Errorf("table %s: %w: %s", name, replicator.ErrOtherTables, why.Error()))
 }
@@ -266,7 +266,7 @@ func (t tables) pattern(name string) *pattern {
 	return nil
 }
 
-// one is a table by its name in the configuration, of a pattern the first member; nil if there is none.
+// one is a table by its name in the configuration, or a pattern's first member; nil if there is none.
 func (t tables) one(name string) *watched {
 	for _, w := range t.byName[name] {
 		return w
@@ -274,7 +274,7 @@ func (t tables) one(name string) *watched {
 	return nil
 }
 
-// add adds a watched table. It is Fatal if another table of the configuration has it already.
+// add adds a watched table. It is Fatal if another table of the configuration contains it already.
 func (t *tables) add(w *watched) error {
 	database, name := t.fold(w.Database), t.fold(w.Table.Table)
 	if t.byPlace[database] == nil {
@@ -290,7 +290,7 @@ func (t *tables) add(w *watched) error {
 	return nil
 }
 
-// sameMembers fails where the server has other tables that match than when the reader was opened.
+// sameMembers fails if other tables match on the server than when the reader was opened.
 func (r *Reader) sameMembers(ctx context.Context, db querier, name string) error {
 	p := r.tables.pattern(name)
 	if p == nil {
@@ -303,8 +303,7 @@ func (r *Reader) sameMembers(ctx context.Context, db querier, name string) error
 	return err
 }
 
-// compare returns the tables that match and that are neither members nor known to be left out. It fails if a member is
-// gone.
+// compare returns the matching tables that are neither members nor known to be left out. It fails if a member is gone.
 func (p *pattern) compare(ctx context.Context, db querier) (fresh []replicator.Table, err error) {
 	listed, err := p.list(ctx, db)
 	if err != nil {
@@ -328,7 +327,7 @@ func (p *pattern) compare(ctx context.Context, db querier) (fresh []replicator.T
 	return fresh, nil
 }
 
-// regroup is called behind a statement that names a table which matches, and which is no member.
+// regroup is called after a statement that names a matching table that is no member.
 func (r *Reader) regroup(ctx context.Context, id string) error {
 	p := r.tables.pattern(nameOf(id))
 	if p == nil {
@@ -350,7 +349,7 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// The servers may log a statement before they list what it made; to read the table waits for that.
+	// The servers may log a statement before they list the new table; reading the table waits for that.
 	if at, is := p.named[id]; is && !slices.ContainsFunc(fresh, func(t replicator.Table) bool { return idOf(&t) == id }) {
 		t := p.Table
 		t.Database, t.Table = at[0], at[1]

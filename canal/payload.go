@@ -15,10 +15,10 @@ import (
 	"replicator/canal/binlog"
 )
 
-// errPayload: a compressed transaction that doesn't decode.
+// errPayload: a compressed transaction can't be decoded.
 var errPayload = errors.New("a compressed transaction is damaged")
 
-// payload reads a compressed transaction as a stream, an inner event at a time: whole, it may be a gigabyte.
+// payload reads a compressed transaction as a stream, one inner event at a time: as a whole, it may be a gigabyte.
 func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, place scale) error {
 	c := binlog.Cursor{B: body}
 	var uncompressed, method uint64
@@ -60,7 +60,7 @@ func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, plac
 	return s.committed(ctx)
 }
 
-// inflater reads a payload's data. The decoder is kept: making one costs more than a small transaction.
+// inflater reads a payload's data. It reuses the decoder, because making one costs more than a small transaction.
 func (s *stream) inflater(method uint64, data []byte) (io.Reader, error) {
 	in := bytes.NewReader(data)
 	switch method {
@@ -103,7 +103,7 @@ func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (en
 		}
 		inner := place
 		inner.offset = at + binlog.HeaderSize
-		s.raw = 0 // the buffer for inner events is used again
+		s.raw = 0 // the buffer for inner events is reused
 		if ended, err = s.inner(ctx, h, body, inner); err != nil {
 			return false, err
 		}
@@ -115,7 +115,7 @@ func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (en
 	return ended, nil
 }
 
-// innerBody reads n bytes. The buffer grows with what is there: a damaged size must not cost a gigabyte.
+// innerBody reads n bytes. The buffer grows with the actual data: a damaged size must not cost a gigabyte.
 func (s *stream) innerBody(in io.Reader, n int) ([]byte, error) {
 	s.scratch = s.scratch[:0]
 	for len(s.scratch) < n {
@@ -129,5 +129,5 @@ func (s *stream) innerBody(in io.Reader, n int) ([]byte, error) {
 	return s.scratch, nil
 }
 
-// maxScratch is what is kept of the buffer for inner events: one huge row must not cost its size for ever.
+// maxScratch is how much of the buffer for inner events is kept: one huge row must not cost its size permanently.
 const maxScratch = 4 << 20

@@ -16,39 +16,39 @@ import (
 	"replicator/internal/remedy"
 )
 
-// plan is how the rows behind one table map are read: which columns are wanted, and how wide the others are.
+// plan is how to read the rows of one table map: which columns are wanted, and how wide the others are.
 type plan struct {
 	t      *watched
 	raw    []byte // the table map's body that the plan was made from
 	single bool
-	passed error // why the rows can't be read, and are passed over; nil: they can
+	passed error // why the rows can't be read, and are skipped; nil: they can be read
 
 	columns []binlog.Column
 	wanted  []bool
 	roles
 	rowEnd  int   // -1: the table has none
-	primary []int // the primary key's columns; nil: rows can't be looked for by them
+	primary []int // the primary key's columns; nil: rows can't be looked up by them
 	oldTime int   // the first time in the older format; -1: there is none
 
-	refers []reference // by which other tables' rows are joined with these
+	refers []reference // by which columns other tables' rows are joined with these
 
-	// lookups are the column role's values seen: they are few, and each row's strings would be garbage.
+	// lookups caches the column role's values. There are few, and each row's strings would be garbage.
 	lookups map[string]columnValue
 
-	constants []constant // the columns of a pattern's table, whose places in roles are behind place -2
+	constants []constant // the columns that identify a pattern's table; in roles their places are below -1
 
 	keys replicator.KeyBuilder
-	pad  []byte // a BINARY key with its zero bytes
+	pad  []byte // a BINARY key padded with zero bytes
 }
 
-// columnValue is a value of the column role: the cell's column, and how rows spell it.
+// columnValue is a value of the column role: the cell's column, and the rows' variant of it.
 type columnValue struct{ name, as string }
 
 // maxLookups bounds plan.lookups.
 const maxLookups = 1000
 
-// newPlan makes the plan for a table map of a watched table, by the names that the map has, or else by the table's
-// layout. It is an unreadable error where a column is missing that is needed.
+// newPlan makes the plan for a table map of a watched table, by the names in the map, or else by the table's layout. It
+// returns an unreadable error if a needed column is missing.
 func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets binlog.Charsets) (*plan, error) {
 	s := t.schema.Load()
 	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), lookups: map[string]columnValue{}}
@@ -60,7 +60,7 @@ func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets bi
 			known = &now.Declared
 		}
 		c, err := binlog.NewColumn(m, i, known, charsets)
-		if errors.Is(err, binlog.ErrOldTime) { // what the table has at a later place may tell nothing of its format here
+		if errors.Is(err, binlog.ErrOldTime) { // the table's format at a later position may say nothing of its format here
 			err = unreadable{why: err.Error()}
 		}
 		if err != nil {
@@ -75,8 +75,7 @@ func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets bi
 	return p, p.sameKeys(s)
 }
 
-// sameKeys fails where rows were written before the type of a key column was changed: their keys are no longer the
-// table's.
+// sameKeys fails if rows were written before the type of a key column changed: their keys no longer match the table's.
 func (p *plan) sameKeys(s *schema) error {
 	for _, i := range p.key {
 		if i < 0 {
@@ -91,7 +90,7 @@ func (p *plan) sameKeys(s *schema) error {
 	return nil
 }
 
-// learn reads the character sets of the wanted columns. It comes before rows are read.
+// learn reads the character sets of the wanted columns. It must be called before rows are read.
 func (p *plan) learn(ctx context.Context, charsets binlog.Charsets) error {
 	for i := range p.columns {
 		if !p.wanted[i] {
@@ -127,7 +126,7 @@ func (p *plan) assign(s *schema) error {
 				"is wrong. Restore the column or correct the configuration", name, role, nearest.Close(name, names))}
 		}
 		p.wanted[i] = true
-		if err := p.columns[i].Problem; err != nil && role != "" { // where nobody names it, rows lack its value
+		if err := p.columns[i].Problem; err != nil && role != "" { // if no view names it, rows lack its value
 			return -1, fmt.Errorf("column %s (%s): %w", name, role, err)
 		}
 		return i, nil
@@ -143,14 +142,14 @@ func (p *plan) assign(s *schema) error {
 	return p.assignReferences()
 }
 
-// image is one row image: the wanted columns' bytes, which alias the event. A nil value is NULL, or not there.
+// image is one row image: the wanted columns' bytes, which alias the event. A nil value is NULL or missing.
 type image struct {
 	values [][]byte
 	lacks  []lack // by column; nil: nothing
 	spare  []lack // memory for lacks
 }
 
-// split reads one row image and returns how many bytes it took. part says which columns it has; nil: all.
+// split reads one row image and returns its length in bytes. part says which columns it has; nil: all.
 func (p *plan) split(data []byte, img *image, part *imagePart) (int, error) {
 	if cap(img.values) < len(p.columns) {
 		img.values = make([][]byte, len(p.columns))
@@ -189,7 +188,7 @@ func (p *plan) split(data []byte, img *image, part *imagePart) (int, error) {
 	return off, nil
 }
 
-// sameCell reports whether two images of a row are of one cell.
+// sameCell reports whether two images of a row belong to one cell.
 func (p *plan) sameCell(ctx context.Context, a, b *image) bool {
 	for _, i := range p.key {
 		if i >= 0 && !bytes.Equal(a.values[i], b.values[i]) {
@@ -229,7 +228,7 @@ func (p *plan) cell(ctx context.Context, img *image) (replicator.Cell, error) {
 	return cell, err
 }
 
-// columnValue is the value of the column role; no text where it is NULL.
+// columnValue is the value of the column role; an empty one if it is NULL.
 func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error) {
 	raw := img.values[p.column]
 	if raw == nil {
@@ -252,7 +251,7 @@ func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error)
 	return found, nil
 }
 
-// columnAs is the value of the column role as the row spells it.
+// columnAs is the value of the column role as the row has it.
 func (p *plan) columnAs(raw []byte) (string, error) {
 	if known, ok := p.lookups[string(raw)]; ok {
 		return known.as, nil
@@ -264,7 +263,7 @@ func (p *plan) columnAs(raw []byte) (string, error) {
 // errNull: a key column is NULL.
 var errNull = errors.New("it is NULL")
 
-// addKey adds a value to the key that is being built: what MakeKey makes of column.value, without making that.
+// addKey adds a value to the key that is being built. It is MakeKey of column.value without the intermediate value.
 func (p *plan) addKey(c *binlog.Column, raw []byte) error {
 	switch {
 	case raw == nil:
@@ -307,8 +306,8 @@ func (p *plan) addKey(c *binlog.Column, raw []byte) error {
 	return nil
 }
 
-// versionOf is a row's version. One that doesn't fit is an error beside a version that sorts the row as the source
-// does.
+// versionOf is a row's version. For a version that doesn't fit it returns an error, and a version that sorts the row as
+// the source does.
 func (p *plan) versionOf(img *image, order int64) (int64, error) {
 	if p.version < 0 || p.single {
 		return order, nil
@@ -349,10 +348,11 @@ func checkVersion(name string, n uint64, signed bool) (int64, error) {
 
 func errVersion(name, what string) error { return fmt.Errorf("version column %s %s", name, what) }
 
-// row makes the row of an image. What is wrong with it stands in Row.Err.
+// row makes the row of an image. Row.Err has any problem of the row.
 //
-// It allocates the row itself: a store to a row of the caller's begins with a load, which is how a pointer is checked,
-// and a page that is read before it is written costs the kernel two faults, the second with a flush on every processor.
+// It allocates the row itself. A store to a row of the caller's would begin with a load, because that is how a pointer
+// is checked. A page that is read before it is written costs the kernel two faults, the second with a flush on every
+// processor.
 func (p *plan) row(
 	cell replicator.Cell, img *image, order int64, at time.Time, kept func([]byte) []byte,
 ) *replicator.Row {
@@ -410,7 +410,7 @@ func (p *plan) row(
 	return r
 }
 
-// owned copies b; never nil, which would be NULL.
+// owned copies b. It never returns nil, which would be NULL.
 func owned(b []byte) []byte {
 	out := make([]byte, len(b))
 	copy(out, b)

@@ -9,64 +9,63 @@ import (
 	"replicator/canal/gtid"
 )
 
-// token is what a Position's Token holds.
+// token is the contents of a Position's Token.
 type token struct {
 	Server string `json:"server,omitempty"` // server_uuid; MariaDB: see readServer
 	placed
 	GTID  string `json:"gtid,omitempty"` // all transactions before this place; "" where the server has none
 	Epoch int    `json:"epoch,omitempty"`
 
-	// Loose: GTID may lack some of the transactions before this place. MySQL's status shows the end of the binlog, and
-	// the transactions that are committed; those between are in the binlog already. MariaDB does not tell those before
-	// every place (see gtidAt), and then these are those that it had just before. It is enough for another server,
-	// which then gives some of them again; on this one the set is found out by reading the file.
+	// Loose: GTID may lack some of the transactions before this place. MySQL's status has the end of the binlog and the
+	// committed transactions, but not those in between, which are already in the binlog. MariaDB does not know the
+	// GTIDs before every place (see gtidAt); GTID then has those from just before. That is enough for another server,
+	// which repeats some transactions. On this server, reading the file completes the set.
 	Loose bool `json:"loose,omitempty"`
 
-	// Forked: on MariaDB, a transaction before this place has no higher number than one of another server before it,
-	// in one domain: the server had written something that the others did not get before it became their replica. GTID
-	// names the last transaction alone, and who has that one need not have the other.
+	// Forked: on MariaDB, within one domain, a transaction before this place has no higher number than an earlier one
+	// of another server. The server had written something that the others did not get before it became their replica.
+	// GTID names only the last transaction, and a server that has that one may lack the other.
 	Forked bool `json:"forked,omitempty"`
 
 	// Anonymous: on MySQL, the last transaction that was read had no GTID, or the server gave none to new ones
-	// (gtid_mode OFF_PERMISSIVE): no GTID tells who has it. One that has a later transaction has it, too, because
-	// replicas apply in the order of the log.
+	// (gtid_mode OFF_PERMISSIVE), so no GTID shows which servers have it. A server with a later transaction has it,
+	// too, because replicas apply in the order of the log.
 	Anonymous bool `json:"anonymous,omitempty"`
 
-	// Skip: transactions of GTID may still come after this place (it was found by GTID on another server, whose order
-	// of transactions may differ): they are dropped.
+	// Skip: transactions of GTID may still follow this place, and are dropped. The place was found by GTID on another
+	// server, whose order of transactions may differ.
 	Skip bool `json:"skip,omitempty"`
 
-	// Read is how far was read when the position was made: some of what lies between may be in a sink already, so that a
-	// server that lacks it can't be the source.
+	// Read is how far had been read when the position was made. A sink may already have some changes in between, so a
+	// server that lacks them can't be the source.
 	Read *read `json:"read,omitempty"`
 
-	// Run is the program's that made the position: it knows Read to be all that was read. Another one, which finds the
-	// position in a store, does not: whoever made it may have read on before he was killed.
+	// Run identifies the program run that made the position. That run knows that Read is everything that was read. A
+	// later run, which finds the position in a store, does not: the earlier one may have read on before it was killed.
 	Run string `json:"run,omitempty"`
 
-	// Layouts has the digest of the layout of each table that was read, "" where that was not known: see layouts. It is
-	// nil where nothing is known of any table.
+	// Layouts has the digest of the layout of each table that was read, "" if it was unknown: see layouts. It is nil if
+	// nothing is known of any table.
 	Layouts map[string]string `json:"layouts,omitempty"`
 
-	others []token // the later positions that reading begins at this one for
+	others []token // the later positions for whose sake reading begins at this one
 }
 
-// read is a place, not always between two transactions, with the transactions that were read beyond the position, begun
-// ones too.
+// read is a place, not always between two transactions, and the transactions that were read beyond the position,
+// including unfinished ones.
 type read struct {
 	placed
 	GTID string `json:"gtid,omitempty"`
 
-	// Older are transactions, not all of them behind the position, that were or may have been read on another server and
-	// not yet on this one: sinks may hold them with Orders of an older epoch.
+	// Older are transactions that were or may have been read on another server and not yet on this one. Not all of them
+	// are after the position. Sinks may have them with Orders of an older epoch.
 	Older string `json:"older,omitempty"`
 
-	// Unsure are transactions that an earlier run of the program may have read, and of which nothing is known: all that
-	// there were when this one began.
+	// Unsure are transactions that an earlier run of the program may have read: all that existed when this run began.
 	Unsure string `json:"unsure,omitempty"`
 }
 
-// withUnsure adds what an earlier run may have read, unless all of it is before the place.
+// withUnsure adds the transactions that an earlier run may have read, unless all of them are before the place.
 func (r *read) withUnsure(unsure, before *gtid.Set) *read {
 	if !notAllIn(unsure, before) {
 		return r
@@ -79,7 +78,7 @@ func (r *read) withUnsure(unsure, before *gtid.Set) *read {
 	return &further
 }
 
-// readGTIDs are all transactions of which something was read, given those before the position.
+// readGTIDs are all transactions of which any part was read, given those before the position.
 func (t token) readGTIDs(before *gtid.Set) (*gtid.Set, error) {
 	if t.Read == nil {
 		return before, nil
@@ -122,8 +121,8 @@ func parseToken(text string) (token, error) {
 
 func (t token) String() string { return fmt.Sprintf("%s:%d", t.File, t.Pos) }
 
-// Describe shows a position's token to a person: FILE:POS and, where there are any, the GTIDs. What isn't a token of
-// this package is returned as it is.
+// Describe shows a position's token to people: FILE:POS and any GTIDs. A text that isn't a token of this package is
+// returned unchanged.
 func Describe(text string) string {
 	var t token
 	if err := json.Unmarshal([]byte(text), &t); err != nil || t.File == "" {
@@ -135,15 +134,16 @@ func Describe(text string) string {
 	return t.String() + " " + t.GTID
 }
 
-// Server names the server that a position's token is of; "" if it names none.
+// Server names the server of a position's token; "" if it names none.
 func Server(text string) string {
 	var t token
 	_ = json.Unmarshal([]byte(text), &t) // what isn't a token names none
 	return t.Server
 }
 
-// Covers reports, of a Position's token alone, whether all that a fence names (a GTID set, or FILE:POS) was committed
-// at or before it: for those who know how far somebody else has read. ErrFence if it is neither.
+// Covers reports, from a Position's token alone, whether everything that a fence names (a GTID set, or FILE:POS) was
+// committed at or before it. It serves callers that know another process's position. It returns ErrFence for any other
+// text.
 func Covers(text, fence string) (bool, error) {
 	t, err := parseToken(text)
 	if err != nil {
@@ -163,7 +163,7 @@ func Covers(text, fence string) (bool, error) {
 	return have.Includes(want), nil
 }
 
-// Includes implements replicator.Source. Only GTIDs tell that of two servers.
+// Includes implements replicator.Source. Between two servers only GTIDs can tell.
 func (s *Source) Includes(p, q replicator.Position) bool {
 	at, err := parseToken(q.Token)
 	if err != nil || at.GTID == "" {
@@ -173,7 +173,7 @@ func (s *Source) Includes(p, q replicator.Position) bool {
 	return err == nil && includes
 }
 
-// IsFence is nil if a text has the form of a fence of some source, FILE:POS or a GTID set, and ErrFence if it has not.
+// IsFence returns ErrFence unless a text has the form of a fence of some source, FILE:POS or a GTID set.
 func IsFence(text string) error {
 	if isFilePos(text) {
 		if _, _, err := parseFilePos(text); err != nil {
@@ -185,8 +185,8 @@ func IsFence(text string) error {
 	return err
 }
 
-// parseAnyGTIDs reads a GTID set of a server that nobody has asked which it is: only MySQL's have colons. What is none
-// may have been meant as either.
+// parseAnyGTIDs parses a GTID set of an unknown kind of server: only MySQL's have colons. The error mentions both
+// forms.
 func parseAnyGTIDs(text string) (*gtid.Set, error) {
 	flavor := gtid.MariaDB
 	if strings.Contains(text, ":") {
@@ -200,7 +200,7 @@ func parseAnyGTIDs(text string) (*gtid.Set, error) {
 	return set, nil
 }
 
-// includesFilePos reports whether a place of the same server stands at or before t.
+// includesFilePos reports whether a place of the same server is at or before t.
 func (t token) includesFilePos(fence string) (bool, error) {
 	file, pos, err := parseFilePos(fence)
 	if err != nil {

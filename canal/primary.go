@@ -12,11 +12,11 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Where binlog_row_image is MINIMAL, an UPDATE that leaves the key of a row as it is does not tell it, unless it is in
-// the primary key. The row still has it, or there is a later change of its key in the log. So the row is looked for by
-// its primary key. If it is gone, or its key may have been changed, the table counts as changed without a log.
+// With binlog_row_image = MINIMAL, an UPDATE that leaves a row's key unchanged does not contain it, unless it is in the
+// primary key. The row still has the key, or the log has a later change of it. So the row is looked up by its primary
+// key. If it is gone, or its key may have changed, the table counts as changed without a log.
 
-// primaryOf returns the places of the primary key's columns, where a row can be looked for by them.
+// primaryOf returns the primary key's columns, if rows can be looked up by them.
 func (p *plan) primaryOf(s *schema) []int {
 	var at []int
 	for _, name := range s.primary {
@@ -29,7 +29,7 @@ func (p *plan) primaryOf(s *schema) []int {
 	return at
 }
 
-// foundByPrimary reports whether rows can be looked for by the primary key.
+// foundByPrimary reports whether rows can be looked up by the primary key.
 func (s *schema) foundByPrimary() bool {
 	return !slices.ContainsFunc(s.primary, func(name string) bool {
 		c := s.column(name)
@@ -37,7 +37,7 @@ func (s *schema) foundByPrimary() bool {
 	})
 }
 
-// sameByPrimary reports whether an UPDATE leaves the cells of its rows as they are, and tells their primary keys.
+// sameByPrimary reports whether an UPDATE leaves its rows' cells unchanged, and contains their primary keys.
 func (p *plan) sameByPrimary(parts imageParts) bool {
 	if !parts.pairs || parts.after == nil || len(p.primary) == 0 {
 		return false
@@ -52,22 +52,22 @@ func (p *plan) sameByPrimary(parts imageParts) bool {
 			continue
 		}
 		now := p.t.schema.Load().column(p.columns[i].Name)
-		if isSet(parts.after.present, i) || now == nil || now.generated { // a generated column may be left out, and change
+		if isSet(parts.after.present, i) || now == nil || now.generated { // a generated column may be omitted, and still change
 			return false
 		}
 	}
 	return true
 }
 
-// sought are rows of a table that changed, and are to be looked for by their primary keys.
+// sought are changed rows of a table that must be looked up by their primary keys.
 type sought struct {
 	t     *watched
 	names []string
 	keys  [][]any
 }
 
-// updateByPrimary notes the rows of an UPDATE that are to be looked for by their primary keys. They are looked for at the
-// transaction's end, or before, if there are many.
+// updateByPrimary notes the rows of an UPDATE that must be looked up by their primary keys. That is done at the
+// transaction's end, or earlier if there are many.
 func (s *stream) updateByPrimary(ctx context.Context, p *plan, parts imageParts, data []byte) error {
 	i := slices.IndexFunc(s.tx.sought, func(x sought) bool { return x.t == p.t })
 	if i < 0 {
@@ -107,7 +107,7 @@ func (s *stream) updateByPrimary(ctx context.Context, p *plan, parts imageParts,
 	return nil
 }
 
-// seekAll looks for all rows that the present transaction left to be looked for.
+// seekAll looks up all rows that the present transaction noted.
 func (s *stream) seekAll(ctx context.Context) error {
 	for i := range s.tx.sought {
 		if err := s.seek(ctx, &s.tx.sought[i]); err != nil {
@@ -118,7 +118,7 @@ func (s *stream) seekAll(ctx context.Context) error {
 	return nil
 }
 
-// seek hands on the cells of the rows.
+// seek delivers the cells of the rows.
 func (s *stream) seek(ctx context.Context, x *sought) error {
 	if len(x.keys) == 0 {
 		return nil
@@ -143,8 +143,8 @@ func (s *stream) seek(ctx context.Context, x *sought) error {
 		"they are gone: %w", x.t.Name, replicator.ErrUnlogged))
 }
 
-// cellsByPrimary returns the cells of the rows that have the given values in some columns, as of the binlog's present end
-// or later.
+// cellsByPrimary returns the cells of the rows that have the given values in some columns, as of the binlog's present
+// end or later.
 func (r *Reader) cellsByPrimary(ctx context.Context, t *watched, names []string, keys [][]any) (
 	cells []replicator.Cell, err error,
 ) {

@@ -19,8 +19,9 @@ type referring struct {
 	on     []string // the watched table's columns
 }
 
-// linkLookups tells each joined table whose rows it is joined with. It is Fatal for the views of a table whose lookups
-// compare columns of different types or collations: of what one side takes for equal the other one finds only a part.
+// linkLookups tells each joined table which rows it is joined with. It is Fatal for the views of a table whose lookups
+// compare columns of different types or collations, because one side would find only some of the values that the other
+// treats as equal.
 func (t tables) linkLookups() error {
 	for name := range t.byName {
 		own := t.one(name)
@@ -30,7 +31,7 @@ func (t tables) linkLookups() error {
 			byID[l.ID] = l
 			joined := t.one(l.Table)
 			if joined == nil {
-				continue // it can't be read, which was said
+				continue // it can't be read, which was reported
 			}
 			r := referring{table: own.Name, lookup: l.ID}
 			for _, on := range l.On {
@@ -57,7 +58,7 @@ func (t tables) linkLookups() error {
 	return nil
 }
 
-// sameColumns fails where the columns by which rows are joined don't compare as one.
+// sameColumns fails if the columns by which rows are joined compare differently.
 func sameColumns(joined *watched, column string, from *watched, path string) error {
 	a, err := joined.joinedBy(column)
 	if err != nil {
@@ -84,7 +85,7 @@ func canBeKey(k binlog.Kind) bool {
 	return k != binlog.KindFloat && k != binlog.KindDouble && k != binlog.KindJSON
 }
 
-// refer tells the handler that a row changed which other tables' rows are joined with, as these images had it.
+// refer tells the handler that a joined row changed, with its values in these images.
 func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*image, offs []int) error {
 	for i := range p.refers {
 		r := &p.refers[i]
@@ -124,13 +125,13 @@ func (s *stream) tellReference(ctx context.Context, ref replicator.Reference, or
 	return nil
 }
 
-// reference is a referring by the places of its columns.
+// reference is a referring with the indexes of its columns.
 type reference struct {
 	referring
 	at []int
 }
 
-// lacks is the place of a column of the reference that an image does not have; -1: it has all.
+// lacks is the index of a column of the reference that an image lacks; -1: it has all.
 func (r *reference) lacks(img *image) int {
 	for _, i := range r.at {
 		if !img.has(i) {
@@ -140,7 +141,7 @@ func (r *reference) lacks(img *image) int {
 	return -1
 }
 
-// unreferred: a row changed, and the event does not tell which rows are joined with it. The views that join it are
+// unreferred: a row changed, and the event does not say which rows are joined with it. The views that join it are
 // compared with the source.
 func (s *stream) unreferred(p *plan, r *reference, column int) error {
 	name := p.columns[column].Name
@@ -149,7 +150,7 @@ func (s *stream) unreferred(p *plan, r *reference, column int) error {
 		replicator.ErrUnlogged)))
 }
 
-// referenceOf are the values by which other rows are joined with a row; "" where one is NULL: none is then.
+// referenceOf are the values by which other rows are joined with a row; "" if one is NULL, so that none is.
 func (p *plan) referenceOf(r *reference, img *image) (replicator.Key, error) {
 	values := make([]any, len(r.at))
 	for n, i := range r.at {
@@ -201,7 +202,7 @@ func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, aft
 		return nil, "", err
 	}
 	defer conn.Close()
-	// What came to refer to the row before it was changed has to be seen: that change's own look may have been before.
+	// Rows that came to refer to the changed row before must be seen: their own re-reads may have been earlier.
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, "", err
@@ -238,9 +239,9 @@ func (x *selection) referringPage(ctx context.Context, db querier, f *fence, con
 	return cells, next, err
 }
 
-// referringCondition finds the rows of a table whose lookup finds a row with the values of one of the references; or,
-// where a chain of lookups leads there by several ways, those that one of the ways finds, which are more. "": the table
-// has no such lookup any more.
+// referringCondition finds the rows of a table whose lookup finds a row with the values of one of the references. If a
+// chain of lookups leads there in several ways, it finds the rows of any way, which may be too many. "": the table no
+// longer has such a lookup.
 func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	condition string, args []any, err error,
 ) {
@@ -283,8 +284,7 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	return condition, args, nil
 }
 
-// referredBy is the condition for rows of the table, where a lookup begins by way of from, that it finds rows with some
-// values for.
+// referredBy is the condition for rows of the table whose lookup, by way of from, finds rows with some values.
 func (t *watched) referredBy(l *replicator.Lookup, from string, key replicator.Key) (
 	condition string, args []any, err error,
 ) {

@@ -2,15 +2,15 @@ package canal
 
 import "slices"
 
-// renamed is what happened to a watched table whose name is given away and not taken by another.
+// renamed describes a watched table whose name was given up and not taken by another.
 const renamed = "was renamed, or another table took its place"
 
-// swapped is what happened to a table whose name another one has now.
+// swapped describes a table whose name now belongs to another one.
 const swapped = "was replaced by another table that was renamed into its place"
 
-// rename tells what a RENAME TABLE leaves behind once all its pairs are carried out, from left to right as the servers
-// do. A cut-over of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t) leaves the name with
-// another table; where a watched name is left without one, its rows are gone.
+// rename determines the effect of a RENAME TABLE after all its pairs, which the servers process from left to right.
+// After a cut-over of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t), the name belongs to
+// another table. If a watched name is no longer used, its rows are gone.
 func (p *statementParser) rename() statement {
 	if !p.at(1).is("TABLE") && !p.at(1).is("TABLES") {
 		return statement{} // RENAME USER
@@ -48,15 +48,15 @@ func (p *statementParser) rename() statement {
 		if then(name) == "" {
 			what = renamed
 		}
-		if then(name) != name { // else it came back to its place
+		if then(name) != name { // otherwise it returned to its place
 			others = append(others, name)
 		}
 	}
 	return changing(others, what).withoutColumns()
 }
 
-// renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY. The table that is altered stands
-// at i: to give it the name that it has is nothing, which the servers log all the same.
+// renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY. The altered table is named at i.
+// Renaming it to its own name has no effect, but the servers log it anyway.
 func (p *statementParser) renamesTable(i int) bool {
 	from, _, _ := p.tableAt(p.pastIfExists(i))
 	for i, w := range p.words {
@@ -74,8 +74,8 @@ func (p *statementParser) renamesTable(i int) bool {
 	return false
 }
 
-// tableAt is the table that is named at i: by its name in the configuration if it is watched, else by database and
-// name. next is what stands behind it.
+// tableAt is the table named at i: by its name in the configuration if it is watched, otherwise by database and name.
+// next is the index after it.
 func (p *statementParser) tableAt(i int) (name string, watches bool, next int) {
 	database, table, next := p.database, p.at(i), i+1
 	if p.at(i + 1).is(".") {

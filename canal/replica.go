@@ -13,16 +13,16 @@ import (
 	"replicator/internal/remedy"
 )
 
-// A server may change without a word in its binlog. It has none (log_bin is OFF). It is a replica that does not log
-// what it gets from its own source (log_replica_updates; on MariaDB log_slave_updates, which is OFF unless somebody
-// turns it on). Or whole databases are left out (binlog_do_db, binlog_ignore_db). Whoever reads such a log hears
-// nothing, and takes that for nothing having happened.
+// A server may change without an entry in its binlog. It may have no binlog (log_bin is OFF). It may be a replica that
+// does not log changes from its own source (log_replica_updates; on MariaDB log_slave_updates, which is OFF by
+// default). Or it may omit whole databases (binlog_do_db, binlog_ignore_db). A reader of such a log sees no change, and
+// can't tell.
 
 // errNoBinlog: the server logs nothing.
 var errNoBinlog = replicator.Fatal(errors.New("the source writes no binlog; start it with log_bin. What was written " +
 	"meanwhile is in no binlog then: `replicator verify --repair " + remedy.Views + "` puts the views right"))
 
-// logs refuses a server whose binlog can't be what is meant to be read.
+// logs refuses a server whose binlog can't contain the changes to be read.
 func (s *Source) logs(ctx context.Context, db querier, srv server) error {
 	if !srv.logBin {
 		s.silent.begins(srv.identity)
@@ -40,9 +40,9 @@ func (s *Source) logs(ctx context.Context, db querier, srv server) error {
 	return nil
 }
 
-// unloggedReplica finds out whether the server replicates another one and does not log what it gets: Fail where the
-// binlog can't be what is meant to be read, and Warn where others may write to the server itself, as to one of two that
-// replicate each other.
+// unloggedReplica checks whether the server replicates another one and does not log these changes. It is Fail if the
+// binlog can't contain the changes to be read. It is Warn if applications may write to the server itself, as to one of
+// two that replicate each other.
 func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.Finding, err error) {
 	f = replicator.Finding{What: "log_replica_updates", Level: replicator.OK}
 	if s.flavor == gtid.MariaDB || s.oldMySQL() {
@@ -74,17 +74,17 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 		return f, err
 	}
 	logged, err := s.executed(ctx, db)
-	if err == nil && !logged.Includes(got) { // nobody has written to the server itself since
+	if err == nil && !logged.Includes(got) { // no application has written to the server itself since
 		f.Level = replicator.Fail
 	}
 	return f, err
 }
 
-// replicates reports whether the server has a source of its own. Where the account may not ask it is taken for none.
+// replicates reports whether the server has a source of its own. If the account may not ask, it reports false.
 func (s server) replicates(ctx context.Context, db querier) (bool, error) {
-	if s.flavor == gtid.MariaDB { // SHOW ALL SLAVES STATUS would need a right of its own
+	if s.flavor == gtid.MariaDB { // SHOW ALL SLAVES STATUS would need a further right
 		if galera, err := variable(ctx, db, "wsrep_on"); err != nil || galera != "" && !isOff(galera) {
-			return err == nil, err // the other nodes' writes are logged as those of a replica are
+			return err == nil, err // the other nodes' writes are logged like a replica's
 		}
 		rows, err := named(ctx, db, "SHOW GLOBAL STATUS LIKE 'Slaves\\_running'")
 		return err == nil && len(rows) == 1 && rows[0]["value"] != "0", err
@@ -101,8 +101,7 @@ func (s server) replicates(ctx context.Context, db querier) (bool, error) {
 	return len(channels) > 0, err
 }
 
-// leftOut refuses a table whose database the server leaves out of its binlog. What is logged by rows goes by the
-// table's own database.
+// leftOut refuses a table whose database the server omits from its binlog. For rows, the table's own database decides.
 func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Table) error {
 	status, err := s.binlogStatus(ctx, db)
 	if err != nil {
@@ -126,24 +125,24 @@ func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Tab
 	return errors.Join(refused...)
 }
 
-// silence remembers that the server was seen to change without logging it. That it logs again tells nobody of what it
-// did not: GTIDs tell on MySQL alone, of a replica.
+// silence remembers that the server was seen to change without logging it. When it logs again, nothing shows what it
+// missed: GTIDs do so only on MySQL, for a replica.
 type silence struct {
 	mu       sync.Mutex
 	identity string
 	now      bool
-	until    int64 // the number of the file that was the last when it was seen to log again; 0: it never was silent
+	until    int64 // the number of the last file when it was seen to log again; 0: it was never silent
 }
 
-// begins notes that a server does not log.
+// begins records that a server does not log.
 func (q *silence) begins(identity string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.identity, q.now = identity, true
 }
 
-// over notes that a server logs, and has come to a file. It returns the first file that is behind its last silence; 0
-// where there was none.
+// over records that a server logs, and which file it has reached. It returns the first file after its last silence; 0
+// if there was none.
 func (q *silence) over(identity string, file int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

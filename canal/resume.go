@@ -16,9 +16,9 @@ import (
 type place struct {
 	file  fileName
 	pos   int64
-	event event // that ends there; unknown if nothing was read before it
+	event event // the event that ends there; unknown if nothing was read before it
 	epoch int
-	gtids *gtid.Set // all transactions before it, or with skip those applied; nil: not known
+	gtids *gtid.Set // all transactions before it, or with skip the applied ones; nil: unknown
 	said  *gtid.Set // see ruling.said; nil: none
 	born  uint32
 	skip  bool
@@ -27,7 +27,7 @@ type place struct {
 	forked    bool // see token.Forked
 	anonymous bool // see token.Anonymous
 
-	// What was read beyond it before: see token.Read. With readAt 0 only its transactions mean something here.
+	// How far was read beyond it before: see token.Read. With readAt 0 only its transactions mean something here.
 	readAt int64 // its order, without the epoch
 	read   placed
 	beyond *gtid.Set
@@ -40,8 +40,8 @@ func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
 // resolver finds positions again on the server that a connection leads to: see kinship. On a server that is heir to the
 // position's, reading begins at the last file that begins with no more than the position's GTIDs.
 //
-// The comparison is ours: a server compares its own sets rightly, but knows neither our skipped domains nor, on
-// MariaDB, anything but equality.
+// The program compares the sets itself. A server compares its own sets correctly, but does not know about skipped
+// domains, and MariaDB only tests for equality.
 type resolver struct {
 	source *Source
 	db     querier
@@ -86,7 +86,7 @@ func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
 	return p, err
 }
 
-// transactions are those of a set's text; nil if it has none, or if there was an error before.
+// transactions parses a set's text; nil if it is empty, or if there was an error before.
 func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 	if text == "" || err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 	return gtid.Parse(r.server.flavor, text)
 }
 
-// same is a place of this server's log.
+// same is a place in this server's log.
 func (r *resolver) same(t token, d ruling) (place, error) {
 	file, err := parseFileName(t.File)
 	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, said: d.said, born: d.born,
@@ -110,7 +110,7 @@ func (r *resolver) same(t token, d ruling) (place, error) {
 	return p, err
 }
 
-// named is the position of a place that a person names.
+// named is the position of a place that the operator named.
 func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 	d, err := r.atPlace(ctx, p)
 	switch {
@@ -127,7 +127,7 @@ func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 // byGTID finds the place of a position by its GTIDs.
 func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place, error) {
 	var failed error
-	// The last file that begins with no more than what was applied.
+	// The last file that begins with no more than the applied transactions.
 	i := sort.Search(len(r.files), func(i int) bool {
 		before, err := r.server.gtidsOfFilesBefore(ctx, r.db, r.files[i].name)
 		if err != nil {
@@ -157,7 +157,7 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 		return p, err
 	}
 	p.born = first.Born
-	if t.Server != "" { // this server's files and addresses mean nothing beside the old ones
+	if t.Server != "" { // this server's files and addresses can't be compared with the old ones
 		p.epoch++
 	}
 	if p.epoch > maxEpoch {
@@ -166,8 +166,8 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 	return p, nil
 }
 
-// errEpochs: no epoch is left above those of what was read. What a view remembers of it has to be forgotten: a rebuild
-// or a reset goes on above that.
+// errEpochs: no epoch is left above those that were read. What views remember of earlier epochs must be forgotten: a
+// rebuild or a reset continues above it.
 var errEpochs = replicator.Fatal(fmt.Errorf("the source changed servers or reset its binlogs %d times, which is more than "+
 	"can be counted. Stop the program, `replicator checkpoint forget "+remedy.Views+"`, and start it again: the views are "+
 	"filled again", maxEpoch))
@@ -208,7 +208,7 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 		first.epoch, first.moved = epoch, true
 	}
 	if first.skip {
-		// Dropped is only what every position includes.
+		// Only transactions that every position includes are dropped.
 		for _, p := range all {
 			if p.gtids == nil {
 				first.skip, first.gtids, first.moved = false, nil, true
@@ -222,7 +222,7 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	return first, firstToken, nil
 }
 
-// asRead is a place as one that was read up to.
+// asRead is the place, as one that was read up to.
 func (p place) asRead() place {
 	read := place{beyond: p.gtids}
 	if !p.moved {
@@ -242,7 +242,7 @@ func (p *place) haveRead(other place) {
 	p.unsure = joined(p.unsure, other.unsure)
 }
 
-// joined are the transactions of all sets; nil if all are nil.
+// joined is the union of the sets; nil if all are nil.
 func joined(sets ...*gtid.Set) (all *gtid.Set) {
 	for _, s := range sets {
 		switch {

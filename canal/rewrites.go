@@ -10,12 +10,12 @@ import (
 	"replicator/canal/gtid"
 )
 
-// An ALTER TABLE that gives a column another type, character set or expression writes the values of all rows anew, and
-// logs none of them. This file says where they may be others then. What isn't known to keep them doesn't.
+// An ALTER TABLE that gives a column another type, character set or expression rewrites the values of all rows, without
+// logging any of them. This file decides which values may change. Unknown changes count.
 
-// rewrites are the columns, in lower case, whose values may be others behind the statement than before it, where the
-// table was as before. body is the column whose bytes count, whether they are text or not. all says that it may be any
-// column: what the statement does to them is not understood.
+// rewrites are the columns, in lower case, whose values may differ after the statement. before is the table's layout
+// before it. body is the column whose bytes count, whether they are text or not. all means that every column may be
+// affected, because the statement is not understood.
 func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (columns []string, all bool) {
 	if a.effect != columnsChange {
 		return nil, false
@@ -43,8 +43,8 @@ func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (column
 	return columns, false
 }
 
-// keeps reports whether the column, made of another one, is sure to have its values, as views show them. Of a body the
-// bytes count. What doesn't fit is an error, if not lax.
+// keeps reports whether a column made from another one certainly has the same values, as views show them. For a body
+// the bytes count. Unless lax is set, a value that doesn't fit is an error of the server.
 func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 	if isBody && !lax {
 		c, was = c.asBytes(), was.asBytes()
@@ -88,21 +88,21 @@ func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 		rank(blobs, from) >= 0 && rank(blobs, to) > rank(blobs, from)
 }
 
-// Types of which each one holds all that those before it do.
+// Types, each of which holds all values of those before it.
 var (
 	integers = []string{"tinyint", "smallint", "mediumint", "int", "bigint"}
 	texts    = []string{"tinytext", "text", "mediumtext", "longtext"}
 	blobs    = []string{"tinyblob", "blob", "mediumblob", "longblob"}
 )
 
-// rank is a type's place among others; -1: it is none of them.
+// rank is a type's index among others; -1: it is none of them.
 func rank(types []string, t columnType) int { return slices.Index(types, t.name) }
 
 func startsWith(list, beginning []string) bool {
 	return len(list) >= len(beginning) && slices.Equal(list[:len(beginning)], beginning)
 }
 
-// asBytes is a text in a Unicode character set as the bytes that it is.
+// asBytes is a text column in a Unicode character set as a binary one.
 func (c layoutColumn) asBytes() layoutColumn {
 	if c.Charset != "utf8mb4" && c.Charset != "utf8mb3" && c.Charset != "ascii" {
 		return c
@@ -110,10 +110,10 @@ func (c layoutColumn) asBytes() layoutColumn {
 	return layoutColumn{c.Name, strings.Replace(c.Type, "text", "blob", 1), ""}
 }
 
-// columnsChanged: columns that are read lose their names, or come with values that no event has, or have others than
-// before. The table has all that it must have, or reading would have ended (reread). The log doesn't list the values:
-// those of a column that got the name in the same statement or in a later one, the default of one that is new, or what
-// the server made of those that were there.
+// columnsChanged: columns that are read lose their names, get values that no event has, or change their values. The
+// table still has all needed columns, or reading would have ended (reread). The log doesn't list the values: those of a
+// column that got the name in the same statement or a later one, the default of a new column, or the server's
+// conversion of existing values.
 func (s *stream) columnsChanged(st statement, table string, rewritten []string, anyOf bool) error {
 	t := s.tables.byID[table]
 	if len(rewritten) > 0 || anyOf {
@@ -146,7 +146,7 @@ func (s *stream) columnsChanged(st statement, table string, rewritten []string, 
 	return s.unlogged(table, err)
 }
 
-// made says what the statement made of a column, given in lower case.
+// made describes the statement's effect on a column, given in lower case.
 func (st statement) made(column string) string {
 	left, got := slices.Contains(st.left, column), slices.Contains(st.got, column)
 	switch {

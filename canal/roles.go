@@ -8,7 +8,7 @@ import (
 	"replicator/canal/binlog"
 )
 
-// roles says which of the columns that are read have which role: of a row image, or of a result.
+// roles says which of the read columns have which role: in a row image, or in a result.
 type roles struct {
 	key     []int
 	column  int // -1: the table has none
@@ -18,11 +18,11 @@ type roles struct {
 	names   []string // of the extras
 }
 
-// noRoles are those of a table without columns.
+// noRoles are the roles of a table without columns.
 func noRoles() roles { return roles{column: -1, version: -1, body: -1} }
 
-// findRoles finds the columns that the configuration names. all are the table's; find gets the place of one, and kind
-// tells its kind. A column without a role in an error is one that nobody names: "*" stands for it.
+// findRoles finds the columns that the configuration names. all are the table's. find returns a column's index, and
+// kind its kind. In an error, a column without a role is one that only "*" requests.
 func (t *watched) findRoles(all []string, find func(role, name string) (int, error), kind func(int) binlog.Kind) (
 	r roles, err error,
 ) {
@@ -78,7 +78,7 @@ func (t *watched) findExtras(r *roles, all []string, find func(role, name string
 		}
 		r.extras = append(r.extras, i)
 	}
-	for n, i := range r.key { // the key has the digits of a DECIMAL as a text
+	for n, i := range r.key { // the key has the digits of a DECIMAL as text
 		if kind(i) == binlog.KindDecimal && !slices.Contains(r.extras, i) {
 			r.extras, names = append(r.extras, i), append(names, t.Key[n])
 		}

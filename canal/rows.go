@@ -15,15 +15,15 @@ import (
 	"replicator/canal/binlog"
 )
 
-// rowsShape is how a rows event is built.
+// rowsShape is the format of a rows event.
 type rowsShape struct {
 	change     replicator.ChangeKind
-	extra      bool // version 2: further data stands before the columns
+	extra      bool // version 2: additional data precedes the columns
 	compressed bool // MariaDB's
-	diffs      bool // the after images may hold differences of JSON documents
+	diffs      bool // the after images may contain differences of JSON documents
 }
 
-// rowsShapes are those of the events that have rows, by their kind.
+// rowsShapes are the formats of events with rows, by their type.
 var rowsShapes = [256]*rowsShape{
 	replication.WRITE_ROWS_EVENTv1:                      {change: replicator.Insert},
 	replication.UPDATE_ROWS_EVENTv1:                     {change: replicator.Update},
@@ -43,7 +43,7 @@ var rowsShapes = [256]*rowsShape{
 // tables are the watched tables.
 type tables struct {
 	byPlace  map[string]map[string]*watched // database → table
-	byName   map[string][]*watched          // the name in the configuration; several tables only of a pattern
+	byName   map[string][]*watched          // the name in the configuration; several tables only for a pattern
 	byID     map[string]*watched
 	patterns []*pattern
 	fold     func(string) string // names as the server compares them
@@ -54,7 +54,7 @@ func (t tables) find(database, table []byte) *watched {
 	return t.byPlace[string(database)][string(table)]
 }
 
-// mentions is find for the statement parser: "" for the table asks for all of the database.
+// mentions is find for the statement parser: an empty table asks for all of the database.
 func (t tables) mentions(database, table string) (names []string) {
 	in := t.byPlace[t.fold(database)]
 	if table == "" {
@@ -143,7 +143,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	}
 }
 
-// handsOn notes that rows of a table are handed on before their transaction's end is known.
+// handsOn records that rows of a table are delivered before their transaction's end is known.
 func (s *stream) handsOn(t *watched) {
 	if !s.tx.rows {
 		s.tx.rows, s.rowed = true, s.rowed[:0]
@@ -193,7 +193,7 @@ func (s *stream) images(
 	return nil
 }
 
-// delivery is one row image on its way.
+// delivery is one row image to be delivered.
 type delivery struct {
 	p     *plan
 	img   *image
@@ -241,7 +241,7 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 	version, err := d.p.versionOf(d.img, d.order)
 	shared := d.p.t.Shared && d.p.single // another table may have a row of the cell
 	if err != nil || !d.own || s.tx.again || shared {
-		// Its version is not here, or never counted, or its place does not tell what came after it.
+		// Its version is not here, or never counted, or its position does not tell what came after it.
 		version = replicator.AnyVersion
 	}
 	return s.deliver(ctx, replicator.Change{
@@ -250,7 +250,7 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 	})
 }
 
-// update delivers an update; as a delete and an insert if the row went to another cell, or to a lower version.
+// update delivers an update, or a delete and an insert if the row moved to another cell, or to a lower version.
 func (s *stream) update(ctx context.Context, before, after delivery) error {
 	switch was, is := before.p.isHistory(before.img), after.p.isHistory(after.img); {
 	case was && is:
@@ -275,7 +275,7 @@ func (s *stream) update(ctx context.Context, before, after delivery) error {
 	return s.put(ctx, replicator.Insert, cell, after)
 }
 
-// lowered reports whether an update lowered the row's version, or made it one that doesn't fit.
+// lowered reports whether an update lowered the row's version, or changed it to one that doesn't fit.
 func (p *plan) lowered(before, after delivery) bool {
 	old, err := p.versionOf(before.img, before.order)
 	if err != nil {
@@ -310,7 +310,7 @@ func (s *stream) deliver(ctx context.Context, c replicator.Change) error {
 
 func isSet(bits []byte, i int) bool { return i>>3 < len(bits) && bits[i>>3]>>(i&7)&1 != 0 }
 
-// inflateMaria undoes MariaDB's log_bin_compress: a byte with the length of the length, the length, a zlib stream.
+// inflateMaria decodes MariaDB's log_bin_compress: a byte with the length of the length, the length, a zlib stream.
 func inflateMaria(data, reuse []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, binlog.ErrShort

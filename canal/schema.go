@@ -33,12 +33,12 @@ type schema struct {
 	primary []string
 	unique  [][]string // the columns of every unique key, the primary key first
 	indexed [][]string // the columns of every index, in order
-	ordered []index    // the indexes whose entries hold their columns' whole values, in the values' order
-	mixed   bool       // a cell has several rows, which may spell one key in several ways
-	rowEnd  string     // of a system-versioned table: the column that says until when a row counted; see versioning.go
+	ordered []index    // the indexes whose entries contain their columns' whole values, in the values' order
+	mixed   bool       // a cell has several rows, which may have several variants of one key
+	rowEnd  string     // of a system-versioned table: the column with a row's end of validity; see versioning.go
 	charset string     // of texts that are added without one; "" where the table has none
 
-	constants []constant // of a pattern's table: the columns that say which one it is
+	constants []constant // of a pattern's table: the columns that identify it
 }
 
 // index is an index as information_schema has it now.
@@ -62,8 +62,7 @@ func (s *schema) column(name string) *declaredColumn {
 	return nil
 }
 
-// single reports whether a table holds one row per cell: the columns of some unique key are among those that make the
-// cell.
+// single reports whether a table has one row per cell: all columns of some unique key are part of the cell.
 func (s *schema) single(t *replicator.Table) bool {
 	if t.Shared && t.Version != "" { // a cell may have a row in each table, and the highest version counts
 		return false
@@ -129,7 +128,7 @@ const columnFields = "column_name, data_type, column_type, COALESCE(character_se
 const columnsQuery = "SELECT " + columnFields +
 	" FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
 
-// A row per column of an index; a column is NULL where the index is on an expression.
+// One row per column of an index. The column is NULL if the index is on an expression.
 const (
 	indexFields = "index_name, non_unique, column_name, sub_part IS NULL AND index_type = 'BTREE'"
 	indexOrder  = "index_name <> 'PRIMARY', index_name, seq_in_index"
@@ -138,7 +137,7 @@ const (
 const indexesQuery = "SELECT " + indexFields +
 	" FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? ORDER BY " + indexOrder
 
-// beginner is a connection that is in no transaction, or a pool.
+// beginner is a pool, or a connection outside of a transaction.
 type beginner interface {
 	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
 }
@@ -153,9 +152,9 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	return schemaIn(ctx, tx, t)
 }
 
-// readSchemaAt reads a table's shape, and the log's end while it is that. No statement that ends before that place made
-// anything else of the table: the servers write an ALTER to the log while they keep everybody else from the table, and
-// it is read in a transaction that keeps them from it.
+// readSchemaAt reads a table's shape, and a log end at which the table has it: no statement that ends before that place
+// changed the table afterwards. The servers log an ALTER while they lock other sessions out of the table, and the end
+// is read in a transaction that blocks an ALTER.
 func readSchemaAt(ctx context.Context, db beginner, srv server, t *replicator.Table) (*schema, logEnd, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -182,10 +181,10 @@ func (e logEnd) order(epoch int) int64 { return orderOf(epoch, e.file.number, e.
 
 // schemaIn reads a table's shape in a transaction.
 //
-// It is read in a transaction that has read from the table, so that no ALTER is completed meanwhile, and one that is
-// being completed is waited for. MySQL writes an ALTER to the binlog before information_schema shows what it did;
-// MariaDB's information_schema leaves out a table that is being replaced (warning 1684) where the session holds a lock
-// of any kind, and ours hold a user lock each (see package link).
+// The transaction has read from the table, so that no ALTER completes meanwhile, and one that is completing is waited
+// for. Otherwise, MySQL writes an ALTER to the binlog before information_schema shows its effect. And MariaDB's
+// information_schema leaves out a table that is being replaced (warning 1684) if the session holds a lock of any kind,
+// and each of ours holds a user lock (see package link).
 func schemaIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, error) {
 	s, err := columnsIn(ctx, tx, t)
 	if err != nil {
@@ -228,7 +227,7 @@ func columnsIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, e
 	return s, s.readOptions(ctx, tx, t)
 }
 
-// readColumn takes a row of columnFields.
+// readColumn reads a row of columnFields.
 func (s *schema) readColumn(scan func(...any) error) error {
 	c := declaredColumn{}
 	var expression string
@@ -275,7 +274,7 @@ func readIndex(all []index, scan func(...any) error) ([]index, error) {
 	return all, nil
 }
 
-// takeIndexes notes what a table's indexes are good for.
+// takeIndexes records what a table's indexes are usable for.
 func (s *schema) takeIndexes(all []index) {
 	for _, x := range all {
 		if x.columns = s.withoutRowEnd(x.columns); !x.whole || len(x.columns) == 0 {
@@ -294,7 +293,7 @@ func (s *schema) takeIndexes(all []index) {
 	}
 }
 
-// complete derives what the type's text says.
+// complete derives properties from the type's text.
 func (c *declaredColumn) complete() {
 	c.dataType = strings.ToLower(c.dataType)
 	full := strings.ToLower(c.fullType)
@@ -306,7 +305,7 @@ func (c *declaredColumn) complete() {
 		var all int
 		_, err := fmt.Sscanf(full, "double(%d,%d)", &all, &c.Digits)
 		c.Rounded = err == nil
-	case "time", "datetime", "timestamp": // where there are no digits, there is no number
+	case "time", "datetime", "timestamp": // without digits there is no number
 		_, _ = fmt.Sscanf(full, c.dataType+"(%d)", &c.Digits)
 		c.Hires = c.Digits > 0 && strings.Contains(full, "/* mariadb-5.3 */")
 	case "uuid":
@@ -318,7 +317,7 @@ func (c *declaredColumn) complete() {
 	}
 }
 
-// parseMembers reads the members of enum('a','b,c','it”s').
+// parseMembers parses the members of enum('a','b,c','it”s').
 func parseMembers(full string) []string {
 	var members []string
 	_, rest, _ := strings.Cut(full, "(")
@@ -345,8 +344,8 @@ func parseMembers(full string) []string {
 	}
 }
 
-// readCharsets asks the server for its collations. MariaDB ≥ 10.10 numbers those that fit several character sets only
-// in COLLATION_CHARACTER_SET_APPLICABILITY.
+// readCharsets asks the server for its collations. For collations that fit several character sets, MariaDB ≥ 10.10 has
+// the numbers only in COLLATION_CHARACTER_SET_APPLICABILITY.
 func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (binlog.Charsets, error) {
 	queries := []string{"SELECT id, character_set_name FROM information_schema.collations WHERE character_set_name IS NOT NULL"}
 	if f == gtid.MariaDB {
@@ -380,7 +379,7 @@ func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (binlog.Charse
 	return binlog.NewCharsets(f, found), nil
 }
 
-// binlogTypes are the types that a declared type has in a binlog, old forms included.
+// binlogTypes are the types that a declared type may have in a binlog, including old forms.
 var binlogTypes = map[string][]byte{
 	"tinyint":    {mysql.MYSQL_TYPE_TINY},
 	"smallint":   {mysql.MYSQL_TYPE_SHORT},

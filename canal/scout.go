@@ -12,15 +12,15 @@ import (
 	"replicator/canal/binlog"
 )
 
-// scout reads the log's statements from where a reader begins up to the present end, for tables whose layouts are not
-// known at the beginning: a position that names none (an older version's, one that a person gave, the log's beginning),
-// or one of another server. Behind the last statement that changed a table's columns it is what it is now. Where there
-// is none, that holds from the beginning on.
+// scout reads the log's statements from where a reader begins up to the present end, for tables whose layouts are
+// unknown at the beginning. Their position names none (it is an older version's, or the operator's, or the log's
+// beginning), or is of another server. After the last statement that changed a table's columns, the table has its
+// present columns. If there is none, it has had them from the beginning on.
 //
-// It costs reading that part of the log once more, and it is done only where the server doesn't name columns.
+// This costs reading that part of the log twice. It is done only if the server doesn't name columns.
 type scout struct {
 	ctx    context.Context
-	stream *stream          // what it takes to read statements; it delivers nothing
+	stream *stream          // reads the statements; it delivers nothing
 	until  int64            // the order of the log's end
 	last   map[string]int64 // by table: the end of the last statement that changed its columns
 }
@@ -113,7 +113,7 @@ func (a alteration) changes() bool {
 	return true
 }
 
-// scoutLayouts finds out from which places on tables are what they are now.
+// scoutLayouts finds out from which positions on tables have their present columns.
 func (r *Reader) scoutLayouts(ctx context.Context, tables []*watched) error {
 	if len(tables) == 0 || r.server.names {
 		return nil

@@ -12,11 +12,11 @@ import (
 	"replicator/canal/gtid"
 )
 
-// server is what a connection says of the server behind it.
+// server describes the server behind a connection.
 type server struct {
 	flavor   gtid.Flavor
 	version  string
-	identity string // what makes its binlog files this server's: see readServer
+	identity string // identifies the server that its binlog files belong to: see readServer
 	logBin   bool
 	gtidMode string // MySQL's; MariaDB always numbers transactions
 	names    bool   // the binlog names columns: binlog_row_metadata=FULL
@@ -24,8 +24,8 @@ type server struct {
 	tls      bool   // the connection has it
 }
 
-// readServer asks a connection who is there. MariaDB has no uuid that is its own: its id, host and port stand in for
-// it, and a position is proved by its GTIDs all the same.
+// readServer asks a connection which server it leads to. MariaDB has no uuid of its own. Its id, host and port stand in
+// for one, and GTIDs prove a position anyway.
 func readServer(ctx context.Context, db querier) (server, error) {
 	var s server
 	var id, host, port, lower string
@@ -77,7 +77,7 @@ func (s server) identityQuery() string {
 	return "SELECT @@server_uuid"
 }
 
-// is reports that the server has not this identity.
+// is returns an error if the server has another identity.
 func (s server) is(identity string) error {
 	if identity != s.identity {
 		return fmt.Errorf("the source is now another server: %s, it was %s", identity, s.identity)
@@ -85,9 +85,9 @@ func (s server) is(identity string) error {
 	return nil
 }
 
-// variable is a global variable's value; "" if the server doesn't know it. A switch is 0 or 1, or OFF or ON where the
-// variable has other values beside: see isOff. SHOW GLOBAL VARIABLES would take MySQL 9 ten milliseconds, as it collects
-// all seven hundred first.
+// variable is a global variable's value; "" if the server doesn't know it. A switch is 0 or 1, or OFF or ON if the
+// variable also has other values: see isOff. SHOW GLOBAL VARIABLES would take MySQL 9 ten milliseconds, because it
+// first collects all seven hundred.
 func variable(ctx context.Context, db querier, name string) (string, error) {
 	var value sql.NullString
 	err := classify(db.QueryRowContext(ctx, "SELECT @@GLOBAL."+name).Scan(&value))
@@ -103,7 +103,7 @@ const unknownVariable = 1193
 // isOff reports whether a variable that the server knows is off.
 func isOff(value string) bool { return value == "0" || strings.EqualFold(value, "OFF") }
 
-// named reads the rows of a SHOW statement, whose columns differ from version to version, by name.
+// named reads the rows of a SHOW statement by column name, because the columns differ between versions.
 func named(ctx context.Context, db querier, query string, args ...any) ([]map[string]string, error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -134,7 +134,7 @@ func named(ctx context.Context, db querier, query string, args ...any) ([]map[st
 	return out, classify(err)
 }
 
-// binlogStatus is what the server says of its binlog: where it ends, and what is left out.
+// binlogStatus is the server's binlog status: its end, and the omitted databases.
 func (s server) binlogStatus(ctx context.Context, db querier) (map[string]string, error) {
 	query := "SHOW MASTER STATUS"
 	if s.flavor == gtid.MySQL && !s.oldMySQL() {
@@ -150,7 +150,7 @@ func (s server) binlogStatus(ctx context.Context, db querier) (map[string]string
 	return rows[0], nil
 }
 
-// status is the present end of the binlog; gtids are MySQL's that are committed.
+// status is the present end of the binlog; gtids are MySQL's committed transactions.
 func (s server) status(ctx context.Context, db querier) (file fileName, pos int64, gtids string, err error) {
 	row, err := s.binlogStatus(ctx, db)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 // latest is the present end of the binlog, with the transactions before it: see token.Loose.
 func (s server) latest(ctx context.Context, db querier) (t token, err error) {
 	executed := gtid.New(s.flavor)
-	if s.flavor == gtid.MariaDB { // asked before the end is, as it must not be more than is before that
+	if s.flavor == gtid.MariaDB { // asked before the end is, because it must not exceed what is before the end
 		if executed, err = s.executed(ctx, db); err != nil {
 			return t, err
 		}
@@ -203,17 +203,17 @@ func (s server) locksForSelect() bool { return s.isFrom(8, 0, 22) || !s.isFrom(8
 // compact removes the newlines of a GTID set as MySQL prints it.
 func compact(set string) string { return strings.NewReplacer("\n", "", " ", "").Replace(set) }
 
-// gtidAt is MariaDB's GTID set at a place. To know it the server reads the file up to there, where it has no index
-// (binlog_gtid_index, from 11.4). It answers NULL, and known is false, not only if there is no such place: also if it
-// is beyond 4 GiB, or behind an event, of whatever table, that is larger than the session's max_allowed_packet.
+// gtidAt is MariaDB's GTID set at a place. The server reads the file up to there, unless it has an index
+// (binlog_gtid_index, from 11.4). It answers NULL, and known is false, if there is no such place. It does the same for
+// a place beyond 4 GiB, or after an event, of any table, that is larger than the session's max_allowed_packet.
 func gtidAt(ctx context.Context, db querier, file string, pos int64) (set string, known bool, err error) {
 	var s sql.NullString
 	err = db.QueryRowContext(ctx, "SELECT BINLOG_GTID_POS(?, ?)", file, pos).Scan(&s)
 	return compact(s.String), s.Valid, classify(err)
 }
 
-// remembered is gtidAt without the domains that were deleted since: FLUSH BINARY LOGS DELETE_DOMAIN_ID leaves files
-// that list them, but nothing else knows them.
+// remembered is gtidAt without domains that were deleted since. After FLUSH BINARY LOGS DELETE_DOMAIN_ID some files
+// still list them, but nothing else does.
 func (s server) remembered(ctx context.Context, db querier, file string, pos int64) (*gtid.Set, bool, error) {
 	text, known, err := gtidAt(ctx, db, file, pos)
 	if err != nil || !known {
@@ -260,7 +260,7 @@ func logFiles(ctx context.Context, db querier) ([]logFile, error) {
 	return files, nil
 }
 
-// gtidsBefore are the transactions before a file's first one, with those that are in no file.
+// gtidsBefore are the transactions before a file's first one, including those that are in no file.
 func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
 	before, err := s.gtidsOfFilesBefore(ctx, db, file)
 	if err != nil {
@@ -273,10 +273,10 @@ func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid
 	return before, err
 }
 
-// unlogged are the transactions that the server has, that none of its binlogs has, and that are not among some others:
-// their binlogs were purged, or there never were any. A backup that is restored brings such ones (SET GLOBAL
-// gtid_purged), and a replica without log_bin or log_replica_updates gets them from its source. MySQL alone tells of
-// them: what a file says of the transactions before it (Previous_gtids) leaves them out.
+// unlogged are the server's transactions that none of its binlogs contains and that are not in others: their binlogs
+// were purged, or never existed. Restoring a backup adds such transactions (SET GLOBAL gtid_purged). A replica without
+// log_bin or log_replica_updates gets them from its source. Only MySQL lists them; a file's list of the transactions
+// before it (Previous_gtids) omits them.
 func (s server) unlogged(ctx context.Context, db querier, others *gtid.Set) (*gtid.Set, error) {
 	if s.flavor != gtid.MySQL {
 		return gtid.New(s.flavor), nil
@@ -289,7 +289,7 @@ func (s server) unlogged(ctx context.Context, db querier, others *gtid.Set) (*gt
 	return gtid.Parse(s.flavor, compact(text))
 }
 
-// gtidsOfFilesBefore are those that stood in the files before one.
+// gtidsOfFilesBefore are the transactions in the files before one.
 func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
 	if s.flavor == gtid.MariaDB {
 		set, known, err := s.remembered(ctx, db, file, 4)

@@ -11,30 +11,29 @@ import (
 	"replicator/internal/pause"
 )
 
-// MySQL writes a transaction to the binlog first and makes it visible then. There is no statement that waits until all
-// up to a place of the log is visible. But a transaction is known as one that is being committed from before it is
-// written until after it is visible, in two places:
+// MySQL first writes a transaction to the binlog and then makes it visible. No statement waits until everything up to a
+// log position is visible. But two places list a transaction as being committed, from before it is written until after
+// it is visible:
 //
-//   - @@gtid_owned has its GTID, where it has one. A replica's transactions are in there from their first statement on.
-//   - performance_schema.metadata_locks has its lock on COMMIT. MySQL 8.0 fills that table unless it was told not to, 5.7
-//     only if it was told to.
+//   - @@gtid_owned has its GTID, if it has one. A replica's transactions are listed from their first statement on.
+//   - performance_schema.metadata_locks has its lock on COMMIT. MySQL 8.0 fills that table unless told not to, 5.7 only
+//     if told to.
 //
-// So where the log's end is read first, and these then, all before that end is visible as soon as none of those that
-// were being committed is any more. To ask needs SELECT and takes no lock of a row.
+// So the log's end is read first, and then these lists. Everything before that end is visible as soon as none of the
+// listed transactions is still being committed. These queries need only SELECT, and lock no rows.
 
-// commitPatience is how long a read waits for transactions that are being committed before it takes locks, where it may.
-// A commit takes as long as a disk takes to write, with semi-synchronous replication as long as a replica takes to
-// answer.
+// commitPatience is how long a read waits for transactions that are being committed before it takes locks, if it may. A
+// commit takes as long as a disk write, or with semi-synchronous replication as long as a replica's answer.
 const commitPatience = 3 * time.Second
 
-// underCommit lists the transactions that are being committed; known is false where the server doesn't tell.
+// underCommit lists the transactions that are being committed; known is false if the server doesn't tell.
 type underCommit func(ctx context.Context, db querier) (commits map[string]bool, known bool, err error)
 
-// settled waits until all that is in MySQL's binlog before low is visible. It reports false where the server doesn't
-// tell, or a transaction takes too long.
+// settled waits until everything in MySQL's binlog before low is visible. It reports false if the server doesn't tell,
+// or if a transaction takes too long.
 func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patience time.Duration) (bool, error) {
 	asked := [...]underCommit{ownedGTIDs, commitLocks}
-	var open [len(asked)]map[string]bool // what was being committed when it was asked for first, and still is
+	var open [len(asked)]map[string]bool // what was being committed at the first query, and still is
 	late := time.Now().Add(patience)
 	for delay := time.Millisecond; ; delay = min(2*delay, 10*time.Millisecond) {
 		told := false
@@ -54,7 +53,7 @@ func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patienc
 				return true, nil
 			}
 		}
-		// Of a replica's long transactions the tail knows that they are not in the log yet.
+		// The tail knows that a replica's long transactions are not in the log yet.
 		if read, all := r.history.handedOut(); all != nil && read >= low {
 			return true, r.untilVisible(ctx, conn, all.String())
 		}
@@ -67,10 +66,10 @@ func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patienc
 	}
 }
 
-// ownedGTID is a transaction in @@gtid_owned, "UUID:NUMBER#THREAD:NUMBER#THREAD,…", by its number and its thread.
+// ownedGTID matches a transaction in @@gtid_owned, "UUID:NUMBER#THREAD:NUMBER#THREAD,…": its number and its thread.
 var ownedGTID = regexp.MustCompile(`[0-9]+#[0-9]+`)
 
-// ownedGTIDs is an underCommit that knows if every new transaction has a GTID.
+// ownedGTIDs is an underCommit that works if every new transaction has a GTID.
 func ownedGTIDs(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
 	var mode, owned string
 	if err := db.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.gtid_owned").Scan(&mode, &owned); err != nil {
@@ -83,8 +82,8 @@ func ownedGTIDs(ctx context.Context, db querier) (commits map[string]bool, known
 	return commits, mode == "ON", nil
 }
 
-// commitLocks is an underCommit that knows if the Performance Schema keeps all locks of metadata. This statement's own
-// lock of the table that it reads shows whether it does.
+// commitLocks is an underCommit that works if the Performance Schema records all metadata locks. This statement's own
+// lock on the table that it reads shows whether it does.
 func commitLocks(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT object_type = 'COMMIT',
 			CONCAT_WS(' ', owner_thread_id, owner_event_id, object_instance_begin)

@@ -12,21 +12,21 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A pattern may stand for thousands of tables. MySQL 8.0 and later take a millisecond and more to say in
-// information_schema what one table is, and hardly longer for a hundred of them. MariaDB and MySQL 5.7 say it quickly of
-// one, and open each table of the database where they are asked about several.
+// A pattern may stand for thousands of tables. In information_schema, MySQL 8.0 and later take a millisecond and more
+// to describe one table, and hardly longer for a hundred. MariaDB and MySQL 5.7 describe one table quickly, but open
+// every table of the database if asked about several.
 
-// shapesAtOnce is how many tables' shapes are read together. No ALTER of them is completed meanwhile.
+// shapesAtOnce is how many tables' shapes are read together. No ALTER of them can complete meanwhile.
 const shapesAtOnce = 100
 
-// shapeAt is a table's shape, and the log's end while it was that.
+// shapeAt is a table's shape, and a log end at which the table has it.
 type shapeAt struct {
 	shape *schema
 	end   logEnd
 }
 
-// readSchemas is readSchemaAt for many tables, by their IDs. It leaves out those of which something else is to be said,
-// which readSchemaAt does.
+// readSchemas is readSchemaAt for many tables, by their IDs. It leaves out tables with problems, which readSchemaAt
+// reports.
 func readSchemas(ctx context.Context, db beginner, srv server, tables []replicator.Table) (map[string]shapeAt, error) {
 	found := map[string]shapeAt{}
 	if srv.flavor == gtid.MariaDB || !srv.isFrom(8, 0, 0) {
@@ -114,9 +114,9 @@ func readSomeSchemas(
 	return nil
 }
 
-// skipped takes what stands in a row behind its first column, and keeps none of it.
+// skipped returns targets for a row's values after its first column, which are discarded.
 func skipped(rows *sql.Rows) []any {
-	columns, _ := rows.Columns() // Scan fails where they can't be told
+	columns, _ := rows.Columns() // Scan fails if they are unknown
 	into := make([]any, max(len(columns)-1, 0))
 	for i := range into {
 		into[i] = new(any)
@@ -124,7 +124,7 @@ func skipped(rows *sql.Rows) []any {
 	return into
 }
 
-// touch reads from a table, which keeps an ALTER of it from being completed until the transaction ends.
+// touch reads from a table, which blocks the completion of an ALTER until the transaction ends.
 func touch(ctx context.Context, tx *sql.Tx, t *replicator.Table) error {
 	var none int
 	err := tx.QueryRowContext(ctx,

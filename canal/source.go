@@ -28,12 +28,12 @@ type Config struct {
 	DSN    string // as github.com/go-sql-driver/mysql takes it
 	Tables []replicator.Table
 
-	ServerID    uint32        // of the first replication connection, further ones count up; 0: random
-	Heartbeat   time.Duration // how often the server says that nothing happened; 0: 30 s
-	ReadTimeout time.Duration // after how much silence the connection counts as dead; 0: three heartbeats
+	ServerID    uint32        // of the first replication connection; further ones count up; 0: random
+	Heartbeat   time.Duration // how often an idle server sends a sign of life; 0: 30 s
+	ReadTimeout time.Duration // how long a connection may be silent before it counts as dead; 0: three heartbeats
 	Logger      *slog.Logger  // nil: nothing is logged
 
-	Layouts replicator.Layouts // where the layouts of tables are kept that positions name; nil: in memory
+	Layouts replicator.Layouts // stores the table layouts that positions name; nil: in memory
 }
 
 const defaultHeartbeat = 30 * time.Second
@@ -45,7 +45,7 @@ type Source struct {
 	run string // of the program: see token.Run
 }
 
-// access is what Sources of one server share.
+// access is shared by Sources of one server.
 type access struct {
 	mysql  *mysql.Config
 	db     *sql.DB
@@ -60,7 +60,7 @@ type access struct {
 	layouts keptLayouts
 }
 
-// births remembers when a binlog file was begun: for how long it is kept is asked again and again.
+// births caches when binlog files were begun, because their retention is checked again and again.
 type births struct {
 	mu       sync.Mutex
 	identity string
@@ -76,11 +76,11 @@ var (
 // readStats counts what the source's readers have read.
 type readStats struct{ events, bytes, rows atomic.Int64 }
 
-// tally is what one reader has read and not told yet. An atomic addition takes as long as a short event's checksum, and
-// a transaction of one row would have nine.
+// tally counts what one reader has read and not yet reported. An atomic addition takes as long as a short event's
+// checksum, and a transaction of one row would need nine.
 type tally struct{ events, bytes, rows int64 }
 
-// tallied is how many events or rows are told at once, at most.
+// tallied is how many events or rows are reported at once, at most.
 const tallied = 64
 
 func (t *tally) event(bytes int) {
@@ -88,10 +88,10 @@ func (t *tally) event(bytes int) {
 	t.bytes += int64(bytes)
 }
 
-// full reports whether it should be told in the middle of a transaction, too.
+// full reports whether the tally should be reported even within a transaction.
 func (t *tally) full() bool { return t.events >= tallied || t.rows >= tallied }
 
-// tell adds a tally, which begins anew.
+// tell adds a tally to the totals and resets it.
 func (s *readStats) tell(t *tally) {
 	s.events.Add(t.events)
 	s.bytes.Add(t.bytes)
@@ -104,7 +104,7 @@ type Stats struct {
 	Events, Bytes int64 // of the binlog
 	Rows          int64 // changes delivered
 
-	Format string // the server's binlog_format, as it was seen last, where that is not ROW
+	Format string // the server's binlog_format when last seen, if that is not ROW
 }
 
 // New makes a source. It opens no connection.
@@ -126,7 +126,7 @@ func New(cfg Config) (*Source, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	db, err := link.Open(my, link.Options{Asks: askAfter, Session: []string{
-		// Locking reads lock single rows and see what was committed last. The variable's name differs between servers, the
+		// Locking reads lock single rows and see the latest commits. The variable's name differs between servers, the
 		// statement doesn't.
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"}})
 	if err != nil {
@@ -166,7 +166,7 @@ func checkTables(tables []replicator.Table) error {
 	return nil
 }
 
-// For is the same source for other tables, over the same connections: to close one of them closes both.
+// For is the same source for other tables, over the same connections: closing one closes both.
 func (s *Source) For(tables []replicator.Table) (*Source, error) {
 	if err := checkTables(tables); err != nil {
 		return nil, err
@@ -176,9 +176,8 @@ func (s *Source) For(tables []replicator.Table) (*Source, error) {
 	return &Source{cfg, s.access, s.run}, nil
 }
 
-// replicaIDs are the server ids of replication connections. Each has one of its own, because of two with one id a
-// server ends the older; they are used again, because looks at the log go on for ever, and would come to other
-// replicas' ids.
+// replicaIDs are the server ids of replication connections. Each needs its own, because a server ends the older of two
+// with one id. They are reused: short dumps of the log never stop, and would otherwise reach other replicas' ids.
 type replicaIDs struct {
 	mu   sync.Mutex
 	next uint32
@@ -218,8 +217,8 @@ func (s *Source) Stats() Stats {
 	return stats
 }
 
-// connect gives a connection and says who is behind it. Everything that must be of one server goes through one
-// connection: an address may lead to another server at any time.
+// connect returns a connection, and the server that it leads to. Everything that must come from one server uses one
+// connection, because an address may lead to another server at any time.
 func (s *Source) connect(ctx context.Context) (*sql.Conn, server, error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -257,9 +256,9 @@ func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (repli
 	})
 }
 
-// At is the position that a person names: FILE:POS, or a GTID set whose transactions are all before it; ErrFence if it
-// is neither. That FILE:POS is between two transactions shows when it is read: the file is then read from its
-// beginning.
+// At is the position that the operator names: FILE:POS, or a GTID set whose transactions are all before it; ErrFence
+// for any other text. Whether FILE:POS is between two transactions shows only when it is read: the file is then read
+// from its beginning.
 func (s *Source) At(ctx context.Context, text string, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(_ *sql.Conn, r *resolver) (token, error) {
 		if isFilePos(text) {
@@ -284,8 +283,8 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 	})
 }
 
-// ask makes a position of what a connection tells, in the Orders that known ones lead to: those of the newest if this
-// is its log, above them in a new epoch if it is another.
+// ask makes a position from a connection's answer. Its Orders continue those of the newest known position if this is
+// its log, and are above them in a new epoch if it is another.
 func (s *Source) ask(ctx context.Context, known []replicator.Position,
 	tell func(*sql.Conn, *resolver) (token, error)) (p replicator.Position, err error) {
 	conn, srv, err := s.connect(ctx)
@@ -342,7 +341,7 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	if len(at) == 0 {
 		return nil, errors.New("canal: no position to open at")
 	}
-	link.Renew(s.db) // what failed last may have been mended by a GRANT since
+	link.Renew(s.db) // a GRANT may have fixed the last failure since
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -367,8 +366,8 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	return r, nil
 }
 
-// loadTables reads the shapes of the named tables (all, if none is named), which are then watched. What becomes of the
-// others is no matter of those who read these. It is Fatal if there are tables without one: all of them are told.
+// loadTables reads the shapes of the named tables (all, if none is named), which are then watched. Other tables don't
+// concern their readers. It is Fatal if any table has none; the error lists all of them.
 func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string][]*watched{},
 		byID: map[string]*watched{}, fold: func(s string) string { return s }}

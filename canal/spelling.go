@@ -15,7 +15,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// mixesSpellings reports whether a cell of the table has several rows, which may spell one key in several ways.
+// mixesSpellings reports whether a cell of the table has several rows, which may have several variants of one key.
 func (s *schema) mixesSpellings(t *replicator.Table) bool {
 	return !s.single(t) && slices.ContainsFunc(t.Key, func(name string) bool {
 		c := s.column(name)
@@ -23,8 +23,8 @@ func (s *schema) mixesSpellings(t *replicator.Table) bool {
 	})
 }
 
-// respelt reports whether the column may hold different texts that it takes for one. ENUM and SET have only their
-// members, and CHAR has no spaces at the end.
+// respelt reports whether the column may hold different texts that it treats as equal. ENUM and SET have only their
+// members, and CHAR has no trailing spaces.
 func (c *declaredColumn) respelt() bool {
 	return newSelected(c).kind == binlog.KindText && !c.tellsAll() &&
 		!(c.dataType == "char" && strings.HasSuffix(c.collation, "_bin"))
@@ -32,7 +32,7 @@ func (c *declaredColumn) respelt() bool {
 
 func (x *selection) mixed() bool { return x.shape != nil && x.shape.mixed }
 
-// bytes is the column's text as it is, which no collation compares.
+// bytes is the column's text as bytes, without its collation.
 func (c *declaredColumn) bytes() string {
 	return "CAST(CONVERT(" + c.reference() + " USING utf8mb4) AS BINARY)"
 }
@@ -42,7 +42,7 @@ func (r *Reader) MixesSpellings(table string) bool {
 	return slices.ContainsFunc(r.tables.byName[table], func(w *watched) bool { return w.schema.Load().mixed })
 }
 
-// Spellings implements replicator.Reader. Nearly always one query per many keys says that there are none.
+// Spellings implements replicator.Reader. In nearly all cases, one query for many keys shows that there are none.
 func (r *Reader) Spellings(ctx context.Context, table string,
 	keys []replicator.Key) (mixed [][]replicator.Cell, err error) {
 	all, err := r.selections(table)
@@ -81,14 +81,14 @@ func (r *Reader) Spellings(ctx context.Context, table string,
 	return mixed, nil
 }
 
-// doubtful are the keys that are not the only spelling of theirs that the source has.
+// doubtful are the keys of which the source has other variants.
 func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.Key) ([]replicator.Key, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	// A transaction is in the binlog before it is visible, and of two that bring spellings of one key one at least has to
+	// A transaction is in the binlog before it is visible, and of two that add variants of one key at least one must
 	// see the other.
 	f, err := r.present(ctx, conn)
 	if err != nil {
@@ -103,8 +103,8 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 	return slices.DeleteFunc(slices.Clone(keys), func(k replicator.Key) bool { return alone[k] }), nil
 }
 
-// spelledAlone notes which keys have rows of one spelling alone, which is theirs. Where somebody holds one of them, the
-// others do not wait for it.
+// spelledAlone records which keys have rows of one variant only, the given one. If another session has locked one of
+// them, the others do not wait for it.
 func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys []replicator.Key,
 	alone map[replicator.Key]bool) error {
 	query, args, err := x.spellingsQuery(keys)
@@ -132,7 +132,7 @@ func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys
 	return errors.Join(x.spelledAlone(ctx, db, f, keys[:half], alone), x.spelledAlone(ctx, db, f, keys[half:], alone))
 }
 
-// spellingsQuery selects the first and the last spelling of keys, as the server compares them.
+// spellingsQuery selects the first and the last variant of keys, as the server compares them.
 func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []any, err error) {
 	var wanted []string
 	for _, key := range keys {
@@ -164,7 +164,7 @@ func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []
 	return x.spellings("") + " WHERE " + condition + x.byKey(), args, nil
 }
 
-// spellings begins a query for the first and the last spelling of each key.
+// spellings begins a query for the first and the last variant of each key.
 func (x *selection) spellings(hint string) string {
 	var list []string
 	for _, i := range x.key {
@@ -188,7 +188,7 @@ func (x *selection) byKey() string {
 	return " GROUP BY " + strings.Join(names, ", ")
 }
 
-// eachSpelling calls f for each row of such a query, with the first spelling, and whether it is the only one.
+// eachSpelling calls f for each row of such a query, with the first variant, and whether it is the only one.
 func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, one bool)) error {
 	raw := make([]sql.RawBytes, 2*len(x.key))
 	into := make([]any, len(raw))
@@ -221,10 +221,10 @@ func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, on
 	})
 }
 
-// respeltTime is how long check looks for a key of several spellings.
+// respeltTime is how long check searches for a key with several variants.
 const respeltTime = 5 * time.Second
 
-// respelt is the first key that is spelt in several ways; "" if there is none.
+// respelt is the first key with several variants; "" if there is none.
 func (x *selection) respelt(ctx context.Context, db querier, f gtid.Flavor) (key replicator.Key, err error) {
 	begin, hint := "", fmt.Sprintf("/*+ MAX_EXECUTION_TIME(%d) */ ", respeltTime.Milliseconds())
 	if f == gtid.MariaDB {

@@ -16,66 +16,67 @@ import (
 	"replicator/internal/remedy"
 )
 
-// stream turns a binlog's events into changes and transaction ends. It knows nothing of connections: a Reader feeds it
-// from a server, tests from recordings. One goroutine uses it.
+// stream converts a binlog's events to changes and transaction ends. It knows nothing of connections: a Reader feeds it
+// from a server, tests feed it recordings. Only one goroutine uses it.
 type stream struct {
 	flavor   gtid.Flavor
 	charsets binlog.Charsets
 	tables   tables
 	history  *history
 	handler  replicator.Handler
-	layouts  *layouts                                      // nil: the tables are what their schemas say, wherever that is
+	layouts  *layouts                                      // nil: the tables have the columns of their schemas at every position
 	reread   func(ctx context.Context, table string) error // reads a table's shape again, as it is now
-	regroup  func(ctx context.Context, id string) error    // looks which tables match a pattern now
-	keep     func(context.Context, ...*layout) error       // keeps layouts, so that positions can name them
+	regroup  func(ctx context.Context, id string) error    // finds the tables that now match a pattern
+	keep     func(context.Context, ...*layout) error       // stores layouts, so that positions can name them
 	sources  sources
-	begun    func(context.Context) error // asked when a file of MySQL's was begun
-	onStart  func(before *gtid.Set)      // told the transactions before the start, when reading found them out
+	begun    func(context.Context) error // called when a file of MySQL's begins
+	onStart  func(before *gtid.Set)      // told the transactions before the start, when reading has found them out
 
 	epoch    int
 	file     fileName
 	born     uint32 // when the file was begun
-	wantBorn uint32 // when the file of the start position was; 0: not known
+	wantBorn uint32 // when the file of the start position was begun; 0: unknown
 	pos      int64  // where the last event ended
 	ended    event  // the event that ended there
 	prior    event  // the one before it
-	sum      uint32 // of the event that is being read
+	sum      uint32 // of the event being read
 	checksum bool
 
-	// Replaying to the start: the server can't begin a file beyond 4 GiB (nor can MySQL tell the GTIDs before a place), so
-	// such a file is read from its beginning, and nothing is delivered up to until.
+	// Replaying to the start: the server can't begin a file beyond 4 GiB (nor can MySQL tell the GTIDs before a place).
+	// Such a file is read from its beginning, and nothing is delivered up to until.
 	until     int64
-	untilGTID *gtid.Set // collects the transactions before until, where they are not known
-	said      *gtid.Set // must be among them, as until is no place of the log that was read otherwise; nil: none
-	skip      *gtid.Set // transactions that were applied already, on another server; nil: none
+	untilGTID *gtid.Set // collects the transactions before until, if they are unknown
+	said      *gtid.Set // must be among them; otherwise until is not in the log that was read; nil: no condition
+	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
 	guards    []*mariaGuard
 
-	// What was read before on another server, or may have been by an earlier run of the program, and not applied for
-	// certain. Sinks may hold it, with Orders of an older epoch: older images would count as newer than what readers saw.
-	// So its rows are delivered as deletes of whatever there is, which makes the pipeline look at the cells. nil: none.
+	// Transactions that were read before on another server, or may have been by an earlier run of the program, and may
+	// not have been applied. Sinks may have them, with Orders of an older epoch: older images would count as newer than
+	// those that readers saw. So their rows are delivered as deletes of unknown versions, which makes the pipeline
+	// re-read the cells. nil: none.
 	again   *gtid.Set
-	againTo int64 // the same of what begins before this Order, without its epoch: GTIDs don't tell of all. 0: nothing
+	againTo int64 // the same for changes that begin before this Order, without its epoch, because GTIDs don't cover all. 0: none
 
 	torn map[beginning]bool // transactions that their files don't end: delivered in the same way
-	shut bool               // the server ended the file itself; else it died, if another file comes
+	shut bool               // the server ended the file itself; otherwise it died, if another file follows
 
-	left    *leaving                                   // the file before, until follows was asked
+	left    *leaving                                   // the previous file, until follows is called
 	follows func(ctx context.Context, l leaving) error // whether the file that was begun is of the same log
 
-	// visible reports whether reads see a committed XA transaction; nil: it is not known.
+	// visible reports whether reads see a committed XA transaction; nil: unknown.
 	visible  func(ctx context.Context, xid string) (bool, error)
-	byFormat func(ctx context.Context, by statement, err error) error // names the server's binlog_format; nil: not known
+	byFormat func(ctx context.Context, by statement, err error) error // mentions the server's binlog_format in an error; nil: unknown
 
-	// byPrimary finds the cells of rows; nil: it can't be asked.
+	// byPrimary finds the cells of rows; nil: there is no server to ask.
 	byPrimary func(ctx context.Context, t *watched, names []string, keys [][]any) ([]replicator.Cell, error)
 
-	maps  map[uint64]*plan // by table id, for the statement; nil for a table that isn't watched
+	maps  map[uint64]*plan // by table id, for the statement; nil for an unwatched table
 	plans map[uint64]*plan // by table id, kept
 	tx    transaction
-	rowed []*watched // the tables whose rows the transaction handed on; of an older one if tx.rows isn't set
+	rowed []*watched // the tables whose rows the transaction delivered; those of an earlier one if tx.rows isn't set
 	xa    prepared
 
-	raw           int               // the size of the event that is being read; 0: its memory is used again
+	raw           int               // the size of the event being read; 0: its memory is reused
 	change        replicator.Change // that is being delivered
 	before, after image
 	inflate       *zstd.Decoder
@@ -86,12 +87,12 @@ type stream struct {
 	tally tally
 }
 
-// handlerError is an error of the Handler, which is passed on as it is.
+// handlerError is an error of the Handler, which is returned unchanged.
 type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
 
-// event takes one event, header and checksum included.
+// event handles one event, header and checksum included.
 func (s *stream) event(ctx context.Context, raw []byte) error {
 	h, err := binlog.ParseHeader(raw)
 	if err != nil {
@@ -118,7 +119,7 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	if err != nil || !s.tx.open || s.tally.full() {
 		s.stats.tell(&s.tally)
 	}
-	if len(raw) >= large { // nothing holds it any longer than it must
+	if len(raw) >= large { // nothing keeps it longer than necessary
 		s.change = replicator.Change{}
 		clear(s.before.values)
 		clear(s.after.values)
@@ -129,11 +130,11 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// large is the size of an event whose memory is worth a thought.
+// large is the size of an event from which its memory is handled separately.
 const large = 64 << 10
 
-// kept is a body as its row keeps it: a copy, or the part of the event's memory that it stands in. That is not copied
-// if the body is most of a large event, which nobody writes to again.
+// kept returns a body for its row to keep: a copy, or the part of the event's memory that holds it. It is not copied if
+// it is most of a large event, whose memory is never reused.
 func (s *stream) kept(body []byte) []byte {
 	if len(body) >= large && 2*len(body) >= s.raw && s.raw > 0 {
 		return body
@@ -151,17 +152,17 @@ func (s *stream) note(h binlog.Header, start int64) {
 		s.prior = s.ended
 	}
 	s.ended = event{h.Size, s.sum}
-	// The server changes a file's first event when it ends the file. And where MariaDB ≥ 11.4 doesn't say where an event
-	// ends, inside a transaction, what it did not send before it (annotations) is missing from the position.
+	// The server changes a file's first event when it ends the file. And if MariaDB ≥ 11.4 doesn't say where an event
+	// ends, inside a transaction, the position lacks the size of events that were not sent before it (annotations).
 	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT || h.LogPos == 0 {
 		s.ended = event{}
 	}
 }
 
-// body checks and cuts off the checksum.
+// body checks and removes the checksum.
 func (s *stream) body(h binlog.Header, raw []byte) ([]byte, error) {
 	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT {
-		// The last five bytes are the checksum's algorithm, and a checksum whatever that is.
+		// The last five bytes are the checksum's algorithm, and a checksum for any algorithm.
 		if len(raw) < binlog.HeaderSize+2+50+4+1+5 {
 			return nil, s.broken(binlog.ErrShort)
 		}
@@ -183,14 +184,14 @@ func (s *stream) body(h binlog.Header, raw []byte) ([]byte, error) {
 	return raw[binlog.HeaderSize:n], nil
 }
 
-// hasChecksum reports whether the events of a file have checksums, as its first one says.
+// hasChecksum reports whether the events of a file have checksums, according to its first event.
 func hasChecksum(raw []byte) bool {
 	return len(raw) >= 5 && raw[len(raw)-5] == byte(replication.BINLOG_CHECKSUM_ALG_CRC32)
 }
 
-// advance moves the position to the end of an event. Header positions are 32 bits wide and wrap; on MariaDB ≥ 11.4 they
-// are 0 inside transactions; and events that the server keeps to itself (MariaDB's annotations) leave gaps. So sizes
-// are added up, and a position that is given is the next one from there whose low bits are the same.
+// advance moves the position to the end of an event. Positions in headers have 32 bits and wrap. On MariaDB ≥ 11.4 they
+// are 0 inside transactions. Events that the server doesn't send (MariaDB's annotations) leave gaps. So sizes are added
+// up. If the header has a position, it is the next one from there with the same low bits.
 func (s *stream) advance(h binlog.Header) error {
 	if h.Flags&binlog.ArtificialFlag != 0 || binlog.IsHeartbeat(h.Kind) {
 		return nil
@@ -247,8 +248,7 @@ func (s *stream) dispatch(ctx context.Context, h binlog.Header, body []byte, pla
 	return s.committed(ctx)
 }
 
-// inner handles the events that may also stand inside a compressed transaction. ended says that the transaction is
-// over.
+// inner handles events that may also be inside a compressed transaction. ended says that the transaction is over.
 func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place scale) (ended bool, err error) {
 	switch h.Kind {
 	case replication.TABLE_MAP_EVENT:
@@ -285,7 +285,7 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 		"program knows; update it, or `replicator rebuild "+remedy.Views+"` fills the views again and reads on behind it", h.Kind))
 }
 
-// formatDescription begins a file. Its time is when the file was begun, which tells a file from another one of its
+// formatDescription begins a file. Its time is when the file was begun, which distinguishes the file from others of its
 // name.
 func (s *stream) formatDescription(ctx context.Context, h binlog.Header) error {
 	s.born = h.Time
@@ -314,7 +314,7 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 		return err
 	}
 	if h.Flags&binlog.ArtificialFlag != 0 || h.LogPos == 0 {
-		if file == s.file && s.pos >= pos { // the start of reading, where the position is known better
+		if file == s.file && s.pos >= pos { // the start of reading, where the position is better known
 			return nil
 		}
 	} else {
@@ -343,12 +343,12 @@ func (s *stream) missedStart() error {
 		s.file.name, s.until))
 }
 
-// otherStart: the start is not of the log that was read.
+// otherStart: the start is not in the log that was read.
 func (s *stream) otherStart(why string) error {
 	return errAnother(token{placed: placed{File: s.file.name, Pos: s.until}}, why)
 }
 
-// idle: nothing happens at the source, so everything is included up to here.
+// idle: the source is idle, so everything up to here is included.
 func (s *stream) idle() error {
 	if s.tx.open || s.until > 0 {
 		return nil
@@ -366,13 +366,13 @@ func (s *stream) mark(e end, at time.Time) error {
 	return nil
 }
 
-// here is the place behind the event that was read last.
+// here is the place after the last event read.
 func (s *stream) here(run gtidRun) end {
 	return end{file: s.file, pos: s.pos, born: s.born, event: s.ended,
 		order: orderOf(s.epoch, s.file.number, s.pos), last: run, anonymous: s.tx.anonymous}
 }
 
-// committed ends a transaction that the log ends: what was held of it is handed on.
+// committed ends a transaction that the log ends: its held changes are delivered.
 func (s *stream) committed(ctx context.Context) error {
 	if err := s.seekAll(ctx); err != nil {
 		return err
@@ -383,7 +383,7 @@ func (s *stream) committed(ctx context.Context) error {
 	return s.endTransaction()
 }
 
-// endTransaction ends the transaction: the only place where positions are promoted by traffic.
+// endTransaction ends the transaction. Only here does traffic promote positions.
 func (s *stream) endTransaction() error {
 	tx := s.tx
 	s.tx = transaction{}
@@ -411,9 +411,9 @@ func (s *stream) collect(tx transaction) {
 	s.untilGTID.Add(tx.sid.name, gtid.Run{First: tx.run.first, Last: tx.run.last})
 }
 
-// reached is called between two transactions: once the start position is reached, delivery begins. Before a file's
-// first transaction stand events of their own (MariaDB: Gtid_list, Binlog_checkpoint), and behind any of them may be
-// the start.
+// reached is called between two transactions. Once the start position is reached, delivery begins. A file's first
+// transaction is preceded by other events (MariaDB: Gtid_list, Binlog_checkpoint), and the start may follow any of
+// them.
 func (s *stream) reached() error {
 	switch {
 	case s.until == 0 || s.pos < s.until:
@@ -441,16 +441,16 @@ func (s *stream) started() error {
 	return nil
 }
 
-// silent reports whether the rows of the present transaction are not to be delivered.
+// silent reports whether the rows of the present transaction must not be delivered.
 func (s *stream) silent() bool { return s.tx.skip || s.until > 0 }
 
-// broken is an error in what the server sent: reading it again may help.
+// broken is an error in the server's data: reading it again may help.
 func (s *stream) broken(err error) error {
 	return fmt.Errorf("binlog %s:%d: %w", s.file.name, s.pos, err)
 }
 
-// locate says where an error occurred. The place named is the transaction's beginning: there a person can look, and set
-// a checkpoint.
+// locate adds the place of an error: the transaction's beginning, which the operator can inspect and set a checkpoint
+// to.
 func (s *stream) locate(err error, start int64) error {
 	var h handlerError
 	if errors.As(err, &h) {
@@ -462,14 +462,14 @@ func (s *stream) locate(err error, start int64) error {
 	return fmt.Errorf("binlog %s:%d: %w", s.file.name, start, err)
 }
 
-// close frees what the decoder of compressed transactions holds.
+// close frees the decoder of compressed transactions.
 func (s *stream) close() {
 	if s.inflate != nil {
 		s.inflate.Close()
 	}
 }
 
-// ready is called before the first event.
+// ready must be called before the first event.
 func (s *stream) ready() {
 	if s.until == 0 {
 		s.handler.Commit(orderOf(s.epoch, s.file.number, s.pos), time.Time{})

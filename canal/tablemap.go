@@ -10,10 +10,10 @@ import (
 	"replicator/canal/binlog"
 )
 
-// maxPlans bounds the plans kept: a table's id changes with every ALTER, and every time that the server opens it again.
+// maxPlans bounds the plans kept: a table's id changes with every ALTER, and every time the server reopens the table.
 const maxPlans = 1024
 
-// tableMap notes which table the rows that follow belong to.
+// tableMap records which table the rows that follow belong to.
 func (s *stream) tableMap(ctx context.Context, body []byte) error {
 	m, _, err := binlog.SplitTableMap(body)
 	if err != nil {
@@ -38,8 +38,8 @@ func (s *stream) tableMap(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// newPlan makes the plan for a table map. Rows that can't be read by what is known at this place of their table's
-// columns have one that passes them over.
+// newPlan makes the plan for a table map. If rows can't be read with the columns known at this place, their plan skips
+// them.
 func (s *stream) newPlan(ctx context.Context, t *watched, body []byte) (*plan, error) {
 	fatal := func(err error) error {
 		return t.fatal(fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
@@ -66,8 +66,8 @@ func (s *stream) newPlan(ctx context.Context, t *watched, body []byte) (*plan, e
 		"that the binlog names its columns, and then: %s", err, wayOut))
 }
 
-// planBy makes the plan for a table map whose columns are known. Where a needed one is missing, and the table has it
-// now, the rows are passed over.
+// planBy makes the plan for a table map with known columns. If a needed column is missing, and the table has it now,
+// the rows are skipped.
 func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.TableMap, l *layout) (*plan, error) {
 	p, err := newPlan(t, body, m, l, s.charsets)
 	if errors.As(err, &unreadable{}) && s.layouts != nil {
@@ -79,7 +79,7 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 			return &plan{t: t, raw: bytes.Clone(body), passed: err}, nil
 		}
 	}
-	if t.Pattern && errors.Is(err, replicator.ErrRedefined) { // a table of that name, from before: it is no member
+	if t.Pattern && errors.Is(err, replicator.ErrRedefined) { // an earlier table of that name, which is no member
 		return &plan{t: t, raw: bytes.Clone(body), passed: err}, nil
 	}
 	if err != nil {
@@ -94,8 +94,7 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 	return p, nil
 }
 
-// layoutOf is the layout of a table's rows at this place; nil where that is unknown, or where the log names their
-// columns.
+// layoutOf is the layout of a table's rows at this place; nil if it is unknown, or if the log names their columns.
 func (s *stream) layoutOf(t *watched, m *binlog.TableMap) *layout {
 	switch {
 	case m.Names != nil:
@@ -106,7 +105,7 @@ func (s *stream) layoutOf(t *watched, m *binlog.TableMap) *layout {
 	return s.layouts.current(t.id)
 }
 
-// readable is an unreadable error where rows can't be read by a layout.
+// readable returns an unreadable error if rows can't be read with a layout.
 func (s *stream) readable(m *binlog.TableMap, l *layout) error {
 	switch {
 	case m.Names != nil:
@@ -117,8 +116,8 @@ func (s *stream) readable(m *binlog.TableMap, l *layout) error {
 	return l.fits(m, s.charsets)
 }
 
-// unfit: rows of a table can't have its layout. What the table is now is read again, unless it was, and is awaited. It
-// reports whether the layout is certain all the same.
+// unfit: rows of a table can't have its layout. The table's columns are read again, unless they were, and are awaited.
+// It reports whether the layout is certain anyway.
 func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error) {
 	if s.layouts == nil {
 		return true, nil
@@ -130,8 +129,8 @@ func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error
 	return certain, err
 }
 
-// lacks: rows lack a column that is needed. Where the table has all that are needed at a later place, they are passed
-// over until then. It reports whether it has not.
+// lacks: rows lack a needed column. If the table has all needed columns at a later position, rows are skipped until
+// then. It reports whether it has not.
 func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error) {
 	if s.layouts.awaited(t.id) {
 		return false, nil
@@ -143,8 +142,8 @@ func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error
 	return err != nil, nil
 }
 
-// passOverFrom passes over the rows of a plan that turned out not to be able to read them, up to the place from which
-// on the table is known to be what it is now.
+// passOverFrom skips the rows of a plan that turned out unable to read them, up to the position from which on the table
+// is known to have its present columns.
 func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 	certain := true
 	if s.layouts != nil {
@@ -160,7 +159,7 @@ func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 	return s.passOver(p)
 }
 
-// passOver passes over the rows of a plan that can't read them: they count as changed without a list.
+// passOver skips the rows of a plan that can't read them: they count as changed without a list.
 func (s *stream) passOver(p *plan) error {
 	if s.layouts == nil || !s.tx.xa && !s.layouts.passOver(p.t.id) {
 		return nil
@@ -169,8 +168,8 @@ func (s *stream) passOver(p *plan) error {
 		replicator.ErrUnlogged))
 }
 
-// settled makes layouts certain that have become so at an order. It comes before that order is promoted, so that what
-// is wrong is noted before anything behind it is saved.
+// settled makes layouts certain that are so at an order. It comes before that order is promoted, so that problems are
+// recorded before anything after it is saved.
 func (s *stream) settled(order int64) error {
 	if s.layouts == nil || !s.layouts.due(order) {
 		return nil

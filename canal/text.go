@@ -16,15 +16,15 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// selected is a column of a SELECT, whose values the server sends as text. value gives what column.value gives for the
-// same value in the binlog: see kind.
+// selected is a column of a SELECT, whose values the server sends as text. value returns the same as column.value does
+// for that value in the binlog: see kind.
 type selected struct {
 	declaredColumn
 	kind binlog.Kind
-	raw  bool // selected as what is stored: see place
+	raw  bool // selected in its stored form: see place
 }
 
-// kindsOf are the kinds of declared types. What isn't here is text, or binary if it has no character set.
+// kindsOf are the kinds of declared types. Any other type is text, or binary if it has no character set.
 var kindsOf = map[string]binlog.Kind{
 	"tinyint": binlog.KindInt, "smallint": binlog.KindInt, "mediumint": binlog.KindInt, "int": binlog.KindInt, "bigint": binlog.KindInt,
 	"float": binlog.KindFloat, "double": binlog.KindDouble, "decimal": binlog.KindDecimal, "bit": binlog.KindBit,
@@ -46,24 +46,25 @@ func newSelected(c *declaredColumn) selected {
 	return selected{declaredColumn: *c, kind: k}
 }
 
-// lossy reports whether the server may send one text for several values: a '?' for each code that it has no character
-// for, and one character for codes that mean the same; and a DOUBLE(M,D) without the digits that its rounding left.
+// lossy reports whether the server may send one text for several values: a '?' for each code without a character, one
+// character for equivalent codes, and a DOUBLE(M,D) without the digits that its rounding left.
 func (c *selected) lossy() bool {
 	return c.Rounded || c.kind == binlog.KindText && binlog.NeedsTable(c.Charset)
 }
 
-// place is the column as a scan's place needs it: as what is stored if its text may be another value's, too.
+// place is the column as a scan's place needs it: in its stored form if several values may have one text.
 func (c selected) place() selected {
 	c.raw = c.lossy()
 	return c
 }
 
-// expression is what is selected: the column, but for FLOAT, of which SELECT shows six digits only.
+// expression is the column's expression in a SELECT. It differs from the column for FLOAT, of which SELECT shows only
+// six digits.
 func (c *selected) expression() string {
 	if c.literal != "" {
 		return c.literal
 	}
-	if c.raw && c.Rounded || c.kind == binlog.KindFloat { // CAST AS DOUBLE: MySQL has that from 8.0.17
+	if c.raw && c.Rounded || c.kind == binlog.KindFloat { // MySQL has CAST AS DOUBLE from 8.0.17
 		return sqlname.Quote(c.Name) + " + 0e0"
 	}
 	if c.raw {
@@ -94,8 +95,8 @@ func (c *selected) value(b []byte) (any, error) {
 	return string(b), nil
 }
 
-// TextValue is what a Row has of a value that the server shows as text, of a column whose type is declared so: in lower
-// case, as information_schema names it, and whether it has a character set. A FLOAT is as exact as the text is.
+// TextValue converts a value that the server shows as text to that of a Row. dataType is the column's type in lower
+// case, as information_schema names it. isText says whether it has a character set. A FLOAT is as exact as the text.
 func TextValue(dataType string, isText bool, value []byte) (any, error) {
 	c := declaredColumn{dataType: dataType}
 	if isText {
@@ -113,7 +114,7 @@ func parseInteger(s string) (any, error) {
 	return binlog.Unsigned(n), err
 }
 
-// trimZerofill removes the zeroes that ZEROFILL puts before a DECIMAL: the binlog has none.
+// trimZerofill removes the zeroes that ZEROFILL puts before a DECIMAL, which the binlog lacks.
 func trimZerofill(s string) string {
 	for len(s) > 1 && s[0] == '0' && s[1] != '.' {
 		s = s[1:]
@@ -121,12 +122,12 @@ func trimZerofill(s string) string {
 	return s
 }
 
-// selection is how rows of a watched table are selected.
+// selection is how to select rows of a watched table.
 type selection struct {
 	t        *watched
 	shape    *schema
 	single   bool
-	distinct bool   // no two rows of a cell have one version
+	distinct bool   // no two rows of a cell have the same version
 	list     string // the select list
 	columns  []selected
 	roles
@@ -182,7 +183,7 @@ func newSelection(t *watched) (*selection, error) {
 	return x, nil
 }
 
-// selection is how rows of a table of the configuration are selected now.
+// selection is how to select rows of a configured table at present.
 func (r *Reader) selection(table string) (*selection, error) {
 	all, err := r.selections(table)
 	if err != nil {
@@ -191,8 +192,7 @@ func (r *Reader) selection(table string) (*selection, error) {
 	return all[0], nil
 }
 
-// selections are how rows are selected of each table that a table of the configuration stands for, in the order of the
-// tables' names.
+// selections are the selections for each table that a configured table stands for, sorted by the tables' names.
 func (r *Reader) selections(table string) (all []*selection, err error) {
 	for _, w := range r.tables.byName[table] {
 		x, err := newSelection(w)
@@ -207,8 +207,8 @@ func (r *Reader) selections(table string) (all []*selection, err error) {
 	return all, nil
 }
 
-// offsetColumns are the columns that a scan follows: the configured ones, and the primary key where those don't tell
-// rows apart. It is what the index on them holds anyway.
+// offsetColumns are the columns that a scan follows: the configured ones, and the primary key if those don't identify
+// rows. The index on them contains it anyway.
 func offsetColumns(t *watched, s *schema) []string {
 	columns := t.Offset
 	if len(columns) == 0 {
@@ -232,8 +232,8 @@ func offsetColumns(t *watched, s *schema) []string {
 	return out
 }
 
-// ordered reports whether no two rows have one offset: else those that share one could stand on both sides of a chunk's
-// end.
+// ordered reports whether no two rows have the same offset. Otherwise rows with one offset could be on both sides of a
+// chunk's end.
 func (x *selection) ordered() bool { return x.shape.tellsApart(offsetColumns(x.t, x.shape)) }
 
 func subset(a, b []string) bool {
@@ -250,7 +250,7 @@ func (x *selection) from() string {
 	return sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + x.hint
 }
 
-// row makes the row of a result's values. order is the place that it is known to be at or after.
+// row makes the row of a result's values. It is known to be at or after the position order.
 func (x *selection) row(ctx context.Context, values [][]byte, order int64, now time.Time) (*replicator.Row, error) {
 	r := &replicator.Row{Cell: replicator.Cell{Table: x.t.Name}, Order: order, Version: order, Time: now, Names: x.names}
 	var few [4]any
@@ -334,8 +334,8 @@ func (c *selected) version(b []byte) (int64, error) {
 	return 0, errVersion(c.Name, "is no number")
 }
 
-// argument makes a value of a key or an offset into an argument that compares with the column exactly and by its index.
-// A DECIMAL or a number in quotes would be compared as a DOUBLE.
+// argument converts a value of a key or an offset to an argument that compares with the column exactly and by its
+// index. A DECIMAL or a number in quotes would be compared as a DOUBLE.
 func (c *selected) argument(v any) (placeholder string, arg any) {
 	s, isText := v.(string)
 	switch {
@@ -362,8 +362,8 @@ func (c *selected) argument(v any) (placeholder string, arg any) {
 	return "?", v
 }
 
-// asDecimal is a placeholder for a decimal number in text, with room for as many digits before the point as the server
-// has. A bare text would be compared as a DOUBLE.
+// asDecimal is a placeholder for a decimal number as text, with as many digits before the point as the server allows. A
+// bare text would be compared as a DOUBLE.
 func asDecimal(text string) string {
 	_, fraction, _ := strings.Cut(text, ".")
 	return fmt.Sprintf("CAST(? AS DECIMAL(65,%d))", min(len(fraction), 30))

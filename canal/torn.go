@@ -14,18 +14,18 @@ import (
 )
 
 // A server that dies while it writes its binlog leaves a file that ends within a transaction, or even within an event.
-// What was not whole was not committed: the server takes it back when it starts, and begins another file. MySQL cuts
-// off what is torn of the file that it wrote, and MariaDB leaves it there: error 1236 then stops its replicas until a
-// person leads them to the next file. A Reader goes there by itself.
+// An incomplete transaction was not committed: the server rolls it back when it starts, and begins another file. MySQL
+// cuts the incomplete part off the file, and MariaDB leaves it. Error 1236 then stops MariaDB's replicas until the
+// operator directs them to the next file. A Reader goes there automatically.
 //
-// Rows are handed out before their transaction's end is read, those of such a transaction, too. So the first Reader
-// that comes to its file's end fails, and says where the transaction begins. The next one, which begins before it,
-// delivers its rows as deletes, by which the pipeline looks at the cells: see stream.again. Where the program ends in
-// between, it comes to the same end again.
+// Rows are delivered before their transaction's end is read, including those of an incomplete one. So the first Reader
+// that reaches the file's end fails, and says where the transaction begins. The next one, which begins before it,
+// delivers its rows as deletes, so that the pipeline re-reads the cells: see stream.again. If the program ends in
+// between, it reaches the same end again.
 //
-// What the binlog has whole the tables may lack all the same: where the redo log is not written at each commit
-// (innodb_flush_log_at_trx_commit), and on MariaDB where a transaction also changed a table of another engine, as it is
-// then not committed in two phases. Which rows that concerns nobody can tell, so it is said.
+// Tables may lack even transactions that the binlog has completely: if the redo log is not written at each commit
+// (innodb_flush_log_at_trx_commit), and on MariaDB if a transaction also changed a table of another engine, because
+// that is not committed in two phases. It is impossible to tell which rows this concerns, so a warning is logged.
 
 // beginning is where a transaction begins.
 type beginning struct {
@@ -33,7 +33,7 @@ type beginning struct {
 	pos  int64
 }
 
-// tornError: a file ends within the transaction, of which rows were handed out.
+// tornError: a file ends within the transaction, and rows of it were delivered.
 type tornError struct{ beginning }
 
 func (e *tornError) Error() string {
@@ -62,7 +62,7 @@ func (t *torn) all() map[beginning]bool {
 	return maps.Clone(t.begins)
 }
 
-// abandon leaves a transaction that its file doesn't end. It fails if rows of it were handed out as if it had ended.
+// abandon drops a transaction that its file doesn't end. It fails if rows of it were delivered as if it had ended.
 func (s *stream) abandon() error {
 	tx := s.tx
 	s.tx = transaction{}
@@ -74,7 +74,7 @@ func (s *stream) abandon() error {
 	return nil
 }
 
-// sayDied says that the source died after what it wrote last into a file.
+// sayDied logs that the source died after its last write to a file.
 func (r *Reader) sayDied(at placed) {
 	r.source.cfg.Logger.Warn("the source died after it wrote this, and reading goes on with the next file. If its "+
 		"innodb_flush_log_at_trx_commit is not 1, or transactions change tables of other engines than InnoDB, its "+
@@ -82,8 +82,8 @@ func (r *Reader) sayDied(at placed) {
 		slog.String("source", r.source.cfg.Name), slog.String("position", token{placed: at}.String()))
 }
 
-// behindTorn is where to go on after what ended reading: the next file, if it is that this one is torn and the server
-// has left it behind. Any other error is returned as it is.
+// behindTorn is where to continue after an error of reading: the next file, if the error is that this file is torn and
+// the server has moved on. Any other error is returned unchanged.
 func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Position, _ error) {
 	var my *gomysql.MyError
 	if !errors.As(err, &my) || my.Code != errnoBinlogFatal || !strings.Contains(my.Message, textTorn) {
@@ -107,7 +107,7 @@ func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Positi
 		return next, err
 	}
 	r.stream.shut = true      // that it died is said below
-	r.stream.checksum = false // what a dump begins with has none, before the file says whether its events have
+	r.stream.checksum = false // the beginning of a dump has none, before the file says whether its events do
 	r.source.cfg.Logger.Warn("a binlog file ends within an event: the source died while it wrote. What was not whole "+
 		"was not committed, and reading goes on with the next file. If the source's disk was full, verify the views",
 		slog.String("source", r.source.cfg.Name), slog.String("position", fmt.Sprintf("%s:%d", files[i].name, at)),

@@ -18,14 +18,14 @@ import (
 
 // transaction is the one that a stream is reading.
 type transaction struct {
-	open       bool     // a GTID or BEGIN was read, and not its end
+	open       bool     // a GTID or BEGIN was read, but not its end
 	standalone bool     // it is one statement, with no COMMIT
 	xa         bool     // it ends with XA PREPARE: its rows aren't committed yet
-	held       *held    // what is handed on at its end
+	held       *held    // what to deliver at its end
 	sought     []sought // is looked for at its end
 	xid        string   // it is XA COMMIT of this transaction
 	skip       bool     // it was applied already
-	again      bool     // it was read already, under an older epoch
+	again      bool     // it was read already, in an older epoch
 	anonymous  bool     // it has no GTID: see token.Anonymous
 	explicit   bool     // it was begun by a statement
 	rows       bool     // it changed watched rows
@@ -52,7 +52,7 @@ type source struct {
 	id  int32
 }
 
-// sources finds them again without making strings.
+// sources finds sources of transactions again without making strings.
 type sources struct {
 	mysql map[[16]byte]source
 	maria map[[2]uint32]source
@@ -142,7 +142,7 @@ func (s *stream) mariaGTID(ctx context.Context, h binlog.Header, body []byte) er
 	})
 }
 
-// begin notes that a transaction begins.
+// begin records that a transaction begins.
 func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) error {
 	if s.tx.open { // one without an end of its own
 		end, ended := s.pos, s.ended
@@ -166,8 +166,8 @@ func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) err
 	return nil
 }
 
-// previousGTIDs begins a MySQL file: all transactions before it. It is wanted only where those before the start are not
-// known.
+// previousGTIDs begins a MySQL file: it has all transactions before it. It is read only if those before the start are
+// unknown.
 func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	if s.untilGTID == nil {
 		if err := s.idle(); err != nil || s.begun == nil { // a file was begun
@@ -206,8 +206,8 @@ func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	return nil
 }
 
-// queryHeader reads what stands before the text of a statement: its database, and variables of its session. Before
-// those, LOAD DATA has so many bytes more.
+// queryHeader reads the part before a statement's text: its database, and its session's variables. For LOAD DATA, more
+// bytes precede them.
 func queryHeader(body []byte, more int) (c binlog.Cursor, database, vars []byte) {
 	c = binlog.Cursor{B: body}
 	c.Take(8)
@@ -221,7 +221,8 @@ func queryHeader(body []byte, more int) (c binlog.Cursor, database, vars []byte)
 	return c, database, vars
 }
 
-// query handles a statement logged as text. LOAD DATA, in a session that logs statements, has a name of a file in it.
+// query handles a statement logged as text. For LOAD DATA, in a session that logs statements, it contains a file's
+// name.
 func (s *stream) query(ctx context.Context, h binlog.Header, body []byte, more int) (ended bool, err error) {
 	c, database, vars := queryHeader(body, more)
 	text := c.Rest()
@@ -282,13 +283,13 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 	return !s.tx.explicit, nil
 }
 
-// wayOut is what a person can do about what a binlog doesn't tell.
+// wayOut is the advice for changes that a binlog doesn't list.
 const wayOut = "`replicator rebuild " + remedy.Views + "` fills its views again. To go on without it, behind the end of " +
 	"this transaction (SHOW BINLOG EVENTS tells it), use checkpoint set"
 
-// rolledBack: rows of a transaction that was rolled back, or a part of it, are in the binlog only if it did something
-// that can't be: it changed tables of an engine without transactions, or on MariaDB made or dropped a temporary table.
-// The rows were handed on before that was known, and which of them stayed is not told.
+// rolledBack: rows of a transaction that was rolled back, entirely or in part, are in the binlog only if it did
+// something irreversible. It changed tables of an engine without transactions, or on MariaDB created or dropped a
+// temporary table. The rows were delivered before that was known, and the log doesn't say which of them stayed.
 func (s *stream) rolledBack() error {
 	if s.silent() || !s.tx.rows {
 		return nil
@@ -303,7 +304,7 @@ func (s *stream) rolledBack() error {
 	return errors.Join(errs...)
 }
 
-// unlogged tells the handler that changes of a table are missing; what it returns ends reading.
+// unlogged tells the handler that changes of a table are missing. An error that it returns ends reading.
 func (s *stream) unlogged(table string, err error) error {
 	table = nameOf(table)
 	if !replicator.IsOfViews(err) {
@@ -316,7 +317,7 @@ func (s *stream) unlogged(table string, err error) error {
 	return s.handler.Unlogged(table, orderOf(s.epoch, s.file.number, s.pos), err)
 }
 
-// changed: a statement changed rows of watched tables, or their columns, and no row events say how.
+// changed: a statement changed rows of watched tables, or their columns, and no row events list the changes.
 func (s *stream) changed(ctx context.Context, st statement) error {
 	if s.silent() {
 		return nil
@@ -348,14 +349,14 @@ func (s *stream) changed(ctx context.Context, st statement) error {
 	return nil
 }
 
-// altered: a watched table's columns or keys may be others now.
+// altered: a watched table's columns or keys may have changed.
 func (s *stream) altered(ctx context.Context, st statement, table string) error {
 	clear(s.plans)
 	clear(s.maps)
 	if s.layouts == nil {
 		return nil
 	}
-	if s.tables.byID[table] == nil { // a table that a pattern may take in
+	if s.tables.byID[table] == nil { // a table that may match a pattern
 		return s.regroup(ctx, table)
 	}
 	if st.columns.effect == columnsAreMade {
@@ -379,17 +380,18 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 	return s.columnsChanged(st, table, rewritten, anyOf)
 }
 
-// mariaGuard proves that another MariaDB server holds the history that was read before. A domain's place is a number;
-// that the server has it says nothing of who wrote it, so that very transaction must be met, or the file's list must
-// name it. Where another one has its number, earlier ones of the same author say that this server's history parted from
-// the one that was read: a replica was promoted that lacked the tail. Where a later one of the same author comes first,
-// its binlog was begun later than what it has, as that of a replica made from a backup (gtid_slave_pos), and what is
-// between is lost as after a purge. Else it may be a stranger's, from which nobody wants to fill views unasked.
+// mariaGuard proves that another MariaDB server has the history that was read before. A domain's position is a number.
+// That the server has it doesn't say who wrote it. So that very transaction must be met, or the file's list must name
+// it. If another transaction has its number, and there are earlier ones of the same author, this server's history
+// diverged from the one that was read: a replica was promoted that lacked the tail. If a later one of the same author
+// comes first, the binlog was begun later than the server's data, like that of a replica made from a backup
+// (gtid_slave_pos), and the part in between is lost as after a purge. Otherwise it may be a stranger's, from which
+// views must not be filled unasked.
 type mariaGuard struct {
 	want   map[string]gtid.Run // domain → first: 0 until met; last: the number
 	from   map[string]string
 	parted map[string]bool // domains with earlier transactions of the same author
-	what   error           // that is the matter if it isn't met, whoever wrote what; may be nil
+	what   error           // the problem if it isn't met, whoever wrote the others; may be nil
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {

@@ -12,11 +12,11 @@ import (
 	"replicator/canal/binlog"
 )
 
-// MariaDB's system-versioned tables keep the rows that counted once beside those that count. A SELECT doesn't show them,
-// but the binlog has them like any others: an UPDATE is followed by an insert of what the row was, a DELETE is an update
-// that ends the row, and DELETE HISTORY is a delete of rows that nobody sees. What tells them apart is the column that
-// says until when a row counted: of those that count it is the latest time that there is. Where nobody declared the two
-// columns, they are row_start and row_end, behind all others, and information_schema.columns lacks them.
+// MariaDB's system-versioned tables keep former rows beside the current ones. A SELECT doesn't show them, but the
+// binlog contains them like any others: an UPDATE is followed by an insert of the former row, a DELETE is an update
+// that ends the row, and DELETE HISTORY deletes rows that are not visible. The column with the end of validity
+// distinguishes them: for current rows it is the latest possible time. If the two columns were not declared, they are
+// row_start and row_end, after all others, and information_schema.columns lacks them.
 
 const (
 	rowStartExpression = "ROW START" // of the columns in information_schema
@@ -25,7 +25,7 @@ const (
 	impliedRowEnd      = "row_end"
 )
 
-// readOptions reads the table's character set, and whether it is system-versioned by columns that nobody declared.
+// readOptions reads the table's character set, and whether it is system-versioned by undeclared columns.
 func (s *schema) readOptions(ctx context.Context, tx *sql.Tx, t *replicator.Table) error {
 	return s.readOption(tx.QueryRowContext(ctx, "SELECT "+optionFields+" FROM information_schema.tables "+
 		"WHERE table_schema = ? AND table_name = ?", t.Database, t.Table).Scan)
@@ -33,7 +33,7 @@ func (s *schema) readOptions(ctx context.Context, tx *sql.Tx, t *replicator.Tabl
 
 const optionFields = "table_type, COALESCE(table_collation, '')"
 
-// readOption takes a row of optionFields.
+// readOption reads a row of optionFields.
 func (s *schema) readOption(scan func(...any) error) error {
 	var kind, collation string
 	err := scan(&kind, &collation)
@@ -50,8 +50,8 @@ func (s *schema) readOption(scan func(...any) error) error {
 	return err
 }
 
-// withoutRowEnd are the columns of an index that rows differ in that count: the server adds the one that says until when to
-// every unique key where it was declared.
+// withoutRowEnd are an index's columns that distinguish current rows. The server adds the end of validity to every
+// unique key, if that column was declared.
 func (s *schema) withoutRowEnd(columns []string) []string {
 	if s.rowEnd == "" {
 		return columns
@@ -59,8 +59,8 @@ func (s *schema) withoutRowEnd(columns []string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return strings.EqualFold(name, s.rowEnd) })
 }
 
-// rowEndOf is the place of the column that says until when rows counted, when those at hand were written; -1 if there
-// was none. The table may have been versioned then and not be now.
+// rowEndOf is the index of the column with the end of validity, at the time when the given rows were written; -1 if
+// there was none. The table may have been versioned then and not be now.
 func rowEndOf(s *schema, columns []binlog.Column) int {
 	last := len(columns) - 1
 	if s.rowEnd == "" && last > 1 && columns[last-1].Name == impliedRowStart && columns[last].Name == impliedRowEnd &&
@@ -70,8 +70,8 @@ func rowEndOf(s *schema, columns []binlog.Column) int {
 	return slices.IndexFunc(columns, func(c binlog.Column) bool { return s.rowEnd != "" && strings.EqualFold(c.Name, s.rowEnd) })
 }
 
-// isHistory reports whether an image is of a row that counts no more. The latest time is 2038-01-19 03:14:07.999999, from
-// MariaDB 11.5 on 2106-02-07 06:28:15.999999; where transactions are counted instead, it is the largest of 64 bits.
+// isHistory reports whether an image is of a former row. The latest time is 2038-01-19 03:14:07.999999, from MariaDB
+// 11.5 on 2106-02-07 06:28:15.999999. If transactions are counted instead, it is the largest 64-bit number.
 func (p *plan) isHistory(img *image) bool {
 	if p.rowEnd < 0 {
 		return false

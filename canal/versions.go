@@ -14,27 +14,27 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A table that keeps many versions of each cell is mostly rows that no view shows. Where an index holds each cell's
-// versions side by side, and so all that is needed to find the newest, a scan walks along that index and reads only the
-// newest rows: nine rows of ten are then neither sent, nor decoded, nor looked up in a sink.
+// A table that keeps many versions of each cell consists mostly of rows that no view shows. If an index holds each
+// cell's versions side by side, with everything that is needed to find the newest, a scan walks along that index and
+// reads only the newest rows. Nine rows of ten are then neither sent, nor decoded, nor looked up in a sink.
 //
-// The client, not the server, says which version is the newest: by the cell's bytes and by the order of versions that
-// the binlog is read in. A version that is a dead letter may be the highest; and each spelling of a key is handed out,
-// of which the pipeline finds the one that counts, as for the tail. NOT EXISTS (a newer one) would cost MySQL 5 µs a
+// The client, not the server, decides which version is the newest: by the cell's bytes and by the order of versions in
+// which the binlog is read. A version that is a dead letter may be the highest. And each variant of a key is delivered,
+// among which the pipeline finds the one that counts, as for the tail. NOT EXISTS (a newer one) would cost MySQL 5 µs a
 // row of the table, the walk costs half a microsecond.
 //
-// What is left out is no loss. A version that is not the newest when it is walked past, and is in the end, lost all
-// that were newer to deletes; these came after the scan's tail began, and the tail looks at the cell after each.
+// Skipped versions are no loss. Suppose a version is not the newest when it is passed, and is in the end. Then deletes
+// removed all newer ones after the scan's tail began, and the tail re-reads the cell after each.
 
-// versionWalk selects what makes a cell, its version, and the primary key, along an index that holds just these.
+// versionWalk selects a cell's columns, its version, and the primary key, along an index with just these.
 type versionWalk struct {
 	*selection
 	primary []int // in columns
 }
 
-// versions is the walk along the index that a cell's versions lie side by side in; nil if there is none. It takes
-// versions that tell a cell's rows apart: of equal ones the later in the offset's order counts, which is none of the
-// index.
+// versions is the walk along the index that holds a cell's versions side by side; nil if there is none. The versions
+// must distinguish a cell's rows: of equal ones the later in the offset's order counts, which the index doesn't
+// contain.
 func (x *selection) versions() *versionWalk {
 	if x.single || !x.distinct || len(x.shape.primary) == 0 {
 		return nil
@@ -89,11 +89,11 @@ func (x *selection) walk(index string, columns []string) *versionWalk {
 	return w
 }
 
-// version is one that was walked past.
+// version is a version that was passed.
 type version struct {
 	values [][]byte // of the walk's columns
 	number int64
-	place  int // how many were walked past up to it
+	place  int // how many were passed up to it
 }
 
 func (v *version) set(values [][]byte, number int64, place int) {
@@ -113,7 +113,7 @@ func (v *version) set(values [][]byte, number int64, place int) {
 	v.number, v.place = number, place
 }
 
-// sameCell reports whether two versions are of one cell. Those of which it can't tell, it says are not.
+// sameCell reports whether two versions belong to one cell. If it can't tell, it reports false.
 func (w *versionWalk) sameCell(a, b [][]byte) bool {
 	same := func(i int) bool { return a[i] != nil && b[i] != nil && string(a[i]) == string(b[i]) }
 	for _, i := range w.key {
@@ -143,7 +143,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 				}
 			}
 		}
-		// One that doesn't fit is a dead letter, at the version that sorts it as the tail does.
+		// A version that doesn't fit is a dead letter, at the version by which the tail sorts it.
 		number, _ := w.columns[w.version].version(values[w.version])
 		last.set(values, number, last.place+1)
 		if best.values == nil || number >= best.number {
@@ -155,7 +155,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 	return found, last, err
 }
 
-// walkPlace begins the place of a scan that walks along versions. Others are JSON, or begin with namedPlace.
+// walkPlace begins the place of a scan that walks along versions. Other places are JSON, or begin with namedPlace.
 const walkPlace = "v"
 
 // newestScan reads one chunk of newest rows.
@@ -167,11 +167,12 @@ type newestScan struct {
 	columns []string
 	fence   *fence
 	limit   replicator.ScanLimit
-	asked   int // for so many rows, which may turn out to be too many at once
+	asked   int // how many rows were requested, which may turn out to be too many at once
 }
 
-// scanNewest reads the newest rows of the next cells. It reports whether it did: not where no index serves, nor where
-// cells have hardly two versions, for then picking the rows costs more than reading the table in its own order.
+// scanNewest reads the newest rows of the next cells. It reports whether it did. It does not if there is no suitable
+// index, or if cells have hardly two versions, because picking rows then costs more than reading the table in its own
+// order.
 func (r *Reader) scanNewest(ctx context.Context, conn *sql.Conn, x *selection, columns []string, after string,
 	limit replicator.ScanLimit) (chunk replicator.Chunk, done bool, err error) {
 	w := x.versions()
@@ -230,7 +231,7 @@ func (s *newestScan) read(ctx context.Context, place string,
 // more.
 const fetchRows = 999
 
-// fetch reads the rows of the newest versions. A chunk that is full before ends with the last row that was read.
+// fetch reads the rows of the newest versions. A chunk that fills up earlier ends with the last row read.
 func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest []*version) error {
 	now, size := time.Now(), int64(0)
 	for len(newest) > 0 {
@@ -265,9 +266,9 @@ func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest 
 	return nil
 }
 
-// byPrimary selects the rows of versions. What was deleted since it was walked past is the tail's.
+// byPrimary selects the rows of versions. The tail handles rows that were deleted since they were passed.
 //
-// Several columns are compared one by one: (a, b) IN ((x, y), …) finds nothing on MariaDB where one of them is text of
+// Several columns are compared one by one: on MariaDB, (a, b) IN ((x, y), …) finds nothing if one of them is text of
 // another character set than the connection's.
 func (s *newestScan) byPrimary(versions []*version) (query string, args []any) {
 	w := s.along

@@ -10,20 +10,20 @@ import (
 	"replicator/canal/gtid"
 )
 
-// watched is a watched table: what the configuration says, and its shape as it is now.
+// watched is a watched table: its configuration, and its present shape.
 type watched struct {
 	replicator.Table
-	id       string // the name, and for a table of a pattern which one it is: see memberID
+	id       string // the name, and for a table of a pattern the table: see memberID
 	schema   atomic.Pointer[schema]
-	end      logEnd                      // where the log ended when the schema was read first
+	end      logEnd                      // where the log ended when the schema was first read
 	names    *columnNames                // nil: the column role's values are all different
-	rowSize  atomic.Int64                // of a scan's last chunk, on average; 0: not known
-	expected atomic.Pointer[expectation] // of the scan that was asked for last
+	rowSize  atomic.Int64                // the average in a scan's last chunk; 0: unknown
+	expected atomic.Pointer[expectation] // of the last scan that was asked for
 
-	referring []referring // by which other tables' rows are joined with this one's; not changed while it is read
+	referring []referring // by which columns other tables' rows are joined with this one's; not changed while the table is read
 }
 
-// fatal marks an error that a person must mend, and that concerns the views of the table: all, if it doesn't say which.
+// fatal marks an error that the operator must fix, and that concerns the views of the table: all, unless it names some.
 func (t *watched) fatal(err error) error {
 	if err = replicator.Fatal(err); replicator.IsOfViews(err) {
 		return err
@@ -31,8 +31,8 @@ func (t *watched) fatal(err error) error {
 	return replicator.OfTable(t.Name, err)
 }
 
-// classify is the function classify for the error of a query of the table: what a person must mend there is no matter
-// of the views of other tables.
+// classify is the function classify for the error of a query of the table. A problem of the table doesn't concern views
+// of other tables.
 func (t *watched) classify(err error) error {
 	if err = classify(err); replicator.IsFatal(err) {
 		if t.Pattern {
@@ -49,7 +49,7 @@ func (t *watched) roleNames() []string {
 	return slices.DeleteFunc(names, func(column string) bool { return column == "" })
 }
 
-// readers are the views that need a column, in any case of its letters; none where all that read the table do.
+// readers are the views that need a column, in any case of its letters; none if all readers of the table need it.
 func (t *watched) readers(column string) (views []string) {
 	if containsFold(t.roleNames(), column) {
 		return nil
@@ -63,7 +63,7 @@ func (t *watched) readers(column string) (views []string) {
 	return slices.Compact(views)
 }
 
-// ofReaders marks an error with a column as that of the views that need it.
+// ofReaders marks an error about a column as that of the views that need it.
 func (t *watched) ofReaders(column string, err error) error {
 	if views := t.readers(column); len(views) > 0 {
 		return replicator.OfView(err, views...)
@@ -71,7 +71,7 @@ func (t *watched) ofReaders(column string, err error) error {
 	return err
 }
 
-// readOf are those of some columns, given in lower case, that a role has or a view needs or takes.
+// readOf are those of some columns, given in lower case, that have a role or that a view reads.
 func (t *watched) readOf(lists ...[]string) (read []string) {
 	names := slices.Concat(lists...)
 	for _, column := range slices.Concat(t.roleNames(), t.Columns, t.Optional) {
@@ -98,7 +98,7 @@ func (t *watched) neededBy(column string) string {
 	}
 }
 
-// check tests the configuration against the table as it is now, so that a mistake shows at the start and not at the
+// check compares the configuration with the table as it is now, so that a mistake shows at the start and not at the
 // first row.
 func (t *watched) check(f gtid.Flavor) error {
 	x, err := newSelection(t)

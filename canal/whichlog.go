@@ -13,22 +13,22 @@ import (
 
 // Which log is this?
 //
-// A log is what one server wrote since its binlogs were begun: a RESET begins another one, a restored backup or a
-// virtual machine's older snapshot goes on with another one. resolver.which decides whether the log of the server that
-// answers now is the one that a position was read from, by what the position remembers of it:
+// A log is what one server wrote since its binlogs were begun. A RESET begins another one. A restored backup, or a
+// virtual machine's older snapshot, continues with another one. resolver.which decides whether the log of the server
+// that answers now is the one that a position was read from, by what the position remembers of it:
 //
 //	server   server_uuid; on MariaDB, which has none, its id, host and port
 //	file     name and number, and that it is as long as it was
 //	birth    when the file was begun: the time of its first event
 //	event    size and checksum of the event that ends at the place
 //	GTIDs    of all transactions before the place
-//	read     the same of what was handed out beyond the place, which sinks may hold already
+//	read     the same of what was delivered beyond the place, which sinks may hold already
 //	run      of the program: another run than that which made the position may have read on
 //
-// On the same server all of them have to agree. What agrees is never weighed against what doesn't, and GTIDs alone
-// prove nothing there: a server that was reset numbers its new transactions as the old ones. On another server files
-// mean nothing, and only the GTIDs count. A refusal holds as long as the position does, because it rests on what the
-// position says and not on what was seen when: a log that grows never comes to agree.
+// On the same server all of them must agree. Agreement of some never outweighs a difference in others, and GTIDs alone
+// prove nothing there: a server that was reset numbers its new transactions like the old ones. On another server files
+// mean nothing, and only the GTIDs count. A refusal holds as long as the position does, because it rests on the
+// position and not on when the server was asked: a growing log never comes to agree.
 //
 //	the server was                          it is      and so
 //	restarted, rotated                      theSame    reading goes on at the place
@@ -38,7 +38,7 @@ import (
 //	replaced by a replica with all          heir       reading goes on behind what was applied, in a new epoch
 //	replaced by a replica without the tail  behind     lost
 //	given a new uuid, data and binlogs kept heir       as above; without GTIDs: stranger
-//	replaced by any other                   stranger   a person must say so
+//	replaced by any other                   stranger   the operator must decide
 type kinship int
 
 const (
@@ -55,14 +55,14 @@ const (
 type ruling struct {
 	kinship
 	why   string
-	gtids *gtid.Set // the position's; nil if it has none, or they are said
-	said  *gtid.Set // those that only reading the file proves to be before the place; nil: none
+	gtids *gtid.Set // the position's; nil if it has none, or if they are in said
+	said  *gtid.Set // transactions that only reading the file can prove to be before the place; nil: none
 	born  uint32    // of the file, on the same server
 
-	executed *gtid.Set // MariaDB's own, whose log it is for certain: of domains without any nothing counts; else nil
+	executed *gtid.Set // MariaDB's own, if the log is certainly the same: domains that it lacks don't count; otherwise nil
 }
 
-// which decides which log this server has. An error says that it could not be asked.
+// which decides which log this server has. An error means that the server could not be asked.
 func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	if t.Server != "" && t.Server != r.server.identity {
 		return r.elsewhere(ctx, t)
@@ -73,7 +73,7 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	}
 	if t.Read != nil && t.Read.File != "" {
 		if read, err := r.atPlace(ctx, t.Read.placed); err != nil || read.kinship != theSame {
-			if read.kinship == purged { // it stands after the place, whose file is there
+			if read.kinship == purged { // it is after the place, whose file exists
 				read.kinship = another
 			}
 			return read, err
@@ -128,8 +128,8 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 }
 
 // agree compares a position's GTIDs with those of the same server, whose files agree. MariaDB forgets a domain that
-// FLUSH BINARY LOGS DELETE_DOMAIN_ID names, whose transactions are all purged: where the event that was read is at the
-// place, the log is the one that had it, and it counts no more.
+// FLUSH BINARY LOGS DELETE_DOMAIN_ID names once all of its transactions are purged. If the event that was read is at
+// the place, the log is the same one, and the domain no longer counts.
 func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	executed, err := r.server.executed(ctx, r.db)
 	if err != nil {
@@ -157,8 +157,7 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if t.Skip {
 		return nil
 	}
-	// MariaDB tells which GTIDs are before a place, but not before each: then the event that was read there tells as
-	// much.
+	// MariaDB knows the GTIDs before most places, but not all. Otherwise the event that was read there is enough.
 	at, known, err := r.server.remembered(ctx, r.db, t.File, t.Pos)
 	switch {
 	case err != nil:
@@ -175,7 +174,7 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	return nil
 }
 
-// allLogged looks whether the server's binlogs hold all that it has beside some transactions.
+// allLogged checks whether the server's binlogs contain all of its transactions, apart from some.
 func (r *resolver) allLogged(ctx context.Context, read *gtid.Set) (ruling, error) {
 	lacking, err := r.server.unlogged(ctx, r.db, read)
 	if err != nil || lacking.Empty() {
@@ -189,10 +188,10 @@ func otherBefore(now, before string) string {
 	return fmt.Sprintf("the transactions before the place are %s, they were %s", now, before)
 }
 
-// stillSame checks that this server's log is still the one that is read, where the server says that nothing happened.
-// Nobody else would notice a RESET: both servers delete the file under whoever reads it, keep him waiting at its end
-// with heartbeats, and compare his place with the new file's length, so that all is passed over that is written until
-// the new file is longer than the old one was.
+// stillSame checks that this server's log is still the one being read, when the server says that it is idle. A reader
+// cannot detect a RESET by itself. Both servers delete the file while it is being read, and keep the reader waiting at
+// its end with heartbeats. They compare its position with the new file's length, so everything is skipped until the new
+// file is longer than the old one was.
 func (r *Reader) stillSame(ctx context.Context) error {
 	s := r.stream
 	if s.tx.open || s.until > 0 {
@@ -221,15 +220,15 @@ func (r *Reader) stillSame(ctx context.Context) error {
 	return res.refusal(token{placed: at}, d)
 }
 
-// leaving is the end of a file, as far as it was read, where another one is read next.
+// leaving is the end of a file, as far as it was read, before another one is read.
 type leaving struct {
 	placed
-	shut bool // the file itself says that it ends there; else the server died, or took it away
+	shut bool // the file itself says that it ends there; otherwise the server died, or removed it
 }
 
-// follows checks that a file that was begun is of the log that is read. Nobody else would notice a RESET here: where a
-// reader's file is gone, both servers lead him to what comes after the one that has its name now, so that all that this
-// one holds is passed over. If the file that ended was purged since, nothing tells: then the server had ended it.
+// follows checks that a new file is of the log being read. A reader cannot detect a RESET here by itself. If its file
+// is gone, both servers lead it to what follows the file that now has that name, so the contents of that file are
+// skipped. If the ended file was purged since, nothing can be checked: then the server must have ended it.
 func (r *Reader) follows(ctx context.Context, l leaving) error {
 	ctx, cancel := context.WithTimeout(ctx, min(3*dialTimeout, r.source.cfg.ReadTimeout))
 	defer cancel()
@@ -254,7 +253,7 @@ func (r *Reader) follows(ctx context.Context, l leaving) error {
 	return res.refusal(token{placed: l.placed}, d)
 }
 
-// elsewhere compares a position with another server, which only GTIDs can prove to hold the same.
+// elsewhere compares a position with another server, for which only GTIDs can be a proof.
 func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }
 	gtids, err := gtid.Parse(r.server.flavor, t.GTID)
@@ -290,7 +289,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	return ruling{kinship: heir, gtids: gtids}, nil
 }
 
-// refusal is what a ruling means to somebody who wants to go on at the position; nil if reading can go on.
+// refusal is the error of a ruling for a reader that wants to continue at the position; nil if it can.
 func (r *resolver) refusal(t token, d ruling) error {
 	switch d.kinship {
 	case theSame, heir:
@@ -313,7 +312,7 @@ func (r *resolver) refusal(t token, d ruling) error {
 		t, t.Server, r.server.identity, d.why))
 }
 
-// errAnother: a place is not of the log that was read.
+// errAnother: a place is not in the log that was read.
 func errAnother(at token, why string) error {
 	return replicator.Fatal(fmt.Errorf("%w: %s of the source's binlog is not the place that was read before: %s. Its "+
 		"binlogs were begun anew (RESET), or it was restored or set back. If the views lack nothing of what the log "+

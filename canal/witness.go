@@ -17,17 +17,17 @@ import (
 	"replicator/canal/binlog"
 )
 
-// placed is a place in a binlog file, with what tells the file and the place from others of their name.
+// placed is a place in a binlog file, with properties that distinguish file and place from others of the same name.
 type placed struct {
 	File string `json:"file"`
 	Pos  int64  `json:"pos"`
-	Born uint32 `json:"born,omitempty"` // when the file was begun (seconds); 0: not known
+	Born uint32 `json:"born,omitempty"` // when the file was begun (seconds); 0: unknown
 	// that ends at Pos; not known where nothing was read before it, or at the file's beginning
 	Event event `json:"event,omitzero"`
 }
 
-// asked is where the file is read to see what is at the place: where the event begins that ends there, or the file
-// itself (4) if that is not known, or beyond 4 GiB, where the protocol can't begin.
+// asked is where to read the file to see what is at the place: at the beginning of the event that ends there. It is the
+// file's beginning (4) if that is unknown, or beyond 4 GiB, where the protocol can't begin.
 func (p placed) asked() int64 {
 	from := p.Pos - int64(p.Event.Size)
 	if p.Event.unknown() || from <= 4 || from >= 1<<32 {
@@ -36,7 +36,7 @@ func (p placed) asked() int64 {
 	return from
 }
 
-// event tells an event from others at its place: its checksum covers its time and what it says.
+// event distinguishes an event from others at its place: its checksum covers its time and its contents.
 type event struct {
 	Size uint32 `json:"size"`
 	Sum  uint32 `json:"sum"`
@@ -44,7 +44,8 @@ type event struct {
 
 func (e event) unknown() bool { return e.Size == 0 }
 
-// eventOf is an event without its checksum, which covers all before it whatever the server is told to add.
+// eventOf describes an event without its checksum. Our own checksum covers the rest, whatever the server is told to
+// add.
 func eventOf(h binlog.Header, raw []byte, checksum bool) event {
 	if checksum && len(raw) >= binlog.HeaderSize+binlog.ChecksumSize {
 		raw = raw[:len(raw)-binlog.ChecksumSize]
@@ -52,11 +53,10 @@ func eventOf(h binlog.Header, raw []byte, checksum bool) event {
 	return event{h.Size, crc32.ChecksumIEEE(raw)}
 }
 
-// errNoEvent: no event begins where one did.
+// errNoEvent: no event begins where one used to.
 var errNoEvent = errors.New("no event begins there")
 
-// witness reads from a binlog file what is at a place: no statement tells when a file was begun, nor an event's
-// checksum.
+// witness reads what a binlog file has at a place. No statement returns when a file was begun, or an event's checksum.
 func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, error) {
 	from := p.asked()
 	w := &witness{placed: placed{File: p.File, Pos: p.Pos, Event: p.Event}, first: from == 4}
@@ -79,12 +79,12 @@ func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, err
 	return w.placed, fmt.Errorf("looking at binlog %s:%d: %w", p.File, from, err)
 }
 
-// isCut reports whether a connection ended: what it was to show is not known then.
+// isCut reports whether a connection ended, so that the answer is unknown.
 func isCut(err error) bool {
 	return errors.Is(err, gomysql.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// witness takes a file's first event and, but for first, the one after it that was asked for.
+// witness receives a file's first event and, unless first is set, the event after it that was asked for.
 type witness struct {
 	placed
 	first    bool
@@ -92,7 +92,7 @@ type witness struct {
 	done     bool
 }
 
-// errEnough ends a dump that has shown what it was made for.
+// errEnough ends a dump that has served its purpose.
 var errEnough = errors.New("enough")
 
 func (w *witness) handle(raw []byte) error {
@@ -107,7 +107,7 @@ func (w *witness) handle(raw []byte) error {
 		h.LogPos == 0), binlog.IsHeartbeat(h.Kind):
 		return nil
 	case h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(w.Pos):
-		return nil // MariaDB sends it behind the file's first event, wherever the dump begins
+		return nil // MariaDB sends it after the file's first event, wherever the dump begins
 	default:
 		w.Event, w.done = eventOf(h, raw, w.checksum), true
 	}

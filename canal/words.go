@@ -15,7 +15,7 @@ func (w word) is(keyword string) bool { return !w.quoted && strings.EqualFold(w.
 // isName reports whether the word can be the name of a column or a table.
 func (w word) isName() bool { return !w.literal && (w.quoted || w.text != "" && isWord(w.text[0])) }
 
-// sqlMode is what a session's sql_mode says of how its statements are read, by the servers' bits.
+// sqlMode is the part of a session's sql_mode that decides how its statements are parsed, by the servers' bits.
 type sqlMode uint64
 
 const (
@@ -27,23 +27,23 @@ const (
 // namesIn reports whether a quote encloses names, and not strings.
 func (m sqlMode) namesIn(quote byte) bool { return quote == '`' || quote == '"' && m&ansiQuotes != 0 }
 
-// escapesIn reports whether a backslash within such quotes escapes: in names it doesn't.
+// escapesIn reports whether a backslash within such quotes escapes, as it does in strings.
 func (m sqlMode) escapesIn(quote byte) bool { return !m.namesIn(quote) && m&noBackslashEscapes == 0 }
 
-// maxWords bounds what is looked at of a statement: table names stand near its beginning, and a statement in text may
-// hold megabytes of values.
+// maxWords bounds how much of a statement is read: table names are near its beginning, and a statement may contain
+// megabytes of values.
 const maxWords = 100_000
 
-// literals says what becomes of a statement's strings.
+// literals says what to do with a statement's strings.
 type literals int
 
 const (
-	withoutLiterals literals = iota // a statement in text may hold megabytes of them
+	withoutLiterals literals = iota // a statement may contain megabytes of them
 	withLiterals
 )
 
-// tokenize splits a statement into words. Comments are left out, except for those that MySQL and MariaDB execute
-// (/*!50100 … */, /*M! … */). Both servers take the mark off a comment that they don't execute before they log it.
+// tokenize splits a statement into words. It omits comments, except those that MySQL and MariaDB execute (/*!50100 …
+// */, /*M! … */). Both servers remove the mark from a comment that they don't execute before they log it.
 func tokenize(query []byte, mode sqlMode, strs literals) []word {
 	var words []word
 	s := string(query)
@@ -94,12 +94,12 @@ func isWord(c byte) bool {
 	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// noBreakSpace is white space to the servers in the character sets of one byte, as latin1. In UTF-8 it is a letter,
-// which no name is known to have.
+// noBreakSpace is white space to the servers in character sets of one byte, such as latin1. In UTF-8 it is a letter,
+// but no name is known to contain it.
 const noBreakSpace = "\u00a0"
 
-// endsDashes reports whether two dashes before s begin a comment: white space, a control character or the end is behind
-// them. Else they are two signs.
+// endsDashes reports whether two dashes before s begin a comment: they are followed by white space, a control character
+// or the end. Otherwise they are two minus signs.
 func endsDashes(s string) bool {
 	return s == "" || s[0] <= ' ' || s[0] == 0x7F || strings.HasPrefix(s, noBreakSpace)
 }
@@ -111,7 +111,7 @@ func line(s string) int {
 	return len(s)
 }
 
-// quoted reads a quoted word and returns it with the bytes that it took. A doubled quote stands for itself.
+// quoted reads a quoted word and returns it with its length in bytes. A doubled quote stands for itself.
 func quoted(s string, mode sqlMode) (text string, n int) {
 	q := s[0]
 	var b strings.Builder
@@ -132,7 +132,7 @@ func quoted(s string, mode sqlMode) (text string, n int) {
 	return b.String(), len(s)
 }
 
-// escaped is what a backslash and a character stand for in a string.
+// escaped is the character that a backslash and c stand for in a string.
 func escaped(c byte) string {
 	switch c {
 	case '0':

@@ -19,27 +19,26 @@ import (
 
 // The rows of an XA transaction are in the binlog where it is prepared, and count once it is committed: at once, hours
 // later, or never. So its cells are remembered, and read from the source when XA COMMIT comes. That statement names no
-// tables. Of a transaction that was prepared before reading began it is not known which it changed, nor did a scan in
-// between see its rows: all tables count as changed without a log then.
+// tables. If a transaction was prepared before reading began, its changes are unknown, and a scan in between did not
+// see them: all tables then count as changed without a log.
 //
-// That costs a comparison of all tables after each start beside an application that uses XA much. So positions stay
-// before the transactions that were prepared lately: most of them end within moments.
+// That would cost a comparison of all tables after each start if the application uses XA often. So positions stay
+// before transactions that were prepared recently: most of them end within moments.
 
-// prepared are the XA transactions that were prepared since reading began, and have not ended, by name as XA COMMIT
-// shows it.
+// prepared are the XA transactions that were prepared since reading began and have not ended, by the name in XA COMMIT.
 type prepared struct {
 	log *slog.Logger
 
-	mu    sync.Mutex // guards what follows: positions are asked for by other goroutines
+	mu    sync.Mutex // guards the rest: other goroutines ask for positions
 	names map[string]*held
 	size  int64 // of all
 }
 
-// held is what an XA transaction changes of watched tables once it is committed.
+// held is the changes of watched tables by an XA transaction, to be delivered once it is committed.
 type held struct {
 	cells      map[replicator.Cell]replicator.ChangeKind
 	references map[replicator.Reference]string // without places; each with the table whose row it refers to
-	tables     map[string]error                // those of which not all cells are known, and why
+	tables     map[string]error                // tables with unknown changed cells, and the reason
 	size       int64
 
 	from  int64     // where the transaction begins
@@ -50,12 +49,12 @@ type held struct {
 
 const (
 	maxHeld      = 4 << 20          // bytes that the cells of all prepared transactions may take
-	heldOverhead = 120              // about what a cell costs besides its bytes
+	heldOverhead = 120              // the approximate memory of a cell besides its bytes
 	positionHold = 10 * time.Second // how long positions stay before a prepared transaction
 )
 
-// prepare notes the present transaction by the XA_PREPARE event that ends it. One that is committed in one phase has
-// ended.
+// prepare records the present transaction, by the XA_PREPARE event that ends it. A transaction that is committed in one
+// phase has ended.
 func (s *stream) prepare(body []byte) error {
 	c := binlog.Cursor{B: body}
 	onePhase := c.Uint8() != 0
@@ -79,7 +78,7 @@ func (s *stream) prepare(body []byte) error {
 	return nil
 }
 
-// endXA notes XA COMMIT or XA ROLLBACK. What the committed transaction changed is what the present one changes.
+// endXA handles XA COMMIT or XA ROLLBACK. The committed transaction's changes become the present one's.
 func (s *stream) endXA(text []byte) error {
 	words := strings.Fields(strings.ToUpper(string(text)))
 	if len(words) < 3 {
@@ -106,8 +105,8 @@ func (s *stream) endXA(text []byte) error {
 	return nil
 }
 
-// holdCell remembers a change of the present transaction until it is committed. Where there are too many of all
-// transactions, it remembers the tables of this one.
+// holdCell remembers a change of the present transaction until it is committed. If all transactions together have too
+// many, it remembers only this one's tables.
 func (s *stream) holdCell(c *replicator.Change) {
 	h := s.holding()
 	if h.tables[c.Cell.Table] != nil {
@@ -122,7 +121,7 @@ func (s *stream) holdCell(c *replicator.Change) {
 	h.cells[c.Cell] = c.Kind
 }
 
-// holdReference is holdCell for what refers to a row of a table.
+// holdReference is holdCell for references to a row of a table.
 func (s *stream) holdReference(table string, ref replicator.Reference) {
 	h := s.holding()
 	if h.tables[table] != nil {
@@ -137,7 +136,7 @@ func (s *stream) holdReference(table string, ref replicator.Reference) {
 	h.references[ref] = table
 }
 
-// makeRoom makes room for what is held of a row's change, or has the tables remembered instead.
+// makeRoom makes room for a held change of a row, or remembers only the tables.
 func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	size := int64(bytes) + heldOverhead
 	if !s.xa.take(size) {
@@ -149,7 +148,7 @@ func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	return true
 }
 
-// forget remembers the tables of the cells instead, and further ones.
+// forget remembers only the tables of the cells, and further ones.
 func (h *held) forget(why string, tables ...string) {
 	for cell := range h.cells {
 		tables = append(tables, cell.Table)
@@ -163,7 +162,7 @@ func (h *held) forget(why string, tables ...string) {
 	h.cells, h.references, h.size = nil, nil, 0
 }
 
-// setTable remembers that cells of a table change that are not known.
+// setTable records that unknown cells of a table change.
 func (h *held) setTable(table string, err error) {
 	if h.tables == nil {
 		h.tables = map[string]error{}
@@ -178,7 +177,7 @@ func (s *stream) holding() *held {
 	return s.tx.held
 }
 
-// release hands on what was held of a transaction that is committed.
+// release delivers the held changes of a transaction that is committed.
 func (s *stream) release(ctx context.Context) error {
 	h := s.tx.held
 	if h == nil {
@@ -227,7 +226,7 @@ func (p *prepared) take(size int64) bool {
 	return true
 }
 
-// drop gives back the room of what is held no more.
+// drop gives back the room of changes that are no longer held.
 func (p *prepared) drop(h *held) {
 	if h == nil {
 		return
@@ -237,7 +236,7 @@ func (p *prepared) drop(h *held) {
 	p.size -= h.size
 }
 
-// before returns the latest order up to which a position may be that reading begins at: at most to.
+// before returns the latest order, at most to, that a position may have so that reading can begin at it.
 func (p *prepared) before(to int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,9 +254,9 @@ func (p *prepared) before(to int64) int64 {
 	return to
 }
 
-// xaVisible waits until reads see an XA transaction whose XA COMMIT is in the binlog. A snapshot of MariaDB may name
-// a place behind that and lack the rows; the transaction is listed as a prepared one until it has them. False if it
-// still is: another one may have its name.
+// xaVisible waits until reads see an XA transaction whose XA COMMIT is in the binlog. A snapshot of MariaDB may name a
+// place after it and still lack the rows; until it has them, the transaction is listed as prepared. The result is false
+// if it still is: another one may have its name.
 func (r *Reader) xaVisible(ctx context.Context, xid string) (bool, error) {
 	if r.server.flavor != gtid.MariaDB {
 		return true, nil

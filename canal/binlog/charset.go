@@ -10,10 +10,10 @@ import (
 	"replicator/canal/gtid"
 )
 
-// charset turns a column's bytes into UTF-8 as the server does. A nil charset is "binary".
+// charset converts a column's bytes to UTF-8 as the server does. A nil charset is "binary".
 //
 // UTF-8, UTF-16, UTF-32 and latin1 are computed. Every other set is the server's own table: MySQL's and MariaDB's
-// differ from each other, and from everybody else's tables of the same name.
+// differ from each other, and from other programs' tables of the same name.
 type charset struct {
 	name   string
 	form   form
@@ -43,7 +43,7 @@ var forms = map[string]form{
 // NeedsTable reports whether a character set is not computed: the server is asked for its table.
 func NeedsTable(charset string) bool { return forms[charset] == formTable }
 
-// Charsets knows the server's collations.
+// Charsets are the server's collations.
 type Charsets struct {
 	Collations map[uint64]string // id → character set's name
 	sets       map[string]*charset
@@ -52,7 +52,7 @@ type Charsets struct {
 	Ask func(ctx context.Context, charset string) (*Codes, error)
 }
 
-// NewCharsets makes the character sets of a server's collations, all but their tables.
+// NewCharsets makes the character sets of a server's collations, without their tables.
 func NewCharsets(f gtid.Flavor, collations map[uint64]string) Charsets {
 	c := Charsets{Collations: collations, sets: map[string]*charset{"binary": nil}}
 	for _, name := range collations {
@@ -81,7 +81,7 @@ func (c Charsets) byName(name string) (set *charset, known bool) {
 	return set, known
 }
 
-// learn has set read its table, if it needs one and hasn't. It comes before set is used.
+// learn reads set's table, if it needs one and lacks it. It must be called before set is used.
 func (c Charsets) learn(ctx context.Context, set *charset) (err error) {
 	if set == nil || set.form != formTable || set.codes != nil {
 		return nil
@@ -92,9 +92,9 @@ func (c Charsets) learn(ctx context.Context, set *charset) (err error) {
 	return nil
 }
 
-// Decode converts the text of a statement, whose character set is a collation's. One of an unknown collation remains as
-// it is, and so does ASCII: that swe7 has letters in the place of brackets and backquotes means nothing to how the
-// servers take statements apart.
+// Decode converts a statement's text from the character set of a collation. A text of an unknown collation is
+// unchanged. So is ASCII: swe7 has letters in place of brackets and backquotes, but the servers parse statements
+// without regard to that.
 func (c Charsets) Decode(ctx context.Context, collation uint64, statement []byte) ([]byte, error) {
 	set, known := c.byID(collation)
 	if !known || isASCII(statement) {
@@ -151,7 +151,7 @@ func isASCII(b []byte) bool {
 	return true
 }
 
-// asciiByte: the servers let other bytes into an ascii column, but don't convert them.
+// asciiByte: the servers accept other bytes in an ascii column, but don't convert them.
 func asciiByte(x byte) byte {
 	if x >= utf8.RuneSelf {
 		return '?'
@@ -173,7 +173,7 @@ func latin1(x byte) rune {
 	return rune(x)
 }
 
-// appendWide converts UCS-2, UTF-16 and UTF-32. Only UTF-16 knows surrogates; the servers let them into the others'
+// appendWide converts UCS-2, UTF-16 and UTF-32. Only UTF-16 has surrogates, but the servers accept them in the others'
 // columns.
 func (c *charset) appendWide(out, b []byte) []byte {
 	width := 2

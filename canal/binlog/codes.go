@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// Codes is a character set as one server converts it, by its own answers: a code of one byte stands in single, of two
-// in pairs, longer ones in long. A code for which the server has no character is a '?' there, what is no code at all is
-// noCode.
+// Codes is a character set as one server converts it, according to its own answers. Codes of one byte are in single, of
+// two in pairs, longer ones in long. A code for which the server has no character is a '?' there. Bytes that form no
+// code are noCode.
 //
-// Most columns hold nothing that is no code; MySQL's eucjpms takes any byte. The servers make a '?' of such a byte and
-// go on behind it. At the end of a text, where it could be the beginning of a code, they make of it what stands in end.
+// Most columns hold only valid codes. MySQL's eucjpms accepts any byte. The servers turn an invalid byte into a '?' and
+// continue after it. At the end of a text, where the byte could begin a code, they turn it into end.
 type Codes struct {
 	ascii  bool // the bytes below 0x80 are themselves
 	single [256]rune
@@ -63,7 +63,7 @@ func (c *Codes) append(out, b []byte) []byte {
 	return out
 }
 
-// next reads one code and says how long it is; 0 if b may end in the midst of one.
+// next reads one code and returns its length; 0 if b may end within a code.
 func (c *Codes) next(b []byte) (r rune, n int) {
 	if r := c.single[b[0]]; r != noCode {
 		return r, 1
@@ -96,8 +96,8 @@ func (c *Codes) longCode(code []byte) rune {
 	return '?'
 }
 
-// gbSupplement is the rank of GB 18030's 90308130, from where on the codes are Unicode's from U+10000 on, in order. The
-// codes of the servers' table are those of the first four leading bytes.
+// gbSupplement is the rank of GB 18030's 90308130. From there on the codes are Unicode's from U+10000 on, in order. The
+// codes of the servers' table have the first four leading bytes.
 const gbSupplement = (0x90 - 0x81) * 10 * 126 * 10
 
 // longRank numbers the long codes: JIS X 0212's, which begin with 8F in ujis and eucjpms, or GB 18030's.
@@ -175,8 +175,9 @@ func fill(runes []rune) {
 	}
 }
 
-// eachCode has the server convert all codes with these digits that it takes for such, as it converts what a scan reads:
-// on the way to the client. What doesn't become one character is noCode: two codes, or a part of one.
+// eachCode has the server convert all codes with these digits that it accepts, in the same way as the result of a scan:
+// on the way to the client. A code that doesn't become exactly one character is noCode: it is two codes, or part of
+// one.
 func eachCode(ctx context.Context, db queryer, charset string, digits []string,
 	f func(code []byte, r rune, text string)) error {
 	var places, from []string
@@ -211,7 +212,7 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// CodeTables are the character sets that were asked for.
+// CodeTables caches the character sets that were asked for.
 type CodeTables struct {
 	mu    sync.Mutex
 	known map[codesKey]*Codes
@@ -219,7 +220,7 @@ type CodeTables struct {
 
 type codesKey struct{ version, charset string }
 
-// Of gives a server's character set, asking for it once.
+// Of returns a server's character set, and asks for it once.
 func (t *CodeTables) Of(ctx context.Context, version, charset string,
 	connect func(context.Context) (*sql.Conn, error)) (*Codes, error) {
 	t.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 )
 
-// errShort: an event, or a part of it, ends before what its lengths say.
+// ErrShort: an event, or a part of it, is shorter than its lengths say.
 var ErrShort = errors.New("cut short")
 
 const (
@@ -30,12 +30,12 @@ const (
 	ImmediateTimestampExtended                       = 1 << 55
 )
 
-// isHeartbeat: the server has nothing to send.
+// IsHeartbeat: the server has nothing to send.
 func IsHeartbeat(kind replication.EventType) bool {
 	return kind == replication.HEARTBEAT_EVENT || kind == replication.HEARTBEAT_LOG_EVENT_V2
 }
 
-// KindOf is what kind of event begins with a whole header.
+// KindOf is the type of an event. raw contains the whole header.
 func KindOf(raw []byte) replication.EventType { return replication.EventType(raw[4]) }
 
 // Header is an event's header.
@@ -48,7 +48,7 @@ type Header struct {
 	Flags  uint16
 }
 
-// ParseHeader reads the header of an event, which begins raw.
+// ParseHeader parses the header of an event, at the beginning of raw.
 func ParseHeader(raw []byte) (Header, error) {
 	if len(raw) < HeaderSize {
 		return Header{}, fmt.Errorf("event header: %w", ErrShort)
@@ -67,8 +67,8 @@ func ParseHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// Cursor reads an event's bytes. After the first read past the end it is bad, and all reads give zeroes: a decoder
-// checks once, when it is done.
+// Cursor reads an event's bytes. After the first read past the end it is bad, and all reads return zeroes, so a decoder
+// needs only one check at the end.
 type Cursor struct {
 	B   []byte
 	Off int
@@ -86,7 +86,7 @@ func (c *Cursor) Take(n int) []byte {
 	return part
 }
 
-// Rest is everything left.
+// Rest is all remaining bytes.
 func (c *Cursor) Rest() []byte {
 	if c.Bad {
 		return nil
@@ -130,7 +130,7 @@ func (c *Cursor) Packed() uint64 {
 	}
 }
 
-// PackedBytes reads bytes behind their length-encoded length.
+// PackedBytes reads bytes preceded by their length-encoded length.
 func (c *Cursor) PackedBytes() []byte {
 	n := c.Packed()
 	if n > uint64(c.Left()) {
@@ -140,7 +140,7 @@ func (c *Cursor) PackedBytes() []byte {
 	return c.Take(int(n))
 }
 
-// Err is why the cursor is bad, ErrShort; nil if it is not. what names the part of the event.
+// Err is ErrShort if the cursor is bad; otherwise nil. what names the part of the event.
 func (c *Cursor) Err(what string) error {
 	if c.Bad {
 		return fmt.Errorf("%s: %w", what, ErrShort)

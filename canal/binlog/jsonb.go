@@ -11,8 +11,8 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// MySQL's binary JSON (sql-common/json_binary.h): a type byte, then the value. Objects and arrays hold their count and
-// size, the entries of their keys and values, and what the entries point to.
+// MySQL's binary JSON (sql-common/json_binary.h): a type byte, then the value. Objects and arrays consist of their
+// count and size, the entries of their keys and values, and the data that the entries point to.
 const (
 	jsonSmallObject = iota
 	jsonLargeObject
@@ -35,7 +35,7 @@ const maxJSONDepth = 101
 
 var errJSON = errors.New("the binary JSON is damaged")
 
-// JSONText renders MySQL's binary JSON to the text that SELECT returns: byte for byte, so numbers keep their digits and
+// JSONText renders MySQL's binary JSON as the text that SELECT returns, byte for byte. So numbers keep their digits and
 // their kind (1.0 stays 1.0), and keys their order.
 func JSONText(data []byte) ([]byte, error) {
 	if len(data) == 0 { // INSERT IGNORE of NULL into NOT NULL stores nothing; the server prints it as null
@@ -48,7 +48,8 @@ func JSONText(data []byte) ([]byte, error) {
 	return r.out, nil
 }
 
-// jsonRenderer appends text. budget bounds the values it visits: damaged data could point many entries at one another.
+// jsonRenderer appends text. budget bounds the values that it visits: in damaged data many entries could point to one
+// another.
 type jsonRenderer struct {
 	out    []byte
 	budget int
@@ -161,7 +162,7 @@ func (r *jsonRenderer) container(t byte, data []byte, depth int) error {
 	return nil
 }
 
-// entry renders the value of an entry: the small ones stand in the entry itself.
+// entry renders the value of an entry. Small values are in the entry itself.
 func (r *jsonRenderer) entry(container, e []byte, width, depth int) error {
 	t := e[0]
 	if t == jsonLiteral || t == jsonInt16 || t == jsonUint16 || width == 4 && (t == jsonInt32 || t == jsonUint32) {
@@ -174,7 +175,7 @@ func (r *jsonRenderer) entry(container, e []byte, width, depth int) error {
 	return r.value(t, container[at:], depth+1)
 }
 
-// jsonBytes reads bytes behind their length: seven bits in each byte.
+// jsonBytes reads bytes preceded by their length, which has seven bits in each byte.
 func jsonBytes(data []byte) ([]byte, error) {
 	n := 0
 	for i := range min(len(data), 5) {
@@ -248,8 +249,8 @@ func appendJSONDouble(b []byte, f float64) []byte {
 	return append(b, ".0"...)
 }
 
-// appendDouble prints the shortest digits that are f; with an exponent above 15 digits before the point or 14 zeroes
-// after it.
+// appendDouble prints the shortest digits that identify f. It uses an exponent above 15 digits before the point, or 14
+// zeroes after it.
 func appendDouble(b []byte, f float64) []byte {
 	var buf [32]byte
 	e := strconv.AppendFloat(buf[:0], f, 'e', -1, 64)
@@ -268,7 +269,7 @@ func appendDouble(b []byte, f float64) []byte {
 	return strconv.AppendInt(b, int64(exponent), 10)
 }
 
-// appendQuoted appends a string as the server quotes it: only what must be is escaped.
+// appendQuoted appends a string as the server quotes it: only necessary characters are escaped.
 func appendQuoted(b, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

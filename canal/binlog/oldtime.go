@@ -6,25 +6,25 @@ import (
 	"fmt"
 )
 
-// Columns that were made before MariaDB 10.1 or MySQL 5.6, or on MariaDB with mysql56_temporal_format=OFF, have times
-// in an older format, until their table is rebuilt. Table maps say nothing of them but the type. On MySQL such times
-// have no fractional digits. On MariaDB they may have, and their number decides how long values are and what they mean:
-// information_schema alone tells it, in "datetime(6) /* mariadb-5.3 */".
+// Columns made before MariaDB 10.1 or MySQL 5.6, or on MariaDB with mysql56_temporal_format=OFF, have times in an older
+// format, until their table is rebuilt. Table maps contain only their type. On MySQL these times have no fractional
+// digits. On MariaDB they may have some, whose number decides the length and the meaning of values. Only
+// information_schema has the number, in "datetime(6) /* mariadb-5.3 */".
 
-// hiresWidths are how many bytes a value has, by its fractional digits: measured on MariaDB 10.11 and 11.8.
+// hiresWidths are the lengths of a value in bytes, by its fractional digits: measured on MariaDB 10.11 and 11.8.
 var hiresWidths = map[Kind][7]int{
 	KindTimeOld:      {3, 4, 4, 5, 5, 5, 6},
 	KindDatetimeOld:  {8, 6, 6, 7, 7, 7, 8},
 	KindTimestampOld: {4, 5, 5, 6, 6, 7, 7},
 }
 
-// IsOldTime reports whether the column is a time in the older format, whose length the binlog doesn't tell.
+// IsOldTime reports whether the column is a time in the older format, whose length the binlog doesn't contain.
 func (c *Column) IsOldTime() bool {
 	return c.Kind == KindTimeOld || c.Kind == KindDatetimeOld || c.Kind == KindTimestampOld
 }
 
-// measureOld fills in the digits of a time in the older format. One that is declared to have none, or not at all any
-// more, is taken to have had none.
+// measureOld sets the digits of a time in the older format. It assumes none for a column that is declared without
+// digits, or no longer declared.
 func (c *Column) measureOld(declared *Declared) error {
 	switch {
 	case !c.IsOldTime() || declared == nil || declared.Rounded || declared.Digits == 0:
@@ -36,12 +36,12 @@ func (c *Column) measureOld(declared *Declared) error {
 	return nil
 }
 
-// ErrOldTime: the table is no longer what rows were written to that have a time in the older format.
+// ErrOldTime: the table has changed since rows with a time in the older format were written.
 var ErrOldTime = errors.New("the row has it in MariaDB's format of 5.3 (mysql56_temporal_format=OFF), whose length " +
 	"depends on the fractional digits; the binlog doesn't tell them, and the table was altered since")
 
-// hiresClock decodes a time in the older format that has fractional digits. DATETIME and TIME are one number that
-// counts in the last of them, TIME from -839 hours on; TIMESTAMP has them behind the seconds.
+// hiresClock decodes a time in the older format with fractional digits. DATETIME and TIME are one number in units of
+// the last digit, TIME counted from -839 hours; TIMESTAMP has the digits after the seconds.
 func (c *Column) hiresClock(data []byte) Clock {
 	unit := 1 // of the last digit, in microseconds
 	for range 6 - c.fraction {

@@ -9,7 +9,7 @@ import (
 	"replicator/internal/uuid"
 )
 
-// mariaSpecial prints MariaDB's UUID, INET4 and INET6, which are fixed bytes in the binlog, like a BINARY.
+// mariaSpecial prints MariaDB's UUID, INET4 and INET6, which are fixed-size bytes in the binlog, like a BINARY.
 func mariaSpecial(k Kind, data []byte) (any, error) {
 	n := 16
 	if k == KindInet4 {
@@ -25,7 +25,7 @@ func mariaSpecial(k Kind, data []byte) (any, error) {
 	case KindInet6:
 		return inet6([16]byte(b)), nil
 	}
-	// MariaDB sorts a UUID's groups in another order, but the binlog has them as they are printed.
+	// MariaDB sorts a UUID's groups in another order, but the binlog has them in printed order.
 	return uuid.Text(b), nil
 }
 

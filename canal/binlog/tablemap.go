@@ -17,25 +17,24 @@ const (
 	TypeVarcharCompressed = 141
 )
 
-// TableMap is a TABLE_MAP event: the columns of a table as they were when the rows that follow were written. Its
-// strings alias the event.
+// TableMap is a TABLE_MAP event: a table's columns when the rows that follow were written. Its strings alias the event.
 type TableMap struct {
 	ID              uint64
 	Database, Table []byte
 	Types           []byte
 	metas           []uint16
 
-	// Optional metadata: what the server wrote of it. A nil slice was not written.
+	// Optional metadata, as far as the server wrote it. A nil slice was not written.
 	Names      [][]byte
 	unsigned   []bool   // per column
-	collations []uint64 // per column; 0 where it is no text or not known
+	collations []uint64 // per column; 0 if it is no text or unknown
 	members    [][][]byte
 	hasMembers bool
 	signs      bool
 	charsets   bool
 }
 
-// SplitTableMap reads the id and names of a TABLE_MAP event: all that an unwatched table costs.
+// SplitTableMap reads only the id and names of a TABLE_MAP event, which is all that an unwatched table costs.
 func SplitTableMap(body []byte) (m TableMap, c Cursor, err error) {
 	c = Cursor{B: body}
 	m.ID = c.Uint(6)
@@ -135,7 +134,8 @@ func (m *TableMap) setCollation(i int, id uint64) {
 	m.collations[i] = id
 }
 
-// defaultCollations reads one collation for all columns that is says yes to, then (number among them, collation) pairs.
+// defaultCollations reads one collation for all columns for which is returns true, then (number among them, collation)
+// pairs.
 func (m *TableMap) defaultCollations(c *Cursor, is func(int) bool) error {
 	all := c.Packed()
 	others := map[uint64]uint64{}
@@ -190,7 +190,7 @@ func (m *TableMap) readMembers(c *Cursor, kind byte) error {
 	return c.Err("table map")
 }
 
-// RealType is the type of column i: ENUM and SET hide behind STRING.
+// RealType is the type of column i. For ENUM and SET the map itself says STRING.
 func (m *TableMap) RealType(i int) byte {
 	t := m.Types[i]
 	if t == mysql.MYSQL_TYPE_STRING {
@@ -201,7 +201,7 @@ func (m *TableMap) RealType(i int) byte {
 	return t
 }
 
-// isNumber: columns that have a bit in the signedness field (table_def::type in the servers' rpl_utility).
+// isNumber reports whether column i has a bit in the signedness field (table_def::type in the servers' rpl_utility).
 func (m *TableMap) isNumber(i int) bool {
 	switch m.Types[i] {
 	case mysql.MYSQL_TYPE_TINY, mysql.MYSQL_TYPE_SHORT, mysql.MYSQL_TYPE_INT24, mysql.MYSQL_TYPE_LONG,
@@ -213,7 +213,7 @@ func (m *TableMap) isNumber(i int) bool {
 	return false
 }
 
-// isText: columns that have an entry in the character set fields.
+// isText reports whether column i has an entry in the character set fields.
 func (m *TableMap) isText(i int, f gtid.Flavor) bool {
 	switch m.RealType(i) {
 	case mysql.MYSQL_TYPE_STRING, mysql.MYSQL_TYPE_VAR_STRING, mysql.MYSQL_TYPE_VARCHAR, mysql.MYSQL_TYPE_BLOB,
@@ -235,7 +235,7 @@ func (m *TableMap) isEnumOrSet(i int) bool {
 // Meta is the metadata of column i: a length, a number of digits, by its type.
 func (m *TableMap) Meta(i int) int { return int(m.metas[i]) }
 
-// Unsigned reports whether column i is UNSIGNED. said is false where the server didn't write that.
+// Unsigned reports whether column i is UNSIGNED. said is false if the server didn't write that.
 func (m *TableMap) Unsigned(i int) (unsigned, said bool) {
 	if !m.signs || !m.isNumber(i) {
 		return false, false
@@ -243,7 +243,7 @@ func (m *TableMap) Unsigned(i int) (unsigned, said bool) {
 	return m.unsigned[i], true
 }
 
-// Charset is the character set of column i. said is false where the server didn't write it, or it is not known.
+// Charset is the character set of column i. said is false if the server didn't write it, or if it is unknown.
 func (m *TableMap) Charset(i int, sets Charsets) (name string, said bool) {
 	if !m.charsets || m.collations[i] == 0 {
 		return "", false
@@ -272,8 +272,8 @@ func (m *TableMap) StringLength(i int) int {
 	return length
 }
 
-// splitString takes the metadata of type STRING apart: the real type, and the length in bytes. A CHAR above 255 bytes
-// hides two bits of its length in the real type.
+// splitString splits the metadata of type STRING into the real type and the length in bytes. For a CHAR above 255
+// bytes, two bits of the length are stored in the real type.
 func splitString(meta int) (t byte, length int) {
 	hi := meta >> 8
 	switch {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Clock is a date and time as the server stores it: any field may be zero, and none need exist in a calendar.
+// Clock is a date and time as the server stores it: any field may be zero, and the date need not exist in a calendar.
 type Clock struct {
 	negative                                      bool
 	year, month, day, hour, minute, second, micro int
@@ -74,8 +74,8 @@ func datetime(n int64, micro int) Clock {
 	}
 }
 
-// timeOfDay decodes TIME: a bit for the sign, one unused, 10 of hour, 6 of minute, 6 of second, then the fraction. All
-// of it is one number whose negative values are stored as a complement, so that bytes sort.
+// timeOfDay decodes TIME: a bit for the sign, one unused, 10 of hour, 6 of minute, 6 of second, then the fraction. It
+// is one number with negative values in complement, so that its bytes sort.
 func timeOfDay(data []byte) Clock {
 	bits := 8 * len(data)
 	n := int64(BigEndian(data)) - 1<<(bits-1)
@@ -93,7 +93,7 @@ func timeOfDay(data []byte) Clock {
 // fraction decodes a fraction of 0 to 3 bytes into microseconds.
 func fraction(data []byte) int { return int(BigEndian(data)) * fractionUnit(len(data)) }
 
-// fractionUnit is how many microseconds a fraction of n bytes counts in: hundredths, ten thousandths, millionths.
+// fractionUnit is the unit, in microseconds, of a fraction of n bytes: hundredths, ten thousandths, millionths.
 func fractionUnit(n int) int {
 	switch n {
 	case 1:
@@ -104,8 +104,8 @@ func fractionUnit(n int) int {
 	return 1
 }
 
-// utc is the date and time of a TIMESTAMP. The beginning of second 0 is the zero date; the rest of that second is a time
-// that MariaDB takes.
+// utc is the date and time of a TIMESTAMP. The beginning of second 0 is the zero date; MariaDB accepts the rest of that
+// second as a time.
 func utc(seconds int64, micro int) Clock {
 	if seconds == 0 && micro == 0 {
 		return Clock{}
@@ -148,8 +148,8 @@ func appendDigits(b []byte, n, width int) []byte {
 	return append(b, digits[i:]...)
 }
 
-// Micros is a date and time as a version: microseconds since 1970 in UTC, whatever zone a DATETIME is meant in. ok is
-// false for zero dates and for what lies before 1970.
+// Micros converts a date and time to a version: microseconds since 1970 in UTC, in whatever zone a DATETIME is meant.
+// ok is false for zero dates and for times before 1970.
 func (t Clock) Micros() (n int64, ok bool) {
 	if t.month == 0 || t.day == 0 {
 		return 0, false

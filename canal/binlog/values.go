@@ -17,8 +17,8 @@ import (
 	"replicator"
 )
 
-// Kind is how a column's values are stored in a row image and what they become. This is the one type table; text.go
-// turns what a SELECT returns into the same values.
+// Kind is how a column's values are stored in a row image, and what they become. This is the only type table; text.go
+// converts the results of a SELECT to the same values.
 //
 //	column                          value
 //	TINYINT … BIGINT, YEAR, BIT     int64; uint64 above the largest int64
@@ -63,22 +63,22 @@ type Column struct {
 	Name string
 	Kind Kind
 
-	Width  int // bytes of a value; 0: a length of prefix bytes stands before it
+	Width  int // bytes of a value; 0: it is preceded by a length of prefix bytes
 	Prefix int
 
 	Unsigned  bool
 	precision int // DECIMAL's digits
 	fraction  int // DECIMAL's digits after the point; fractional digits of a time
-	Pad       int // BINARY(n): the binlog has the trailing zero bytes of values cut off
+	Pad       int // BINARY(n): the binlog omits trailing zero bytes of values
 	Charset   *charset
 	Packed    bool // MariaDB's COMPRESSED
 	members   []string
-	raw       [][]byte // members in the column's charset, which learn decodes
-	Problem   error    // why its values can't be read: an error only if somebody wants them
+	raw       [][]byte // members in the column's charset, which Learn decodes
+	Problem   error    // why its values can't be read: an error only if a view needs them
 }
 
-// NewColumn makes the column of a table map's column i. declared is what information_schema says of it now: it fills in
-// what the binlog doesn't say. It may be nil.
+// NewColumn makes the column of a table map's column i. declared is its present information_schema entry, which adds
+// what the binlog lacks. It may be nil.
 func NewColumn(m *TableMap, i int, declared *Declared, charsets Charsets) (Column, error) {
 	c := Column{}
 	t, meta := m.Types[i], int(m.metas[i])
@@ -104,7 +104,7 @@ func NewColumn(m *TableMap, i int, declared *Declared, charsets Charsets) (Colum
 	return c, nil
 }
 
-// fixedTypes are those whose values are always as long.
+// fixedTypes are the types whose values have a fixed length.
 var fixedTypes = map[byte]Column{
 	mysql.MYSQL_TYPE_TINY:      {Kind: KindInt, Width: 1},
 	mysql.MYSQL_TYPE_SHORT:     {Kind: KindInt, Width: 2},
@@ -121,7 +121,7 @@ var fixedTypes = map[byte]Column{
 	mysql.MYSQL_TYPE_TIMESTAMP: {Kind: KindTimestampOld, Width: 4},
 }
 
-// measure fills in the kind of a type and the length of its values.
+// measure sets the kind of a type and the length of its values.
 func (c *Column) measure(t byte, meta int) error {
 	if fixed, ok := fixedTypes[t]; ok {
 		c.Kind, c.Width = fixed.Kind, fixed.Width
@@ -167,7 +167,7 @@ func (c *Column) measure(t byte, meta int) error {
 	return nil
 }
 
-// describe fills in what decides about values but not about their length.
+// describe sets properties that concern values but not their length.
 func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Charsets) {
 	switch c.Kind {
 	case KindDouble:
@@ -221,7 +221,7 @@ func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Chars
 	}
 }
 
-// Learn reads what decoding the column's texts needs. It comes before value.
+// Learn reads the tables that decoding the column's texts needs. It must be called before Value.
 func (c *Column) Learn(ctx context.Context, charsets Charsets) error {
 	if err := charsets.learn(ctx, c.Charset); err != nil {
 		return err
@@ -233,7 +233,8 @@ func (c *Column) Learn(ctx context.Context, charsets Charsets) error {
 	return nil
 }
 
-// Size is how many bytes the value at the beginning of data takes, its length included; negative if data is too short.
+// Size is the length in bytes of the value at the beginning of data, including its length prefix; negative if data is
+// too short.
 func (c *Column) Size(data []byte) int {
 	n := c.Width
 	if n == 0 {
@@ -257,11 +258,11 @@ func (c *Column) Size(data []byte) int {
 	return n
 }
 
-// errPacked: a value of a COMPRESSED column that doesn't unpack.
+// errPacked: a value of a COMPRESSED column can't be unpacked.
 var errPacked = errors.New("the COMPRESSED value is damaged")
 
-// unpack undoes MariaDB's COMPRESSED (Field_longstr::uncompress): a byte that says how, the length, a zlib or raw
-// deflate stream. An empty value stays empty.
+// unpack decodes MariaDB's COMPRESSED (Field_longstr::uncompress): a byte with the method, the length, and a zlib or
+// raw deflate stream. An empty value stays empty.
 func unpack(data []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return data, nil
@@ -299,7 +300,7 @@ func Year(data []byte) int64 {
 	return 1900 + int64(data[0])
 }
 
-// Value decodes one value, given without its length. It owns what it returns.
+// Value decodes one value, given without its length. The result doesn't alias data.
 func (c *Column) Value(data []byte) (any, error) {
 	if c.Problem != nil {
 		return nil, c.Problem
@@ -368,14 +369,14 @@ func Signed(n uint64, width int) int64 {
 	return int64(n<<shift) >> shift
 }
 
-// Widen gives the float64 of the shortest decimal that is f: 1.1, where a plain conversion has 1.10000002384185791.
+// Widen converts f to the float64 of its shortest decimal: 1.1, where a plain conversion gives 1.10000002384185791.
 func Widen(f float32) float64 {
 	v, _ := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
 	return v
 }
 
-// rounded is a DOUBLE(M,D) as the server shows it, with as many digits after the point. What it stores has others: its
-// own rounding makes -0.09999999999999998 of -0.10.
+// rounded is a DOUBLE(M,D) as the server shows it, with D digits after the point. The stored number has more: the
+// server's own rounding turns -0.10 into -0.09999999999999998.
 func rounded(f float64, digits int) (float64, error) {
 	return strconv.ParseFloat(strconv.FormatFloat(f, 'f', digits, 64), 64)
 }
@@ -387,7 +388,7 @@ func Padded(b []byte, n int) []byte {
 	return out
 }
 
-// enum: 0 is what MySQL stores, as "", for a wrong member where sql_mode is not strict.
+// enum converts a member's number. MySQL stores 0, as "", for a wrong member if sql_mode is not strict.
 func (c *Column) enum(n uint64) (any, error) {
 	if n == 0 {
 		return "", nil

@@ -28,12 +28,11 @@ func (f Flavor) String() string {
 // Run is a run of transaction numbers, first ≤ last.
 type Run struct{ First, Last int64 }
 
-// Set is a set of transactions. On MySQL it maps "uuid" or "uuid:tag" to runs of numbers, ascending and apart. On
-// MariaDB, where a set is a place in each domain, it maps "domain" to one run that ends at the domain's last sequence
-// number, and Servers says who wrote that.
+// Set is a set of transactions. On MySQL it maps "uuid" or "uuid:tag" to separate, ascending runs of numbers. On
+// MariaDB, where a set is a position in each domain, it maps "domain" to one run that ends at the domain's last
+// sequence number, and Servers says which server wrote that transaction.
 //
-// It is our own because go-mysql's loses tags (MySQL ≥ 8.3) and because a set with thousands of runs must be cheap to
-// add to.
+// go-mysql's sets lose tags (MySQL ≥ 8.3), and adding to a set with thousands of runs must be cheap.
 type Set struct {
 	Flavor  Flavor
 	Runs    map[string][]Run
@@ -158,7 +157,7 @@ func (s *Set) Add(sid string, r Run) {
 	s.Runs[sid] = slices.Replace(runs, i, j, r)
 }
 
-// AddMaria moves a domain on to a transaction.
+// AddMaria advances a domain to a transaction.
 func (s *Set) AddMaria(domain, server string, seq int64) {
 	if runs := s.Runs[domain]; len(runs) == 1 {
 		runs[0].Last = seq
@@ -168,7 +167,7 @@ func (s *Set) AddMaria(domain, server string, seq int64) {
 	s.Servers[domain] = server
 }
 
-// Keep drops the sources (MariaDB: domains) of which other has nothing.
+// Keep removes the sources (MariaDB: domains) that other lacks entirely.
 func (s *Set) Keep(other *Set) {
 	for sid := range s.Runs {
 		if len(other.Runs[sid]) == 0 {
@@ -212,7 +211,8 @@ func (s *Set) Includes(other *Set) bool {
 	return true
 }
 
-// Equal reports whether both sets hold the same transactions; of a MariaDB domain the same server wrote the last one.
+// Equal reports whether both sets hold the same transactions. For a MariaDB domain, the same server must have written
+// the last one.
 func (s *Set) Equal(other *Set) bool {
 	if !s.Includes(other) || !other.Includes(s) {
 		return false
@@ -278,7 +278,7 @@ func (s *Set) String() string {
 	return b.String()
 }
 
-// Join adds the transactions of another set; of a MariaDB domain the later place counts.
+// Join adds the transactions of another set. For a MariaDB domain the later position counts.
 func (s *Set) Join(other *Set) {
 	for sid, runs := range other.Runs {
 		if s.Flavor == MariaDB {
