@@ -25,7 +25,7 @@ const (
 	lettersName     = "deadletters.jsonl"
 	layoutsName     = "layouts.json"
 
-	// format is the version of both files. One that is higher was written by a newer program.
+	// format is the version of both files. A higher one was written by a newer program.
 	format = 1
 )
 
@@ -35,13 +35,13 @@ type File struct {
 	lock    *os.File
 	letters *letters
 
-	mu          sync.Mutex                      // of what follows; the letters have a lock of their own
+	mu          sync.Mutex                      // guards the rest; the letters have a lock of their own
 	checkpoints map[place]replicator.Checkpoint // as they stand in checkpoints.json
 	layouts     []keptLayout                    // as they stand in layouts.json
 	closed      bool
 }
 
-// OpenFile opens the store in a directory, which is made if it is missing, and takes its lock.
+// OpenFile opens the store in a directory, which it creates if necessary, and takes its lock.
 func OpenFile(dir string) (*File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("checkpoint: the state directory can't be made: %w", err)
@@ -100,7 +100,7 @@ func readCheckpoints(dir string) (map[place]replicator.Checkpoint, error) {
 	return all, nil
 }
 
-// wayOut ends the errors about a file that can't be used.
+// wayOut ends the errors about an unusable file.
 const wayOut = "restore it from a backup, or move it away: every view then goes on from its mark in its sink, or is filled again"
 
 func parseCheckpoints(data []byte) (map[place]replicator.Checkpoint, error) {
@@ -125,7 +125,7 @@ func parseCheckpoints(data []byte) (map[place]replicator.Checkpoint, error) {
 	return all, nil
 }
 
-// write replaces checkpoints.json. It is called with mu held; the checkpoints in memory change only after the file has.
+// write replaces checkpoints.json. The caller holds mu. The checkpoints in memory change only after the file has.
 func (f *File) write(all map[place]replicator.Checkpoint) error {
 	data, err := json.MarshalIndent(document{Format: format, Checkpoints: sorted(all)}, "", "  ")
 	if err != nil {
@@ -141,8 +141,8 @@ func (f *File) write(all map[place]replicator.Checkpoint) error {
 	return nil
 }
 
-// holds says whether the directory is still the one that was locked. Where somebody removed it, or put another in its
-// place, another process may hold the lock of that one, and letters go to a file that nobody finds any more.
+// holds checks that the directory is still the one that was locked. If it was removed or replaced, another process may
+// hold the lock of the new one, and letters would go to a file that can no longer be found.
 func (f *File) holds() error {
 	held, err := f.lock.Stat()
 	if err != nil {
@@ -159,7 +159,7 @@ func (f *File) holds() error {
 	return nil
 }
 
-// replaceFile puts data in place of a file: after a crash either the old content is there or the new one, whole.
+// replaceFile replaces a file: after a crash it has either the old content or the new one, completely.
 func replaceFile(path string, data []byte) error {
 	temporary := path + ".new" // one writer at a time: it holds the lock
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -179,7 +179,7 @@ func replaceFile(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir makes a rename durable: it is the directory that changed.
+// syncDir makes a rename durable, because a rename changes the directory.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -271,7 +271,7 @@ func (f *File) Drop(_ context.Context, ids []string) (int, error) { return f.let
 // Count implements replicator.DeadLetters.
 func (f *File) Count(context.Context) (map[string]int, error) { return f.letters.index.count(), nil }
 
-// Close frees the lock. Closing again does nothing.
+// Close releases the lock. Closing again does nothing.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

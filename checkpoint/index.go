@@ -9,13 +9,12 @@ import (
 	"replicator"
 )
 
-// index knows which dead letters exist, and where: at is an offset into the file store's log, or a place in the order
-// of the MySQL store. It has a lock of its own, so that asking whether there are letters never waits for a disk or a
-// server.
+// index knows which dead letters exist, and where: at is an offset into the file store's log, or a number in the order
+// of the MySQL store. It has a lock of its own, so that looking up letters never waits for a disk or a server.
 type index struct {
 	mu      sync.RWMutex
 	entries map[letterID]entry
-	counts  map[string]int // by view; views without letters are not there
+	counts  map[string]int // by view; views without letters are missing
 	last    int64          // number
 }
 
@@ -29,7 +28,7 @@ type entry struct {
 
 func newIndex() *index { return &index{entries: map[letterID]entry{}, counts: map[string]int{}} }
 
-// put enters a letter and returns what it replaces.
+// put adds a letter and returns the entry that it replaces.
 func (x *index) put(id letterID, e entry) entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -41,7 +40,7 @@ func (x *index) put(id letterID, e entry) entry {
 	return before
 }
 
-// take removes a letter and returns what was known of it.
+// take removes a letter and returns its entry.
 func (x *index) take(id letterID) entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -60,7 +59,7 @@ func (x *index) remove(id letterID) entry {
 	return e
 }
 
-// replace makes x know what other knows, and nothing else. other is not used any more. No number is used again.
+// replace replaces x's contents by other's. The caller must not use other any more. No number is used again.
 func (x *index) replace(other *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -77,8 +76,7 @@ func (x *index) get(id letterID) entry {
 	return x.entries[id]
 }
 
-// of returns the ids of those of a source's cells that have a letter in the view: most often none, which costs next to
-// nothing.
+// of returns the ids of the letters that a source's cells have in the view: usually none, which costs next to nothing.
 func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -94,7 +92,7 @@ func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	return ids
 }
 
-// number is that of the letter that a source's cell has in the view; 0 if it has none.
+// number is the number of the letter that a source's cell has in the view; 0 if it has none.
 func (x *index) number(view, source string, c replicator.Cell) int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -121,8 +119,8 @@ func (x *index) id(view, source string, c replicator.Cell) letterID {
 	return id
 }
 
-// find is id, and reports whether there is such a letter. Ids were once made without the source: a letter from then
-// keeps its id.
+// find is id, and reports whether there is such a letter. Ids were once made without the source, and a letter from that
+// time keeps its id.
 func (x *index) find(view, source string, c replicator.Cell) (id letterID, has bool) {
 	former := idOf(view, "", c)
 	if e, has := x.entries[former]; has && e.source == source {
@@ -133,7 +131,7 @@ func (x *index) find(view, source string, c replicator.Cell) (id letterID, has b
 	return id, has
 }
 
-// known returns those of the ids that letters have, each once.
+// known returns those of the ids that have letters, each once.
 func (x *index) known(texts []string) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

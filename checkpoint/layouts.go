@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// mostLayouts is how many layouts are kept. The oldest go first; one that is in use is kept again by whoever uses it.
+// mostLayouts is how many layouts are kept. The oldest go first. A user of a layout keeps it again.
 const mostLayouts = 10_000
 
 // keptLayout is a layout in layouts.json.
@@ -29,8 +29,8 @@ type layoutsDocument struct {
 	Layouts []keptLayout `json:"layouts"`
 }
 
-// readLayouts reads layouts.json. What can't be read counts as forgotten: it costs a comparison of the views with their
-// source, and no more.
+// readLayouts reads layouts.json. Unreadable layouts count as forgotten, which only costs a comparison of the views
+// with their source.
 func readLayouts(dir string) ([]keptLayout, error) {
 	data, err := os.ReadFile(filepath.Join(dir, layoutsName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +129,7 @@ func (s *MySQL) KeepLayouts(ctx context.Context, layouts map[string]string) erro
 	}, func() {})
 }
 
-// What one statement inserts at most. A server takes 4 MiB in one by default.
+// The limits of one INSERT. A server accepts 4 MiB by default.
 const (
 	layoutsTogether = 500
 	bytesTogether   = 1 << 20

@@ -18,12 +18,12 @@ import (
 	"replicator"
 )
 
-// letters is the log of dead letters: a line when one is buried, and a line when some are removed.
+// letters is the log of dead letters: one line when a letter is recorded, and one when some are removed.
 type letters struct {
 	path  string
 	index *index
 
-	mu      sync.Mutex // of all that follows; bury, raise, drop, list and close take it
+	mu      sync.Mutex // guards the rest; bury, raise, drop, list and close take it
 	file    *os.File
 	size    int64 // of the file
 	live    int64 // bytes of lines that still count
@@ -38,7 +38,7 @@ type line struct {
 	Remove []string `json:"remove,omitempty"`
 }
 
-// letter is a dead letter as it is stored. Keys and columns may be binary, so they are in base64, as raw rows are.
+// letter is a dead letter as stored. Keys and columns may be binary, so they are in base64, like raw rows.
 type letter struct {
 	ID       string    `json:"id"`
 	View     string    `json:"view"`
@@ -54,7 +54,7 @@ type letter struct {
 	Raw      []byte    `json:"raw,omitempty"`
 }
 
-// openLetters opens the log for writing, and writes it anew if most of it is garbage.
+// openLetters opens the log for writing, and rewrites it if most of it is garbage.
 func openLetters(path string) (*letters, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -63,12 +63,13 @@ func openLetters(path string) (*letters, error) {
 	l := &letters{path: path, file: file, index: newIndex()}
 	err = l.read()
 	if err == nil {
-		// What a crash left of a last line was never acknowledged. It goes, so that the next line begins on its own.
+		// A crash may leave part of a last line, which was never acknowledged. It is removed, so that the next line
+		// begins cleanly.
 		err = file.Truncate(l.size)
 	}
 	if err == nil && l.size == 0 {
 		if err = l.append([]line{{Format: format}}); err == nil {
-			err = syncDir(filepath.Dir(path)) // else a crash may take the new file away, and acknowledged letters with it
+			err = syncDir(filepath.Dir(path)) // otherwise a crash may remove the new file, and acknowledged letters with it
 		}
 	}
 	if err == nil {
@@ -98,7 +99,7 @@ func (l *letters) read() error {
 	}
 }
 
-// enter takes a line into the index.
+// enter adds a line to the index.
 func (l *letters) enter(number int, text []byte) error {
 	damaged := func(why any) error {
 		return fmt.Errorf("is damaged (%v); restore the file from a backup, or move it away and verify the views: which dead letters there were is then not known", why)
@@ -181,7 +182,7 @@ func (l *letters) remove(ids []letterID) error {
 	return l.append([]line{n})
 }
 
-// append writes lines with one sync, and takes them into the index once they are durable.
+// append writes lines with one sync, and adds them to the index once they are durable.
 func (l *letters) append(lines []line) error {
 	if l.closed {
 		return ErrClosed
@@ -207,14 +208,14 @@ func (l *letters) append(lines []line) error {
 		err = l.file.Sync()
 	}
 	if err != nil {
-		// Half a line must not stand before the next one.
+		// An incomplete line must not precede the next one.
 		undo := l.file.Truncate(l.size)
 		l.changed = undo != nil
 		return fmt.Errorf("checkpoint: saving dead letters: %w", errors.Join(err, undo))
 	}
 	start := 0
 	for i, end := range ends {
-		// The first line of a log is its format, which enter looks at; later ones are ours and well-formed.
+		// The first line of a log is its format, which enter checks; later ones are ours and well-formed.
 		number := 2
 		if l.size == 0 {
 			number = 1
@@ -225,15 +226,15 @@ func (l *letters) append(lines []line) error {
 		l.size += int64(end - start)
 		start = end
 	}
-	_ = l.compact() // the letters are durable: what went wrong is tried again by the next append, or refuses that one
+	_ = l.compact() // the letters are durable; the next append retries this, or is refused
 	return nil
 }
 
-// leastGarbage is how much garbage is never worth the work of writing the log anew. The state directory's disk may be
+// leastGarbage is the amount of garbage from which rewriting the log is worthwhile. The state directory's disk may be
 // small.
 const leastGarbage = 64 << 10
 
-// compact writes the log anew if most of it does not count any more: letters that keep coming back would fill the disk.
+// compact rewrites the log if most of it is obsolete. Otherwise recurring letters would fill the disk.
 func (l *letters) compact() error {
 	if garbage := l.size - l.live; garbage < leastGarbage || garbage < l.live {
 		return nil
@@ -250,14 +251,14 @@ func (l *letters) compact() error {
 			old := l.file
 			l.file, l.size, l.live = fresh.file, fresh.size, fresh.live
 			l.index.replace(fresh.index)
-			l.changed = err != nil // a crash could bring the old log back, without what is appended to this one
+			l.changed = err != nil // a crash could restore the old log, without lines that are appended to this one
 			return errors.Join(err, old.Close())
 		}
 	}
 	return fmt.Errorf("checkpoint: compacting dead letters: %w", errors.Join(err, file.Close(), os.Remove(temporary)))
 }
 
-// copyTo writes the letters that count to a new log, in their order, and syncs it.
+// copyTo writes the current letters to a new log, in their order, and syncs it.
 func (l *letters) copyTo(fresh *letters) error {
 	out := bufio.NewWriterSize(fresh.file, 1<<16)
 	put := func(number int, text []byte) error {
@@ -298,7 +299,7 @@ func (l *letters) textOf(id letterID) ([]byte, error) {
 	return text, err
 }
 
-// list gives the letters that there are now, reading each when its turn comes.
+// list yields the current letters, and reads each one when it is due.
 func (l *letters) list(view string) iter.Seq2[replicator.DeadLetter, error] {
 	return func(yield func(replicator.DeadLetter, error) bool) {
 		if l.isClosed() {
@@ -324,7 +325,7 @@ func (l *letters) isClosed() bool {
 	return l.closed
 }
 
-// letter reads one letter, if it is still there.
+// letter reads one letter, if it still exists.
 func (l *letters) letter(id letterID) (d replicator.DeadLetter, there bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -361,7 +362,7 @@ type fileReader struct {
 	letters *letters // nil: there is no log yet
 }
 
-// ReadFile opens the store in a directory for reading, without its lock. Dead letters are those of this moment.
+// ReadFile opens the store in a directory for reading, without its lock. It shows the dead letters as of the call.
 func ReadFile(dir string) (Reader, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("checkpoint: %w: no directory %s; `replicator run` makes it", ErrNoState, dir)

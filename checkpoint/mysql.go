@@ -26,10 +26,10 @@ var _ replicator.Store = (*MySQL)(nil)
 type MySQL struct {
 	db     *sql.DB
 	tables tables
-	index  *index // at: the letter's place in the order of burying
+	index  *index // at: the letter's number in the order of recording
 
 	lease lease
-	end   context.CancelFunc // of the goroutine that gives signs of life
+	end   context.CancelFunc // of the goroutine that sends signs of life
 	ended sync.WaitGroup
 	lost  chan struct{} // closed once another process has the lock
 
@@ -39,13 +39,13 @@ type MySQL struct {
 }
 
 // OpenMySQL opens the store in the database of a DSN, in the tables PREFIX_checkpoints, PREFIX_dead_letters and
-// PREFIX_layouts, which are made if they are missing, and takes its lock.
+// PREFIX_layouts, which it creates if necessary, and takes its lock.
 func OpenMySQL(ctx context.Context, dsn, prefix string) (*MySQL, error) {
 	return openMySQL(ctx, dsn, prefix, shortLease)
 }
 
-// OpenMySQLPart opens of such a store what is one part's, which other processes leave alone: each part has a lock of
-// its own. What is listed and counted is of all parts.
+// OpenMySQLPart opens one part of such a store, which other processes leave alone. Each part has a lock of its own.
+// Lists and counts cover all parts.
 func OpenMySQLPart(ctx context.Context, dsn, prefix, part string) (*MySQL, error) {
 	db, t, err := connect(dsn, prefix, shortLease)
 	if err != nil {
@@ -74,7 +74,7 @@ func openTables(ctx context.Context, db *sql.DB, t tables, l lease) (*MySQL, err
 	return s, nil
 }
 
-// setup says what attach does about tables that are missing.
+// setup says what attach does about missing tables.
 type setup uint8
 
 const (
@@ -91,7 +91,7 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	if c.DBName == "" {
 		return nil, tables{}, errors.New("checkpoint: the DSN names no database")
 	}
-	// What the store relies on is set, not hoped for: a value that does not fit must be an error and times are UTC.
+	// The store sets every option that it relies on: a value that does not fit must be an error, and times are UTC.
 	c.ParseTime, c.Loc, c.InterpolateParams, c.ClientFoundRows = true, time.UTC, false, false
 	if c.Params == nil {
 		c.Params = map[string]string{}
@@ -99,7 +99,7 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	c.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 	c.Params["time_zone"] = "'+00:00'"
 	c.Params["autocommit"] = "1"
-	c.Logger = &mysql.NopLogger{} // all that it says is in the errors, too
+	c.Logger = &mysql.NopLogger{} // the errors contain everything that it logs
 	db, err := link.Open(c, link.Options{Silence: silence, Idle: l.outlives, Session: append(l.settings(),
 		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", int(link.LockWait(silence).Seconds())))})
 	if err != nil {
@@ -108,12 +108,12 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	return db, newTables(c.DBName, prefix), nil
 }
 
-// silence is after how long without an answer the connection is lost, unless the DSN's readTimeout says otherwise. The
-// lock lives as long as its session at the server: the next connection ends that of a lost one before it takes the lock
-// (see package link).
+// silence is how long the connection may go without an answer before it counts as lost, unless the DSN's readTimeout
+// says otherwise. The lock lives as long as its session at the server. The next connection ends the session of a lost
+// one before it takes the lock (see package link).
 const silence = longest
 
-// attach connects, takes the lock and reads which letters there are.
+// attach connects, takes the lock and reads the ids of all letters.
 func (s *MySQL) attach(ctx context.Context, missing setup) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *MySQL) attach(ctx context.Context, missing setup) error {
 	return nil
 }
 
-// Reread reads again which letters there are: another process saved some.
+// Reread reads the ids of all letters again, because another process saved some.
 func (s *MySQL) Reread(ctx context.Context) error {
 	return s.do(ctx, "reading dead letters", func(ctx context.Context, conn *sql.Conn) error {
 		index := newIndex()
@@ -152,7 +152,7 @@ func (s *MySQL) Reread(ctx context.Context) error {
 	})
 }
 
-// discard closes a connection for good, instead of handing it back to the pool with what it holds.
+// discard closes a connection instead of returning it to the pool with its session state.
 func discard(conn *sql.Conn) error {
 	err := conn.Raw(func(any) error { return errDiscard })
 	if errors.Is(err, errDiscard) {
@@ -164,10 +164,10 @@ func discard(conn *sql.Conn) error {
 	return err
 }
 
-// do runs f on the connection that holds the lock. After an error that may have cost the connection, and the lock with
-// it, the connection is dropped; the next call takes the lock anew and then reads again what the index must know.
+// do runs f on the connection that holds the lock. After an error that may have lost the connection, and the lock with
+// it, the connection is dropped. The next call then takes the lock again and reads the index again.
 //
-// What is under way is not cut short when ctx ends: the driver would close the connection, and one pipeline that stops
+// A running call is not interrupted when ctx ends. The driver would close the connection, and one stopping pipeline
 // would cost all others the lock.
 func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context, conn *sql.Conn) error) error {
 	s.mu.Lock()
@@ -191,16 +191,16 @@ func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context,
 	}
 	var refused *mysql.MySQLError
 	if !errors.As(err, &refused) {
-		// Not the server's answer: whether it did what was asked is not known, nor whether it still holds the lock.
+		// The connection failed. We don't know whether the server ran the statement or still holds the lock.
 		err = errors.Join(err, s.drop())
 	}
 	return fmt.Errorf("checkpoint: %s: %w", what, err)
 }
 
-// longest is how long one call may take; a server that does not answer must not hold up a stop for ever.
+// longest is how long one call may take. A server that does not answer must not block a stop forever.
 const longest = 30 * time.Second
 
-// transact runs f in a transaction, and applied once that is committed.
+// transact runs f in a transaction, and calls applied once it is committed.
 func (s *MySQL) transact(ctx context.Context, what string,
 	f func(ctx context.Context, tx *sql.Tx) error, applied func()) error {
 	return s.do(ctx, what, func(ctx context.Context, conn *sql.Conn) error {
@@ -305,7 +305,7 @@ func (s *MySQL) remove(ctx context.Context, what string, ids []letterID) error {
 	return s.removeThose(ctx, what, func() []letterID { return ids })
 }
 
-// removeThose removes letters that are chosen when nothing else changes any.
+// removeThose removes the letters that choose selects while no other call changes any.
 func (s *MySQL) removeThose(ctx context.Context, what string, choose func() []letterID) error {
 	var ids []letterID
 	return s.transact(ctx, what, func(ctx context.Context, tx *sql.Tx) error {
@@ -329,7 +329,7 @@ func (s *MySQL) removeThose(ctx context.Context, what string, choose func() []le
 	})
 }
 
-// mostIDs is how many ids one statement holds: from 1000 values on MariaDB makes a table of an IN list.
+// mostIDs is how many ids one statement contains: from 1000 values on MariaDB makes a table of an IN list.
 const mostIDs = 500
 
 // List implements replicator.DeadLetters.
@@ -367,7 +367,7 @@ func (s *MySQL) Close() error {
 	return errors.Join(discard(s.conn), s.db.Close())
 }
 
-// lockNameOf is the name of a store's lock: GET_LOCK takes at most 64 characters, and tells no upper from lower case.
+// lockNameOf is the name of a store's lock: GET_LOCK accepts at most 64 characters, and ignores case.
 func lockNameOf(database, prefix string) string {
 	return fmt.Sprintf("replicator-%x", sha256.Sum256([]byte(database+"\x00"+prefix)))[:43]
 }

@@ -17,13 +17,13 @@ import (
 // ErrLocked: another process holds the store.
 var ErrLocked = errors.New("another replicator uses these checkpoints")
 
-// ErrNoState: there is no store yet where it was looked for. Only the functions that read give it.
+// ErrNoState: there is no store at that place yet. Only the functions that read return it.
 var ErrNoState = errors.New("there are no checkpoints yet")
 
 // ErrClosed: the store was closed.
 var ErrClosed = errors.New("the checkpoint store is closed")
 
-// Reader is a store that is only looked at.
+// Reader is a read-only store.
 type Reader interface {
 	Checkpoints(ctx context.Context) ([]replicator.Checkpoint, error)
 	List(ctx context.Context, view string) iter.Seq2[replicator.DeadLetter, error]
@@ -53,7 +53,7 @@ func (id letterID) String() string {
 	return hex.EncodeToString(b[:])
 }
 
-// parseID reads an id as it is shown; what is none belongs to no letter.
+// parseID parses an id as shown; an invalid one belongs to no letter.
 func parseID(text string) (letterID, bool) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != 8 {
@@ -62,7 +62,7 @@ func parseID(text string) (letterID, bool) {
 	return letterID(binary.BigEndian.Uint64(b)), true
 }
 
-// place is what a checkpoint is of.
+// place identifies a checkpoint.
 type place struct{ view, source string }
 
 func placeOf(c replicator.Checkpoint) place { return place{c.View, c.Source} }
@@ -79,8 +79,8 @@ func sorted(all map[place]replicator.Checkpoint) []replicator.Checkpoint {
 	return list
 }
 
-// valid refuses checkpoints that would not come back as they are: what names no view, and text that is not UTF-8, which
-// JSON would change.
+// valid refuses checkpoints that would change when saved: without a view's name, or with text that is not UTF-8, which
+// JSON would alter.
 func valid(checkpoints []replicator.Checkpoint) error {
 	for _, c := range checkpoints {
 		if c.View == "" {

@@ -31,7 +31,7 @@ type queryer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// create makes the tables that are missing. Names are compared by their bytes: views "a" and "A" are two.
+// create creates missing tables. Names are compared by their bytes: views "a" and "A" are two.
 func (t tables) create(ctx context.Context, db queryer) error {
 	const name = "VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 	for _, ddl := range []string{
@@ -52,7 +52,7 @@ func (t tables) create(ctx context.Context, db queryer) error {
 			"  PRIMARY KEY (place), UNIQUE KEY (digest)\n) ENGINE=InnoDB",
 	} {
 		_, err := db.ExecContext(ctx, ddl)
-		for isDeadlock(err) && ctx.Err() == nil { // with others that make the same table: members that start together
+		for isDeadlock(err) && ctx.Err() == nil { // with others that create the same table: members that start together
 			_, err = db.ExecContext(ctx, ddl)
 		}
 		if err != nil {
@@ -62,8 +62,8 @@ func (t tables) create(ctx context.Context, db queryer) error {
 	return nil
 }
 
-// isDeadlock reports whether the server ended the one of two statements that each waited for the other. CREATE TABLE IF
-// NOT EXISTS of one table by several sessions comes to that in MySQL 9.
+// isDeadlock reports whether the server ended one of two statements that waited for each other. In MySQL 9, several
+// sessions that run CREATE TABLE IF NOT EXISTS for one table may cause that.
 func isDeadlock(err error) bool { return code(err) == 1213 }
 
 func (t tables) readCheckpoints(ctx context.Context, db queryer) (all []replicator.Checkpoint, err error) {
@@ -98,7 +98,7 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 		return fmt.Errorf("checkpoint: reading dead letters: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	names := map[string]string{} // one string a view or source, not one a letter
+	names := map[string]string{} // one string per view or source, not one per letter
 	shared := func(name string) string {
 		if _, known := names[name]; !known {
 			names[name] = name
@@ -122,17 +122,17 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 }
 
 const (
-	// mostRaw is how much of a row a letter keeps, if that is not more than half the server's max_allowed_packet. The row
-	// itself is still in the source.
+	// mostRaw is how much of a row a letter keeps, unless that is more than half the server's max_allowed_packet. The
+	// row itself is still in the source.
 	mostRaw = 8 << 20
 
-	// leastPacket is a max_allowed_packet that no server goes below by default: MySQL 5.7 has that one, MariaDB 16 MiB.
+	// leastPacket is the lowest default of max_allowed_packet: MySQL 5.7's. MariaDB's is 16 MiB.
 	leastPacket = 4 << 20
 
 	mostReason = 4 << 10 // bytes
 )
 
-// bury saves a letter and returns its place. REPLACE gives one that was there a new place: it is then the newest.
+// bury saves a letter and returns its number. REPLACE gives an existing letter a new number: it becomes the newest.
 func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.DeadLetter) (int64, error) {
 	reason, raw := strings.ToValidUTF8(d.Reason[:min(len(d.Reason), mostReason)], "�"), d.Raw
 	if len(raw) > leastPacket/2 {
@@ -156,13 +156,13 @@ func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.
 	return result.LastInsertId()
 }
 
-// pageBytes is how much of rows a page of letters holds, and pageLetters how many letters at most.
+// pageBytes limits the size of the rows in a page of letters, and pageLetters the number of letters.
 const (
 	pageBytes   = 4 << 20
 	pageLetters = 100
 )
 
-// list gives letters page by page, so that neither they nor a connection is held while one is dealt with.
+// list yields letters page by page, so that it holds neither all of them nor a connection while the caller handles one.
 func list(
 	page func(after int64) (letters []replicator.DeadLetter, last int64, err error),
 ) iter.Seq2[replicator.DeadLetter, error] {
@@ -185,7 +185,7 @@ func list(
 	}
 }
 
-// page reads the letters behind a place, and the place of the last of them.
+// page reads the letters after a number, and returns the number of the last one.
 func (t tables) page(ctx context.Context, db queryer, view string, after int64) (
 	letters []replicator.DeadLetter, last int64, err error,
 ) {
@@ -235,7 +235,7 @@ func ReadMySQL(ctx context.Context, dsn, prefix string) (Reader, error) {
 
 const noSuchTable = 1146
 
-// because makes the server's "no such table" ErrNoState.
+// because turns the server's "no such table" into ErrNoState.
 func (r *mysqlReader) because(err error) error {
 	if code(err) == noSuchTable {
 		return fmt.Errorf("checkpoint: %w: no table %s; `replicator run` makes it", ErrNoState, r.tables.checkpoints)

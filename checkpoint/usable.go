@@ -13,8 +13,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Usable reports why OpenFile could not make or write the store in a directory. It leaves nothing there, and a store
-// that is in use may be asked: its lock is not taken.
+// Usable reports why OpenFile could not create or write the store in a directory. It leaves nothing there. It does not
+// take the lock, so it also works for a store in use.
 func Usable(dir string) error {
 	at := filepath.Clean(dir)
 	_, err := os.Stat(at)
@@ -25,14 +25,14 @@ func Usable(dir string) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: the state directory can't be used: %w", err)
 	}
-	probe, err := os.CreateTemp(at, ".replicator-check-*") // rights alone do not tell of a file system that is read-only
+	probe, err := os.CreateTemp(at, ".replicator-check-*") // permissions alone do not reveal a read-only file system
 	if err == nil {
 		err = errors.Join(probe.Close(), os.Remove(probe.Name()))
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint: the state directory %s can't be made or written: %w", dir, err)
 	}
-	for _, name := range []string{lockName, lettersName} { // may be another user's, who ran the program before
+	for _, name := range []string{lockName, lettersName} { // may belong to another user, who ran the program before
 		file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
 		switch {
 		case err == nil:
@@ -47,15 +47,15 @@ func Usable(dir string) error {
 	return nil
 }
 
-// UsableMySQL reports why OpenMySQL could not make or write the store in a database, as far as that shows without doing
-// so.
+// UsableMySQL reports why OpenMySQL could not create or write the store in a database, as far as that can be told
+// without doing so.
 func UsableMySQL(ctx context.Context, dsn, prefix string) (err error) {
 	db, t, err := connect(dsn, prefix, longLease)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	// The rights are looked at before the table is that the new one is to be like.
+	// The server checks the rights before it looks for the table after LIKE.
 	_, err = db.ExecContext(ctx, "CREATE TABLE "+t.checkpoints+" LIKE "+sqlname.Quote(prefix+"_none"))
 	if code(err) != noSuchTable && code(err) != errTableExists {
 		return lacksRights("making", err)

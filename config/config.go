@@ -16,20 +16,20 @@ type Config struct {
 	HTTP       HTTP
 	Limits     Limits
 	Rebuild    Rebuild
-	Tables     []replicator.Table // in the order of the file; Columns is left to who compiles the views
+	Tables     []replicator.Table // in the order of the file; compiling the views sets Columns
 	Sinks      []Sink             // in the order of the file
-	Views      []*replicator.View // in the order of the file; Fingerprint is left to who compiles them
+	Views      []*replicator.View // in the order of the file; compiling the views sets Fingerprint
 
-	// Partial: LoadToAsk left something out. It is enough to ask the running process.
+	// Partial: LoadToAsk left something out. The rest is enough to ask the running process.
 	Partial bool
 
-	// ownDatabase holds the tables that name no database: each shard has them in its own.
+	// ownDatabase has the tables that name no database: they are in each shard's own database.
 	ownDatabase map[string]bool
-	lines       map[string]int // where each view's keys stand, by VIEW.KEY, or VIEW.join.NAME.KEY; VIEW is its section
+	lines       map[string]int // the line of each view's key, by VIEW.KEY or VIEW.join.NAME.KEY; for VIEW, that of its section
 }
 
-// Line is where a view's key stands in the file, or its section if it has no such key: what only shows when the views
-// are compiled names its line, too. A name in a table of fields stands where that does.
+// Line is the line of a view's key, or of its section if it has no such key, for errors that are found when the views
+// are compiled. A name in a table of fields has the line of that table's key.
 func (c *Config) Line(view, key string) int {
 	for path := view + "." + key; ; {
 		if line := c.lines[path]; line > 0 {
@@ -45,15 +45,15 @@ func (c *Config) Line(view, key string) int {
 
 // Source is what is replicated.
 type Source struct {
-	Shards     []Shard // at least one, in the order of the file; with Kafka the origin's, which may be left out
-	Kafka      *Topics // what is read is a changelog in Kafka; nil: the shards are read themselves
+	Shards     []Shard // at least one, in the order of the file; with Kafka the origin's, which may be omitted
+	Kafka      *Topics // the changelogs in Kafka that are read; nil: the shards are read themselves
 	Start      string  // where a view without a checkpoint starts: snapshot, earliest or latest
 	OnLost     string  // what to do when the binlog was purged or a sink lost data: stop or rebuild
 	OnUnlogged string  // what to do when rows change and the binlog doesn't say which: repair, rebuild or stop
 	ServerID   uint32  // the replica id shown to the source; 0: the program chooses one
 }
 
-// ShardNames are the names of the shards, in the order of the file; of a dsn it is "".
+// ShardNames are the names of the shards, in the order of the file; for a dsn it is "".
 func (s *Source) ShardNames() (names []string) {
 	for _, shard := range s.Shards {
 		names = append(names, shard.Name)
@@ -66,7 +66,7 @@ type Checkpoint struct {
 	Store    string // file or mysql
 	Path     string // file: the directory
 	DSN      Secret // mysql
-	Table    string // mysql: what the names of the store's tables begin with
+	Table    string // mysql: the prefix of the store's tables
 	Interval time.Duration
 }
 
@@ -76,13 +76,13 @@ type HTTP struct {
 	Token  Secret // asked of requests that change something; "": not asked
 }
 
-// Limits bound what the program uses.
+// Limits bounds the resources that the program uses.
 type Limits struct {
 	Memory  int64         // bytes of bodies in flight, for each pipeline
-	Deleted time.Duration // how long sinks remember cells that are gone; 0: for ever
+	Deleted time.Duration // how long sinks remember deleted cells; 0: forever
 }
 
-// Rebuild bounds what a rebuild asks of the source.
+// Rebuild limits a rebuild's load on the source.
 type Rebuild struct {
 	Rate int // rows a second; 0: as fast as source and sink allow
 }
@@ -117,8 +117,8 @@ func (c *Config) View(name string) *replicator.View {
 	return nil
 }
 
-// ShardTables returns the tables as that shard of the source has them: a table whose database is not named in the file
-// is in the database of the shard's DSN.
+// ShardTables returns the tables in that shard of the source. A table without a database in the file is in the database
+// of the shard's DSN.
 func (c *Config) ShardTables(s Shard) []replicator.Table {
 	tables := append([]replicator.Table(nil), c.Tables...)
 	for i := range tables {

@@ -55,7 +55,7 @@ func (l *loader) joins(s *Section, v *replicator.View) {
 	}
 }
 
-// throughLists refuses joins that begin at a list: of its rows none is the one whose column counts.
+// throughLists refuses joins that begin at a list, because it is unclear which of the list's rows counts.
 func throughLists(v *replicator.View, sections []*Section) {
 	for i, j := range v.Joins {
 		for _, on := range j.On {
@@ -127,7 +127,7 @@ func targetNames(fields []replicator.Field) []TargetName {
 	return names
 }
 
-// joinOn reads one condition of a join, or says what is wrong with it.
+// joinOn reads one condition of a join, or returns its problem.
 func joinOn(p Pair, names []string, tables map[string]*replicator.Table) (on replicator.JoinOn, problem string) {
 	on.Column = p.Name
 	path := p.Text

@@ -8,7 +8,7 @@ import (
 	"replicator/internal/kafkaclient"
 )
 
-// Kafka says how a Kafka cluster is reached.
+// Kafka says how to reach a Kafka cluster.
 type Kafka struct {
 	Brokers   []string // HOST:PORT
 	TLS       bool
@@ -21,17 +21,17 @@ type Topics struct {
 	Kafka
 	Topics  []string
 	Group   string        // the consumer groups of the sinks are GROUP.SINK
-	Session time.Duration // after how long without a sign of life a member loses its partitions
+	Session time.Duration // how long a member may be silent before it loses its partitions
 }
 
-// defaultSession is how long a member may stand still. What a killed one had goes on after that, the next heartbeats of
-// the others and the opening of its partitions: within 15 s. Brokers allow 6 s at least, by default.
+// defaultSession is how long a member may hang. A killed member's partitions continue after that time, the next
+// heartbeats of the others and the opening of the partitions: within 15 s. Brokers allow at least 6 s, by default.
 const defaultSession = 8 * time.Second
 
-// longestTopic leaves room for /PARTITION in what sinks keep as a source's name, 64 characters.
+// longestTopic leaves room for /PARTITION in a source's name in sinks, which has 64 characters.
 const longestTopic = 57
 
-// topics reads what a source in Kafka has.
+// topics reads the keys of a source in Kafka.
 func (s *Section) topics() *Topics {
 	t := &Topics{Kafka: s.Kafka()}
 	s.Need("topics", `["changes"]`)
@@ -54,7 +54,7 @@ func KafkaKeys() []string {
 
 const brokersExample = `["10.0.0.1:9092", "10.0.0.2:9092"]`
 
-// Kafka reads brokers, tls, sasl and what Login reads.
+// Kafka reads brokers, tls, sasl and the keys of Login.
 func (s *Section) Kafka() Kafka {
 	k := Kafka{TLS: s.Bool("tls")}
 	s.Need("brokers", brokersExample)
@@ -66,7 +66,7 @@ func (s *Section) Kafka() Kafka {
 	}
 	k.Login = s.Login()
 	if k.Login.TLS != (TLS{}) && !k.TLS {
-		k.TLS = true // whoever names certificates wants them looked at
+		k.TLS = true // naming certificates implies that they are checked
 	}
 	loggedIn := s.Has("username") || s.Given("password")
 	if s.Has("sasl") || loggedIn {
@@ -93,7 +93,7 @@ func (k Kafka) Access() (kafkaclient.Access, error) {
 	return a, nil
 }
 
-// notOfMySQL reports the keys of a source in Kafka.
+// notOfMySQL reports keys that a source in Kafka can't have.
 func (s *Section) notOfMySQL() {
 	for _, key := range append(KafkaKeys(), "topics", "group", "session") {
 		if s.knows(key); s.Has(key) {

@@ -25,24 +25,24 @@ const (
 	defaultDeleted  = time.Hour
 	leastMemory     = 1 << 20
 	defaultInterval = time.Second
-	// Every view of 40 million cells within a day, for a few hundredths of a core.
+	// At this rate each view of 40 million cells is verified within a day, for a few hundredths of a core.
 	exampleDSN = `"replicator:${DB_PASSWORD}@tcp(127.0.0.1:3306)/app"`
 )
 
-// Load reads the file at path. env looks variables up, as os.LookupEnv does; types are the types of sink that there
-// are. The error joins every *Problem found.
+// Load reads the file at path. env looks variables up, like os.LookupEnv. types are the known types of sinks. The error
+// joins every *Problem found.
 func Load(path string, env func(string) (string, bool), types []SinkType) (*Config, error) {
 	return load(path, &loader{env: env, types: types})
 }
 
-// LoadToAsk reads the file as Load does, for a command that only asks the running process: what it needs the
-// environment or a secret's file for, and can't have, it leaves out.
+// LoadToAsk reads the file like Load, for a command that only asks the running process. It leaves out settings whose
+// environment variable or secret file is missing.
 func LoadToAsk(path string, env func(string) (string, bool), types []SinkType) (*Config, error) {
 	return load(path, &loader{env: env, types: types, toAsk: true})
 }
 
-// LoadAddress reads only where the running process listens: of a file that can't be read as a whole, because somebody
-// edits it. The Config has nothing else.
+// LoadAddress reads only the address at which the running process listens, from a file that need not be valid as a
+// whole, because it is being edited. The Config has nothing else.
 func LoadAddress(path string, env func(string) (string, bool)) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -95,15 +95,15 @@ type loader struct {
 	types    []SinkType
 	readFile func(string) ([]byte, error)
 	problems []*Problem
-	keys     map[string][]string // by a section's shape: what the loader knows
+	keys     map[string][]string // by a section's shape: the known keys
 	config   *Config
 
-	toAsk   bool // what can't be had from outside the file is left out
+	toAsk   bool // settings that are not available outside the file are left out
 	leftOut bool // something was
 }
 
-// leavesOut reports whether what stands at a path, and can't be had from outside the file, is left out. The address of
-// the running process never is.
+// leavesOut reports whether the setting at a path may be left out if its value is missing outside the file. The address
+// of the running process may not.
 func (l *loader) leavesOut(path string) bool {
 	if !l.toAsk || path == "http.listen" {
 		return false
@@ -126,7 +126,7 @@ func (l *loader) knows(shape, key string) {
 func (l *loader) load(data []byte) (*Config, error) {
 	root := &Section{l: l, at: l.parse(data)}
 	if syntax := len(l.problems); syntax > 0 && l.problems[syntax-1].Key == "" {
-		return nil, join(l.problems) // what follows a syntax error was not read, and would only seem to be missing
+		return nil, join(l.problems) // the rest after a syntax error was not read, and would only seem to be missing
 	}
 	l.config = &Config{File: l.file, Path: filepath.Join(l.dir, filepath.Base(l.file)), ownDatabase: map[string]bool{}, lines: map[string]int{}}
 	if root.knows("source"); !root.Has("source") {
@@ -222,16 +222,16 @@ func (l *loader) http(s *Section) {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		s.Problem("listen", "%q is not a port", port)
 	}
-	empty := !s.Given("token") || s.Has("token") && !l.toAsk // else it is not known here, and may be there
+	empty := !s.Given("token") || s.Has("token") && !l.toAsk // otherwise it is unknown here, and may exist
 	if !loopback(host) && h.Token == "" && empty {
 		s.Problem("listen", "%s can be reached from other machines, so requests that change something need a token: say token_file = \"…\", or listen on 127.0.0.1", h.Listen)
 	}
 }
 
-// longestToken is what a request has room for beside its other headers (server.mostHeader).
+// longestToken is the room in a request besides its other headers (server.mostHeader).
 const longestToken = 4096
 
-// sendable reports whether a token can stand in the Authorization header of a request.
+// sendable reports whether a token can be in the Authorization header of a request.
 func sendable(token string) bool {
 	return len(token) <= longestToken && token == strings.TrimSpace(token) &&
 		!strings.ContainsFunc(token, unicode.IsControl)
@@ -277,7 +277,8 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 				break
 			}
 		}
-		// A changelog may be of any database: a DSN beside it, to look at, is no part of what its rows are.
+		// A changelog may come from any database. A DSN beside it is only for reading; its database doesn't define the
+		// rows.
 		if shards := l.config.Source.Shards; len(shards) > 0 && l.config.Source.Kafka == nil {
 			t.Database = shards[0].Database
 		}
@@ -303,10 +304,10 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 	return t
 }
 
-// position is the version of tables whose rows are updated in place: their place in the binlog.
+// position is the version of tables whose rows are updated in place: their log position.
 const position = "position"
 
-// formats are what bodies can be written in; compressions what can stand around them.
+// formats are the formats of bodies; compressions are what may wrap them.
 func formats() []string      { return []string{"json", "msgpack", "pickle", "cbor"} }
 func compressions() []string { return []string{"zlib", "gzip", "zstd", "lz4", "snappy"} }
 

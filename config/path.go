@@ -11,7 +11,8 @@ import (
 	"replicator/internal/nearest"
 )
 
-// PathName is the name of what a path leads to: the last of its names, without quotes. It is "" if a name is empty.
+// PathName is the default name of a path's value: the last of the path's names, without quotes. It is "" if a name is
+// empty.
 func PathName(path string) string {
 	name := ""
 	for rest := strings.TrimPrefix(path, "$"); ; {
@@ -35,7 +36,7 @@ func PathName(path string) string {
 	}
 }
 
-// ColumnOf is the column that a path names, of a table; "" if it leads into the body or into a column, or is an
+// ColumnOf is the column of a table that a path names; "" if it leads into the body or into a column, or is an
 // expression.
 func ColumnOf(t replicator.Table, path string) string {
 	if !strings.HasPrefix(path, "$") && t.Body != "" || strings.HasPrefix(path, "=") {
@@ -44,7 +45,7 @@ func ColumnOf(t replicator.Table, path string) string {
 	return columnName(path)
 }
 
-// Origin is what a path of a view leads into.
+// Origin is where a view's path leads.
 type Origin struct {
 	Table string
 	Path  string // from a row of the table on; "": the row as a whole
@@ -52,10 +53,11 @@ type Origin struct {
 	Join  *replicator.Join
 }
 
-// Whole reports whether the origin is no single value of a row.
+// Whole reports whether the origin is more than a single value of a row.
 func (o Origin) Whole() bool { return o.List || o.Join != nil && o.Path == "" }
 
-// OriginsOf are what a path of a view leads into: a row of the join that it begins with, or of each that feeds the view.
+// OriginsOf are the origins of a view's path: a row of the join that it begins with, or of each table that feeds the
+// view.
 func OriginsOf(v *replicator.View, path string) (origins []Origin) {
 	j := joinOf(v, path)
 	if j == nil {
@@ -86,7 +88,7 @@ func OriginsOf(v *replicator.View, path string) (origins []Origin) {
 	return []Origin{o}
 }
 
-// joinOf is the join whose name a path begins with; nil if it begins in the view's own row.
+// joinOf is the join whose name begins a path; nil if the path begins in the view's own row.
 func joinOf(v *replicator.View, path string) *replicator.Join {
 	name, _ := cutName(path)
 	i := slices.IndexFunc(v.Joins, func(j replicator.Join) bool { return j.Name == name })
@@ -96,7 +98,7 @@ func joinOf(v *replicator.View, path string) *replicator.Join {
 	return &v.Joins[i]
 }
 
-// inQuotes is how a path is written in the file whose text is meant to be one name; "" where quotes would not help.
+// inQuotes is how to write a text that is meant as one name in a path; "" if quotes would not help.
 func inQuotes(text string) string {
 	name, own := strings.CutPrefix(text, "$")
 	if !strings.ContainsAny(name, `.["]`) || strings.HasPrefix(name, `"`) {
@@ -113,7 +115,7 @@ func inQuotes(text string) string {
 	return "; if that is one name, write " + written
 }
 
-// columnName is what a path calls a column, with or without a $; "" if it leads further.
+// columnName is the column that a path names, with or without a $; "" if it leads further.
 func columnName(path string) string {
 	text := strings.TrimPrefix(path, "$")
 	name, at := cutName(text)
@@ -131,12 +133,12 @@ func ColumnPath(column string) string {
 	return "$" + quoted(column)
 }
 
-// quoted is a name in quotes, as paths have it.
+// quoted is a name in quotes, in the form of paths.
 func quoted(name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }
 
-// cutName takes a name, which may stand in double quotes, from the start of s; at is where it ends.
+// cutName cuts a name, which may be in double quotes, from the start of s; at is where it ends.
 func cutName(s string) (name string, at int) {
 	if !strings.HasPrefix(s, `"`) {
 		if at = strings.IndexAny(s, `.["]`); at < 0 {
@@ -159,7 +161,7 @@ func cutName(s string) (name string, at int) {
 	return "", len(s)
 }
 
-// references returns the paths that a template refers to.
+// references returns the paths in a template.
 func references(template string) ([]string, error) {
 	parts, _, err := keytemplate.Parse(template)
 	if err != nil {

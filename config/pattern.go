@@ -7,10 +7,10 @@ import (
 	"replicator"
 )
 
-// wildcards are the characters of a table's name that make it a pattern.
+// wildcards are the characters that make a table's name a pattern.
 const wildcards = "*?"
 
-// pattern completes a table whose name is a pattern. Its key may name the columns that say which table a row is of.
+// pattern completes a table whose name is a pattern. Its key may contain the columns that identify a row's table.
 func (l *loader) pattern(t *replicator.Table, s *Section) {
 	inDatabase := !l.config.ownDatabase[t.Name] && strings.ContainsAny(t.Database, wildcards)
 	inTable := strings.ContainsAny(t.Table, wildcards)
@@ -24,7 +24,7 @@ func (l *loader) pattern(t *replicator.Table, s *Section) {
 	if l.config.ownDatabase[t.Name] && strings.ContainsAny(t.Database, wildcards) {
 		s.Problem("table", "the name of the dsn's database has a * or a ?; say table = \"DATABASE.TABLE\"")
 	}
-	own := 0 // of the key's columns, those of the tables
+	own := 0 // key columns that the tables themselves have
 	for i, column := range t.Key {
 		switch column {
 		case "$database", "$table":
@@ -39,8 +39,8 @@ func (l *loader) pattern(t *replicator.Table, s *Section) {
 	t.Shared = inDatabase && !slices.Contains(t.Key, "database") || inTable && !slices.Contains(t.Key, "table")
 }
 
-// overlap is the table that two tables of the configuration both name, where one is a pattern; "" if there is none. That
-// two patterns have a table in common is found out when they are read.
+// overlap is a table that two configured tables both cover, where one is a pattern; "" if there is none. Whether two
+// patterns have a table in common shows only when they are read.
 func overlap(a, b *replicator.Table) string {
 	switch {
 	case a.Pattern && b.Pattern:

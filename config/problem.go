@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with the file. Load returns all of them joined; errors.As finds the first.
+// Problem is one mistake in the file. Load returns all of them joined; errors.As finds the first.
 type Problem struct {
 	File string
-	Line int    // 0: it concerns no line, such as a section that is missing
+	Line int    // 0: it concerns no line, like a missing section
 	Key  string // "views.users.kind"; "" for a syntax error
 	Text string
 }
@@ -29,7 +29,7 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// join returns the problems as one error, in the order of the file; those without a line stand first.
+// join returns the problems as one error, in the order of the file; those without a line come first.
 func join(problems []*Problem) error {
 	sort.SliceStable(problems, func(i, k int) bool { return problems[i].Line < problems[k].Line })
 	errs := make([]error, len(problems))

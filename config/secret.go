@@ -2,7 +2,7 @@ package config
 
 import "log/slog"
 
-// Secret is text that is never shown: a DSN, a URL with a password, a token. Only Reveal gives it.
+// Secret is text that is never shown: a DSN, a URL with a password, a token. Only Reveal returns it.
 type Secret string
 
 const hidden = "***"

@@ -12,7 +12,7 @@ import (
 	"replicator/internal/nearest"
 )
 
-// section is a table of the file being read. Every method that reads a key makes it known; done reports the others.
+// Section is a table of the file being read. Every method that reads a key makes it known; done reports the others.
 type Section struct {
 	l     *loader
 	at    *node
@@ -32,10 +32,10 @@ type Pair struct {
 	line       int
 }
 
-// Has reports whether a key is given, whatever it holds.
+// Has reports whether a key is given, with any value.
 func (s *Section) Has(key string) bool { return s.at.fields[key] != nil }
 
-// line is where a key stands, or where the section does if the key is missing.
+// line is the line of a key, or of the section if the key is missing.
 func (s *Section) line(key string) int {
 	if n := s.at.fields[key]; n != nil {
 		return n.line
@@ -43,12 +43,12 @@ func (s *Section) line(key string) int {
 	return s.at.line
 }
 
-// Problem notes what is wrong with a key, at its line.
+// Problem records a mistake in a key, at its line.
 func (s *Section) Problem(key, format string, args ...any) {
 	s.l.problem(s.line(key), under(s.path, key), format, args...)
 }
 
-// ProblemAt notes what is wrong with one item of a key's list or table, at the item's line.
+// ProblemAt records a mistake in one item of a key's list or table, at the item's line.
 func (s *Section) ProblemAt(item Pair, key, format string, args ...any) {
 	s.l.problem(item.line, under(s.path, key), format, args...)
 }
@@ -74,7 +74,7 @@ func (s *Section) knows(key string) {
 	}
 }
 
-// Need reports a key that must be given.
+// Need reports that a key must be given.
 func (s *Section) Need(key, example string) {
 	s.knows(key)
 	if !s.Has(key) {
@@ -82,7 +82,7 @@ func (s *Section) Need(key, example string) {
 	}
 }
 
-// text reads a string; fallback if it is not given. Empty strings are given on purpose.
+// text reads a string; fallback if it is not given. An empty string counts as given.
 func (s *Section) text(key, fallback, example string) string {
 	if n := s.get(key, aText, example); n != nil {
 		return n.text
@@ -99,7 +99,7 @@ func (s *Section) Name(key, fallback, example string) string {
 	return text
 }
 
-// choice reads one of some words; the first is the default.
+// choice reads one of several words; the first is the default.
 func (s *Section) choice(key string, words ...string) string {
 	n := s.get(key, aText, strconv.Quote(words[0]))
 	if n == nil {
@@ -147,7 +147,7 @@ func (s *Section) SecretFile(key string) Secret {
 	return Secret(content)
 }
 
-// given is where a secret stands: KEY, or KEY_file.
+// given is the key under which a secret is given: KEY, or KEY_file.
 func (s *Section) given(key string) string {
 	if s.Has(key + "_file") {
 		return key + "_file"
@@ -155,7 +155,7 @@ func (s *Section) given(key string) string {
 	return key
 }
 
-// Given reports whether a secret stands there, by itself or as a file.
+// Given reports whether a secret is given, directly or as a file.
 func (s *Section) Given(key string) bool { return s.Has(key) || s.Has(key+"_file") }
 
 // Bool reads true or false; false if it is not given.
@@ -188,7 +188,7 @@ func (s *Section) Duration(key string, low, high time.Duration) time.Duration {
 	return s.duration(key, 0, low, high)
 }
 
-// duration reads a duration between two bounds; where low is 0, "0" turns something off.
+// duration reads a duration between two bounds. If low is 0, "0" turns something off.
 func (s *Section) duration(key string, fallback, low, high time.Duration) time.Duration {
 	n := s.get(key, aText, strconv.Quote(shown(max(fallback, time.Second))))
 	if n == nil {
@@ -332,7 +332,7 @@ func Texts(list []Pair) []string {
 	return all
 }
 
-// sub opens a section inside this one; an empty one if it is not there.
+// sub opens a section inside this one; an empty one if it is missing.
 func (s *Section) sub(key string) *Section {
 	n := s.get(key, aTable, "["+under(s.path, key)+"]")
 	if n == nil {
@@ -364,7 +364,7 @@ func (s *Section) named(key string) (names []string, sections []*Section) {
 	return names, sections
 }
 
-// badName says what is wrong with a name that the user chose: such names stand in checkpoints, URLs, metrics and
+// badName returns the problem of a name that the user chose: such names are used in checkpoints, URLs, metrics and
 // commands.
 func badName(name string) string {
 	const most = 64
@@ -382,10 +382,10 @@ func badName(name string) string {
 	return ""
 }
 
-// misspelt is by how many letters a key may differ from the one that is surely meant.
+// misspelt is by how many letters a key may differ from the one that must be meant.
 const misspelt = 2
 
-// done reports the keys that nobody asked for, and those that are missing, unless one of the former seems to be meant.
+// done reports unknown keys, and missing ones, unless an unknown key seems to be a misspelt missing one.
 func (s *Section) done() {
 	var meant []string
 	for _, key := range s.at.names {
@@ -403,10 +403,10 @@ func (s *Section) done() {
 	}
 }
 
-// ReadFile reads a file that the section names, by a path that may be relative.
+// ReadFile reads a file that the section names. A relative path starts at the configuration's directory.
 func (s *Section) ReadFile(path string) ([]byte, error) { return s.l.readFile(s.l.resolve(path)) }
 
-// only reports the known keys that what is described does not have. not says of some why.
+// only reports known keys that what does not have. not gives the reason for some.
 func (s *Section) only(keys []string, not map[string]string, what string) {
 	for _, key := range s.at.names {
 		switch {
@@ -419,7 +419,7 @@ func (s *Section) only(keys []string, not map[string]string, what string) {
 	}
 }
 
-// resolve makes a path absolute: relative ones are meant from the configuration's directory.
+// resolve makes a path absolute. A relative one starts at the configuration's directory.
 func (l *loader) resolve(path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -2,15 +2,15 @@ package config
 
 import "replicator/internal/mysqldsn"
 
-// Shard is one server of a source or a sink. One that is not sharded has a single shard, without a name.
+// Shard is one server of a source or a sink. Without sharding there is a single shard without a name.
 type Shard struct {
 	Name     string
-	DSN      Secret // go-sql-driver's form; it was parsed once and is known to be good
+	DSN      Secret // in go-sql-driver's form; it has been parsed and is valid
 	Address  string // HOST:PORT, for messages
 	Database string // the DSN's; "" if it has none
 }
 
-// Shards reads dsn, or [shards]. It returns at least one shard, so that what reads on need not look.
+// Shards reads dsn, or [shards]. It always returns at least one shard, so that callers need not check.
 func (s *Section) Shards() []Shard {
 	dsn := s.Secret("dsn", exampleDSN)
 	names := s.get("shards", aTable, "["+under(s.path, "shards")+"]")

@@ -20,7 +20,7 @@ func (l *loader) sinks(root *Section) {
 	}
 }
 
-// sink reads one sink. Its Type is empty if it is not known: then nothing can be said about its keys or its views.
+// sink reads one sink. Its Type is empty if it is unknown: then its keys and its views can't be checked.
 func (l *loader) sink(name string, s *Section) Sink {
 	k := Sink{Name: name}
 	var types []string

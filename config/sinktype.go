@@ -9,31 +9,31 @@ import (
 	"replicator/internal/seen"
 )
 
-// SinkType is a type of sink: what the file can say of such a sink and of its views, and how one is made. Each stands
-// in the sink's own package.
+// SinkType is a type of sink: the settings of such a sink and of its views, and how to make one. Each sink's package
+// defines its own.
 type SinkType struct {
 	Name  string   // as the file has it: type = "NAME"
 	Keys  []string // of [sinks.*], besides type and timeout
 	Kinds []Kind   // the kinds of views that it keeps
 
-	// Read reads the keys of [sinks.*] into what becomes Sink.Settings. Secrets in it must have the type Secret.
+	// Read reads the keys of [sinks.*] and returns Sink.Settings. Secrets in it must have the type Secret.
 	Read func(s *Section) any
 
-	// ReadView reads what the kind of a view has besides the keys of every view. It completes s.View: Key, Member, Sum,
-	// Settings, and Fields where the key fields doesn't give them.
+	// ReadView reads the keys that a view of this type has besides the common ones. It completes s.View: Key, Member,
+	// Sum, Settings, and Fields unless the key fields gives them.
 	ReadView func(s *ViewSection) Target
 
-	// Open makes a sink. It connects to nothing yet.
+	// Open makes a sink. It does not connect yet.
 	Open func(o Opening) (replicator.Sink, error)
 }
 
-// Kind says what a view of a kind can be told, besides what every view can.
+// Kind lists the keys that a kind of view has besides the common ones.
 type Kind struct {
 	Name string
 	Need []Key    // what it must be told
 	May  []string // what it may be told
 
-	Not map[string]string // keys of other kinds that it can't have, and why not
+	Not map[string]string // keys of other kinds that it can't have, and the reasons
 }
 
 // Key is a key of a section, with an example of its value as TOML.
@@ -53,17 +53,17 @@ func (k Kind) keys() []string {
 	return append(keys, k.May...)
 }
 
-// Target is where a view is kept.
+// Target is the place where a view is kept.
 type Target struct {
 	Key    string   // the view's key that names the place
-	Places []string // comparable among the views of the type: two must not share one. None: the place is not known
+	Places []string // comparable among the views of the type: two must not share one. None: the place is unknown
 
 	// Template makes the view's keys in its places. Views may share a place if no template can make another one's key.
-	// Without a template, a view has its places alone.
+	// A view without a template has its places for itself.
 	Template string
 
-	Names []TargetName        // of columns or the like, which must not occur twice; nil: those of the view's fields
-	Fold  func(string) string // equal for names that the target takes for one; nil: none but equal ones are
+	Names []TargetName        // of columns and the like, which must be unique; nil: those of the view's fields
+	Fold  func(string) string // equal for names that the target treats as equal; nil: only identical names are
 }
 
 // TargetName is a name at the target, and the view's key that gives it.
@@ -73,40 +73,40 @@ type TargetName struct{ Key, Name string }
 type Sink struct {
 	Name     string
 	Type     string        // a SinkType's name
-	Timeout  time.Duration // after how long without an answer a connection is lost; what a MySQL DSN says of it wins
+	Timeout  time.Duration // how long a connection may go without an answer before it counts as lost; a MySQL DSN's timeout takes precedence
 	Settings any           // as the type's Read returned them
 
 	kind SinkType
 }
 
-// Opening is what a sink is made of.
+// Opening is everything that a sink is made from.
 type Opening struct {
 	Sink    *Sink
 	Views   []*replicator.View // all views of the sink
 	Tables  []replicator.Table // of the source
 	Sources []string           // the names of all sources that feed the views; none if these are partitions of topics
-	InPlace bool               // each source feeds a part of each view, so that none can be rebuilt beside it
+	InPlace bool               // each source feeds a part of each view, so none can be rebuilt beside it
 	Log     *slog.Logger
 
-	// Partitions asks for the names of the partitions of all topics that feed the views; nil if an entity can't move
+	// Partitions returns the names of the partitions of all topics that feed the views; nil if an entity can't move
 	// between them.
 	Partitions func(ctx context.Context) ([]string, error)
 
-	// Feeds reports whether a source of that name feeds the views; one that does not may have done so before.
+	// Feeds reports whether a source of that name feeds the views. Another one may have fed them before.
 	Feeds func(source string) bool
 
-	// Columns are the columns of a table of a source's, as it has them now; of any source if none is named.
+	// Columns returns the present columns of a source's table; of any source if none is named.
 	Columns func(ctx context.Context, source, table string) ([]Column, error)
 
-	// Samples sums up what the fields of a view are in sampled rows of a source's, in the order of View.Fields; of any
-	// source if none is named. Of columns (ColumnOf) it says only what is in JSON.
+	// Samples summarizes the fields of a view in sampled rows of a source, in the order of View.Fields; of any source
+	// if none is named. For columns (ColumnOf) it covers only JSON contents.
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 
-	// Names makes what knows the names that the keys of the views make.
+	// Names makes the Names of the views' keys.
 	Names func() (Names, error)
 
-	// Entities makes what renders a view's Key and Member of a cell alone, for views whose templates are made of the
-	// table's key.
+	// Entities returns a function that renders a view's Key and Member from a cell alone, for views whose templates are
+	// made of the table's key.
 	Entities func() (func(v *replicator.View, c replicator.Cell) (key, member string, err error), error)
 }
 
@@ -116,29 +116,30 @@ type Column struct {
 	Charset, Collation string // of text, ENUM and SET; else ""
 }
 
-// Names knows the names that the keys of views make.
+// Names answers questions about the names that the views' keys make.
 type Names interface {
 	// Has reports whether the sink has a view of that name in the configuration.
 	Has(view string) bool
 
-	// Begins is what all names of a view begin with; "" if that is nothing in particular.
+	// Begins is the common prefix of all names of a view; "" if there is none.
 	Begins(v *replicator.View) string
 
-	// Entities says whether a name can be one that the view's key makes, and, of a view by entities, whose it is then, in
-	// the form of replicator.Key.String.
+	// Entities reports whether the view's key template can produce name. For a view with one name per entity, it also
+	// returns the possible entities, in the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports whether the view's key can make a name. It says no of a key that begins with a value.
+	// Makes reports whether the view's key template can produce name. It is false for a template that begins with a
+	// value.
 	Makes(v *replicator.View, name string) bool
 }
 
-// Open makes the sink, of what else it is made of.
+// Open makes the sink.
 func (s *Sink) Open(o Opening) (replicator.Sink, error) {
 	o.Sink = s
 	return s.kind.Open(o)
 }
 
-// Login is who the program is to a sink, and how it knows the sink.
+// Login is how the program identifies itself to a sink, and how it verifies the sink.
 type Login struct {
 	Username string
 	Password Secret
@@ -163,7 +164,7 @@ func (s *Section) Login() Login {
 	return login
 }
 
-// existing reads the path of a file that must be there.
+// existing reads the path of a file that must exist.
 func (s *Section) existing(key string) string {
 	path := s.Name(key, "", `"/etc/replicator/`+key+`.pem"`)
 	if path == "" {

@@ -7,15 +7,16 @@ import (
 	"os"
 )
 
-// TLS says how a sink's certificate is checked and which one is shown to it. The zero value: the system's authorities.
+// TLS says how to check a sink's certificate, and which certificate to present. The zero value uses the system's
+// authorities.
 type TLS struct {
 	CACert     string // file of the authorities to trust
 	Cert       string // file of the certificate to show
 	Key        string // file of its key
-	ServerName string // the name to expect, if it is not the address
+	ServerName string // the expected name, if it differs from the address
 }
 
-// Secure makes a client's connections do what t says. What it says nothing of stays as it is.
+// Secure configures a client's connections. Settings that t doesn't have stay unchanged.
 func (t TLS) Secure(c *tls.Config) error {
 	c.MinVersion = tls.VersionTLS12
 	if t.ServerName != "" {

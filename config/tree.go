@@ -24,12 +24,12 @@ const (
 	unusable kind = "a string that can't be used" // its problem is reported already, or it is left out
 )
 
-// node is a value of the file with its line. Tables keep their keys in the order of the file: that is the order of
-// columns, shards and views, which Go maps (and so go-toml's own decoder) lose.
+// node is a value of the file with its line. Tables keep the order of their keys in the file, which is the order of
+// columns, shards and views. Go maps (and so go-toml's own decoder) would lose it.
 type node struct {
 	kind  kind
 	line  int
-	text  string // a scalar's text; strings with the environment put in
+	text  string // a scalar's text, with environment variables replaced
 	items []*node
 
 	names  []string // a table's keys, in order
@@ -49,7 +49,7 @@ type tree struct {
 	l      *loader
 	parser unstable.Parser
 	data   []byte
-	line   int // of the expression at hand; what the parser gives no place for is said to be there
+	line   int // of the current expression: the line of anything for which the parser gives no place
 }
 
 // parse returns the file's root table. After a syntax error the rest of the file is not read.
@@ -76,16 +76,16 @@ func (l *loader) parse(data []byte) *node {
 		if errors.As(err, &at) {
 			line = t.lineOf(at.Highlight, line)
 		}
-		// The message has at most the one character that was not expected, never the text around it.
+		// The message quotes at most the unexpected character, never the text around it.
 		l.problem(line, "", "%s", strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	return root
 }
 
-// lineOf is the line of a slice of the file; what is no slice of it is on the given line.
+// lineOf is the line of a slice of the file; line if b is no slice of it.
 func (t *tree) lineOf(b []byte, line int) (found int) {
 	defer func() {
-		if recover() != nil { // Parser.Range panics on memory that is not the document's, as of an error at its very end
+		if recover() != nil { // Parser.Range panics on memory outside the document, as for an error at its very end
 			found = line
 		}
 	}()
@@ -123,7 +123,7 @@ func (t *tree) header(root *node, e *unstable.Node) (*node, string) {
 	return at, path
 }
 
-// descend walks from a table along keys and makes the tables that are not there yet.
+// descend follows keys from a table, and creates missing tables.
 func (t *tree) descend(at *node, path string, keys []string) (*node, bool) {
 	for _, key := range keys {
 		path = under(path, key)

@@ -40,10 +40,10 @@ func (l *loader) views(root *Section) {
 	}
 }
 
-// neighbour is a view that is kept in a place.
+// neighbour is another view in the same place.
 type neighbour struct{ view, template string }
 
-// conflict says why two views can't be kept in one place, which a key of the view names; "" if they can.
+// conflict says why two views can't share a place; "" if they can. key is the view's key that names the place.
 func (n neighbour) conflict(other neighbour, key string) string {
 	switch {
 	case n.template == "" || other.template == "":
@@ -72,7 +72,7 @@ func (l *loader) view(name string, s *Section) (*replicator.View, Target) {
 	sink, kind := l.kind(s, v)
 	if kind.Name == "" {
 		s.done()
-		return v, Target{} // without a kind nothing can be said about the other options
+		return v, Target{} // without a kind the other options can't be checked
 	}
 	s.only(append(commonKeys(), kind.keys()...), kind.Not, "kind "+kind.Name+" of a "+sink.Type+" sink")
 	for _, key := range kind.Need {
@@ -86,7 +86,7 @@ func (l *loader) view(name string, s *Section) (*replicator.View, Target) {
 	return v, target
 }
 
-// kind reads a view's sink and kind, and returns the sink and what is known of the kind: nothing if either is wrong.
+// kind reads a view's sink and kind, and returns the sink and the kind: nothing if either is wrong.
 func (l *loader) kind(s *Section, v *replicator.View) (*Sink, Kind) {
 	s.Need("sink", `"main"`)
 	s.Need("kind", `"index"`)
@@ -112,8 +112,8 @@ func (l *loader) kind(s *Section, v *replicator.View) (*Sink, Kind) {
 	return sink, Kind{}
 }
 
-// sinksFor is what may be meant by a sink that is not there: one of a type that has the kind, or, where there is none,
-// what to write.
+// sinksFor suggests replacements for an unknown sink: sinks of a type that has the kind or, if there are none, what to
+// write.
 func (l *loader) sinksFor(written, kind string) string {
 	var names, types []string
 	for _, t := range l.types {
@@ -126,7 +126,7 @@ func (l *loader) sinksFor(written, kind string) string {
 			names = append(names, k.Name)
 		}
 	}
-	if slices.Contains(types, written) { // a type in place of a name
+	if slices.Contains(types, written) { // a type instead of a name
 		types = []string{written}
 		names = slices.DeleteFunc(names, func(name string) bool { return l.config.Sink(name).Type != written })
 	}
@@ -140,8 +140,8 @@ func (l *loader) sinksFor(written, kind string) string {
 	return text
 }
 
-// feeds reads from: TABLE or TABLE.COLUMN-VALUE. Names of tables hold no dot, so everything after the first one is the
-// value.
+// feeds reads from: TABLE or TABLE.COLUMN-VALUE. Tables' names contain no dot, so the value is everything after the
+// first one.
 func (l *loader) feeds(s *Section) []replicator.Feed {
 	s.Need("from", `"cell.users"`)
 	var feeds []replicator.Feed

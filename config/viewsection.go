@@ -10,16 +10,16 @@ import (
 	"replicator"
 )
 
-// ViewSection is the section of a view whose kind is known, with what else the file says: what a SinkType reads a view
-// from.
+// ViewSection is the section of a view whose kind is known, together with the rest of the file. A SinkType reads a view
+// from it.
 type ViewSection struct {
 	*Section
-	View   *replicator.View // what every view has is read already
+	View   *replicator.View // the common keys have been read
 	Sink   *Sink            // where the view is kept
 	Config *Config          // the source, the tables and the sinks
 }
 
-// Fields reads what is kept: a list of paths, or a table of names and paths.
+// Fields reads a view's fields: a list of paths, or a table of names and paths.
 func (s *ViewSection) Fields(key, example string) []replicator.Field {
 	example += ` or { name = "path" }`
 	var fields []replicator.Field
@@ -41,7 +41,7 @@ func (s *ViewSection) Fields(key, example string) []replicator.Field {
 	return fields
 }
 
-// fieldName is what a field is called that has only a path: customer.$name is a name, too.
+// fieldName is the default name of a field that has only a path. customer.$name has a name, too.
 func (s *ViewSection) fieldName(path string) string {
 	name := PathName(path)
 	if s.View != nil && joinOf(s.View, path) != nil {
@@ -50,10 +50,10 @@ func (s *ViewSection) fieldName(path string) string {
 	return name
 }
 
-// looksComputed matches what is hardly a path: an operator between blanks, or a call.
+// looksComputed matches a text that is probably no path: an operator between spaces, or a call.
 var looksComputed = regexp.MustCompile(`^[^"\']*\s[-+*/%]\s[^"\']*$|^[a-z][a-z0-9_]*\([^"\']*\)$`)
 
-// path checks the form of a path; what an expression means is for who compiles it.
+// path checks the form of a path. Compiling the view checks the meaning of expressions.
 func (s *ViewSection) path(key string, p Pair) {
 	if strings.HasPrefix(p.Text, "=") {
 		if strings.TrimSpace(p.Text) == "=" {
@@ -77,8 +77,8 @@ func (s *ViewSection) path(key string, p Pair) {
 	}
 }
 
-// Amount is the last field of a counter or ranking, of the path that its key sum holds. Counting cells, without a path,
-// is summing ones.
+// Amount is the last field of a counter or ranking, with the path in its key sum. Without a path it counts cells, which
+// is a sum of ones.
 func (s *ViewSection) Amount(sum, name string) replicator.Field {
 	if sum == "" {
 		return replicator.Field{Name: name, Path: "=1"}
@@ -96,7 +96,8 @@ func (s *ViewSection) Template(key string) string {
 	return text
 }
 
-// Covers checks that a template, which a key held, is made of the table's key. An empty one is: it stands for the key.
+// Covers checks that a template is made of the table's key. key is the setting that holds it. An empty template stands
+// for the table's key.
 func (s *ViewSection) Covers(key, template string) {
 	if template == "" {
 		return
@@ -108,7 +109,7 @@ func (s *ViewSection) Covers(key, template string) {
 	s.MadeOfKey(key, names)
 }
 
-// MadeOfKey checks that what a view's key is made of is exactly the key of every table that feeds the view.
+// MadeOfKey checks that a view's key is made of exactly the key of every table that feeds the view.
 func (s *ViewSection) MadeOfKey(key string, paths []string) {
 	columns := make([]string, len(paths))
 	for i, path := range paths {
@@ -117,7 +118,7 @@ func (s *ViewSection) MadeOfKey(key string, paths []string) {
 	done := map[string]bool{}
 	for _, f := range s.View.From {
 		table := s.Config.Table(f.Table)
-		if done[table.Name] || len(table.Key) == 0 { // that a key is missing was said
+		if done[table.Name] || len(table.Key) == 0 { // the missing key was reported
 			continue
 		}
 		done[table.Name] = true
@@ -139,7 +140,7 @@ func (s *ViewSection) MadeOfKey(key string, paths []string) {
 	}
 }
 
-// distinct reports names that stand twice at the target.
+// distinct reports names that occur twice at the target.
 func (s *ViewSection) distinct(target Target) {
 	names, fold := target.Names, target.Fold
 	if names == nil {

@@ -11,22 +11,22 @@ import (
 	"replicator/internal/pause"
 )
 
-// suspect is a cell that differed at the last look.
+// suspect is a cell that differed at the last check.
 type suspect struct {
 	difference replicator.Difference
 	op         replicator.Op
-	wanted     [][]replicator.Entry // what the view should hold of the entity, cell by cell
+	wanted     [][]replicator.Entry // the expected contents of the entity, cell by cell
 }
 
-// same reports whether two looks found the same: the entity stood still in between, in the source and in the sink. A
-// view that merges its cells differs whichever of them moves.
+// same reports whether two checks found the same: the entity did not change in between, in the source or in the sink. A
+// view that merges its cells differs whichever of them changes.
 func (s suspect) same(other suspect) bool {
 	return s.difference.Kind == other.difference.Kind && slices.Equal(s.difference.States, other.difference.States) &&
 		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// wanted are what those ops say that are of a key: of a whole row not when and where it was read, which differs from
-// look to look.
+// wanted are the contents expected by the ops of a key. It omits when and where whole rows were read, which differs
+// between checks.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {
@@ -47,12 +47,12 @@ func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) 
 	return all
 }
 
-// check looks at cells until each is right, surely wrong, or on the move.
+// check checks cells until each is right, certainly wrong, or changing.
 //
-// From the second look on the fence stands between the two readings: what the sink then holds is at least as new as
-// what the source held. So if the sink still holds just what it did at the look before, it got that before the source
-// was read, and nothing that the source had lost or gained by then is still on its way. Were the fence before both
-// readings, a cell that gets a version, loses it and gets one again could look the same twice while it is on the move.
+// From the second check on, the fence is between the two readings: the sink is then at least as new as the source was.
+// So if the sink is unchanged since the previous check, it had its content before the source was read, and no change of
+// the source from before is still on its way. If the fence came before both readings, a cell that gets a version, loses
+// it and gets one again could look the same twice while it is changing.
 func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 	atOnce := func(context.Context) error { return nil }
 	fence := v.Fence
@@ -85,14 +85,14 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 		err = v.report(ctx, sure)
 		suspects = now
 	}
-	if err == nil && v.Repair && len(suspects) > 0 { // they may be wrong, too, and are not counted for that
+	if err == nil && v.Repair && len(suspects) > 0 { // they may be wrong, too, but are not counted
 		_, _, err = v.rewrite(ctx, suspects)
 	}
 	return err
 }
 
-// look compares cells, and those that share an entity with them, once: as many at a time as come to pageBytes. The
-// fence is waited for after the source was read.
+// look compares cells, and the other cells of their entities, once: as many at a time as fit into pageBytes. It waits
+// for the fence after it has read the source.
 func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
 	cells, err := v.entities(ctx, cells)
@@ -121,8 +121,8 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	return suspects, nil
 }
 
-// named is the op whose cell a difference is reported of: of an entity that should be there, the first of its cells
-// that the source has. So each pass, and each page, names the same one.
+// named is the op whose cell a difference is reported for: the entity's first cell that the source has, if the entity
+// should be there. So each pass, and each page, names the same one.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
 	if d.Kind != replicator.Extra && d.Kind != replicator.Dead && op.Version == replicator.NoVersion {
@@ -142,8 +142,8 @@ func (v *verifier) alone() *Together {
 		Close: func() error { return nil }}
 }
 
-// expected makes resets of what the source holds now of the first cells: of whole entities, until they come to
-// pageBytes. It returns the rows, too, that they come from.
+// expected makes resets from the source's present rows of the first cells: of whole entities, up to pageBytes. It also
+// returns the rows.
 func (v *Together) expected(
 	ctx context.Context, cells []replicator.Cell,
 ) (ops []replicator.Op, from []*replicator.Row, err error) {
@@ -170,22 +170,21 @@ func (v *Together) expected(
 	return ops, from, nil
 }
 
-// reset is the op of a look that found a row, or none.
+// reset is the op of a re-read that found a row, or none.
 func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) replicator.Op {
 	op := replicator.Op{Cell: cell, Version: replicator.NoVersion, AsOf: asOf, Rewrite: true}
 	if row != nil {
 		op.Version = row.Version
 		if row.Version == row.Order {
-			op.Version = asOf // the place is the version: every look has another one
+			op.Version = asOf // the log position is the version: each re-read has another one
 		}
 	}
 	op.Values = v.Evaluator.Evaluate(cell, row)
 	return op
 }
 
-// entities adds the cells that contribute to the same entities: a view that several cells of an entity feed can only be
-// judged as a whole. They come side by side, in the order of the feeds, whichever was asked for. Of a feed of every
-// column they are those that there are.
+// entities adds the other cells of the same entities, because a merged view can only be judged by entity. They are
+// adjacent, in the order of the feeds, whichever was asked for. For a feed of every column, it adds the existing cells.
 func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
 	if len(v.View.From) == 1 && v.oneSort(v.View.From[0]) || len(cells) == 0 {
 		return cells, nil
@@ -227,14 +226,14 @@ func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]rep
 	return sideBySide(all), nil
 }
 
-// keyed reports whether a table may have cells of a key: those of a view's tables need not be alike.
+// keyed reports whether a table may have cells of a key: the tables of a view need not be alike.
 func (v *verifier) keyed(table string, key replicator.Key) bool {
 	values, err := key.Values()
 	t := v.table(table)
 	return err == nil && t != nil && len(values) == len(t.Key)
 }
 
-// sideBySide puts the cells of an entity behind its first.
+// sideBySide moves the cells of an entity behind its first.
 func sideBySide(cells []replicator.Cell) []replicator.Cell {
 	place := map[replicator.Key]int{}
 	for i := len(cells) - 1; i >= 0; i-- {
@@ -256,10 +255,10 @@ func keysOf(cells []replicator.Cell) []replicator.Key {
 	return keys
 }
 
-// oneSort reports whether a feed has one cell of an entity.
+// oneSort reports whether a feed has one cell per entity.
 func (v *verifier) oneSort(f replicator.Feed) bool { return f.Column != "" || v.columnless(f.Table) }
 
-// columnless reports whether the cells of a table are of one sort.
+// columnless reports whether a table has no column role.
 func (v *verifier) columnless(table string) bool {
 	t := v.table(table)
 	return t != nil && t.Column == ""

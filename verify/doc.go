@@ -1,20 +1,19 @@
 // Package verify compares views with the source, and repairs them.
 //
-// What a view should hold is computed from the newest rows that the source has now (a fenced read); what it does hold
-// is read from the sink itself, not from its states. What can't be computed or held is dead: it is counted by itself,
-// whatever the list of dead letters knows of it, and no repair helps it. Three passes: over the cells that the source
-// has, for what is missing or stale; over what the sink holds, for what is extra; over what the sink holds of no cell
-// at all (replicator.Tidier). Where several sources feed the view a repair makes one more, over what the sink remembers of
-// rows that are gone.
+// The expected content is computed from the source's present newest rows (a fenced read). The actual content is read
+// from the sink itself, not from its states. Content that can't be computed or held is dead: it is counted separately,
+// whatever the list of dead letters says, and no repair helps. There are three passes: over the source's cells, for
+// missing and stale content; over the sink's cells, for extra content; and over sink content of no cell at all
+// (replicator.Tidier). If several sources feed the view, a repair makes another one, over the sink's remembered rows
+// that are gone.
 //
-// A live writer gives no false alarm: a cell that differs is looked at again, and the view is given time to include
-// what the source had committed when it was read (Options.Fence), until it is right, or until two looks in a row find
-// the same difference, the same newest rows and the same states: of all cells of the entity, since a merged one differs
-// whichever of them moves. A cell that never stands still is in the hands of the pipeline.
+// A live writer causes no false alarm. A cell that differs is checked again, after the view had time to include what
+// the source had committed when it was read (Options.Fence). That is repeated until the cell is right, or until two
+// checks in a row find the same difference, the same newest rows and the same states: those of all cells of the entity,
+// because a merged one differs whichever of them changes. A cell that changes all the time is left to the pipeline.
 //
-// A repair is a reset of the cell with what the source holds, written whatever the state says: judged by State.Next
-// like everything else, so that it never steps back behind the pipeline. What is wrong in one view is written to all
-// views of its sink that are kept up with it and that the cell feeds, in one Apply of one read of the source
-// (Options.Together): else an index and its row would disagree from the repair of the one to that of the other. Only
-// the view's own differences are counted.
+// A repair is a reset of the cell to the source's row, written whatever the state says. State.Next judges it like
+// everything else, so it never steps back behind the pipeline. It is written to all views of the sink that are kept up
+// with this one and that the cell feeds, in one Apply of one read of the source (Options.Together). Otherwise an index
+// and its row would disagree between the two repairs. Only the view's own differences are counted.
 package verify

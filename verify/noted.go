@@ -2,15 +2,15 @@ package verify
 
 import "hash/maphash"
 
-// noted is a set of things that a run has counted, up to a number of them: each by 64 bits of a hash, so that what it
-// holds does not depend on how long keys are. That a new thing is taken for one of a million is as likely as one in
-// 2^44.
+// noted is a set of things that a run has counted, up to a number of them. Each takes a 64-bit hash, so the size does
+// not depend on how long keys are. With a million things, a new one is mistaken for a known one with a probability of
+// 2^-44.
 type noted[T comparable] struct {
 	seed maphash.Seed
 	of   map[uint64]struct{}
 }
 
-// remembered is how many differences a run knows that it has counted; more may be counted by both passes.
+// remembered is how many counted differences a run remembers. Beyond that, both passes may count a difference.
 const remembered = 1 << 20
 
 func newNoted[T comparable]() noted[T] {

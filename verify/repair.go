@@ -12,8 +12,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// report counts differences, and repairs them if it was asked to. What a repair brings to light as dead is counted as
-// that: it is why nothing is there, and stays so.
+// report counts differences, and repairs them if asked to. A cell that a repair reveals as dead is counted as dead:
+// that is why its content is missing, and stays so.
 func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	wrong, uncounted := map[replicator.Cell]suspect{}, map[replicator.Cell]error{}
 	for _, s := range sure {
@@ -54,7 +54,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	return nil
 }
 
-// unexplained reports whether a repair has to try a dead cell again: nobody could, since there is no letter of it.
+// unexplained reports whether a repair must retry a dead cell: without a letter, the operator can't.
 func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool, error) {
 	if !v.Repair || v.Buried == nil {
 		return false, nil
@@ -63,8 +63,8 @@ func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool,
 	return !buried, err
 }
 
-// repair mends cells that are wrong. Those of which nothing is there because they are dead it takes from them, and adds
-// them, and what else is dead, to the uncounted.
+// repair repairs wrong cells. Cells whose content is missing because they are dead move from wrong to uncounted, with
+// any others found dead.
 func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect,
 	uncounted map[replicator.Cell]error) error {
 	dead, left, err := v.rewrite(ctx, wrong)
@@ -93,13 +93,13 @@ func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect
 	return nil
 }
 
-// rewriteTime is how long a repair tries again cells that change all the while.
+// rewriteTime is how long a repair retries cells that keep changing.
 const rewriteTime = 30 * time.Second
 
-// rewrite writes what the source holds of cells until they are right. The target takes what is written for older than
-// what it has where the tail applied a change in between, which may have written nothing: such a cell is read again. It
-// stays wrong only if the target remembered something newer before the source was read, or if it changes for longer
-// than rewriteTime. Those are left; the first are said to be newer.
+// rewrite writes the source's rows of cells until they are right. If the tail applied a change in between, even one
+// that wrote nothing, the target treats the write as older. Such a cell is read again. It stays wrong only if the
+// target's state was newer before the source was read, or if the cell changes for longer than rewriteTime. Those are
+// left, and the first kind is reported as newer.
 func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspect) (
 	dead map[replicator.Cell]error, left map[replicator.Cell]bool, err error,
 ) {
@@ -139,18 +139,18 @@ func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspec
 	}
 }
 
-// stands reports whether the target applied nothing to an entity between two looks. A write that it takes for older
-// raises the as-of alone.
+// stands reports whether the target applied nothing to an entity between two checks. A write that it treats as older
+// only raises the as-of.
 func (s suspect) stands(was suspect) bool {
 	return slices.EqualFunc(s.difference.States, was.difference.States, func(now, before replicator.State) bool {
 		return now.Version == before.Version && now.Order == before.Order
 	})
 }
 
-// mend writes what the source holds of cells, and of those that share an entity with them: a difference is named by one
-// cell, whichever of an entity's it is that differs. It writes to the view and its siblings in one act, so that no
-// reader finds one of them repaired and another one not. It returns which cells are dead in the view, and why; and the
-// keys of those of which the target has something newer, false where it may be that only the view has.
+// mend writes the source's rows of cells, and of the other cells of their entities: a difference is reported for one
+// cell, whichever cell of the entity differs. It writes to the view and its siblings in one step, so that no reader
+// finds only one of them repaired. It returns which cells are dead in the view, and why. It also returns the keys of
+// which the target has something newer; false if that may be only the view.
 func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	dead map[replicator.Cell]error, older map[replicator.Key]bool, err error) {
 	all, err := v.entities(ctx, cells)
@@ -169,7 +169,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	defer func() { err = errors.Join(err, to.Close()) }()
 	dead, older = map[replicator.Cell]error{}, map[replicator.Key]bool{}
 	for len(all) > 0 {
-		ops, rows, err := to.expected(ctx, all) // once more: a repair must not be older than what was compared
+		ops, rows, err := to.expected(ctx, all) // again: a repair must not be older than what was compared
 		if err != nil {
 			return nil, nil, err
 		}
@@ -182,7 +182,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 				older[op.Cell.Key] = false
 			}
 		}
-		left := slices.Concat(applied.Stale, applied.Unknown) // what was applied since was read later
+		left := slices.Concat(applied.Stale, applied.Unknown) // changes applied since were read later
 		for _, i := range left {
 			older[ops[i].Cell.Key] = true
 		}
@@ -216,7 +216,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	return dead, older, nil
 }
 
-// forget writes that cells have no row, those that have none.
+// forget writes that cells have no row, for those that have none.
 func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	var gone []replicator.Cell
 	for len(cells) > 0 {
@@ -238,8 +238,8 @@ func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// raise removes the letters of other sources' cells that are shown since ops were applied. No log tells of that, so
-// nobody else would: stopping must not come between.
+// raise clears the letters of other sources' cells that are shown since ops were applied. No log contains that, so
+// nothing else would clear them: a stop must not interrupt this.
 func (v *verifier) raise(
 	ctx context.Context, views []*replicator.View, ops []replicator.Op, shown []replicator.Elsewhere,
 ) error {
@@ -265,8 +265,8 @@ func (v *verifier) raise(
 	return nil
 }
 
-// bury saves letters of the ops that are dead. Stopping must not come between: that the sink calls a cell dead, and
-// nobody knows why, would be what is left of it.
+// bury saves letters of the ops that are dead. A stop must not interrupt it: the sink would have a dead cell without a
+// known reason.
 func (v *verifier) bury(
 	ctx context.Context, view string, ops []replicator.Op, rows []*replicator.Row, why map[int]error,
 ) error {

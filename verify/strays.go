@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// strays looks for what the sink holds of no cell at all. A sample of the keys says nothing about these.
+// strays finds the sink's orphans. A sample of the keys says nothing about these.
 func (v *verifier) strays(ctx context.Context) error {
 	tidier, ok := v.Target.(replicator.Tidier)
 	if !ok || v.Shard > 0 || v.Sample > 0 && v.Sample < 1 {
@@ -40,7 +40,7 @@ func (v *verifier) strays(ctx context.Context) error {
 			v.repaired(mended)
 		}
 		if v.Progress != nil {
-			v.Progress(at) // how many were read, the sink does not say
+			v.Progress(at) // the sink does not say how many were read
 		}
 		if v.after = next; next == "" {
 			return nil

@@ -17,44 +17,43 @@ import (
 
 // Options say what is verified, and how.
 type Options struct {
-	View      *replicator.View // the one view that Target and Evaluator are made for
+	View      *replicator.View // the only view that Target and Evaluator are made for
 	Tables    []replicator.Table
 	Reader    replicator.Reader
 	Target    replicator.Target
 	Evaluator replicator.Evaluator
 
-	// Fence waits until the view includes all that the source has committed now. nil: nobody keeps the view at the moment,
-	// so that whatever it lacks is a difference.
+	// Fence waits until the view includes everything that the source has committed now. nil: no pipeline keeps the view
+	// at the moment, so anything missing is a difference.
 	Fence func(context.Context) error
 
-	// Shard is the number of the source among those that feed the view. What no cell accounts for is looked for by the
-	// first, 0.
+	// Shard is the number of the source among those that feed the view. The first, 0, searches for orphans.
 	Shard int
 
-	// Bury saves letters of one view, without their source, of what a repair finds to be dead, durably: the sink knows of
-	// it by then, and nobody else does. nil: there is no list of letters.
+	// Bury durably saves letters of one view, without their source, for cells that a repair finds dead: only the sink
+	// knows of them by then. nil: there is no list of letters.
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
 
-	// Raise removes letters that another source's cells have in a view: a repair took away what kept them from being shown.
-	// nil: no other source feeds the view.
+	// Raise clears letters of another source's cells in a view: a repair removed the row that hid them. nil: no other
+	// source feeds the view.
 	Raise func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
-	// Together opens the view with its siblings, those of its sink that are kept up with it now, for a repair to write to
-	// all of them. nil, or if it returns nil: the view alone.
+	// Together opens the view with its siblings, the views of its sink that are kept up with it now, so that a repair
+	// writes to all of them. nil, or if it returns nil: the view alone.
 	Together func(ctx context.Context) (*Together, error)
 
-	// Buried reports whether there is a letter of a dead cell of the view. Without one a repair tries the cell again.
-	// nil: what is dead is left alone.
+	// Buried reports whether a dead cell of the view has a letter. A repair retries a cell without one. nil: dead cells
+	// are left alone.
 	Buried func(ctx context.Context, cell replicator.Cell) (bool, error)
 
 	Listed   int     // differences that the Result names; 0: the first twenty
-	Sample   float64 // share of the keys that is looked at, 0 to 1; 0: all
+	Sample   float64 // the share of the keys to be checked, 0 to 1; 0: all
 	Rate     int     // cells a second; 0: no limit
 	Repair   bool
 	Progress func(Progress)
 
-	Continue func() error // asked before each page: an error ends the run; nil: it always goes on
-	Resume   *Place       // where the run begins, and where it stands when it ends; nil: at the beginning
+	Continue func() error // called before each page; an error ends the run; nil: it always continues
+	Resume   *Place       // where the run begins, and where it is when it ends; nil: at the beginning
 }
 
 // Together are views that are open together: Options.View comes first.
@@ -66,27 +65,27 @@ type Together struct {
 	Close     func() error
 }
 
-// Progress is how far a run is with one of the things it does, one after the other.
+// Progress is how far a run is with one of its passes.
 type Progress struct {
 	Doing    string // such as "what the sink holds"
 	Cells    int64  // that were read for it
-	Estimate int64  // of all there are to read; 0: not known
+	Estimate int64  // of all there are to read; 0: unknown
 }
 
-// Place is how far a run came that ended by an error, and what it had found: another one goes on from there. It is kept
-// in memory only. The zero value is the beginning; a run that was completed leaves it so.
+// Place is how far a run came before it ended with an error, and its findings. Another run continues from there. It is
+// kept only in memory. The zero value is the beginning, and so is the result of a completed run.
 type Place struct {
 	// one for each table of the source, then one over what the sink holds, one over what it remembers, and one over what it
 	// holds of no cell
 	pass   int
 	after  string
-	salt   uint64 // makes samples differ from run to run
+	salt   uint64 // makes samples differ between runs
 	result Result
-	found  noted[replicator.Cell] // differences, so that the second pass counts none again
-	places noted[string]          // where they are, so that the last pass doesn't either
+	found  noted[replicator.Cell] // differences, so that the second pass doesn't count them again
+	places noted[string]          // their places, so that the last pass doesn't either
 }
 
-// Result is what was found.
+// Result is a run's findings.
 type Result struct {
 	View     string `json:"view"`
 	Checked  int64  `json:"checked"`
@@ -98,13 +97,13 @@ type Result struct {
 	// of those that a repair did not help, cells of which the sink remembers something newer than the source has
 	Newer int64 `json:"newer,omitempty"`
 
-	Differences []Difference `json:"differences"` // the first, as many as Options.Listed says
+	Differences []Difference `json:"differences"` // the first ones, as many as Options.Listed says
 }
 
-// Remaining is how many differences there are still: a repair can't help what is dead.
+// Remaining is how many differences are left. A repair can't help dead cells.
 func (r *Result) Remaining() int64 { return r.Missing + r.Stale + r.Extra - r.Repaired + r.Dead }
 
-// Difference names a cell that differs, or, without a column, a place in the sink that no cell accounts for.
+// Difference names a cell that differs or, without a column, an orphan in the sink.
 type Difference struct {
 	Key    string                    `json:"key"`
 	Column string                    `json:"column"`
@@ -115,11 +114,11 @@ type Difference struct {
 
 const (
 	pageSize  = 500
-	pageBytes = 16 << 20 // of rows and of what they contribute, that are compared at once
+	pageBytes = 16 << 20 // of rows and their contributions that are compared at once
 	mostShown = 20       // differences that a Result names, unless told otherwise
 	// at a cell that differs, at most: what moves from each to the next is in the hands of the pipeline
 	looks     = 4
-	perListed = 20 // as many keys are listed for the price of one look
+	perListed = 20 // listing this many keys costs as much as one check
 )
 
 // verifier is one run.
@@ -131,14 +130,14 @@ type verifier struct {
 	lost bool
 }
 
-// ErrNotNow: the view is not in a state to be verified, such as one that is being filled.
+// ErrNotNow: the view can't be verified in its present state, such as during a fill.
 var ErrNotNow = errors.New("not verified now")
 
-// ErrUnverifiable: the sink or the source can't be asked what verify has to know.
+// ErrUnverifiable: the sink or the source can't answer verify's questions.
 var ErrUnverifiable = errors.New("can't be verified")
 
-// Run verifies one view. The Result is of all that was looked at since the beginning, also where an error cut the run
-// short.
+// Run verifies one view. The Result covers everything that was checked since the beginning, even if an error ended the
+// run early.
 func Run(ctx context.Context, o Options) (Result, error) {
 	if o.Listed == 0 {
 		o.Listed = mostShown
@@ -185,7 +184,7 @@ func (v *verifier) run(ctx context.Context) error {
 	return nil
 }
 
-// tables are those that feed the view.
+// tables are the tables that feed the view.
 func (v *verifier) tables() []string {
 	var tables []string
 	for _, f := range v.View.From {
@@ -196,7 +195,7 @@ func (v *verifier) tables() []string {
 	return tables
 }
 
-// columns are the column values that the view wants of a table; empty for all.
+// columns are the column values of a table that the view needs; empty for all.
 func (v *verifier) columns(table string) []string {
 	var columns []string
 	for _, f := range v.View.From {
@@ -210,7 +209,7 @@ func (v *verifier) columns(table string) []string {
 	return columns
 }
 
-// source looks at every cell that a table of the source has.
+// source checks every cell that a table of the source has.
 func (v *verifier) source(ctx context.Context, table string) error {
 	estimate, err := v.estimate(ctx, table)
 	if err != nil {
@@ -222,8 +221,8 @@ func (v *verifier) source(ctx context.Context, table string) error {
 		}, v.check, func(checked int) { v.result.Checked += int64(checked) })
 }
 
-// estimate is how many cells a table has; 0: not known. The server knows how many rows there are: as many as there are
-// cells only if each is one, and all of them are looked at.
+// estimate is a table's approximate number of cells; 0: unknown. The server knows the number of rows, which is the
+// number of cells only if there is one row per cell, and all cells are checked.
 func (v *verifier) estimate(ctx context.Context, table string) (int64, error) {
 	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == table })
 	plain := i >= 0 && v.Tables[i].Column == "" && v.Tables[i].Version == ""
@@ -233,7 +232,7 @@ func (v *verifier) estimate(ctx context.Context, table string) (int64, error) {
 	return v.Reader.Estimate(ctx, table)
 }
 
-// sink looks at every cell that the sink holds something of.
+// sink checks every cell that the sink has content of.
 func (v *verifier) sink(ctx context.Context) error {
 	at := Progress{Doing: "what the sink holds"}
 	if v.Sample <= 0 || v.Sample >= 1 {
@@ -244,8 +243,8 @@ func (v *verifier) sink(ctx context.Context) error {
 	}, v.check, func(int) {})
 }
 
-// remembered has a repair take from the sink what it remembers of rows that are gone, where it shows nothing of them: the
-// row of another source, which feeds the view, too, would wait behind such a one for ever.
+// remembered makes a repair remove the sink's remembered rows that are gone and not shown. Otherwise another source's
+// row, which also feeds the view, would wait behind one forever.
 func (v *verifier) remembered(ctx context.Context) error {
 	if !v.Repair || v.Raise == nil {
 		return nil
@@ -256,7 +255,7 @@ func (v *verifier) remembered(ctx context.Context) error {
 		}, v.forget, func(int) {})
 }
 
-// pages does something with cells page by page, no faster than wanted.
+// pages calls a function with cells page by page, no faster than requested.
 func (v *verifier) pages(ctx context.Context, at Progress,
 	read func(after string, limit int) ([]replicator.Cell, string, error),
 	do func(ctx context.Context, cells []replicator.Cell) error, count func(checked int)) error {
@@ -292,7 +291,7 @@ func (v *verifier) pages(ctx context.Context, at Progress,
 	}
 }
 
-// page is how many cells are looked at together: with a low rate few, so that the load is spread evenly.
+// page is how many cells are checked together: few with a low rate, so that the load is spread evenly.
 func (v *verifier) page() int {
 	if v.Rate <= 0 {
 		return pageSize
@@ -300,7 +299,7 @@ func (v *verifier) page() int {
 	return min(max(v.Rate/4, 1), pageSize)
 }
 
-// sampled reports whether a key is among those that are looked at.
+// sampled reports whether a key is among those to be checked.
 func (v *verifier) sampled(k replicator.Key) bool {
 	if v.Sample <= 0 || v.Sample >= 1 {
 		return true

@@ -7,33 +7,32 @@ import (
 	"replicator"
 )
 
-// Batch is what becomes of the ops of one call of Target.Apply, value by value. A value is named by its op's place in
-// the batch and its own place in Op.Values.
+// Batch holds the decisions on the ops of one call of Target.Apply, value by value. A value is identified by its op's
+// index in the batch and its own index in Op.Values.
 type Batch struct {
 	ops      []replicator.Op
 	first    []int // by op: where the verdicts on its values begin
 	verdicts []verdict
-	unknown  []bool // by op: a view can't judge it, and none applies it
+	unknown  []bool // by op: a view can't judge it, so none applies it
 	beside   []replicator.Rejected
 	next     Rule
 }
 
-// Rule says what follows from an op for the state of a cell in a view: replicator.State.Next, but where a test plants a
-// wrong one.
+// Rule computes a cell's new state in a view from an op. It is replicator.State.Next, unless a test plants a wrong one.
 type Rule func(replicator.State, replicator.Op) (replicator.State, bool)
 
-// verdict is what became of a value.
+// verdict is the decision on a value.
 type verdict struct {
 	judged  bool
 	applied bool
-	dead    bool  // it is not applied, and the cell stands in the view as a dead letter
+	dead    bool  // it is not applied, and the cell is a dead letter in the view
 	why     error // it can't be held
 	claimed error // another source's cell is shown: see Claim
 
 	elsewhere string // the source whose cell is shown, where this one has nothing to show; else ""
 }
 
-// NewBatch begins a batch of which nothing is judged yet.
+// NewBatch begins a batch without decisions.
 func NewBatch(ops []replicator.Op) *Batch { return NewBatchBy(replicator.State.Next, ops) }
 
 // NewBatchBy is NewBatch with another rule.
@@ -43,7 +42,7 @@ func NewBatchBy(rule Rule, ops []replicator.Op) *Batch {
 	return b
 }
 
-// Begin begins another batch in this one's memory. Of the earlier one nothing is left; what Applied returned stays.
+// Begin begins another batch in this one's memory. The earlier batch's data is lost, except what Applied returned.
 func (b *Batch) Begin(ops []replicator.Op) {
 	b.ops, b.first, b.beside = ops, slices.Grow(b.first[:0], len(ops)), nil
 	n := 0
@@ -57,9 +56,9 @@ func (b *Batch) Begin(ops []replicator.Op) {
 	b.unknown = slices.Grow(b.unknown[:0], len(ops))[:len(ops)]
 }
 
-// Unknown reports whether an op can't be judged, given what is known of its cell in each of the views that it has a value
-// for. A sink asks before it judges any of the values: no view is then given what another one can't judge. It may ask
-// again, after it has read again.
+// Unknown reports whether an op can't be judged, given the sink's knowledge of its cell in each of the op's views. A
+// sink asks before it judges any of the values, so that no view is given an op that another can't judge. It may ask
+// again after it has read again.
 func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	b.unknown[op] = false
 	for value := range b.ops[op].Values {
@@ -68,16 +67,16 @@ func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	return b.unknown[op]
 }
 
-// UnknownIn is Unknown for one view alone, where the others may have been given the op already: a sink asks it whose views
-// are not written together.
+// UnknownIn is Unknown for a single view. Sinks that write their views one by one call it: the other views may already have
+// the op.
 func (b *Batch) UnknownIn(op int, known Known) bool {
 	unknown := known.State.Unknown(b.ops[op], known.Horizon)
 	b.unknown[op] = b.unknown[op] || unknown
 	return unknown
 }
 
-// Judge says whether a value counts, given what is known of the op's cell in the value's view, and which state is to be
-// kept then: it may be another one also where the value does not count.
+// Judge decides whether a value counts, given the sink's knowledge of the op's cell in the value's view. next is the
+// state to be kept, which may be new even if the value does not count.
 func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applies bool) {
 	v := &b.verdicts[b.first[op]+value]
 	if known.State.Obsolete(b.ops[op], known.Horizon) {
@@ -90,11 +89,11 @@ func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applie
 	return next, applies
 }
 
-// Reject notes why a value can't be held, or, with nil, that it can. That is told of a value that counts, and of one
-// that is never judged because nothing could be known of it.
+// Reject records why a value can't be held, or, with nil, that it can. It is called for values that count, and for
+// values that are never judged because their state can't be known.
 func (b *Batch) Reject(op, value int, why error) { b.verdicts[b.first[op]+value].why = why }
 
-// RejectBeside adds what the target refused because of an op, though it is another cell's.
+// RejectBeside adds another cell's value that the target refused because of an op.
 func (b *Batch) RejectBeside(op, view int, why error) {
 	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
 }

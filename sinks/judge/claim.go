@@ -7,26 +7,27 @@ import (
 	"replicator"
 )
 
-// Fellow is the cell of the same table, column and key at another source that feeds the view, and what is known of it.
+// Fellow is a cell of the same table, column and key at another source that feeds the view, and its known state.
 type Fellow struct {
 	Source string
 	Known
 
-	// Barren: it waits, and the view can't hold what it would contribute. Once it waits no more it is a dead letter still.
+	// Barren: it waits, and the view can't hold its contribution. It stays a dead letter when it no longer waits.
 	Barren bool
 }
 
-// Leads reports whether the view is the fellow's: its source has a row of the cell, or something is left of one.
+// Leads reports whether the view shows the fellow: its source has a row of the cell, or some contribution of one is
+// left.
 func (f Fellow) Leads() bool { return !f.Waits && (f.Shown || f.State.Version != replicator.NoVersion) }
 
-// Claim is the rule for a cell that several sources have a row of, as shards do while an entity moves. A view shows the
-// row of the source that came first, whatever it makes of that row: so all views show the row of one source. The row
-// of a source that comes later waits: it is a dead letter, and what it would contribute is kept in its state. The step
-// in which the first source's row goes puts a waiting one in its place.
+// Claim is the rule for a cell of which several sources have a row, as shards do while an entity moves. A view shows
+// the row of the source that came first, whatever the row contributes. So all views show the row of one source. The row
+// of a later source waits: it is a dead letter, and its contribution is kept in its state. The step that removes the
+// first source's row shows a waiting one instead.
 //
-// A sink calls Claim after Judge where there are fellows; next is what Judge returned. yields says that the cell is a
-// fellow's, so the target must stay as it is, and waits that this source's row waits then. heir is the place of the
-// fellow that takes this cell's place, or -1.
+// A sink calls Claim after Judge if there are fellows; next is Judge's result. yields says that the view shows a
+// fellow, so the target must not change. waits says that this source's row then waits. heir is the index of the fellow
+// that replaces this cell, or -1.
 func (b *Batch) Claim(op, value int, next replicator.State, fellows []Fellow) (yields, waits bool, heir int) {
 	v := &b.verdicts[b.first[op]+value]
 	leader, row := slices.IndexFunc(fellows, Fellow.Leads), next.Version != replicator.NoVersion
@@ -46,7 +47,7 @@ func (b *Batch) Claim(op, value int, next replicator.State, fellows []Fellow) (y
 	return yields, waits, heir
 }
 
-// Claimed says why a view does not show what a look found of a cell: because it is a fellow's. nil: it does show it.
+// Claimed says why a view does not show what a re-read found of a cell: it shows a fellow. nil: it shows the cell.
 func Claimed(look replicator.Op, fellows []Fellow) error {
 	leader := slices.IndexFunc(fellows, Fellow.Leads)
 	if leader < 0 || look.Version == replicator.NoVersion {

@@ -2,8 +2,8 @@ package judge
 
 import "replicator"
 
-// Difference says what is wrong with what a view holds of a key: want says that it should hold something, held that it
-// does, right that all it holds is what it should. "" if nothing is wrong.
+// Difference says what is wrong with a view's content for a key; "" if nothing is. want: the view should have some
+// content, held: it has some, right: all of its content is as it should be.
 func Difference(want, held, right bool) replicator.DifferenceKind {
 	switch {
 	case want == held && (right || !want):

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Cursor writes the place where a walk in pages goes on: what a Target returns as next. A cursor means something to the
-// Target that made it, and to no other program. What is no text, as a Key, stands in the place as bytes: a string that
-// is not UTF-8 comes back as another one.
+// Cursor encodes the place where a paged walk continues: a Target's next. A cursor means something only to the Target
+// that made it. Binary data, such as a Key, must be in the place as bytes: a string that is not UTF-8 would be changed.
 func Cursor(place any) string {
 	text, err := json.Marshal(place)
 	if err != nil {
@@ -16,7 +15,7 @@ func Cursor(place any) string {
 	return string(text)
 }
 
-// At reads a cursor into place, which stays as it is for "", the beginning.
+// At decodes a cursor into place, which is unchanged for "", the beginning.
 func At(cursor string, place any) error {
 	if cursor == "" {
 		return nil

@@ -1,16 +1,16 @@
-// Package judge is what every sink decides in the same way, whatever its server: which ops of a batch count, in which
-// order cells that share a key give their fields, what is wrong with what a view holds, which cells a fill did not
-// confirm, whether a mark fell, what need not be read because it was written lately or is probably new. It talks to no
-// server and stores nothing.
+// Package judge makes the decisions that are the same in every sink, whatever its server: which ops of a batch count,
+// in which order cells that share a key provide fields, what is wrong with a view's content, which cells a fill did not
+// confirm, whether a mark fell, and what need not be read because it was written lately or is probably new. It talks to
+// no server and stores nothing.
 //
-// A sink brings what is its own: it loads what is known of a batch's cells (Known), asks Batch.Judge about each value,
-// writes what that says on the condition that nobody else wrote meanwhile, and returns Batch.Applied. How it makes sure
-// of that condition (a transaction with locks, a script that compares, a sequence number) and what it does when it
-// fails stays with the sink, since there the servers have nothing in common.
+// A sink does the rest. It loads the known states of a batch's cells (Known), and asks Batch.Judge about each value. It
+// writes the results on the condition that no other process wrote meanwhile, and returns Batch.Applied. How it ensures
+// that condition (a transaction with locks, a script that compares, a sequence number), and what it does when it fails,
+// depends on the server.
 //
 // # Invariants
 //
-//   - replicator.State.Next is asked here and nowhere else.
-//   - A value may be judged again, as a transaction is repeated or a race was lost: the last time counts.
-//   - Nothing here is safe for concurrent use, but Marks, Lately and Novelty.
+//   - replicator.State.Next is called here and nowhere else.
+//   - A value may be judged again, when a transaction is repeated or a race was lost: the last time counts.
+//   - Nothing here is safe for concurrent use, except Marks, Lately and Novelty.
 package judge

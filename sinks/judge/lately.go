@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// Lately remembers what a sink wrote lately, so that it need not be read before it is written again. What it says may
-// be out of date: whoever writes by it makes the write fail then. It is safe for concurrent use; the zero value
-// remembers nothing: see NewLately.
+// Lately remembers what a sink wrote lately, so that it need not be read before it is written again. The answer may be
+// out of date, so a write based on it must be conditional. It is safe for concurrent use. The zero value remembers
+// nothing: see NewLately.
 type Lately[K comparable, V any] struct {
 	mu         sync.Mutex
 	most       int
 	young, old map[K]V
 }
 
-// NewLately remembers at least the most values that were noted last, and at most twice as many.
+// NewLately remembers at least the last most values, and at most twice as many.
 func NewLately[K comparable, V any](most int) *Lately[K, V] { return &Lately[K, V]{most: most} }
 
-// Get returns what was noted under a key.
+// Get returns the value of a key.
 func (l *Lately[K, V]) Get(key K) (V, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +42,7 @@ func (l *Lately[K, V]) Note(key K, value V) {
 	l.young[key] = value
 }
 
-// Forget forgets what was noted under a key.
+// Forget removes a key's value.
 func (l *Lately[K, V]) Forget(key K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,13 +50,14 @@ func (l *Lately[K, V]) Forget(key K) {
 	delete(l.young, key)
 }
 
-// Novelty guesses whether what is to be written is new to the sink, by what was lately.
+// Novelty guesses whether the next write is new to the sink, from recent writes.
 type Novelty struct{ share atomic.Int64 } // in thousandths
 
-// Likely reports whether most was new.
+// Likely reports whether most recent writes were new.
 func (n *Novelty) Likely() bool { return n.share.Load() >= 500 }
 
-// Learn notes how much was new, and how much was not. Of two lanes at once one is lost: it is a guess.
+// Learn records how many writes were new, and how many were not. If two lanes call it at once, one call is lost: it is
+// a guess.
 func (n *Novelty) Learn(created, others int) {
 	if created+others == 0 {
 		return

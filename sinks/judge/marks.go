@@ -10,14 +10,13 @@ import (
 	"replicator"
 )
 
-// Marks is what an open target saw or marked last, by view. By it a mark that fell is noticed: the sink lost data. It
-// is safe for concurrent use.
+// Marks is what an open target last saw or marked, by view. It detects a mark that fell: the sink lost data. It is safe
+// for concurrent use.
 //
-// What was lost may all have been applied since the last mark: a server that crashed or failed over lost no mark
-// then, and where the client takes another connection between two batches, nothing fails. The next mark would say
-// that all of it is there. So Marks knows the server, too, by a name that another one, or the same one started again,
-// does not have: if another one answers, and something was applied since the last mark, nothing is marked. The
-// session that begins then applies it again.
+// A loss may concern only changes since the last mark. A server that crashed or failed over then has all marks. If the
+// client takes another connection between two batches, nothing fails, and the next mark would claim the lost changes.
+// So Marks also knows the server, by a name that changes with another server or a restart. If another server answers,
+// and something was applied since the last mark, nothing is marked. The next session then applies it again.
 type Marks struct {
 	views   []*replicator.View
 	applied atomic.Bool // something was, since the last mark
@@ -25,26 +24,26 @@ type Marks struct {
 	mu      sync.Mutex
 	last    []replicator.Standing
 	server  string   // that has the marks; "": not known
-	foreign []string // views whose marks another target had moved, as the last Mark found them
+	foreign []string // views whose marks another target moved, as of the last Mark
 }
 
-// NewMarks begins with how far each view was when the target was opened, and on which server; "" if that has no name.
+// NewMarks begins with each view's progress when the target was opened, and the server's name; "" if it has none.
 func NewMarks(views []*replicator.View, at []replicator.Standing, server string) *Marks {
 	return &Marks{views: views, last: slices.Clone(at), server: server}
 }
 
-// Applied notes that a batch was applied. It has to be called before the batch counts as applied.
+// Applied records that a batch was applied. It must be called before the batch counts as applied.
 func (m *Marks) Applied() { m.applied.Store(true) }
 
-// ErrOtherServer is the error of a mark that another server would have.
+// ErrOtherServer is the error of a mark that would go to another server.
 var ErrOtherServer = errors.New("the server was restarted, or another one has its place: what was written since the " +
 	"last mark may be lost, and is written again")
 
-// ErrFell is the error of a mark that is there, and less than what was marked: the sink fell back.
+// ErrFell is the error of a mark that is less than what was marked: the sink fell back.
 var ErrFell = fmt.Errorf("fell: %w", replicator.ErrSinkLost)
 
-// ErrRegistered is the error of a mark in an epoch that another target has registered since this one was opened. That
-// one may be of another log, so the epoch that follows is for the next session to choose.
+// ErrRegistered is the error of a mark in an epoch that another target has registered since this one was opened. The
+// other one may read another log, so the next session must choose the next epoch.
 var ErrRegistered = errors.New("another replicator has begun to write to it meanwhile")
 
 // Marking is one attempt to mark all views of a target.
@@ -57,7 +56,7 @@ type Marking struct {
 	foreign map[int]bool // by view: another target had moved its mark
 }
 
-// Expected is the server that has to answer; "" if any may.
+// Expected is the server that must answer; "" if any may.
 func (m *Marking) Expected() string {
 	if m.applied {
 		return m.marks.server
@@ -65,7 +64,7 @@ func (m *Marking) Expected() string {
 	return ""
 }
 
-// Answered says which server answers. It fails with ErrOtherServer if nothing may be marked there.
+// Answered checks which server answers. It fails with ErrOtherServer if nothing may be marked there.
 func (m *Marking) Answered(server string) error {
 	if e := m.Expected(); e != "" && e != server {
 		return ErrOtherServer
@@ -74,15 +73,15 @@ func (m *Marking) Answered(server string) error {
 	return nil
 }
 
-// Mark has write read the views' marks, raise each, and write them on the condition that nobody else did meanwhile. If
-// it returns nil, what it raised the marks to is what this target has seen. One call at a time runs.
+// Mark calls write, which must read the views' marks, raise each, and write them on the condition that no other process
+// wrote meanwhile. If it returns nil, the raised marks are what this target has seen. Only one call runs at a time.
 func (m *Marks) Mark(at replicator.Standing, write func(*Marking) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.last) == 0 {
 		return nil
 	}
-	// What is applied from here on may not be in the mark.
+	// Changes that are applied from here on may not be in the mark.
 	marking := &Marking{marks: m, at: at, next: slices.Clone(m.last), server: m.server, applied: m.applied.Swap(false),
 		foreign: map[int]bool{}}
 	if err := write(marking); err != nil {
@@ -107,8 +106,8 @@ func (m *Marks) Foreign() []string {
 	return slices.Clone(m.foreign)
 }
 
-// Check fails with ErrSinkLost if what the sink says of a view is less than what this target saw or marked there, and
-// with ErrRegistered if another target has registered the epoch that is marked.
+// Check fails with ErrSinkLost if the sink's mark of a view is less than what this target saw or marked there, and with
+// ErrRegistered if another target has registered the epoch that is marked.
 func (m *Marking) Check(view int, stood replicator.Standing) error {
 	last, is, at := m.marks.last[view], stood.Position, m.at.Position
 	if stood.Below(last) {
@@ -122,12 +121,12 @@ func (m *Marking) Check(view int, stood replicator.Standing) error {
 	return nil
 }
 
-// Gone is the error for a view whose mark is not there any more.
+// Gone is the error for a view whose mark is gone.
 func (m *Marking) Gone(view int) error {
 	return fmt.Errorf("the mark of view %s is gone: %w", m.marks.views[view].Name, replicator.ErrSinkLost)
 }
 
-// Raise checks a view's mark, and returns what is to be marked where that stood.
+// Raise checks a view's mark, and returns the mark to be written instead.
 func (m *Marking) Raise(view int, stood replicator.Standing) (replicator.Standing, error) {
 	if err := m.Check(view, stood); err != nil {
 		return replicator.Standing{}, err
@@ -136,12 +135,12 @@ func (m *Marking) Raise(view int, stood replicator.Standing) (replicator.Standin
 	return raised, m.Note(view, raised)
 }
 
-// At is what is marked.
+// At is the standing to be marked.
 func (m *Marking) At() replicator.Standing { return m.at }
 
-// Note says what a view's mark comes to, where that is not what Raise said: it is kept in several copies. It fails with
-// replicator.Overtaken if that is not of the epoch that is marked: what this target applies would be stale, or another
-// one's would.
+// Note records a view's resulting mark, if it differs from Raise's result because there are several copies. It fails
+// with replicator.Overtaken if that is not in the epoch that is marked: changes of this target, or of another one,
+// would be stale.
 func (m *Marking) Note(view int, marked replicator.Standing) error {
 	if marked.Position.Epoch() != m.at.Position.Epoch() {
 		return &replicator.Overtaken{View: m.marks.views[view].Name, By: marked.Position}

@@ -6,14 +6,14 @@ import (
 	"replicator"
 )
 
-// Shares reports whether several cells of one key feed the view. hasColumn says whether a table has a column that tells
-// its cells apart.
+// Shares reports whether several cells of one key feed the view. hasColumn says whether a table has a column role,
+// which distinguishes a key's cells.
 func Shares(view *replicator.View, hasColumn func(table string) bool) bool {
 	return len(view.From) > 1 || len(view.From) == 1 && view.From[0].Column == "" && hasColumn(view.From[0].Table)
 }
 
-// Order compares cells of one key by the order in which a view takes fields from them: that of its feeds, and within
-// one by column. Cells that the view's definition no longer names come last.
+// Order compares cells of one key by the order in which a view takes fields from them: by feed, and within one by
+// column. Cells that the view's definition no longer names come last.
 func Order(view *replicator.View, a, b replicator.Cell) int {
 	return cmp.Or(cmp.Compare(rank(view, a), rank(view, b)), cmp.Compare(a.Column, b.Column),
 		cmp.Compare(a.Table, b.Table),
@@ -27,7 +27,7 @@ func rank(view *replicator.View, c replicator.Cell) int {
 	return len(view.From)
 }
 
-// Giver is the place of the cell that gives a field: the first that has it, of n in their Order. -1 if none has.
+// Giver is the index of the cell that provides a field: the first of n cells in Order that has it. -1 if none has.
 func Giver(n int, has func(cell int) bool) int {
 	for i := range n {
 		if has(i) {

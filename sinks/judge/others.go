@@ -11,19 +11,20 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Sources are those that feed a sink, where there are several that an entity may move between.
+// Sources are the sources that feed a sink, if there are several that an entity may move between.
 type Sources struct {
 	Shards []string // the names of a source's shards
 
-	// Partitions asks for the names (TOPIC/PARTITION) of all partitions of all topics that are read; nil: none is.
+	// Partitions returns the names (TOPIC/PARTITION) of all partitions of all topics that are read; nil: there are
+	// none.
 	Partitions func(ctx context.Context) ([]string, error)
 }
 
-// Others are the other sources that may have a row of an entity: one of each group. A shard is a group of its own; so are
-// the partitions of another topic, in order, as each shard of the origin has a topic.
+// Others are the other sources that may have a row of an entity: one of each group. A shard is a group of its own. The
+// partitions of another topic are a group, in order, because each shard of the origin has a topic.
 type Others [][]string
 
-// Others returns those of a source.
+// Others returns the others of a source.
 func (s Sources) Others(ctx context.Context, source string) (Others, error) {
 	all := s.Shards
 	if s.Partitions != nil {
@@ -50,7 +51,7 @@ func (s Sources) Others(ctx context.Context, source string) (Others, error) {
 	return others, nil
 }
 
-// partition splits the name of one into topic and number. A shard's, in which there is no slash, is its own group's.
+// partition splits a partition's name into topic and number. A shard's name, which has no slash, is a group of its own.
 func partition(source string) (group string, n int) {
 	i := strings.LastIndexByte(source, '/')
 	if i < 0 {
@@ -66,7 +67,7 @@ func byPartition(a, b string) int {
 	return cmp.Or(cmp.Compare(inA, inB), cmp.Compare(numberA, numberB))
 }
 
-// Of are those that may have a row of a key.
+// Of are the sources that may have a row of a key.
 func (o Others) Of(key replicator.Key) (names []string) {
 	for _, group := range o {
 		n := 0
@@ -78,5 +79,5 @@ func (o Others) Of(key replicator.Key) (names []string) {
 	return names
 }
 
-// Names are those of all.
+// Names are the names of all others.
 func (o Others) Names() []string { return slices.Concat(o...) }

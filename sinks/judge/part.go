@@ -6,18 +6,18 @@ import (
 	"replicator"
 )
 
-// Part is what of a batch another target applies, one of several that keep its views together: some of the ops, with
-// some of their values or of the values' entries, in the other target's numbers of views.
+// Part is the part of a batch that another target applies, one of several that keep its views together: some of the
+// ops, with some of their values or of the values' entries, in the other target's numbering of views.
 type Part struct {
 	Ops   []replicator.Op
-	of    []int // by op: its place in the batch
-	views []int // by the other target's view: its place in the batch's target
+	of    []int // by op: its index in the batch
+	views []int // by the other target's view: its index in the batch's target
 }
 
-// NewPart is of nothing yet. views are the other target's, as the batch's target counts them.
+// NewPart makes an empty part. views are the other target's, by their numbers in the batch's target.
 func NewPart(views []int) Part { return Part{views: views} }
 
-// Add adds what the other target gets of an op.
+// Add adds the other target's share of an op.
 func (p *Part) Add(place int, op replicator.Op) {
 	p.Ops, p.of = append(p.Ops, op), append(p.of, place)
 }
@@ -27,7 +27,8 @@ func (p *Part) At(op, view int) replicator.ValueAt {
 	return replicator.ValueAt{Op: p.of[op], View: p.views[view]}
 }
 
-// Include notes what became of a part. A value counts if it does in one part, and can't be held if one can't hold it.
+// Include adds the outcome of a part. A value counts if it does in one part, and can't be held if one part can't hold
+// it.
 func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	stale := make([]bool, len(p.Ops))
 	for _, i := range outcome.Stale {
@@ -56,7 +57,7 @@ func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	}
 }
 
-// verdict is that on an op's value for a view.
+// verdict is the verdict on an op's value for a view.
 func (b *Batch) verdict(at replicator.ValueAt) *verdict {
 	value := slices.IndexFunc(b.ops[at.Op].Values, func(v replicator.Value) bool { return v.View == at.View })
 	return &b.verdicts[b.first[at.Op]+value]
