@@ -15,7 +15,7 @@ var ErrSinkLost = errors.New("the sink lost what was applied to it")
 
 // ErrPartFellBack: one part of a sink, such as a shard, was set back to an older state. Its entries no longer match
 // what the other parts remember. Replaying the log does not repair that, so the views are filled again.
-var ErrPartFellBack = errors.New("a part of the sink fell back by itself")
+var ErrPartFellBack = errors.New("a part of the sink was set back to an older state")
 
 // ErrUnlogged: rows of a table changed, and the log does not say which. Examples are a TRUNCATE, a statement logged as
 // text, a table renamed into the place of another, and rows that can't be read.

@@ -20,7 +20,7 @@ const (
 // FixFor returns the advice on err: fix, unless err came from the source, which has findings of its own.
 func FixFor(err error, fix string) string {
 	if IsOfSource(err) {
-		return "see what is said of the source"
+		return "see the findings on the source"
 	}
 	return fix
 }

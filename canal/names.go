@@ -179,7 +179,7 @@ func (n *columnNames) check(ctx context.Context) error {
 		if other != name {
 			return replicator.OfTable(n.table.Name,
 				replicator.Fatal(fmt.Errorf("table %[1]s: views are made from %[1]s.%[2]s and %[1]s.%[3]s, which column %[4]s (%[5]s) "+
-					"takes for one value: write it one way in all of them", n.table.Name, other, name, n.table.Column, n.collation)))
+					"treats as one value: use one of the two in all views", n.table.Name, other, name, n.table.Column, n.collation)))
 		}
 	}
 	return nil

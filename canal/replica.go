@@ -118,7 +118,7 @@ func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Tab
 		}
 		if len(do) > 0 && !in(do) || len(do) == 0 && in(ignored) {
 			err := replicator.Fatal(fmt.Errorf("table %s: the source leaves its database %s out of the binlog "+
-				"(binlog_do_db, binlog_ignore_db): have it logged, and start the server anew", t.Name, t.Database))
+				"(binlog_do_db, binlog_ignore_db): have it logged, and restart the server", t.Name, t.Database))
 			refused = append(refused, replicator.OfTable(t.Name, err))
 		}
 	}

@@ -38,7 +38,7 @@ type tornError struct{ beginning }
 
 func (e *tornError) Error() string {
 	return fmt.Sprintf("the source died while it wrote the transaction that begins at %s:%d, and took it back: "+
-		"its cells are looked at", e.file, e.pos)
+		"its cells are read again", e.file, e.pos)
 }
 
 // torn remembers the transactions that their files don't end.

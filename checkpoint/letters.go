@@ -191,7 +191,7 @@ func (l *letters) append(lines []line) error {
 		return nil
 	}
 	if l.changed {
-		return fmt.Errorf("checkpoint: %s is in doubt after an earlier error; start again to open it anew", l.path)
+		return fmt.Errorf("checkpoint: %s may be damaged after an earlier error; start again to reopen it", l.path)
 	}
 	var b bytes.Buffer
 	ends := make([]int, len(lines))

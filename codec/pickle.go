@@ -175,7 +175,7 @@ func (u *unpickler) memory(op byte) error {
 		var line []byte
 		if line, err = u.line(); err == nil {
 			if n, err = strconv.ParseUint(string(line), 10, 32); err != nil {
-				err = errors.New("a memo's number is none")
+				err = errors.New("a memo's number is invalid")
 			}
 		}
 	case 'q', 'h': // BINPUT, BINGET

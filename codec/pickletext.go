@@ -87,7 +87,7 @@ func (u *unpickler) numberLine(op byte) (any, error) {
 	case op == 'F':
 		f, err := strconv.ParseFloat(string(b), 64)
 		if err != nil {
-			return nil, errors.New("a number is none")
+			return nil, errors.New("a number is invalid")
 		}
 		return finite(f), nil
 	case op == 'I' && string(b) == "01":
@@ -101,7 +101,7 @@ func (u *unpickler) numberLine(op byte) (any, error) {
 	}
 	n, ok := new(big.Int).SetString(string(b), 10)
 	if !ok {
-		return nil, errors.New("an integer is none")
+		return nil, errors.New("an integer is invalid")
 	}
 	return bigInteger(n), nil
 }
@@ -144,7 +144,7 @@ func unquotePython(b []byte) (any, error) {
 			}
 			n, err := strconv.ParseUint(string(b[i+1:i+3]), 16, 8)
 			if err != nil {
-				return nil, errors.New("a string has an escape that is none")
+				return nil, errors.New("a string has an invalid escape")
 			}
 			out = append(out, byte(n))
 			i += 2
@@ -178,7 +178,7 @@ func rawUnicode(b []byte) (any, error) {
 		}
 		n, err := strconv.ParseUint(string(b[i+2:i+2+digits]), 16, 32)
 		if err != nil || n > unicode.MaxRune {
-			return nil, errors.New("a text has an escape that is none")
+			return nil, errors.New("a text has an invalid escape")
 		}
 		i += 1 + digits
 		r := rune(n)

@@ -148,7 +148,7 @@ func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) 
 		o, ok = &pyObject{class: string(class)}, true
 	}
 	if !ok {
-		return "", "a time in a time zone that is none"
+		return "", "a time in an invalid time zone"
 	}
 	unknown := replicator.Unread(fmt.Sprintf("a time in a time zone of the Python class %.60q", o.class))
 	argument := func(i int) any {

@@ -60,7 +60,7 @@ func throughLists(v *replicator.View, sections []*Section) {
 	for i, j := range v.Joins {
 		for _, on := range j.On {
 			if slices.ContainsFunc(v.Joins, func(o replicator.Join) bool { return o.Name == on.From && o.Many }) {
-				sections[i].Problem("on", "the join %s has many rows, and a join can only begin at one", on.From)
+				sections[i].Problem("on", "the join %s may have many rows, and a join must begin at a single row", on.From)
 			}
 		}
 	}

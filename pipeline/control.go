@@ -154,7 +154,7 @@ func (p *Pipeline) Look(ctx context.Context, view string, cells []replicator.Cel
 		return fmt.Errorf("view %s: %w", view, replicator.ErrNotServing)
 	}
 	if err := s.intake.look(ctx, cells); err != nil {
-		return fmt.Errorf("view %s: looking at cells anew: %w", view, err)
+		return fmt.Errorf("view %s: re-reading cells: %w", view, err)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (d *due) resume(ctx context.Context) error {
 			shadows = append(shadows, c)
 		}
 		if err != nil {
-			return fmt.Errorf("sink %s: removing what is left of a rebuild of view %s: %w", d.cfg.Name, name, err)
+			return fmt.Errorf("sink %s: removing the remains of a rebuild of view %s: %w", d.cfg.Name, name, err)
 		}
 	}
 	for _, group := range together(shadows) {

@@ -61,7 +61,7 @@ func (l *letters) compareView(ctx context.Context, view int) error {
 		}
 	}
 	if found > 0 {
-		l.cfg.Log.Warn("the sink knows of dead letters that the store does not: their cells were looked at anew",
+		l.cfg.Log.Warn("the sink has dead letters that the store lacks: their cells were read again",
 			"sink", l.cfg.Name, "view", v.Name, "cells", found)
 	}
 	return l.lookAtUnknown(ctx, v, buried)

@@ -97,7 +97,7 @@ type picky struct {
 
 	mu     sync.Mutex
 	opens  func(view string) error // what Open fails with for a view
-	sweeps func(view string) error // what looking for what nobody claims fails with
+	sweeps func(view string) error // what looking for orphans fails with
 	writes func(view string) error // what Apply fails with for a view
 	marks  func(view string) error // why the mark of a view can't be read
 	swaps  func(view string) error // why a view can't be swapped in

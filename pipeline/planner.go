@@ -188,7 +188,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	}
 	next.logFailed(p.cfg)
 	for where, views := range known.refilled {
-		p.cfg.Log.Warn("the sink holds nothing of views any more"+where+": they are filled anew", "sink", p.cfg.Name,
+		p.cfg.Log.Warn("the sink has lost views"+where+": they are filled anew", "sink", p.cfg.Name,
 			"views", views)
 	}
 	for _, begin := range []struct {

@@ -176,7 +176,7 @@ func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
 		return fmt.Errorf("sink %s: forgetting a rebuild that failed: %w", r.cfg.Name, err)
 	}
 	if err := r.cfg.Sink.(replicator.Shadower).Discard(ctx, b.views); err != nil {
-		r.cfg.Log.Warn("what is left of a rebuild that failed can't be removed", "sink", r.cfg.Name,
+		r.cfg.Log.Warn("the remains of a failed rebuild can't be removed", "sink", r.cfg.Name,
 			"views", b.views.names(), "error", err)
 	}
 	for _, v := range b.shadows {

@@ -163,7 +163,7 @@ func numberText(n *big.Rat) json.RawMessage {
 // showListing shows a listing, with what is wrong with it as a whole.
 func showListing(view *replicator.View, l replicator.Listing) Listing {
 	shown := Listing{View: view.Name, Place: l.Place, Shown: l.Shown, Sum: numberText(l.Sum), Cells: l.Count, Orphans: l.Orphans}
-	repair := "somebody else changed it (`replicator verify --repair " + view.Name + "` puts it right)"
+	repair := "another program changed it (`replicator verify --repair " + view.Name + "` corrects it)"
 	switch {
 	case len(l.Orphans) > 0:
 		shown.Why = "what is listed and came from no cell somebody else put there (`replicator verify --repair " + view.Name +

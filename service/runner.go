@@ -169,7 +169,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 func (r *Runner) stopping() func() {
 	serving := r.server // a later one is another run's
 	return func() {
-		r.Log.Info("stopping: what is in flight is applied and saved first; a second signal ends at once")
+		r.Log.Info("stopping: changes in flight are applied and saved first; a second signal ends at once")
 		if serving != nil {
 			serving.Stopping()
 		}

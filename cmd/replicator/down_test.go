@@ -116,7 +116,7 @@ fields = ["x"]
 			said[f.What] = f.Fix
 		}
 	}
-	const see = "see what is said of the source"
+	const see = "see the findings on the source"
 	want := map[string]string{"connection": "check the DSN, that the server runs, and the account's password",
 		"view list": see, "view there": see, "sink main: marks": see, "view documents: index": see,
 		"sink search: marks": see}

@@ -77,7 +77,7 @@ ranking also those of its member. What makes a sum is looked for in all that the
 		},
 	}
 	cmd.ValidArgsFunction = o.completeView
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line; of a listing, first what is true of all")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line; a listing begins with a summary")
 	cmd.Flags().StringArrayVar(&values, string(service.ByValue), nil, "of an index: who is listed under this value")
 	cmd.Flags().StringArrayVar(&group, string(service.ByGroup), nil, "of a counter or a ranking: what makes this sum")
 	return cmd

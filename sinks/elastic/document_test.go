@@ -128,7 +128,7 @@ func TestReasonsShowNoValues(t *testing.T) {
 			"the cluster answers 400 illegal_argument_exception"},
 		{`{"error":{"type":"document_parsing_exception","reason":"[1:2] failed to parse: hunter2","caused_by":{"type":"illegal_argument_exception","reason":"Limit of total fields [1000] has been exceeded while adding new fields [1]"}}}`,
 			"the cluster answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded: set " +
-				"index.mapping.total_fields.limit in a settings_file, or leave out members that nobody searches for by `fields`"},
+				"index.mapping.total_fields.limit in a settings_file, or leave out members that need no search by `fields`"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"mapper [x] cannot be changed from type [text] to [long]"}}`,
 			"the cluster answers 400 illegal_argument_exception: mapper [x] cannot be changed from type [text] to [long]"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"hunter2: mapper [x] cannot be changed from type [text] to [long]"}}`,

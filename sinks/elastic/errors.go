@@ -116,7 +116,7 @@ func specific(typ, text string) string {
 	}
 	if m := ofLimit.FindStringSubmatch(text); m != nil {
 		if setting := limits[m[1]]; setting != "" {
-			return m[0] + ": set " + setting + " in a settings_file, or leave out members that nobody searches for by `fields`"
+			return m[0] + ": set " + setting + " in a settings_file, or leave out members that need no search by `fields`"
 		}
 		return m[0]
 	}
@@ -216,12 +216,12 @@ var (
 func (f *failure) unblocking() string {
 	setting := strings.NewReplacer(" / ", "_", "-", "_", " ", "_")
 	if m := ofBlock.FindStringSubmatch(f.Reason); m != nil {
-		return fmt.Sprintf("somebody blocked the index: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that",
+		return fmt.Sprintf("the index is blocked: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that",
 			m[1], setting.Replace(m[2]))
 	}
 	if m := ofClusterBlock.FindStringSubmatch(f.Reason); m != nil {
 		none := fmt.Sprintf("{\"cluster.blocks.%s\": null}", setting.Replace(m[1]))
-		return fmt.Sprintf("somebody blocked the whole cluster: "+
+		return fmt.Sprintf("the whole cluster is blocked: "+
 			"`PUT /_cluster/settings {\"persistent\": %s, \"transient\": %[1]s}` ends that", none)
 	}
 	switch {

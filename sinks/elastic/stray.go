@@ -106,7 +106,7 @@ func (t *Target) tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		case f != nil && f.Status == http.StatusConflict: // somebody wrote it meanwhile: it is looked at again next time
 		case isMissing(err):
 		default:
-			return fmt.Errorf("removing document %s, which nobody claims: %w", d.id, err)
+			return fmt.Errorf("removing the orphaned document %s: %w", d.id, err)
 		}
 		return nil
 	})

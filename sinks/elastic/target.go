@@ -75,7 +75,7 @@ func (t *Target) versions(ctx context.Context, cells []replicator.Cell) ([]repli
 }
 
 // errReplaced: another replicator, or another source's pipeline, made a newer generation since the target was opened.
-var errReplaced = fmt.Errorf("a view was rebuilt or begun anew since the views were opened: %w", replicator.ErrOpenAgain)
+var errReplaced = fmt.Errorf("a view was rebuilt or begun again since the views were opened: %w", replicator.ErrOpenAgain)
 
 // replaced is err, or what really happened where an index is missed whose place another generation of the view has
 // taken: nothing is lost then.

@@ -247,7 +247,7 @@ func (c *column) enum(v any) (any, error) {
 		return nil, c.wrong(v)
 	}
 	if !slices.Contains(c.members, s) {
-		return nil, fmt.Errorf("the text is no member of the column's ENUM, spelt as it is")
+		return nil, fmt.Errorf("the text is not exactly a member of the column's ENUM")
 	}
 	return s, nil
 }
@@ -273,7 +273,7 @@ func (c *column) set(v any) (any, error) {
 	}
 	for _, p := range parts {
 		if !slices.Contains(c.members, p) {
-			return nil, fmt.Errorf("a text is no member of the column's SET, spelt as it is")
+			return nil, fmt.Errorf("a text is not exactly a member of the column's SET")
 		}
 	}
 	// In the server's form, because a text is compared with that.

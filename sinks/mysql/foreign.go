@@ -40,7 +40,7 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 	if len(foreign) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("table %s has what is not the view's: %s", sh.name(), strings.Join(foreign, ", ")), nil
+	return fmt.Sprintf("table %s has parts that are not the view's: %s", sh.name(), strings.Join(foreign, ", ")), nil
 }
 
 // dependents names a table's triggers and foreign keys, and other tables' foreign keys that refer to it.

@@ -41,7 +41,7 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 			}
 		case !x.whole(names):
 			problems = append(problems, fmt.Sprintf("its unique key %s doesn't hold the whole key (%s), "+
-				"so two entities could not have one value: drop it",
+				"so two entities could not share a value: drop it",
 				x.name, strings.Join(names, ", ")))
 		case several && slices.ContainsFunc(x.parts, func(p part) bool { return p.prefix }):
 			problems = append(problems, fmt.Sprintf("its unique key %s holds only the beginning of a column, "+

@@ -91,7 +91,7 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 			return err
 		}
 		if removed > 0 {
-			s.log.Warn("a counter begins anew: the rows that its table held were removed", "sink", s.name, "view", k.view.Name,
+			s.log.Warn("a counter begins again: the rows of its table were removed", "sink", s.name, "view", k.view.Name,
 				"rows", removed)
 		}
 		if raised = removed > 0 || known > 0; raised {
@@ -191,7 +191,7 @@ func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wr
 		s.from = end + 1
 	}
 	if n > 0 {
-		t.sink.log.Warn("a counter's table was changed by somebody else: its sums were put right", "sink", t.sink.name,
+		t.sink.log.Warn("a counter's table was changed by another program: its sums were corrected", "sink", t.sink.name,
 			"view", k.view.Name, "groups", n)
 	}
 	return n, nil

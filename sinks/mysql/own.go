@@ -66,7 +66,7 @@ func (s *Sink) createOwn(ctx context.Context) error {
 		return err
 	}
 	if existing[viewsTable] && !existing[stateTable] {
-		s.log.Warn("the table of states is gone: what is known of the views goes too", "sink", s.name, "table", stateTable)
+		s.log.Warn("the table of states is gone: the views' marks are removed, too", "sink", s.name, "table", stateTable)
 		if _, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL"); err != nil {
 			return classify(err, "table "+viewsTable)
 		}

@@ -450,7 +450,7 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 }
 
 // errSwapped: since the target was opened, the views were swapped or are being swapped, or a counter was begun again.
-var errSwapped = fmt.Errorf("a rebuilt view was swapped in, or a counter begun anew, since the views were opened: %w",
+var errSwapped = fmt.Errorf("a rebuilt view was swapped in, or a counter begun again, since the views were opened: %w",
 	replicator.ErrOpenAgain)
 
 // readEpoch is the number of swaps, and of counters begun again, that the sink has seen.

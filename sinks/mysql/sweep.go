@@ -25,7 +25,7 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 	if k.fresh.Load() {
 		return nil, "", nil
 	}
-	doing := "view " + k.view.Name + ": looking for entries that nobody claims"
+	doing := "view " + k.view.Name + ": looking for orphaned entries"
 	found, next, err := t.pageKeys(ctx, k, "", after, limit)
 	if err != nil {
 		return nil, "", classify(err, doing)
@@ -208,7 +208,7 @@ func (c *column) asSource(text string, known any) (any, error) {
 		}
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, errors.New("holds what is no integer")
+			return nil, errors.New("holds a value that is no integer")
 		}
 		return n, nil
 	case []byte:

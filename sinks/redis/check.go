@@ -124,7 +124,7 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 		add("persistence", replicator.OK, "aof_enabled is "+info["aof_enabled"]+", "+info["connected_slaves"]+" replicas", "")
 	} else {
 		add("persistence", replicator.Warn, "no append-only file, no snapshot since it was started, no replica: a restart "+
-			"would empty it, and the views would have to be filled anew", "CONFIG SET appendonly yes")
+			"would empty it, and the views would have to be filled again", "CONFIG SET appendonly yes")
 	}
 }
 

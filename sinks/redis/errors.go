@@ -32,7 +32,7 @@ var plainErrors = map[string]struct {
 	"WRONGTYPE": {true, "one of the keys that begin with \"" + prefix + "\" was overwritten by something else: " +
 		beginAnew},
 	"DAMAGED": {true, "a sum or a count of claims at one of the keys that begin with \"" + prefix +
-		"\" is no number, as somebody wrote to it: " + beginAnew},
+		"\" is not a number, because another program wrote to it: " + beginAnew},
 	"OOM":         {false, "the server has used up maxmemory: give it more"},
 	"READONLY":    {false, "the server is a replica"},
 	"MISCONF":     {false, "the server can't save to its disk and takes no writes until it can"},

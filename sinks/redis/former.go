@@ -78,7 +78,7 @@ func (t *Target) vacate(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("taking back what source %q put there, which is none any more: %w", source, err)
+			return fmt.Errorf("removing the contributions of the former source %q: %w", source, err)
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func (t *Target) mend(ctx context.Context, met error, written []*entity) (bool, 
 				continue
 			}
 			if err := t.sink.rdb.Del(ctx, other).Err(); err != nil {
-				return false, classify(err, "removing what is damaged")
+				return false, classify(err, "removing damaged keys")
 			}
 			t.evictions.lost()
 			removed = true
@@ -55,7 +55,7 @@ func (t *Target) isDamaged(ctx context.Context, ch *change) (bool, error) {
 	}
 	remembered, err := (&sums{Target: t, k: &keeper{kind: ch.kind}}).remembered(ctx, list)
 	if err != nil {
-		return false, classify(err, "looking what is damaged")
+		return false, classify(err, "looking for damaged keys")
 	}
 	for _, one := range remembered {
 		if _, ok := tallyOf(ch.kind, one); !ok {

@@ -38,7 +38,7 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 			continue
 		}
 		if err := s.rdb.Eval(ctx, removeIfOfType, []string{w.at.key}, w.found).Err(); err != nil {
-			return classify(err, "removing what somebody put in a view's place")
+			return classify(err, "removing a foreign value from a view's key")
 		}
 		w.entity.freed = append(w.entity.freed, w.at)
 	}

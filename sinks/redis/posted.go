@@ -56,7 +56,7 @@ func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, me
 func (t *Target) strayPosted(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
-	const doing = "looking for sums to which nobody contributes"
+	const doing = "looking for orphaned sums"
 	k, begins, stored := t.keepers[view], claimPrefix, "hash"
 	if k.sums() {
 		begins = sumPrefix
@@ -131,7 +131,7 @@ func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool
 				mended = mended || len(wrong) > 0
 			}
 			if err != nil {
-				return false, classify(err, "putting right what is damaged")
+				return false, classify(err, "correcting damaged sums")
 			}
 		}
 		e.known, e.assumed = false, false

@@ -85,7 +85,7 @@ const (
 func (t *Target) strayKeys(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
-	k, names, doing := t.keepers[view], t.sink.names, "looking for what nobody claims"
+	k, names, doing := t.keepers[view], t.sink.names, "looking for orphans"
 	begins := names.Begins(k.view)
 	if begins == "" {
 		return nil, "", nil
@@ -312,7 +312,7 @@ func (r *record) claimsKey(kind byte, key string, by func(viewID) bool) (bool, e
 
 // Tidy implements replicator.Tidier. From a hash it removes the view's fields.
 func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (removed int, err error) {
-	const doing = "removing what nobody claims"
+	const doing = "removing orphans"
 	s := search{t.sink, t.keepers[view]}
 	var sums []sumAt
 	for _, stray := range strays {

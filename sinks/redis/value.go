@@ -35,7 +35,7 @@ func appendHashText(dst []byte, v any) ([]byte, error) {
 		}
 	case nil, bool, int64, uint64, string, []byte, replicator.Number, replicator.RawJSON:
 	default:
-		return dst, fmt.Errorf("a %T is nothing that a hash can hold", v)
+		return dst, fmt.Errorf("a hash can't hold a %T", v)
 	}
 	return replicator.AppendValue(dst, v), nil
 }
