@@ -162,8 +162,8 @@ func (t *trial) line(v *replicator.View, key string) string {
 	return ""
 }
 
-// otherwise is what else a path may have meant that no row has: a column of the table, or the property with the nearest
-// name.
+// otherwise suggests what a path that no row has may have meant: a column of the table, or the property with the
+// nearest name.
 func (t *trial) otherwise(v *replicator.View, path string) string {
 	for _, o := range config.OriginsOf(v, path) {
 		rows, table := t.rows[o.Table], t.cfg.Table(o.Table)

@@ -47,7 +47,7 @@ func columnHints(ctx context.Context, cfg *config.Config, source *canal.Source, 
 	return hints.findings
 }
 
-// hasRows reports whether rows of all that a view is made from were tried.
+// hasRows reports whether sampled rows of every table that the view reads were tried.
 func (t *trial) hasRows(v *replicator.View) bool {
 	return !slices.ContainsFunc(replicator.TablesOf([]*replicator.View{v}), func(table string) bool {
 		return t.rows[table] == nil || t.rows[table].Rows == 0

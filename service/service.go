@@ -193,8 +193,8 @@ func (s *Service) serverID() uint32 {
 	return s.Config.Source.ServerID + apart*uint32(len(s.lines.all()))
 }
 
-// Run runs every pipeline until stop is done and each has drained. Without views it waits for that, too: the next file
-// may have some.
+// Run runs every pipeline until stop is done and all have drained. Without views it also waits for stop: the next
+// configuration may have some.
 func (s *Service) Run(ctx, stop context.Context) error {
 	lines := s.lines.all()
 	errs := make([]error, len(lines))

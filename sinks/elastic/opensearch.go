@@ -116,7 +116,7 @@ func (c *client) openPoint(ctx context.Context, alias string) (id string, err er
 	return opened.ID + opened.Another, err
 }
 
-// closePoint ends a point in time, which ends by itself, too.
+// closePoint closes a point in time. Otherwise it would expire later.
 func (c *client) closePoint(ctx context.Context, id string) {
 	var end esapi.Request = esapi.ClosePointInTimeRequest{Body: body(object{"id": id})}
 	if c.openSearch.Load() {
