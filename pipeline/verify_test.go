@@ -226,6 +226,54 @@ func TestVerifyGoesOnWhereItWasCutShort(t *testing.T) {
 	})
 }
 
+// failingTarget refuses the first call of Apply.
+type failingTarget struct {
+	replicator.Target
+	refusal error
+}
+
+func (t *failingTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
+	if err := t.refusal; err != nil {
+		t.refusal = nil
+		return replicator.Applied{}, err
+	}
+	return t.Target.Apply(ctx, ops)
+}
+
+// What a repair could not write, the run that goes on from there repairs and counts.
+func TestARepairThatFailedIsTriedAgainByTheRunThatGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
+		p := start(newPipeline(f, sink, store, "a"))
+		f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 1, body: "x"}})
+		p.caughtUp(t, f)
+		defer p.stopped(t)
+		sink.Corrupt("", "a", fakeCell(1), nil)
+
+		v := fakeView("a")
+		target, err := sink.Open(t.Context(), "", []*replicator.View{v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, _ := f.Latest(t.Context(), nil)
+		reader, err := f.Open(t.Context(), []replicator.Position{at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refusal := errors.New("the sink is away")
+		var place verify.Place
+		options := verify.Options{View: v, Reader: reader, Target: &failingTarget{target, refusal},
+			Evaluator: bodyEvaluator{[]*replicator.View{v}}, Repair: true, Resume: &place}
+		if _, err := verify.Run(t.Context(), options); !errors.Is(err, refusal) {
+			t.Fatalf("the repair succeeded: %v", err)
+		}
+		if r, err := verify.Run(t.Context(), options); err != nil || r.Missing != 1 || r.Repaired != 1 {
+			t.Errorf("the run that went on found %+v: %v", r, err)
+		}
+		holds(t, f, sink, "a")
+	})
+}
+
 // How many cells there are is said where it is known: a table's rows are as many only if each is a cell.
 func TestVerifySaysHowFarItIsAndWithWhat(t *testing.T) {
 	f, view, sink := newFakeSource(), fakeView("a"), sinktest.NewReference()

@@ -27,21 +27,21 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 			}
 			if !unexplained {
 				uncounted[s.op.Cell] = s.difference.Err
-				v.found.add(s.op.Cell)
 				continue
 			}
 			s.difference.Kind = replicator.Missing // unless it is dead still
 		}
 		wrong[s.op.Cell] = s
-		v.places.add(s.difference.Name)
-		v.found.add(s.op.Cell)
 	}
 	if v.Repair && len(wrong) > 0 {
 		if err := v.repair(ctx, wrong, uncounted); err != nil {
 			return fmt.Errorf("repairing: %w", err)
 		}
 	}
+	// They are found only now: after a repair that failed, the next run has to find them again.
 	for c, s := range wrong {
+		v.places.add(s.difference.Name)
+		v.found.add(c)
 		v.count(s.difference.Kind, Difference{Key: c.Key.String(), Column: c.Column, Kind: s.difference.Kind})
 	}
 	for c, why := range uncounted {
@@ -49,6 +49,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 		if why != nil {
 			d.Reason = why.Error()
 		}
+		v.found.add(c)
 		v.count(replicator.Dead, d)
 	}
 	return nil
@@ -87,7 +88,6 @@ func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect
 	for c, why := range dead {
 		if _, differed := wrong[c]; differed || !v.found.has(c) {
 			uncounted[c] = why
-			v.found.add(c)
 		}
 	}
 	return nil
