@@ -36,6 +36,9 @@ type Table struct {
 	// Lookups are the rows of other tables that a Row carries if it is read from the table. They come from the views'
 	// joins. Each one follows the lookups that it starts from.
 	Lookups []Lookup
+
+	// Joiners are, by the ID of each of Lookups, the views with that join.
+	Joiners map[string][]string
 }
 
 // Row is one row image, or one row read by a scan. It owns its memory.

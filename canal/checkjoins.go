@@ -27,8 +27,10 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 		w.schema.Store(shape)
 		t.byName[table.Name] = []*watched{w}
 	}
-	if err := t.linkLookups(); err != nil {
-		c.fail("joins", describe(err), "correct the join, or alter one of the two columns")
+	if refused := t.unjoinable(); len(refused) > 0 {
+		for _, err := range refused {
+			c.fail("joins", describe(err), "correct the join, or alter one of the two columns")
+		}
 		return
 	}
 	said := map[string]bool{}

@@ -206,3 +206,32 @@ func TestWhatRefersToRowsOfAnXATransactionIsToldWhenItIsCommitted(t *testing.T) 
 		}
 	})
 }
+
+// Columns by which rows are joined that no longer compare as one are a matter of the views with that join: others read
+// the same columns.
+func TestColumnsThatDoNotCompareAreOfTheViewsThatJoinByThem(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, s *servers.Server) {
+		b := newBench(t, s)
+		b.exec(ordersDDL...)
+		tables := orderTables()
+		tables[0].Readers = map[string][]string{"customer_id": {"v", "plain"}, "status": {"v", "plain"}}
+		tables[0].Joiners = map[string][]string{}
+		for _, l := range tables[0].Lookups {
+			tables[0].Joiners[l.ID] = []string{"v"}
+		}
+		src := b.source(tables...)
+		x := b.readOn(b.open(src, b.latest(src)))
+		b.exec("ALTER TABLE orders MODIFY customer_id VARCHAR(20) CHARACTER SET latin1", "DELETE FROM orders WHERE id = 10")
+		views := []*replicator.View{{Name: "plain", From: []replicator.Feed{{Table: "orders"}}}, orderView()}
+		ofJoiner := func(when string, err error, fatal bool) {
+			t.Helper()
+			groups, others := replicator.Troubled(views, err)
+			if len(groups) != 1 || groups[0][0].Name != "v" || len(others) != 1 || replicator.IsFatal(err) != fatal {
+				t.Errorf("%s: %v is of %v and not of %v", when, err, groups, others)
+			}
+		}
+		ofJoiner("while reading", x.failure(), false)
+		_, err := src.Open(testContext(t), []replicator.Position{b.latest(src)})
+		ofJoiner("when opened", err, true)
+	})
+}

@@ -380,6 +380,10 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	if err := w.check(r.server.flavor); err != nil { // a column is gone that is needed
 		return w.fatal(err)
 	}
+	// The other table may have been altered, too: opening it again says whether it was.
+	if err := errors.Join(r.tables.unjoinable()...); err != nil {
+		return err
+	}
 	now := shape.layout()
 	r.layouts.await(table, now, end.order(r.place.epoch))
 	r.source.cfg.Logger.Info("a watched table was altered, and its columns were read again",

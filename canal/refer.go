@@ -3,6 +3,7 @@ package canal
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,33 +20,17 @@ type referring struct {
 	on     []string // the watched table's columns
 }
 
-// linkLookups tells each joined table which rows it is joined with. It is Fatal for the views of a table whose lookups
-// compare columns of different types or collations, because one side would find only some of the values that the other
-// treats as equal.
-func (t tables) linkLookups() error {
+// linkLookups tells each joined table which rows it is joined with.
+func (t tables) linkLookups() {
 	for name := range t.byName {
 		own := t.one(name)
-		byID := map[string]*replicator.Lookup{}
-		for i := range own.Lookups {
-			l := &own.Lookups[i]
-			byID[l.ID] = l
+		for _, l := range own.Lookups {
 			joined := t.one(l.Table)
 			if joined == nil {
 				continue // it can't be read, which was reported
 			}
 			r := referring{table: own.Name, lookup: l.ID}
 			for _, on := range l.On {
-				from := own
-				if on.From != "" {
-					from = t.one(byID[on.From].Table)
-				}
-				if from == nil {
-					continue
-				}
-				if err := sameColumns(joined, on.Column, from, on.Path); err != nil {
-					err = joined.ofReaders(on.Column, from.ofReaders(on.Path, replicator.Fatal(err)))
-					return own.fatal(err)
-				}
 				r.on = append(r.on, on.Column)
 			}
 			if !slices.ContainsFunc(joined.referring, func(o referring) bool {
@@ -53,6 +38,37 @@ func (t tables) linkLookups() error {
 			}) {
 				joined.referring = append(joined.referring, r)
 			}
+		}
+	}
+}
+
+// unjoinable returns an error for each lookup that compares columns of different types or collations: of what one side
+// takes for equal the other one finds only a part. It is an error of the views with that join, and of no others.
+func (t tables) unjoinable() (refused []error) {
+	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+		own := t.one(name)
+		for _, l := range own.Lookups {
+			if err := t.sameSides(own, &l); err != nil {
+				refused = append(refused, own.ofJoiners(l.ID, err))
+			}
+		}
+	}
+	return refused
+}
+
+// sameSides fails where the columns of a table's lookup don't compare as one.
+func (t tables) sameSides(own *watched, l *replicator.Lookup) error {
+	joined := t.one(l.Table)
+	for _, on := range l.On {
+		from := own
+		if i := slices.IndexFunc(own.Lookups, func(o replicator.Lookup) bool { return o.ID == on.From }); i >= 0 {
+			from = t.one(own.Lookups[i].Table)
+		}
+		if joined == nil || from == nil {
+			continue // it can't be read, which was said
+		}
+		if err := sameColumns(joined, on.Column, from, on.Path); err != nil {
+			return err
 		}
 	}
 	return nil

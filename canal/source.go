@@ -409,6 +409,7 @@ func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names
 		refused = append(refused, t.add(w))
 		read = append(read, w.Table)
 	}
-	refused = append(refused, t.linkLookups(), srv.leftOut(ctx, db, read))
+	t.linkLookups()
+	refused = append(refused, replicator.Fatal(errors.Join(t.unjoinable()...)), srv.leftOut(ctx, db, read))
 	return t, errors.Join(refused...)
 }

@@ -71,6 +71,14 @@ func (t *watched) ofReaders(column string, err error) error {
 	return err
 }
 
+// ofJoiners marks an error with a lookup as that of the views with that join.
+func (t *watched) ofJoiners(lookup string, err error) error {
+	if views := t.Joiners[lookup]; len(views) > 0 {
+		return replicator.OfView(err, views...)
+	}
+	return replicator.OfTable(t.Name, err)
+}
+
 // readOf are those of some columns, given in lower case, that have a role or that a view reads.
 func (t *watched) readOf(lists ...[]string) (read []string) {
 	names := slices.Concat(lists...)

@@ -96,6 +96,9 @@ func TestTablesOfJoinsAreReadWithWhatJoinsNeed(t *testing.T) {
 	}
 	var found []string
 	for _, l := range tables[0].Lookups {
+		if joiners := tables[0].Joiners[l.ID]; l.Table == "customers" && !slices.Equal(joiners, []string{"a", "b"}) {
+			t.Errorf("the orders' customers are joined by %v", joiners)
+		}
 		found = append(found, l.Table)
 	}
 	if !slices.Equal(found, []string{"items", "customers"}) || tables[1].Lookups != nil || tables[2].Lookups != nil {

@@ -184,7 +184,7 @@ func readBy(t *replicator.Table, tables []replicator.Table, views []*replicator.
 	if t.Columns, t.Optional, err = view.Columns(views, tables, t.Name); err != nil {
 		return err
 	}
-	t.Lookups = lookupsOf(views, t.Name)
+	t.Lookups, t.Joiners = lookupsOf(views, t.Name)
 	t.Readers = map[string][]string{}
 	for _, v := range views {
 		needed, optional, err := view.Columns([]*replicator.View{v}, tables, t.Name)
@@ -204,20 +204,24 @@ func fedBy(v *replicator.View, table string) bool {
 	return slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table })
 }
 
-// lookupsOf are the lookups of the views that a table feeds, each once.
-func lookupsOf(views []*replicator.View, table string) (lookups []replicator.Lookup) {
+// lookupsOf are the lookups of the views that a table feeds, each once, and by their IDs the views that have them.
+func lookupsOf(views []*replicator.View, table string) (lookups []replicator.Lookup, joiners map[string][]string) {
+	joiners = map[string][]string{}
 	for _, v := range views {
 		if !fedBy(v, table) {
 			continue
 		}
 		own, _ := v.Lookups()
 		for _, l := range own {
-			if !slices.ContainsFunc(lookups, func(other replicator.Lookup) bool { return other.ID == l.ID }) {
+			if len(joiners[l.ID]) == 0 {
 				lookups = append(lookups, l)
+			}
+			if !slices.Contains(joiners[l.ID], v.Name) {
+				joiners[l.ID] = append(joiners[l.ID], v.Name)
 			}
 		}
 	}
-	return lookups
+	return lookups, joiners
 }
 
 // narrowed is a server with the columns that some views need. Its tables are the same.
