@@ -77,6 +77,10 @@ func TestRowsWithoutAllTheirColumns(t *testing.T) {
 				"INSERT INTO p (a, v) VALUES (1, 1)", []string{minimal, "UPDATE p SET a = 5"}, []string{"delete p 2 .", "insert p 10 . a=5"}, ""},
 			"many in one event": {single, byID("v", "note"), "INSERT INTO p VALUES (1, 1, 1, 'a'), (2, 2, 2, NULL), (3, 3, NULL, '')",
 				[]string{minimal, "UPDATE p SET note = CONCAT('x', v), w = v"}, []string{"update p 1 ?", "update p 2 ?", "update p 3 ?"}, ""},
+			"a key that is NULL": {versions, byVersion("w"), "INSERT INTO p VALUES (1, 1, 1, 1, 'a')", []string{
+				"INSERT INTO p VALUES (2, NULL, 1, 1, 'b'), (3, 3, 3, 3, 'c')", "UPDATE p SET id = NULL WHERE n = 3",
+				"UPDATE p SET w = 2 WHERE n = 2", "DELETE FROM p WHERE id IS NULL", "UPDATE p SET w = 5 WHERE n = 1"},
+				[]string{"insert p 3 . w=3", "update p 1 . w=5"}, "p p p p"},
 			"NULLs": {single, byID("id", "w", "note"), "INSERT INTO p VALUES (1, 1, 1, 'a'), (2, 2, 2, 'b')", []string{minimal,
 				"UPDATE p SET w = NULL, note = NULL"}, []string{"update p 1 . id=1 w=<nil> note=<nil>", "update p 2 . id=2 w=<nil> note=<nil>"}, ""},
 		} {

@@ -206,6 +206,17 @@ func (p *plan) sameCell(ctx context.Context, a, b *image) bool {
 	return err == nil && nowErr == nil && was.name == now.name
 }
 
+// keyError is the error of a row whose key names no cell: it is NULL, or can't be read.
+type keyError struct{ error }
+
+func asKeyError(err error) (keyError, bool) {
+	if err == nil {
+		return keyError{}, false
+	}
+	var key keyError
+	return key, errors.As(err, &key)
+}
+
 // cell makes the cell of a row.
 func (p *plan) cell(ctx context.Context, img *image) (replicator.Cell, error) {
 	cell := replicator.Cell{Table: p.t.Name}
@@ -216,7 +227,7 @@ func (p *plan) cell(ctx context.Context, img *image) (replicator.Cell, error) {
 		}
 		if err := p.addKey(&p.columns[i], img.values[i]); err != nil {
 			p.keys.Key()
-			return cell, fmt.Errorf("key column %s: %w", p.columns[i].Name, err)
+			return cell, keyError{fmt.Errorf("key column %s: %w", p.columns[i].Name, err)}
 		}
 	}
 	cell.Key = p.keys.Key()

@@ -157,6 +157,7 @@ func (s *stream) handsOn(t *watched) {
 func (s *stream) images(
 	ctx context.Context, p *plan, kind replicator.ChangeKind, parts imageParts, data []byte, place scale,
 ) error {
+	var keyless keyError
 	for off := 0; off < len(data); {
 		at := off
 		n, err := p.split(data[off:], &s.before, parts.before)
@@ -183,12 +184,18 @@ func (s *stream) images(
 		default:
 			err = s.delete(ctx, d)
 		}
+		if key, is := asKeyError(err); is {
+			keyless, err = key, nil
+		}
 		if err == nil && len(p.refers) > 0 {
 			err = s.refer(ctx, p, place, images[:changed], ats[:changed])
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if keyless.error != nil {
+		return s.keyless(p.t, keyless)
 	}
 	return nil
 }
@@ -287,11 +294,17 @@ func (p *plan) lowered(before, after delivery) bool {
 
 func (s *stream) cell(ctx context.Context, d delivery) (replicator.Cell, error) {
 	cell, err := d.p.cell(ctx, d.img)
-	if err != nil {
-		err = d.p.t.fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source. %s",
-			d.p.t.Name, err, wayOut))
+	if err != nil && !errors.As(err, new(keyError)) {
+		err = d.p.t.fatal(fmt.Errorf("table %s: %w. %s", d.p.t.Name, err, wayOut))
 	}
 	return cell, err
+}
+
+// keyless tells the handler that a row of a table has no usable key. Reading goes on: the comparison of the table with
+// its views fails until the row is corrected.
+func (s *stream) keyless(t *watched, key keyError) error {
+	return s.unlogged(t.Name, fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source: %w",
+		t.Name, key, replicator.ErrUnlogged))
 }
 
 func (s *stream) deliver(ctx context.Context, c replicator.Change) error {

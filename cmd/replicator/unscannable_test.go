@@ -58,3 +58,26 @@ func TestATableThatCanNotBeScannedFailsItsViewsAlone(t *testing.T) {
 	filled()
 	l.expect("SELECT id FROM v_bad", "1")
 }
+
+// A row without a key is no cell's, and holds up no other row. Once it is corrected at the source, nothing else is to be
+// done.
+func TestARowWithoutAKeyHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	l := newBareLab(t, servertest.MySQL(t))
+	l.exec("CREATE TABLE t (n INT AUTO_INCREMENT PRIMARY KEY, id INT UNIQUE, name VARCHAR(20), amt INT)",
+		"INSERT INTO t (id, name, amt) VALUES (1, 'a', 1), (2, 'b', 2)")
+	l.configure(source, program, mainSink, viewsOfTables("t"))
+	p := l.running()
+	l.caughtUp("v_t")
+	l.exec("INSERT INTO t (id, name, amt) VALUES (NULL, 'x', 9)", "UPDATE t SET id = NULL WHERE id = 2",
+		"INSERT INTO t (id, name, amt) VALUES (3, 'c', 3)")
+	eventually(t, func() error { return as(len(l.rows("SELECT id FROM v_t WHERE id = 3")) == 1, "row 3 is shown") })
+	if r := l.run("verify", "v_t"); r.code != 1 || !strings.Contains(r.errors, "key column id is NULL; correct it at the source") {
+		t.Errorf("verify: %+v", r)
+	}
+	l.exec("DELETE FROM t WHERE id IS NULL")
+	l.caughtUp("v_t")
+	l.expectLike("SELECT id, name, amt FROM v_t ORDER BY 1", "SELECT id, name, amt FROM t ORDER BY 1")
+	l.must("verify", "v_t")
+	p.stop()
+}
