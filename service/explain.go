@@ -222,7 +222,15 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 		}
 		some := []replicator.Cell{{Table: f.Table, Key: key, Column: f.Column}}
 		i := slices.IndexFunc(o.tables, func(t replicator.Table) bool { return t.Name == f.Table })
-		if f.Column == "" && o.tables[i].Column != "" || o.reader.MixesSpellings(f.Table) {
+		variants := f.Column == "" && o.tables[i].Column != "" || o.reader.MixesSpellings(f.Table)
+		if !variants { // the source may have the number or date in another form: 1.50 for 1.5
+			rows, _, err := o.reader.Newest(ctx, some, 0)
+			if err != nil {
+				return nil, err
+			}
+			variants = rows[0] == nil
+		}
+		if variants {
 			found, err := o.reader.Siblings(ctx, f.Table, []replicator.Key{key})
 			if err != nil {
 				return nil, err

@@ -60,3 +60,23 @@ func TestExplainRefusesAKeyOnce(t *testing.T) {
 		t.Errorf("exit status %d, and it is said %d times:\n%s", r.code, n, r.errors)
 	}
 }
+
+// The source takes 1.5 for 1.500: such a key is explained in any form that a SELECT finds.
+func TestANumberOrDateInAKeyIsExplainedInAnyForm(t *testing.T) {
+	t.Parallel()
+	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
+		l := newBareLab(t, servertest.Shared(t, kind))
+		l.exec("CREATE TABLE price (amount DECIMAL(20,3), day DATE, name VARCHAR(20), amt INT, PRIMARY KEY (amount, day, name))",
+			"INSERT INTO price VALUES (1.5, '2024-01-05', 'Ada', 7)")
+		l.configure(source, program, mainSink, "[tables.price]\nkey = [\"amount\", \"day\", \"name\"]\n"+
+			"[views.prices]\nfrom = \"price\"\nsink = \"main\"\nkind = \"row\"\nfields = [\"amt\"]\ncreate = true\n")
+		l.must("run", "--until-caught-up")
+		const key = "1.500:2024-01-05:Ada"
+		for _, variant := range []string{key, "1.5:2024-1-5:Ada", "01.50:20240105:Ada"} {
+			all := jsonLines[service.Explanation](t, l.must("explain", "--json", "prices", variant))
+			if len(all) != 1 || all[0].Key != key || !all[0].Exists || all[0].Holds != service.AsExpected {
+				t.Errorf("%s: %+v", variant, all)
+			}
+		}
+	})
+}
