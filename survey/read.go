@@ -123,6 +123,10 @@ func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), e
 	if cfg.ReadTimeout == 0 {
 		cfg.ReadTimeout = 2 * queryTimeout
 	}
+	// The source's own connections have this character set, whatever the DSN says.
+	if err := cfg.Apply(mysql.Charset("utf8mb4", "")); err != nil {
+		return nil, nil, ErrDSN
+	}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, nil, ErrDSN

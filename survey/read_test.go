@@ -125,6 +125,25 @@ func TestColumnsKeysAndRowsAreReadAsTheServerHasThem(t *testing.T) {
 	})
 }
 
+// The server takes the name of a database for text in the connection's character set, and gives values in it.
+func TestTheCharacterSetOfADSNChangesNothing(t *testing.T) {
+	servertest.Each(t, func(t *testing.T, server *servers.Server) {
+		s := newSource(t, server)
+		odd := s.name + "_größe"
+		s.exec("CREATE DATABASE `"+odd+"`", "GRANT SELECT ON `"+odd+"`.* TO "+s.name+"@'%'",
+			"CREATE TABLE `"+odd+"`.`straße` (name VARCHAR(20) CHARACTER SET utf8mb4 PRIMARY KEY)",
+			"INSERT INTO `"+odd+"`.`straße` VALUES ('Köln 日本')")
+		defer s.exec("DROP DATABASE `" + odd + "`")
+		db, err := survey.Read(t.Context(), s.dsn(odd)+"?charset=latin1&collation=latin1_swedish_ci", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(db.Tables) != 1 || db.Tables[0].Name != "straße" || string(db.Tables[0].Values["name"][0]) != "Köln 日本" {
+			t.Errorf("read %+v", db.Tables)
+		}
+	})
+}
+
 func TestASampleOfABigTableIsSmall(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, server *servers.Server) {
 		s := newSource(t, server)
