@@ -162,8 +162,8 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 			text += "s"
 		}
 		d, err := time.ParseDuration(text)
-		if err != nil || d <= 0 || d > mostWait {
-			fail(w, http.StatusBadRequest, fmt.Errorf("timeout: expected a duration up to %s, such as 10s or 10", mostWait))
+		if err != nil || d <= 0 || d > MostWait {
+			fail(w, http.StatusBadRequest, fmt.Errorf("timeout: expected a duration up to %s, such as 10s or 10", MostWait))
 			return
 		}
 		timeout = d

@@ -76,11 +76,13 @@ var (
 	ErrStandby = errors.New("this process stands by")     // another one runs
 )
 
+// MostWait is the longest timeout of a wait.
+const MostWait = time.Hour
+
 const (
 	mostHeader  = 16 << 10
 	mostBody    = 1 << 20
 	mostWaiting = 256
-	mostWait    = time.Hour
 	defaultWait = 30 * time.Second
 	answerTime  = 30 * time.Second // for all but wait and retry
 	retryTime   = 10 * time.Minute
@@ -171,9 +173,9 @@ func (s *Server) routes() []route {
 	return []route{
 		{"GET /{$}", s.limited(answerTime, s.page)},
 		{"GET /deadletters", s.limited(answerTime, s.lettersPage)},
-		{"GET /live", s.limited(mostWait+answerTime, s.live)},
+		{"GET /live", s.limited(MostWait+answerTime, s.live)},
 		{"GET /api/v1/status", s.limited(answerTime, s.status)},
-		{"GET /api/v1/wait", s.limited(mostWait+answerTime, s.wait)},
+		{"GET /api/v1/wait", s.limited(MostWait+answerTime, s.wait)},
 		{"POST /api/v1/views/{view}/rebuild", s.trusted(answerTime, s.rebuild)},
 		{"POST /api/v1/views/{view}/look", s.trusted(retryTime, s.look)},
 		{"POST /api/v1/views/{view}/pause", s.trusted(answerTime, s.pause)},

@@ -364,6 +364,9 @@ tracker, MariaDB's @@last_gtid. If the source is sharded, --source names the sha
 			if (gtid == "") == (pos == "") {
 				return usageError{errors.New("say what to wait for: either --gtid SET or --pos FILE:POS")}
 			}
+			if timeout < 0 || timeout > server.MostWait {
+				return usageError{fmt.Errorf("--timeout: expected a duration up to %s, such as 10s", server.MostWait)}
+			}
 			cfg, err := o.loadToAsk()
 			if err != nil {
 				return err

@@ -24,6 +24,9 @@ reads such rows from the source.`,
 			if t.From != service.Latest && t.From != service.Earliest {
 				return usageError{fmt.Errorf("--from is latest or earliest, not %q", t.From)}
 			}
+			if t.Limit < 0 {
+				return usageError{fmt.Errorf("--limit: %d is negative", t.Limit)}
+			}
 			if t.Setup, err = o.setup(viewsNamed(viewName)...); err != nil {
 				return err
 			}
