@@ -339,8 +339,8 @@ func (s *stream) missedStart() error {
 	if s.said != nil {
 		return s.otherStart("no transaction ends there")
 	}
-	return replicator.Fatal(fmt.Errorf("%s:%d is not between two transactions; set the checkpoint to a position that is, or rebuild",
-		s.file.name, s.until))
+	return replicator.Fatal(fmt.Errorf("%s:%d is not between two transactions. Stop the program, `replicator checkpoint reset "+
+		remedy.Views+"`, and start it again: the views are filled", s.file.name, s.until))
 }
 
 // otherStart: the start is not in the log that was read.

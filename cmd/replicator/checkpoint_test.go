@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -91,4 +92,23 @@ func TestTheMySQLStoreKeepsCheckpointsAndDeadLetters(t *testing.T) {
 	}
 	l.must("checkpoint", "reset", "--yes")
 	l.must("run", "--until-caught-up")
+}
+
+// A rebuild in place reads on from the same place, which is in the midst of a transaction: a reset doesn't.
+func TestACheckpointWithinATransactionIsReset(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, servertest.MySQL(t))
+	l.configure(source, program, mainSink, usersView)
+	l.must("run", "--until-caught-up")
+	file, _, _ := strings.Cut(l.position(), ":")
+	l.must("checkpoint", "set", "--pos", file+":5", "--yes")
+	r := l.run("run", "--until-caught-up")
+	remedy := "`replicator checkpoint reset users -c " + filepath.Join(l.dir, "replicator.toml") + "`"
+	if r.code != 1 || !strings.Contains(r.errors, file+":5 is not between two transactions") ||
+		!strings.Contains(r.errors, remedy) {
+		t.Fatalf("run: %+v, want %s", r, remedy)
+	}
+	l.must("checkpoint", "reset", "users", "--yes")
+	l.must("run", "--until-caught-up")
+	l.must("verify", "users")
 }
