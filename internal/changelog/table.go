@@ -4,21 +4,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	bolt "go.etcd.io/bbolt"
 
 	"replicator"
+	"replicator/internal/spill"
 )
 
-// Table is the newest record of every cell of a topic, or of some of its partitions: a file of its own that Close
-// removes, so that memory stays small whatever the topic holds. It is filled from the topic, and lost with the process.
-// It is safe for concurrent use.
+// Table is the newest record of every cell of a topic, or of some of its partitions. Most of it is in files without a
+// name, so that memory stays small whatever the topic holds. It is filled from the topic, and lost with the process. It
+// is safe for concurrent use.
 type Table struct {
-	db *bolt.DB // its file has no name any more
+	cells *spill.Map
 
 	mu     sync.Mutex
 	next   map[int32]int64 // by partition: where reading goes on
@@ -35,35 +33,11 @@ type Entry struct {
 	Value     []byte // of the record; nil if nothing is left
 }
 
-var bucketCells = []byte("cells")
-
-// NewTable makes an empty table. dir is where its file takes room; "": the system's place for such.
-func NewTable(dir string) (*Table, error) {
-	dir, err := os.MkdirTemp(dir, "replicator-changelog-")
-	if err != nil {
-		return nil, fmt.Errorf("a place for a topic's newest records: %w", err)
-	}
-	// What is lost in a crash is read again: nothing waits for the disk.
-	db, err := bolt.Open(filepath.Join(dir, "table"), 0o600, &bolt.Options{NoSync: true, NoFreelistSync: true,
-		NoGrowSync: true, FreelistType: bolt.FreelistMapType})
-	if err == nil {
-		err = db.Update(func(tx *bolt.Tx) error {
-			_, err := tx.CreateBucket(bucketCells)
-			return err
-		})
-	}
-	// Without a name it goes with the process, however that ends.
-	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
-		if db != nil {
-			err = errors.Join(err, db.Close())
-		}
-		return nil, fmt.Errorf("a table of a topic's newest records: %w", err)
-	}
-	return &Table{db: db, next: map[int32]int64{}}, nil
-}
+// NewTable makes an empty table. dir is where its files take room; "": the system's place for such.
+func NewTable(dir string) *Table { return &Table{cells: spill.New(dir), next: map[int32]int64{}} }
 
 // Close removes the table.
-func (t *Table) Close() error { return t.db.Close() }
+func (t *Table) Close() error { return t.cells.Close() }
 
 // Next is the offset at which reading a partition goes on: 0 at first.
 func (t *Table) Next(partition int32) int64 {
@@ -84,32 +58,13 @@ func (t *Table) Spread() (partitions int, held bool) {
 // Add notes records of a source in the order of their partitions. Of marks it notes what Spread tells. The error names
 // the record's place; it wraps ErrNotOurs for a record of another form, and ErrOtherOrigin for one of another source.
 func (t *Table) Add(source string, records []*kgo.Record) error {
-	err := t.db.Update(func(tx *bolt.Tx) error {
-		cells := tx.Bucket(bucketCells)
-		for _, r := range records {
-			if IsMark(r) {
-				continue
-			}
-			what, state, err := decodeHeaders(r)
-			if err != nil || len(r.Key) == 0 {
-				return fmt.Errorf("topic %s, partition %d, offset %d: %w", r.Topic, r.Partition, r.Offset,
-					errors.Join(err, ErrNotOurs))
-			}
-			if of := SourceOf(r); of != source {
-				return fmt.Errorf("topic %s, partition %d, offset %d: %w, of %s", r.Topic, r.Partition, r.Offset,
-					ErrOtherOrigin, Origin(of))
-			}
-			// bbolt keeps what it is given until the end of the transaction.
-			entry := appendEntry(make([]byte, 0, len(r.Value)+40), Entry{State: state, Partition: r.Partition,
-				Offset: r.Offset, Shown: what == opPut || what == opReset, Dead: what == opDead, Value: r.Value})
-			if err := cells.Put(r.Key, entry); err != nil {
-				return err
-			}
+	for _, r := range records {
+		if IsMark(r) {
+			continue
 		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("the table of a topic's newest records: %w", err)
+		if err := t.add(source, r); err != nil {
+			return fmt.Errorf("the table of a topic's newest records: %w", err)
+		}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,46 +80,52 @@ func (t *Table) Add(source string, records []*kgo.Record) error {
 	return nil
 }
 
-// Get returns the entries of keys; ok is false for one that the table has none of.
-func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
-	return t.db.View(func(tx *bolt.Tx) error {
-		cells := tx.Bucket(bucketCells)
-		for i, key := range keys {
-			stored := cells.Get(key)
-			if stored == nil {
-				each(i, Entry{State: replicator.Unseen}, false)
-				continue
-			}
-			e, err := readEntry(stored)
-			if err != nil {
-				return err
-			}
-			each(i, e, true)
-		}
-		return nil
-	})
+func (t *Table) add(source string, r *kgo.Record) error {
+	what, state, err := decodeHeaders(r)
+	if err != nil || len(r.Key) == 0 {
+		return fmt.Errorf("topic %s, partition %d, offset %d: %w", r.Topic, r.Partition, r.Offset,
+			errors.Join(err, ErrNotOurs))
+	}
+	if of := SourceOf(r); of != source {
+		return fmt.Errorf("topic %s, partition %d, offset %d: %w, of %s", r.Topic, r.Partition, r.Offset,
+			ErrOtherOrigin, Origin(of))
+	}
+	return t.cells.Put(r.Key, appendEntry(make([]byte, 0, len(r.Value)+40), Entry{State: state, Partition: r.Partition,
+		Offset: r.Offset, Shown: what == opPut || what == opReset, Dead: what == opDead, Value: r.Value}))
 }
 
-// Walk goes through the entries in the order of their keys, after one ("" at first: from the beginning), until each
-// returns false. What each is given lives until it returns.
-func (t *Table) Walk(after []byte, each func(key []byte, e Entry) bool) error {
-	return t.db.View(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketCells).Cursor()
-		key, stored := c.Seek(after)
-		if key != nil && string(key) == string(after) {
-			key, stored = c.Next()
-		}
-		for ; key != nil; key, stored = c.Next() {
-			e, err := readEntry(stored)
-			if err != nil {
-				return err
-			}
-			if !each(key, e) {
-				return nil
+// Get gives each the entries of keys; ok is false for one that the table has none of. What each is given lives until it
+// returns. It must not use the table.
+func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
+	var wrong error
+	err := t.cells.Get(keys, func(i int, stored []byte, ok bool) {
+		e := Entry{State: replicator.Unseen}
+		if ok {
+			var err error
+			if e, err = readEntry(stored); err != nil {
+				wrong = err
 			}
 		}
-		return nil
+		if wrong == nil {
+			each(i, e, ok)
+		}
 	})
+	return errors.Join(err, wrong)
+}
+
+// Walk gives each the entries behind a key in the order of their keys, until each returns false; nil is before all keys.
+// What each is given lives until it returns. It must not use the table.
+func (t *Table) Walk(after []byte, each func(key []byte, e Entry) bool) error {
+	var wrong error
+	err := t.cells.Walk(after, func(key, stored []byte) bool {
+		e, err := readEntry(stored)
+		if err != nil {
+			wrong = err
+			return false
+		}
+		return each(key, e)
+	})
+	return errors.Join(err, wrong)
 }
 
 const (

@@ -13,10 +13,7 @@ import (
 
 func TestATableKnowsTheNewestRecordOfEveryCell(t *testing.T) {
 	dir := t.TempDir()
-	table, err := NewTable(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := NewTable(dir)
 	cell := func(n int64) replicator.Cell { return replicator.Cell{Table: "t", Key: key(t, n)} }
 	record := func(offset, n int64, r Record) *kgo.Record {
 		r.Cell = cell(n)
@@ -26,7 +23,7 @@ func TestATableKnowsTheNewestRecordOfEveryCell(t *testing.T) {
 	}
 	mark := EncodeMark(&Mark{View: "v"})
 	mark.Partition, mark.Offset = 3, 9
-	err = table.Add("", []*kgo.Record{
+	err := table.Add("", []*kgo.Record{
 		record(1, 1, Record{State: replicator.State{Version: 1, Order: 1}, Row: &replicator.Row{}}),
 		record(2, 2, Record{State: replicator.State{Version: 2, Order: 2}, Dead: "too long"}),
 		record(3, 1, Record{State: replicator.State{Version: -1, Order: 5, AsOf: 5}}), mark,

@@ -70,9 +70,7 @@ const transactionTimeout = 30 * time.Second
 
 // open takes the view over, and reads what of its topic the table lacks.
 func (k *keeper) open(ctx context.Context) error {
-	if err := k.makeTable(); err != nil {
-		return err
-	}
+	k.makeTable()
 	if err := k.takeOver(ctx); err != nil {
 		return err
 	}
@@ -92,9 +90,7 @@ func (k *keeper) open(ctx context.Context) error {
 
 // look reads the view as another publisher writes it.
 func (k *keeper) look(ctx context.Context) error {
-	if err := k.makeTable(); err != nil {
-		return err
-	}
+	k.makeTable()
 	if err := k.register(ctx); err != nil {
 		return err
 	}
@@ -151,11 +147,10 @@ func (k *keeper) current(ctx context.Context) error {
 	return k.follow(ctx)
 }
 
-func (k *keeper) makeTable() (err error) {
+func (k *keeper) makeTable() {
 	if k.table == nil {
-		k.table, err = changelog.NewTable(k.sink.cfg.Dir)
+		k.table = changelog.NewTable(k.sink.cfg.Dir)
 	}
-	return err
 }
 
 // takeOver makes the producer, and has the cluster end the transaction of who published the view before: from then on

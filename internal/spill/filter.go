@@ -1,0 +1,44 @@
+package spill
+
+// filter tells of most keys that were not added that they were not: a Bloom filter, of which a key uses one cache line.
+type filter [][lineWords]uint64
+
+const (
+	lineWords  = 8
+	lineBits   = 64 * lineWords
+	bitsPerKey = 10
+	probes     = 6
+)
+
+func newFilter(keys int) filter { return make(filter, keys*bitsPerKey/lineBits+1) }
+
+// line is where a hash has its bits.
+func (f filter) line(hash uint64) *[lineWords]uint64 { return &f[(hash>>32)*uint64(len(f))>>32] }
+
+func (f filter) add(hash uint64) {
+	line := f.line(hash)
+	for _, bit := range probed(hash) {
+		line[bit/64] |= 1 << (bit % 64)
+	}
+}
+
+// may reports whether a key may have been added.
+func (f filter) may(hash uint64) bool {
+	line := f.line(hash)
+	for _, bit := range probed(hash) {
+		if line[bit/64]&(1<<(bit%64)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// probed are the bits of a hash in its line. They are of other bits of the hash than the line.
+func probed(hash uint64) (all [probes]uint64) {
+	h := (hash & 0xffffffff) * 0x9e3779b97f4a7c15
+	for i := range all {
+		all[i] = h >> (64 - 9)
+		h <<= 9
+	}
+	return all
+}

@@ -1,0 +1,286 @@
+// Package spill is a sorted map of byte strings that outgrows memory. It lives as long as the process: its files have no
+// names.
+//
+// New values gather in memory. Once they take spillAt bytes, they become a run: a file, sorted by key, that never
+// changes. If several runs have a key, the newest one counts.
+//
+// A goroutine merges runs of about the same size, so that there are few. Close waits for it. A look-up reads a block of
+// each run that may have the key, and a filter in memory rules out nearly all of the others. Filters and the first keys
+// of blocks take about 4 bytes of memory a key.
+//
+// If a file can't be written, a call fails. Nothing is lost then, and a later call tries again.
+package spill
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"math/bits"
+	"slices"
+	"sync"
+)
+
+// spillAt is how many bytes gather in memory.
+const spillAt = 8 << 20
+
+// Map is a sorted map of byte strings. Nothing can be removed from it. It is safe for concurrent use.
+type Map struct {
+	dir     string
+	spillAt int
+	seed    maphash.Seed
+
+	mu      sync.Mutex
+	changed sync.Cond         // a merge has ended
+	fresh   map[string][]byte // what is in no run yet
+	size    int               // of fresh, in bytes
+	runs    []*run            // the oldest first
+	merging bool
+	closed  bool
+	err     error  // why a merge failed; nil once it was returned: what it was to merge is there still
+	block   []byte // that was read last
+}
+
+// New makes an empty map. dir is where files take room; "": the system's place for such.
+func New(dir string) *Map {
+	m := &Map{dir: dir, spillAt: spillAt, seed: maphash.MakeSeed(), fresh: map[string][]byte{}}
+	m.changed.L = &m.mu
+	return m
+}
+
+// entryOverhead is what an entry takes in memory beside its key and value.
+const entryOverhead = 64
+
+// Put sets the value of a key. The map keeps value. If Put fails, the key may have the value or not.
+func (m *Map) Put(key, value []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.usable(); err != nil {
+		return err
+	}
+	m.size += len(key) + len(value) + entryOverhead // also of one that is replaced: it was written
+	m.fresh[string(key)] = value
+	if m.size < m.spillAt {
+		return nil
+	}
+	return m.spill()
+}
+
+// usable returns an error if the map is closed, or once if a merge failed. m.mu is held.
+func (m *Map) usable() error {
+	if m.closed {
+		return errors.New("it is closed")
+	}
+	err := m.err
+	m.err = nil
+	return err
+}
+
+// Get gives each the values of keys, and whether there are any. What each is given lives until it returns. It must not
+// use the map.
+func (m *Map) Get(keys [][]byte, each func(i int, value []byte, ok bool)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.usable(); err != nil {
+		return err
+	}
+	for i, key := range keys {
+		value, ok, err := m.get(key)
+		if err != nil {
+			return err
+		}
+		each(i, value, ok)
+	}
+	return nil
+}
+
+// get looks a key up. The value lives until the next call. m.mu is held.
+func (m *Map) get(key []byte) (value []byte, ok bool, err error) {
+	if value, ok = m.fresh[string(key)]; ok {
+		return value, true, nil
+	}
+	hash := maphash.Bytes(m.seed, key)
+	for _, r := range slices.Backward(m.runs) {
+		if !r.filter.may(hash) {
+			continue
+		}
+		if value, ok, m.block, err = r.get(key, m.block); ok || err != nil {
+			return value, ok, err
+		}
+	}
+	return nil, false, nil
+}
+
+// Walk gives each the entries behind a key in the order of their keys, until each returns false. nil is before all keys.
+// What each is given lives until it returns. It must not use the map.
+func (m *Map) Walk(after []byte, each func(key, value []byte) bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.usable(); err != nil {
+		return err
+	}
+	all := make([]source, 0, len(m.runs)+1)
+	for _, r := range m.runs {
+		all = append(all, &cursor{run: r, block: max(r.blockOf(after), 0)})
+	}
+	fresh := &inMemory{values: m.fresh, keys: make([]string, 0, len(m.fresh)), at: -1}
+	for key := range m.fresh {
+		if key >= string(after) {
+			fresh.keys = append(fresh.keys, key)
+		}
+	}
+	slices.Sort(fresh.keys)
+	return merge(append(all, fresh), func(key, value []byte) (bool, error) {
+		return after != nil && bytes.Compare(key, after) <= 0 || each(key, value), nil
+	})
+}
+
+// Close ends merging, and removes the files.
+func (m *Map) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	for m.merging {
+		m.changed.Wait()
+	}
+	err := closeAll(m.runs)
+	m.runs, m.fresh = nil, nil
+	return err
+}
+
+func closeAll(runs []*run) (err error) {
+	for _, r := range runs {
+		err = errors.Join(err, r.file.Close())
+	}
+	return err
+}
+
+// spill makes a run of what gathered in memory. m.mu is held.
+func (m *Map) spill() error {
+	for m.merging && len(m.runs) >= mostRuns {
+		m.changed.Wait()
+	}
+	if err := m.usable(); err != nil {
+		return err
+	}
+	w, err := newRun(m.dir, m.seed, len(m.fresh))
+	if err != nil {
+		return fmt.Errorf("a file of new entries: %w", err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(m.fresh)) {
+		if err := w.add([]byte(key), m.fresh[key]); err != nil {
+			return errors.Join(fmt.Errorf("writing new entries: %w", err), w.file.Close())
+		}
+	}
+	r, err := w.end()
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing new entries: %w", err), w.file.Close())
+	}
+	m.runs = append(m.runs, r)
+	clear(m.fresh)
+	m.size = 0
+	m.tidy()
+	return nil
+}
+
+// mostRuns is how many runs there are before what is written waits for a merge.
+const mostRuns = 40
+
+// mergedAtOnce is how many runs of about the same size are merged.
+const mergedAtOnce = 4
+
+// tidy begins a merge, if one is due and none is under way. m.mu is held.
+func (m *Map) tidy() {
+	from := m.due()
+	if m.merging || m.closed || from < 0 {
+		return
+	}
+	m.merging = true
+	old := slices.Clone(m.runs[from:])
+	go m.mergeRuns(from, old)
+}
+
+// due is the first of the runs that are to be merged, with all behind it; -1 if there are none. Runs of one tier are
+// merged when there are mergedAtOnce of them. All runs are merged when those behind the first are as large as the first:
+// so the files hold little more than twice what counts.
+func (m *Map) due() int {
+	newer := int64(0)
+	for _, r := range m.runs[min(1, len(m.runs)):] {
+		newer += r.size
+	}
+	if len(m.runs) > 1 && newer >= m.runs[0].size {
+		return 0
+	}
+	from, tier, same := -1, 0, 0
+	for i, r := range slices.Backward(m.runs) {
+		switch t := m.tier(r); {
+		case t > tier && from >= 0:
+			return from
+		case t > tier:
+			tier, same = t, 1
+		case t == tier:
+			same++
+		}
+		if same >= mergedAtOnce { // with all that are no larger
+			from = i
+		}
+	}
+	return from
+}
+
+// tier is the number of times that mergedAtOnce runs of spillAt bytes were merged for a run of that size.
+func (m *Map) tier(r *run) int { return bits.Len64(uint64(r.size)/uint64(m.spillAt)) / 2 }
+
+// mergeRuns makes one run of those from a place on. Meanwhile others are appended, and nothing else changes.
+func (m *Map) mergeRuns(from int, old []*run) {
+	merged, err := m.mergeAll(old)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer m.changed.Broadcast()
+	m.merging = false
+	if err != nil {
+		if !errors.Is(err, errClosed) {
+			m.err = fmt.Errorf("merging files: %w", err)
+		}
+		return
+	}
+	m.runs = slices.Replace(m.runs, from, from+len(old), merged)
+	if err := closeAll(old); err != nil {
+		m.err = err
+	}
+	m.tidy()
+}
+
+var errClosed = errors.New("closed")
+
+func (m *Map) mergeAll(old []*run) (*run, error) {
+	all, count := make([]source, len(old)), 0
+	for i, r := range old {
+		all[i], count = &cursor{run: r}, count+r.count
+	}
+	w, err := newRun(m.dir, m.seed, count)
+	if err != nil {
+		return nil, err
+	}
+	passed := 0
+	err = merge(all, func(key, value []byte) (bool, error) {
+		if passed++; passed%1000 == 0 && m.isClosed() {
+			return false, errClosed
+		}
+		return true, w.add(key, value)
+	})
+	if err == nil {
+		var r *run
+		if r, err = w.end(); err == nil {
+			return r, nil
+		}
+	}
+	return nil, errors.Join(err, w.file.Close())
+}
+
+func (m *Map) isClosed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.closed
+}

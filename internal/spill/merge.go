@@ -1,0 +1,98 @@
+package spill
+
+import "bytes"
+
+// source gives entries in the order of their keys.
+type source interface {
+	// next moves to the next entry, and reports whether there is one. What entry returned is no longer valid.
+	next() (bool, error)
+	entry() (key, value []byte)
+}
+
+// merge gives each the entries of all in the order of their keys, until it returns false or fails. Of a key that several
+// have, the last of these counts.
+func merge(all []source, each func(key, value []byte) (bool, error)) error {
+	left := all[:0:0]
+	for _, s := range all {
+		more, err := s.next()
+		if err != nil {
+			return err
+		}
+		if more {
+			left = append(left, s)
+		}
+	}
+	for len(left) > 0 {
+		newest := len(left) - 1
+		key, value := left[newest].entry()
+		for i := newest - 1; i >= 0; i-- {
+			if k, v := left[i].entry(); bytes.Compare(k, key) < 0 {
+				newest, key, value = i, k, v
+			}
+		}
+		if more, err := each(key, value); err != nil || !more {
+			return err
+		}
+		kept := left[:0]
+		for i, s := range left { // those before newest first: key is a part of what that has read
+			if k, _ := s.entry(); i == newest || i < newest && bytes.Equal(k, key) {
+				more, err := s.next()
+				if err != nil {
+					return err
+				}
+				if !more {
+					continue
+				}
+			}
+			kept = append(kept, s)
+		}
+		left = kept
+	}
+	return nil
+}
+
+// cursor goes through a run.
+type cursor struct {
+	run        *run
+	block      int // that is read next
+	memory     []byte
+	rest       []byte // of the block that was read
+	key, value []byte
+}
+
+func (c *cursor) next() (bool, error) {
+	if len(c.rest) == 0 {
+		if c.block >= len(c.run.offsets) {
+			return false, nil
+		}
+		var err error
+		if c.memory, err = c.run.read(c.block, c.memory); err != nil {
+			return false, err
+		}
+		c.rest = c.memory
+		c.block++
+	}
+	var err error
+	c.key, c.value, c.rest, err = split(c.rest)
+	return err == nil, err
+}
+
+func (c *cursor) entry() (key, value []byte) { return c.key, c.value }
+
+// inMemory goes through entries in memory.
+type inMemory struct {
+	values map[string][]byte
+	keys   []string // sorted
+	at     int
+	key    []byte
+}
+
+func (s *inMemory) next() (bool, error) {
+	if s.at++; s.at >= len(s.keys) {
+		return false, nil
+	}
+	s.key = append(s.key[:0], s.keys[s.at]...)
+	return true, nil
+}
+
+func (s *inMemory) entry() (key, value []byte) { return s.key, s.values[s.keys[s.at]] }
