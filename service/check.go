@@ -11,6 +11,7 @@ import (
 	"replicator"
 	"replicator/canal"
 	"replicator/config"
+	"replicator/internal/remedy"
 	"replicator/pipeline"
 	"replicator/view"
 )
@@ -56,6 +57,7 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 		return nil, err
 	}
 	for i := range found {
+		found[i] = nameViews(cfg, found[i])
 		found[i].Detail = locate(cfg, found[i].Detail)
 	}
 	findings = append(findings, found...)
@@ -110,6 +112,21 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 		findings = append(findings, tried.findings...)
 	}
 	return findings, nil
+}
+
+// nameViews names the views in the commands of a finding about a source: those that read the table that it is about, or
+// all.
+func nameViews(cfg *config.Config, f replicator.Finding) replicator.Finding {
+	table, ofTable := strings.CutPrefix(f.What, "table ")
+	var names []string
+	for _, v := range cfg.Views {
+		if !ofTable || slices.Contains(replicator.TablesOf([]*replicator.View{v}), table) {
+			names = append(names, v.Name)
+		}
+	}
+	f.Detail = strings.ReplaceAll(f.Detail, remedy.Views, strings.Join(names, " "))
+	f.Fix = strings.ReplaceAll(f.Fix, remedy.Views, strings.Join(names, " "))
+	return f
 }
 
 // noColumn matches what a source says of a column that is not there.
