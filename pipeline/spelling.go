@@ -133,9 +133,9 @@ func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 			case first == nil:
 				first = row
 			case first.Cell.Key != row.Cell.Key:
-				return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s merges cells whose key the source takes "+
-					"for one, and which are spelt in two ways: %s and %s. Spell the key of their newest rows one way, "+
-					"or give the key's columns %s", v.Name, first.Cell, row.Cell, remedy.ExactCollation)), v.Name)
+				return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s merges cells whose keys are equal at the source "+
+					"and written differently: %s and %s. Write the key the same way in their newest rows, or give the "+
+					"key's columns %s", v.Name, first.Cell, row.Cell, remedy.ExactCollation)), v.Name)
 			}
 		}
 	}

@@ -154,7 +154,7 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 			if len(status.Partitions) == 0 {
 				return fmt.Errorf("the partitions of group %s are not known: %w", c.group, err)
 			}
-			return fmt.Errorf("%d partitions of group %s are not applied so far yet: %w", left, c.group, err)
+			return fmt.Errorf("%d partitions of group %s have not been applied up to there yet: %w", left, c.group, err)
 		}
 	}
 }

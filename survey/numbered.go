@@ -123,8 +123,8 @@ func fewNumbered(names []string) []string {
 	})
 }
 
-// takeTogether makes one table of numbered ones, as one of which f was looked at. It reports whether f is a part that
-// nothing more needs to be said of, and what is to be said of tables that stay apart.
+// takeTogether adds the table f to its group of numbered tables (orders_1, orders_2, …), which views read as one. part
+// says that f is in the group and needs no view of its own. left is a note on tables that stay apart; "": there are none.
 func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	if g == nil {
 		return false, ""

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// sourceFaults change the source in ways of its own.
+// sourceFaults are the faults of the source server: its log, its tables, its clock and its failovers.
 func sourceFaults() map[string]fault {
 	statement := func(about, text string) fault {
 		return fault{about: about, begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
