@@ -128,6 +128,31 @@ func TestDocsLinesAreAtMost120Columns(t *testing.T) {
 	}
 }
 
+// Nobody reads a manual of forty thousand words. Who adds a page takes something away, too.
+func TestThePagesStayShort(t *testing.T) {
+	all := 0
+	for page, text := range pages(t) {
+		words := len(strings.Fields(text))
+		most := 4_000
+		switch {
+		case page == "README.md":
+			most = 1_400
+		case strings.HasPrefix(page, "docs/adr/"):
+			most = 600
+		case strings.HasPrefix(page, "docs/"):
+			all += words
+		default:
+			continue
+		}
+		if words > most {
+			t.Errorf("%s has %d words, %d are enough", page, words, most)
+		}
+	}
+	if all == 0 || all > 22_000 {
+		t.Errorf("the pages in docs have %d words", all)
+	}
+}
+
 // TestTheTableFor3AMQuotesTheProgram looks for each quoted text among the strings of the program.
 func TestTheTableFor3AMQuotesTheProgram(t *testing.T) {
 	var source strings.Builder
