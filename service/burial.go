@@ -13,12 +13,12 @@ import (
 	"replicator/server"
 )
 
-// What a repair finds to be dead the sink knows at once, and the list of letters has to: by itself it would never be
-// told, since the two are compared once in a store's life with a view. Where a pipeline keeps the view it looks at the
-// cell, so that its letters and what it applies meanwhile stay in one order. Where nothing runs the letter is saved as
-// it is.
+// A repair records new dead letters in two places: the sink and the list of dead letters. The list must be told,
+// because it is compared with the sink only once in the life of a store. If a pipeline keeps the view, it re-reads the
+// cell, so that its dead letters and its other writes stay in one order. If no process runs, the letter is saved
+// directly.
 
-// Look implements server.Looker. What makes no sense is refused before a pipeline has it: that would end the session,
+// Look implements server.Looker. It refuses invalid cells before the pipeline sees them: they would end the session,
 // which other views share.
 func (s *Service) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for _, l := range s.lines.all() {
@@ -37,7 +37,7 @@ func (s *Service) Look(ctx context.Context, view, source string, cells []replica
 	return fmt.Errorf("view %q with source %q: %w to this process", view, source, server.ErrUnknown)
 }
 
-// mayBeLookedAt is an error for cells that have no key, or don't feed the view.
+// mayBeLookedAt returns an error if a cell's key can't be decoded or a cell doesn't feed the view.
 func mayBeLookedAt(view *replicator.View, cells []replicator.Cell) error {
 	for _, c := range cells {
 		if _, err := c.Key.Values(); err != nil {
@@ -50,8 +50,7 @@ func mayBeLookedAt(view *replicator.View, cells []replicator.Cell) error {
 	return nil
 }
 
-// lookAt has the pipeline look at cells, if need be by its next session. One that is paused has none until somebody
-// resumes it.
+// lookAt makes the pipeline re-read cells. It waits for the next session if it must, but not while the view is paused.
 func (l line) lookAt(ctx context.Context, view string, cells []replicator.Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -66,7 +65,7 @@ func (l line) lookAt(ctx context.Context, view string, cells []replicator.Cell) 
 	}
 }
 
-// notPaused is an error while a view is paused.
+// notPaused returns an error while the view is paused.
 func (l line) notPaused(view string) error {
 	for _, v := range l.Status(nil) {
 		if v.View == view && v.State == replicator.StatePaused {
@@ -76,7 +75,7 @@ func (l line) notPaused(view string) error {
 	return nil
 }
 
-// lookTime is how long a look may take, with the end of a session and the beginning of the next.
+// lookTime bounds a re-read. It covers the end of one session and the start of the next.
 const lookTime = time.Minute
 
 func cellsOfLetters(letters []replicator.DeadLetter) []replicator.Cell {
@@ -87,7 +86,7 @@ func cellsOfLetters(letters []replicator.DeadLetter) []replicator.Cell {
 	return cells
 }
 
-// bury has the letters of a repair saved, by the process that runs, or without one.
+// bury saves the dead letters of a repair, through the running process if there is one.
 func (v Verification) bury(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	cells := cellsOfLetters(letters)
 	if o.partitions != nil {
@@ -97,16 +96,16 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 		letters[i].Source = o.source.Name()
 	}
 	err := Client(v.Config).Look(ctx, letters[0].View, o.source.Name(), cells)
-	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) { // it may run for another view
+	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) { // the process may run for another view
 		err = buryAlone(ctx, v.Setup, letters)
 	}
 	return err
 }
 
-// raising removes letters of a source's cells.
+// raising removes the dead letters of a source's cells.
 type raising func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
-// betweenShards is raise where the source is several; else nil.
+// betweenShards returns raise if the source has several shards, else nil.
 func betweenShards(cfg *config.Config, raise raising) raising {
 	if len(cfg.Source.Shards) < 2 {
 		return nil
@@ -114,8 +113,8 @@ func betweenShards(cfg *config.Config, raise raising) raising {
 	return raise
 }
 
-// raise has the letters removed of another source's cells that a repair has a view show, by the process that runs, or
-// without one.
+// raise removes another source's dead letters after a repair has made the view show their cells. It asks the running
+// process if there is one.
 func (v Verification) raise(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	err := Client(v.Config).Look(ctx, view, source, cells)
 	if errors.Is(err, server.ErrNotRunning) || errors.Is(err, server.ErrUnknown) {
@@ -124,9 +123,9 @@ func (v Verification) raise(ctx context.Context, view, source string, cells []re
 	return err
 }
 
-// buryByPartition saves the letters of each partition, and tells the process that applies it, which else would never
-// clear them. Letters of a partition that another member has are not saved. The cells are not looked at: the topic may
-// know less of them than the source, which the repair asked.
+// buryByPartition saves the dead letters of each partition. It also tells the process that applies the partition, which
+// would otherwise never clear them. It fails for a partition that another member keeps. It re-reads no cells: the topic
+// may know less about them than the source, which the repair asked.
 func (v Verification) buryByPartition(ctx context.Context, o *inspection, letters []replicator.DeadLetter) error {
 	by := map[string][]replicator.DeadLetter{}
 	for _, l := range letters {
@@ -151,13 +150,13 @@ func (v Verification) buryByPartition(ctx context.Context, o *inspection, letter
 	return errors.Join(failed...)
 }
 
-// buryAlone saves letters while no process keeps their view.
+// buryAlone saves dead letters while no process keeps their view.
 func buryAlone(ctx context.Context, setup Setup, letters []replicator.DeadLetter) error {
 	return alone(ctx, setup, func(store replicator.Store) error { return store.Bury(ctx, letters) })
 }
 
-// alone changes letters in the store while no process has it. Where there is no state yet none is begun: the first start
-// learns from the sink what is dead.
+// alone changes dead letters in the store while no process holds it. It creates no state: if there is none, the first
+// start learns from the sink which cells are dead.
 func alone(ctx context.Context, setup Setup, change func(replicator.Store) error) error {
 	r, err := readStore(ctx, setup.Config)
 	if errors.Is(err, checkpoint.ErrNoState) {
@@ -176,7 +175,8 @@ func alone(ctx context.Context, setup Setup, change func(replicator.Store) error
 	return errors.Join(change(store), store.Close())
 }
 
-// buried tells which cells of a source there are letters of in a view: as they are listed when it is asked first.
+// buried returns a function that reports whether a cell has a dead letter in the view. The list is read once, at the
+// first call.
 func (v Verification) buried(o *inspection) func(context.Context, replicator.Cell) (bool, error) {
 	var known map[replicator.Cell]bool
 	return func(ctx context.Context, cell replicator.Cell) (bool, error) {

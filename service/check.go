@@ -16,13 +16,13 @@ import (
 	"replicator/view"
 )
 
-// checker is a sink that can look at what its views need.
+// checker is a sink that can check the tables, indexes or keys that its views need.
 type checker interface {
 	Check(ctx context.Context, views []*replicator.View) []replicator.Finding
 }
 
-// ofColumnsAlone leaves of the columns that tables may have or lack those that views want which merge tables without
-// bodies: a table with bodies may have anything in them.
+// ofColumnsAlone reduces the optional columns of tables to those that views of body-less tables want. A view of a table
+// with a body may find the property in the body instead.
 func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
 	bodiless := slices.DeleteFunc(slices.Clone(cfg.Views), func(v *replicator.View) bool {
 		return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {
@@ -39,7 +39,7 @@ func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
 	return nil
 }
 
-// Check looks at every source and sink, and at what is remembered of the views: what a run would find.
+// Check examines every source, every sink and the saved state of the views. It finds what a run would find.
 func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err error) {
 	cfg := setup.Config
 	if cfg.Source.Kafka != nil {
@@ -92,7 +92,7 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 			found = c.Check(ctx, views)
 		}
 		findings = append(findings, found...)
-		if cfg.Source.Kafka != nil { // which partitions go on where the members of the groups find out
+		if cfg.Source.Kafka != nil { // the members of the groups find out which partitions continue
 			if err := sink.Close(); err != nil {
 				return nil, err
 			}
@@ -114,8 +114,8 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 	return findings, nil
 }
 
-// nameViews names the views in the commands of a finding about a source: those that read the table that it is about, or
-// all.
+// nameViews adds view names to the commands of a finding about a source: the views that read the finding's table, or
+// all views.
 func nameViews(cfg *config.Config, f replicator.Finding) replicator.Finding {
 	table, ofTable := strings.CutPrefix(f.What, "table ")
 	var names []string
@@ -129,10 +129,10 @@ func nameViews(cfg *config.Config, f replicator.Finding) replicator.Finding {
 	return f
 }
 
-// noColumn matches what a source says of a column that is not there.
+// noColumn matches a source's message about a missing column.
 var noColumn = regexp.MustCompile(`(?:has|there is) no column (\S+) \(`)
 
-// locate adds where the file names a column that is not there.
+// locate adds the line of the configuration file that names a missing column.
 func locate(cfg *config.Config, detail string) string {
 	missing := noColumn.FindStringSubmatch(detail)
 	if missing == nil {
@@ -151,8 +151,8 @@ func locate(cfg *config.Config, detail string) string {
 	return detail
 }
 
-// checkSources looks at every source (with Kafka, the origin's). Those that it opened are to be closed, also after an
-// error.
+// checkSources checks every source (with Kafka, every source of the origin). The caller closes the sources that it
+// returns, also after an error.
 func (s Setup) checkSources(ctx context.Context) (sources []*canal.Source, findings []replicator.Finding, err error) {
 	for _, shard := range s.Config.Source.Shards {
 		tables, err := tablesOf(s.Config, shard, s.Config.Views)
@@ -177,10 +177,10 @@ func (s Setup) checkSources(ctx context.Context) (sources []*canal.Source, findi
 	return sources, findings, nil
 }
 
-// tryOutIfSound tries rows of the source, unless something is wrong with that; nil then. What can't be sampled is a
-// finding.
+// tryOutIfSound tries rows of the source. It returns nil if findings report an error with the source. A failure to
+// sample is a finding.
 func tryOutIfSound(ctx context.Context, cfg *config.Config, findings []replicator.Finding) (*trial, error) {
-	if len(cfg.Source.Shards) == 0 { // a source in Kafka without a dsn: there are no rows to ask for
+	if len(cfg.Source.Shards) == 0 { // a source in Kafka without a dsn: there is no server to ask for rows
 		return nil, nil
 	}
 	if len(cfg.Views) == 0 || slices.ContainsFunc(findings,
@@ -198,7 +198,7 @@ func tryOutIfSound(ctx context.Context, cfg *config.Config, findings []replicato
 	return tried, nil
 }
 
-// tryViews tries the views of a sink.
+// tryViews tries the sampled rows on the views of a sink.
 func tryViews(ctx context.Context, tried *trial, sink replicator.Sink, views []*replicator.View) error {
 	if tried == nil {
 		return nil
@@ -208,7 +208,7 @@ func tryViews(ctx context.Context, tried *trial, sink replicator.Sink, views []*
 		if f, ok := sink.(fitter); ok {
 			var err error
 			if fits, err = f.Fitter(ctx, v); err != nil {
-				continue // the sink's own check says why
+				continue // the sink's own check reports why
 			}
 		}
 		if err := tried.view(v, fits); err != nil {
@@ -218,8 +218,8 @@ func tryViews(ctx context.Context, tried *trial, sink replicator.Sink, views []*
 	return nil
 }
 
-// foresee finds the views that a run would refuse for what it remembers of them: they were filled by another
-// definition, or the sink lost them.
+// foresee finds the views that a run would refuse because of their saved state: another definition filled them, or the
+// sink lost them.
 func foresee(ctx context.Context, cfg *config.Config, name string, sink replicator.Sink, sources []*canal.Source,
 	saved []replicator.Checkpoint) []replicator.Finding {
 	var findings []replicator.Finding
@@ -249,7 +249,7 @@ func inOrigin(shard string) string {
 	return " with shard " + shard
 }
 
-// checkTopics looks at the topics and the groups of a source in Kafka.
+// checkTopics checks the topics and the consumer groups of a source in Kafka.
 func (s Setup) checkTopics(ctx context.Context) (findings []replicator.Finding, err error) {
 	cluster, err := s.cluster()
 	if err != nil {

@@ -15,25 +15,25 @@ import (
 	"replicator/view"
 )
 
-// fitter is a sink whose targets have types that not every value fits.
+// fitter is a sink whose target columns or fields can reject values.
 type fitter interface {
-	// Fitter returns what says why a value doesn't fit the field at a place in View.Fields, and nil where it does; nil
-	// instead of it where the target is not there yet.
+	// Fitter returns a function that says why a value doesn't fit the field at an index of View.Fields. That function
+	// returns nil if the value fits. Fitter returns nil if the target doesn't exist yet.
 	Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error)
 }
 
-// trial looks at a few rows of the source as the views would take them. What it finds is no reason not to run: each
-// such row becomes a dead letter, or is not in a view.
+// trial evaluates a few rows of the source for the views. Its findings never prevent a run: each bad row becomes a dead
+// letter, or stays out of the view.
 type trial struct {
 	cfg      *config.Config
 	shard    config.Shard
 	tables   []replicator.Table
 	rows     map[string]*survey.Table // by the table's name
-	decodes  map[string][]bool        // of the table's rows; nil where it has no body
+	decodes  map[string][]bool        // by row; nil where the table has no body
 	findings []replicator.Finding
 }
 
-// tryOut tries rows of the first shard: shards are alike.
+// tryOut samples rows of the first shard only, because shards are alike.
 func tryOut(ctx context.Context, cfg *config.Config) (*trial, error) {
 	shard := cfg.Source.Shards[0]
 	t := &trial{cfg: cfg, shard: shard, tables: cfg.ShardTables(shard), rows: map[string]*survey.Table{},
@@ -67,7 +67,7 @@ func (t *trial) warn(what, fix, format string, args ...any) {
 		replicator.Finding{What: what, Level: replicator.Warn, Detail: fmt.Sprintf(format, args...), Fix: fix})
 }
 
-// bodies tries the codec of a table on its sampled bodies.
+// bodies tries a table's codec on the sampled bodies.
 func (t *trial) bodies(table *replicator.Table, rows *survey.Table) error {
 	name := t.cfg.Table(table.Name).Codec
 	c, err := codec.New(name)
@@ -102,8 +102,8 @@ func (t *trial) bodies(table *replicator.Table, rows *survey.Table) error {
 	return nil
 }
 
-// view tries a view: whether there are rows of what it is made from, whether these have its properties, and whether the
-// values fit the target.
+// view tries one view. It checks that its tables have rows, that the rows have the properties that the view names, and
+// that the values fit the target.
 func (t *trial) view(v *replicator.View, fits func(field int, value any) error) error {
 	tried, err := t.feeds(v)
 	if err != nil || tried == 0 {
@@ -140,7 +140,7 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 			first[field] = err
 		}
 	})
-	if !chosen && err == nil && len(v.Joins) == 0 { // sampled rows are joined with any
+	if !chosen && err == nil && len(v.Joins) == 0 { // sampled rows are not joined by their keys
 		t.warn(what, "correct the expression, unless such rows are rare",
 			"where is true of none of %d sampled rows: %s", tried, v.Where)
 	}
@@ -154,7 +154,7 @@ func (t *trial) view(v *replicator.View, fits func(field int, value any) error) 
 	return err
 }
 
-// line is where a key of a view stands, to end what is said of it.
+// line returns a suffix with the line of a view's setting in the configuration file.
 func (t *trial) line(v *replicator.View, key string) string {
 	if n := t.cfg.Line(v.Name, key); n > 0 {
 		return fmt.Sprintf(" (%s:%d)", t.cfg.File, n)
@@ -180,10 +180,10 @@ func (t *trial) otherwise(v *replicator.View, path string) string {
 	return "correct the path, unless few rows have it"
 }
 
-// mostProperties bounds how many names of a table's properties are compared with one that is not there.
+// mostProperties bounds how many property names are compared with a missing one.
 const mostProperties = 1000
 
-// properties are the paths of the properties that sampled bodies of a table have.
+// properties returns the paths of the properties in the sampled bodies of a table.
 func (t *trial) properties(table *replicator.Table) (paths []string) {
 	c, err := codec.New(table.Codec)
 	if err != nil {
@@ -213,7 +213,7 @@ func (t *trial) properties(table *replicator.Table) (paths []string) {
 	return paths
 }
 
-// addable says why a value is no amount, of the field that a view adds up.
+// addable returns why a value can't be added up, if the field is one that the view adds up.
 func addable(v *replicator.View, field int, value any) error {
 	if v.Kind != "counter" && v.Kind != "ranking" || field != len(v.Fields)-1 {
 		return nil
@@ -225,8 +225,8 @@ func addable(v *replicator.View, field int, value any) error {
 	return errors.New("it is not a number, which a sum is made of")
 }
 
-// feeds counts the sampled rows that a view is made from, whose bodies can be decoded. Of what there is none of is
-// said.
+// feeds counts the sampled rows that feed a view and whose bodies can be decoded. It records a finding for each table
+// without such rows.
 func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 	for _, feed := range v.From {
 		rows, table := t.rows[feed.Table], t.cfg.Table(feed.Table)
@@ -261,28 +261,27 @@ func (t *trial) feeds(v *replicator.View) (tried int, err error) {
 	return tried, nil
 }
 
-// isColumn reports whether a path names a column: it is there, whatever its values are.
+// isColumn reports whether a path names a column. A column exists whatever its values are.
 func (t *trial) isColumn(v *replicator.View, path string) bool {
 	return slices.ContainsFunc(config.OriginsOf(v, path), func(o config.Origin) bool {
 		return config.ColumnOf(*t.cfg.Table(o.Table), o.Path) != ""
 	})
 }
 
-// joinable reports whether there are rows of all tables that a view is joined with.
+// joinable reports whether every table that the view joins has sampled rows.
 func (t *trial) joinable(v *replicator.View) bool {
 	return !slices.ContainsFunc(v.Joins, func(j replicator.Join) bool {
 		return t.rows[j.Table] == nil || t.rows[j.Table].Rows == 0
 	})
 }
 
-// decodable reports whether a sampled row's body can be decoded, or there is none.
+// decodable reports whether a sampled row has no body or one that can be decoded.
 func (t *trial) decodable(table string, n int) bool {
 	decodes := t.decodes[table]
 	return decodes == nil || decodes[n]
 }
 
-// each gives the values of a view's fields in the sampled rows for which an expression is true, or what is wrong with
-// one.
+// each calls do with the values of the view's fields, or an error, for each sampled row that satisfies the expression.
 func (t *trial) each(v *replicator.View, where string, do func(field int, value any, err error)) error {
 	probes := probesOf(v)
 	for _, p := range probes {

@@ -11,9 +11,9 @@ import (
 	"replicator/config"
 )
 
-// columnHints warns of paths into a body that name a column of the table: of "email" where "$email" was meant. Where
-// rows were tried these say it, as a body may have a property of the same name; this is for before there are any, and
-// while something else is wrong.
+// columnHints warns about paths into a body that name a column of the table, such as "email" where "$email" was meant.
+// If rows were tried, they decide instead, because a body may have a property of the same name. So this check covers a
+// table without rows, or one whose rows could not be tried.
 func columnHints(ctx context.Context, cfg *config.Config, source *canal.Source, tried *trial) []replicator.Finding {
 	hints := &trial{cfg: cfg}
 	known := map[string][]canal.ColumnInfo{}
@@ -32,7 +32,7 @@ func columnHints(ctx context.Context, cfg *config.Config, source *canal.Source, 
 				}
 				columns, asked := known[o.Table]
 				if !asked {
-					columns, _ = source.Columns(ctx, o.Table) // why it can't be asked, the source's own check says
+					columns, _ = source.Columns(ctx, o.Table) // the source's own check reports an error
 					known[o.Table] = columns
 				}
 				same := func(c canal.ColumnInfo) bool { return strings.EqualFold(c.Name, o.Path) }
@@ -47,7 +47,7 @@ func columnHints(ctx context.Context, cfg *config.Config, source *canal.Source, 
 	return hints.findings
 }
 
-// hasRows reports whether sampled rows of every table that the view reads were tried.
+// hasRows reports whether every table that the view reads has sampled rows.
 func (t *trial) hasRows(v *replicator.View) bool {
 	return !slices.ContainsFunc(replicator.TablesOf([]*replicator.View{v}), func(table string) bool {
 		return t.rows[table] == nil || t.rows[table].Rows == 0

@@ -14,17 +14,17 @@ import (
 	"replicator/verify"
 )
 
-// comparisons compares views with their source where rows changed and the log didn't say which, and repairs what differs,
-// while they go on. What is still to be compared is in the checkpoints: a restart goes on with it.
+// comparisons compares running views with their source after rows changed in a way that the log didn't describe, and
+// repairs the differences. The pending comparisons are in the checkpoints, so a restart continues with them.
 type comparisons struct {
 	lines  []line
 	log    *slog.Logger
 	verify compareView
 	views  map[compared]*comparing
-	next   map[int]time.Time // by line: when its views may be compared
+	next   map[int]time.Time // by index of the line: when its views may be compared again
 }
 
-// compareView compares a view with its source, from a place on, and repairs it.
+// compareView compares a view with its source from a given place on, and repairs it.
 type compareView func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error)
 
 func newComparisons(lines []line, log *slog.Logger, verify compareView) *comparisons {
@@ -33,7 +33,7 @@ func newComparisons(lines []line, log *slog.Logger, verify compareView) *compari
 	}
 }
 
-// comparisons are those of the service's views. They keep to the rate of a rebuild.
+// comparisons returns the comparisons of the service's views. They run at the configured rebuild rate.
 func (s *Service) comparisons() *comparisons {
 	return newComparisons(s.lines.all(), s.Log,
 		func(ctx context.Context, l line, view string, from *verify.Place) (verify.Result, error) {
@@ -45,8 +45,8 @@ func (s *Service) comparisons() *comparisons {
 		})
 }
 
-// lookAtLetters has a pipeline look at the cells that a view has dead letters of: their rows may be among those that
-// changed, and a comparison tries no cell again that has a letter.
+// lookAtLetters makes a pipeline re-read the cells that have dead letters in a view. Their rows may have changed too,
+// and a comparison skips a cell that has a letter.
 func (s *Service) lookAtLetters(ctx context.Context, l line, view string) error {
 	var cells []replicator.Cell
 	err := selected(ctx, s.store, server.Selection{View: view}, func(letter replicator.DeadLetter) {
@@ -60,20 +60,20 @@ func (s *Service) lookAtLetters(ctx context.Context, l line, view string) error 
 	return l.lookAt(ctx, view, cells)
 }
 
-// compared is one view of one source.
+// compared identifies one view of one source.
 type compared struct {
-	line int // its place among the lines
+	line int // an index into the lines
 	view string
 }
 
-// comparing is how far the comparison of a view has come, for what happened at a place.
+// comparing is the progress of one view's comparison.
 type comparing struct {
 	at      int64
 	place   verify.Place
 	retryAt time.Time
 }
 
-// run compares what becomes due until ctx is done, one view at a time.
+// run makes the comparisons that are due, one view at a time, until ctx is done.
 func (c *comparisons) run(ctx context.Context) {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -89,16 +89,15 @@ func (c *comparisons) run(ctx context.Context) {
 	}
 }
 
-// round compares the views of a line that are due, each once. After that the line pauses for as long as it took: a
-// server that goes on logging statements makes them due all the time, and is read no more than half of it, however many
-// they are.
+// round compares the due views of a line once each. The line then pauses for as long as the round took. A server that
+// keeps logging statements makes views due all the time; with the pause, it is read at most half of the time.
 func (c *comparisons) round(ctx context.Context, line int, l line) {
 	began := time.Now()
 	if began.Before(c.next[line]) {
 		return
 	}
 	for _, view := range slices.Sorted(maps.Keys(l.Swapped())) {
-		at, due := l.Swapped()[view] // others have taken their time
+		at, due := l.Swapped()[view] // earlier comparisons took time: ask again
 		if one := c.of(compared{line, view}, at); due && !time.Now().Before(one.retryAt) && ctx.Err() == nil {
 			c.compare(ctx, l, view, one)
 		}
@@ -106,7 +105,8 @@ func (c *comparisons) round(ctx context.Context, line int, l line) {
 	c.next[line] = time.Now().Add(time.Since(began))
 }
 
-// of is how far a view is compared for what happened at a place: not at all, if it was for what happened before.
+// of returns the progress of a view's comparison for the change at a log position. It starts again if that position is
+// new.
 func (c *comparisons) of(view compared, at int64) *comparing {
 	one := c.views[view]
 	if one == nil {
@@ -141,10 +141,10 @@ func (c *comparisons) compare(ctx context.Context, l line, view string, one *com
 	}
 }
 
-// compareAgain is how long it takes until a comparison that failed is tried again.
+// compareAgain is the delay before a failed comparison is retried.
 const compareAgain = 10 * time.Second
 
-// compared waits until none of the views (all, if none is named) is left to be compared with its source.
+// compared waits until no comparison is pending for the named views (all, if none is named).
 func (l line) compared(ctx context.Context, views []string) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

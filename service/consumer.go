@@ -19,9 +19,9 @@ import (
 	"replicator/kafka"
 )
 
-// consumer is the part that a sink of this process has in reading the topics of a source in Kafka: a member of the
-// sink's consumer group. Each partition that is assigned to it is a pipeline, opened at its checkpoint, and drained and
-// saved before another member is given it. So a sink that is down delays no other.
+// consumer reads the topics of a source in Kafka for one sink, as a member of the sink's consumer group. Each assigned
+// partition has its own pipeline. The pipeline starts at the partition's checkpoint, and is drained and saved before
+// another member gets the partition. Because each sink has its own group, a sink that is down delays no other.
 type consumer struct {
 	*Service
 	sink   *config.Sink
@@ -32,26 +32,26 @@ type consumer struct {
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	member  *kafka.Group                  // nil: it has not joined
-	err     error                         // why it has not
-	heard   time.Time                     // when the group was asked last and answered, or the start
-	running map[kafka.Partition]*assigned // pipelines
-	paused  []string                      // views, with whatever partitions the member is given
+	member  *kafka.Group                  // nil: not joined
+	err     error                         // why it has not joined
+	heard   time.Time                     // when the group last answered; at first, when the consumer started
+	running map[kafka.Partition]*assigned // the pipelines
+	paused  []string                      // views that are paused for every partition the member is given
 }
 
-// assigned is a partition that is this member's.
+// assigned is a partition that this member keeps.
 type assigned struct {
-	stop, cancel context.CancelFunc // drains; ends at once
+	stop, cancel context.CancelFunc // stop drains the pipeline; cancel ends it at once
 	done         chan struct{}
 }
 
-// connect makes the cluster of a source in Kafka.
+// connect creates the cluster client if the source is in Kafka.
 func (s *Service) connect() (err error) {
 	s.cluster, err = s.Setup.cluster()
 	return err
 }
 
-// cluster is the one of a source in Kafka; nil if it is in none.
+// cluster creates the client for a source in Kafka. It returns nil for other sources.
 func (s Setup) cluster() (*kafka.Cluster, error) {
 	from := s.Config.Source.Kafka
 	if from == nil {
@@ -68,10 +68,10 @@ func (s Setup) cluster() (*kafka.Cluster, error) {
 	return kafka.Connect(options...)
 }
 
-// groupOf is the consumer group of a sink.
+// groupOf returns the name of a sink's consumer group.
 func groupOf(cfg *config.Config, sink string) string { return cfg.Source.Kafka.Group + "." + sink }
 
-// consume makes the consumer of a sink.
+// consume adds the consumer of a sink.
 func (s *Service) consume(sink *config.Sink, opened replicator.Sink, views []*replicator.View) error {
 	tables, err := tablesOf(s.Config, config.Shard{}, views)
 	if err != nil {
@@ -86,16 +86,16 @@ func (s *Service) consume(sink *config.Sink, opened replicator.Sink, views []*re
 	return nil
 }
 
-// identity is what all members of the group must have alike: where the sink is, and what is read.
+// identity describes what all members of the group must share: the sink's address and what is read.
 func (c *consumer) identity() string {
 	text, err := json.Marshal([]any{c.sink.Name, c.sink.Type, c.sink.Settings, c.Config.Source.Kafka.Topics})
-	if err != nil { // settings are plain data
+	if err != nil { // can't happen: settings are plain data
 		text = []byte(c.sink.Name + c.sink.Type)
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(text))[:12]
 }
 
-// run is a member of the group until stop is done and its pipelines have drained.
+// run is a member of the group until stop is done and the pipelines have drained.
 func (c *consumer) run(ctx, stop context.Context) {
 	member := c.join(ctx, stop)
 	if member == nil {
@@ -106,18 +106,18 @@ func (c *consumer) run(ctx, stop context.Context) {
 	case <-ctx.Done():
 		c.each(func(a *assigned) { a.cancel() })
 	}
-	c.drain() // before the group is left, for which there is not much time
+	c.drain() // before leaving, because the group allows little time for that
 	member.Leave()
-	c.drain() // what was assigned meanwhile
+	c.drain() // partitions that were assigned in the meantime
 }
 
-// drain ends all pipelines, all at once, and waits for them.
+// drain ends all pipelines at once and waits for them.
 func (c *consumer) drain() {
 	c.each(func(a *assigned) { a.stop() })
 	c.each(func(a *assigned) { <-a.done })
 }
 
-// join joins the group, trying until that is possible; nil: stop is done.
+// join joins the group and retries until it succeeds. It returns nil once stop is done.
 func (c *consumer) join(ctx, stop context.Context) *kafka.Group {
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		member, err := c.cluster.Join(stop, kafka.GroupConfig{
@@ -146,7 +146,7 @@ func (c *consumer) join(ctx, stop context.Context) *kafka.Group {
 	}
 }
 
-// each does something with every pipeline.
+// each calls do with every pipeline.
 func (c *consumer) each(do func(*assigned)) {
 	c.mu.Lock()
 	var all []*assigned
@@ -159,7 +159,7 @@ func (c *consumer) each(do func(*assigned)) {
 	}
 }
 
-// assign begins a pipeline for each partition.
+// assign starts a pipeline for each partition.
 func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 	c.log.Info("partitions are assigned", "partitions", fmt.Sprint(partitions))
 	for _, p := range partitions {
@@ -228,7 +228,8 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
 	}
 }
 
-// begin makes the pipeline of a partition, and lets it be asked. Views that are paused at the member begin paused.
+// begin creates the pipeline of a partition and adds it to the lines. Views that are paused at this member start
+// paused.
 func (c *consumer) begin(from source, store replicator.Store, ended <-chan struct{},
 	reread func(context.Context) error, log *slog.Logger) line {
 	c.mu.Lock()
@@ -239,7 +240,8 @@ func (c *consumer) begin(from source, store replicator.Store, ended <-chan struc
 	return l
 }
 
-// rereads is how a store learns of letters that others saved; nil: nobody else can.
+// rereads returns a function that makes the store re-read letters that other processes saved. It returns nil if no
+// other process can save any.
 func rereads(store replicator.Store) func(context.Context) error {
 	if shared, is := store.(*checkpoint.MySQL); is {
 		return shared.Reread
@@ -247,7 +249,7 @@ func rereads(store replicator.Store) func(context.Context) error {
 	return nil
 }
 
-// setPaused says whether a view is paused at the member, with the partitions that it is given later, too.
+// setPaused pauses or resumes a view at this member, also for the partitions that it is given later.
 func (c *consumer) setPaused(view string, paused bool) {
 	if !slices.ContainsFunc(c.views, func(v *replicator.View) bool { return v.Name == view }) {
 		return
@@ -260,14 +262,14 @@ func (c *consumer) setPaused(view string, paused bool) {
 	}
 }
 
-// arePaused are the views that are paused at the member.
+// arePaused returns the views that are paused at this member.
 func (c *consumer) arePaused() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.paused)
 }
 
-// openPart opens what the store has of one partition.
+// openPart opens one partition's part of the store.
 func (c *consumer) openPart(ctx context.Context, p kafka.Partition) (replicator.Store, error) {
 	if c.Config.Checkpoint.Store != "mysql" {
 		return borrowed{c.store}, nil
@@ -275,7 +277,7 @@ func (c *consumer) openPart(ctx context.Context, p kafka.Partition) (replicator.
 	return openPart(ctx, c.Config, c.sink.Name+" "+p.String())
 }
 
-// committing is a store that says in the group, too, how far a partition is.
+// committing is a store that also commits a partition's offset in the consumer group.
 type committing struct {
 	replicator.Store
 	consumer  *consumer
@@ -285,8 +287,8 @@ type committing struct {
 	at map[string]replicator.Position // by view
 }
 
-// Save implements replicator.Store. What the group is told is for people and their tools: where it can't be told, as in
-// a rebalance, the next time will do.
+// Save implements replicator.Store. The group's offset only informs operators and their tools. If the commit fails, as
+// in a rebalance, the next save commits it.
 func (s *committing) Save(ctx context.Context, checkpoints []replicator.Checkpoint) error {
 	if err := s.Store.Save(ctx, checkpoints); err != nil {
 		return err
@@ -314,7 +316,7 @@ func (s *committing) Save(ctx context.Context, checkpoints []replicator.Checkpoi
 	return nil
 }
 
-// partition is a partition as a pipeline's source.
+// partition adapts a Kafka partition to a pipeline's source.
 type partition struct{ *kafka.Source }
 
 // Stats implements source.
@@ -323,7 +325,7 @@ func (p partition) Stats() canal.Stats {
 	return canal.Stats{Events: s.Records, Bytes: s.Bytes, Rows: s.Changes}
 }
 
-// Retention implements source: a compacted topic is kept.
+// Retention implements source. A compacted topic is kept permanently.
 func (p partition) Retention(context.Context, replicator.Position) (time.Duration, error) {
 	return canal.Forever, nil
 }
@@ -333,7 +335,7 @@ func (p partition) CheckOffset(context.Context, string, string) error {
 	return fmt.Errorf("%w: a topic is read from its beginning; leave --from out", canal.ErrOffset)
 }
 
-// readsTables refuses what reads the tables themselves, where only a changelog of them is known.
+// readsTables refuses commands that read the tables themselves if the source is in Kafka.
 func readsTables(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil {
 		return nil
@@ -342,7 +344,7 @@ func readsTables(cfg *config.Config, what string) error {
 		"ask it of the configuration that publishes the changelog", cfg.File, what)}
 }
 
-// asksTables refuses what compares with the tables themselves, where they can't be reached.
+// asksTables refuses commands that compare with the tables if their servers are not configured.
 func asksTables(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil || len(cfg.Source.Shards) > 0 {
 		return nil
@@ -351,7 +353,7 @@ func asksTables(cfg *config.Config, what string) error {
 		"Kafka: set dsn beside it, to the server that the changelog is of", cfg.File, what)}
 }
 
-// keepsPositions refuses to change the positions of views in partitions, which the members of the groups have.
+// keepsPositions refuses to change positions in partitions, because the members of the groups keep them.
 func keepsPositions(cfg *config.Config, what string) error {
 	if cfg.Source.Kafka == nil {
 		return nil

@@ -13,7 +13,6 @@ import (
 	"replicator/server"
 )
 
-// What the HTTP side asks of a running configuration.
 var (
 	_ server.Controller = (*Service)(nil)
 	_ server.Rebuilder  = (*Service)(nil)
@@ -45,7 +44,7 @@ func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return append(all, s.elsewhere(ctx, all)...), nil
 }
 
-// placed fills in where views stand that no reader tells of: they keep their place while they don't run.
+// placed fills in the positions of views that have no running reader. They keep their position while they don't run.
 func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) error {
 	var saved []replicator.Checkpoint
 	for i := range views {
@@ -70,8 +69,9 @@ func (s *Service) placed(ctx context.Context, views []replicator.ViewStatus) err
 	return nil
 }
 
-// Wait implements server.Controller. Of a source with shards, a fence is one shard's; the others don't know its files
-// or GTIDs, and are not waited for. A view that is to be compared with the source includes all once it was.
+// Wait implements server.Controller. If the source has shards, a fence belongs to one of them; the others don't know
+// its files or GTIDs, and Wait doesn't wait for them. If a view has a pending comparison with the source, Wait also
+// waits for that.
 func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) error {
 	if err := KnowsSource(s.Config, fence.Source); err != nil {
 		return fmt.Errorf("%w: %w", server.ErrInvalid, err)
@@ -94,7 +94,7 @@ func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) 
 		if err == nil {
 			err = l.compared(ctx, wanted)
 		}
-		if errors.Is(err, canal.ErrFence) { // the others would say the same
+		if errors.Is(err, canal.ErrFence) { // the other pipelines would return the same error
 			return fmt.Errorf("%w: %w", server.ErrInvalid, err)
 		}
 		errs = append(errs, err)
@@ -102,7 +102,7 @@ func (s *Service) Wait(ctx context.Context, fence server.Fence, views []string) 
 	return errors.Join(errs...)
 }
 
-// notHere says why nobody here can try a view's dead letters of a source again.
+// notHere returns why this process can't retry a view's dead letters of a source.
 func (s *Service) notHere(view, source string) error {
 	if s.cluster != nil && slices.ContainsFunc(s.Config.Views, func(v *replicator.View) bool { return v.Name == view }) {
 		return fmt.Errorf("view %s: the dead letters of %s are those of a partition that another member has: try them again there; "+
@@ -111,9 +111,9 @@ func (s *Service) notHere(view, source string) error {
 	return fmt.Errorf("view %s is not in the configuration any more: drop its dead letters", view)
 }
 
-// Retry implements server.Controller: the cells are looked at in the source, and what is there now is put. Sessions
-// begin anew before, because what made a letter dead is often mended in the target's table, which a sink reads when it
-// opens.
+// Retry implements server.Controller. It re-reads the cells from the source and writes their current state. First it
+// restarts the views' sessions: a sink reads its target's schema when it opens, and the operator has often fixed a dead
+// letter's cause there.
 func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, left int, err error) {
 	if err := s.mayHaveLetters(ctx, which.View); err != nil {
 		return 0, 0, err
@@ -167,7 +167,7 @@ func (s *Service) Retry(ctx context.Context, which server.Selection) (tried, lef
 	return tried, left, err
 }
 
-// renew begins the views' sessions anew. It gives up with what is wrong with them where that takes long.
+// renew restarts the views' sessions. If that takes too long, it returns the views' error.
 func (s *Service) renew(ctx context.Context, l line, views []string) error {
 	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
 	defer cancel()
@@ -186,12 +186,12 @@ func (s *Service) Drop(ctx context.Context, which server.Selection) (int, error)
 	return drop(ctx, s.store, which)
 }
 
-// Rebuild implements server.Rebuilder: view is one, or several with commas between them.
+// Rebuild implements server.Rebuilder. view is one name, or several separated by commas.
 func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
 	return s.rebuild(ctx, strings.Split(view, ","), how, line.Rebuild)
 }
 
-// rebuild has each pipeline that keeps some of the views begin to rebuild them.
+// rebuild starts a rebuild in each pipeline that keeps some of the views.
 func (s *Service) rebuild(ctx context.Context, views []string, how server.Rebuild,
 	begin func(l line, ctx context.Context, names []string, mode pipeline.RebuildMode, from string) error) error {
 	for _, name := range views {
@@ -226,12 +226,12 @@ func (s *Service) rebuild(ctx context.Context, views []string, how server.Rebuil
 	return nil
 }
 
-// keeps are those of the views that the pipeline keeps.
+// keeps returns those of the views that the pipeline keeps.
 func (l line) keeps(views []string) []string {
 	return slices.DeleteFunc(slices.Clone(views), func(name string) bool { return !l.Keeps(name) })
 }
 
-// checkFrom returns an error that wraps server.ErrInvalid if an offset to begin at is none of a table that feeds the
+// checkFrom returns an error that wraps server.ErrInvalid if the starting offset is invalid for a table that feeds the
 // views.
 func (s *Service) checkFrom(ctx context.Context, views []string, from string) error {
 	if from == "" {
@@ -269,7 +269,7 @@ func (s *Service) Resume(ctx context.Context, view string) error {
 	return s.each(view, func(e engine) error { return e.Resume(ctx, view) })
 }
 
-// each does something with every pipeline that keeps a view.
+// each calls do with every pipeline that keeps the view.
 func (s *Service) each(view string, do func(engine) error) error {
 	if s.Config.View(view) == nil {
 		return fmt.Errorf("view %q: %w in this configuration", view, server.ErrUnknown)

@@ -14,44 +14,44 @@ import (
 	"replicator/server"
 )
 
-// Explanation is what is known of one cell and one view.
+// Explanation describes one cell in one view.
 type Explanation struct {
 	View      string            `json:"view"`
 	Source    string            `json:"source,omitempty"`
 	Table     string            `json:"table"`
 	Key       string            `json:"key"`
 	Column    string            `json:"column"`
-	Amount    json.RawMessage   `json:"amount,omitempty"` // what the sink has added up for it
+	Amount    json.RawMessage   `json:"amount,omitempty"` // the cell's amount in the sink's sum
 	Exists    bool              `json:"exists"`
 	Version   *int64            `json:"version"`           // of the newest row in the source
-	Row       json.RawMessage   `json:"row,omitempty"`     // its body, or its columns
-	Joins     []ExplainedJoin   `json:"joins,omitempty"`   // the rows that it is made with
+	Row       json.RawMessage   `json:"row,omitempty"`     // the decoded body, or the columns
+	Joins     []ExplainedJoin   `json:"joins,omitempty"`   // the joined rows
 	Expected  []json.RawMessage `json:"expected"`          // what the view should hold
-	Refused   []json.RawMessage `json:"refused,omitempty"` // what a dead letter would have put there
+	Refused   []json.RawMessage `json:"refused,omitempty"` // what a dead letter kept out of the view
 	Problem   string            `json:"problem,omitempty"`
 	Holds     string            `json:"holds"`            // as expected, missing, stale, extra, dead
-	Held      []json.RawMessage `json:"held,omitempty"`   // what it holds instead
-	Shards    []string          `json:"shards,omitempty"` // of a sink of several: where it differs
+	Held      []json.RawMessage `json:"held,omitempty"`   // what the view holds instead
+	Shards    []string          `json:"shards,omitempty"` // where it differs, if the sink has several shards
 	Applied   *int64            `json:"applied_version"`
 	AppliedAt string            `json:"applied_position,omitempty"`
 	Why       string            `json:"why"`
 	Letters   []server.Letter   `json:"dead_letters,omitempty"`
 
-	placed bool   // the place is the version: the newest row's is not known, only where it was read
-	spelt  string // how the newest row spells the key, where that is another way
+	placed bool   // Version is a log position; the newest row's own is unknown
+	spelt  string // the newest row's form of the key, if that differs
 
-	expires   bool // entries of the view go some time after the last change
-	ofAnother bool // what differs was found by another cell of the key alone
+	expires   bool // the view's entries expire some time after the last change
+	ofAnother bool // the difference was found only through another cell of the key
 }
 
-// What an explanation says of a view that is right, and of one that can't be looked at.
+// More values of Explanation.Holds: the view is right, or it can't be read.
 const (
 	AsExpected = "as expected"
 	Unknown    = "unknown"
 )
 
-// Explain says what is known of one entity and one view; key is as listings show it. If the sink can't be looked into
-// it says what the source has, with the error.
+// Explain describes one entity in one view. key has the form that listings show. If the sink can't be read, Explain
+// returns what the source has, and the error.
 func Explain(ctx context.Context, setup Setup, view *replicator.View, key string) (all []Explanation, err error) {
 	if err := asksTables(setup.Config, "explain"); err != nil {
 		return nil, err
@@ -80,15 +80,15 @@ func Explain(ctx context.Context, setup Setup, view *replicator.View, key string
 	return all, unopened
 }
 
-// complete adds the file to the commands that explanations name.
+// complete adds the configuration file to the commands in explanations.
 func (s Setup) complete(all []Explanation) {
 	for i := range all {
 		all[i].Why = remedy.File(s.Config.Path).In(all[i].Why)
 	}
 }
 
-// ofShards leaves out what a shard of the source knows nothing of, if another knows the entity: what the view holds is
-// that one's. Where two have it, that is why the view can't be right for both.
+// ofShards drops the explanations of shards that know nothing of the entity, if another shard knows it: that shard
+// determines what the view holds. If two shards have rows, it explains that the view can't match both.
 func ofShards(all []Explanation) []Explanation {
 	known, having := map[string]bool{}, map[string]bool{}
 	for _, e := range all {
@@ -116,7 +116,7 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 	letters map[replicator.Cell][]server.Letter) (all []Explanation, err error) {
 	o, err := in.inspect(ctx, shard, view)
 	unopened := errUnopened{}
-	if errors.As(err, &unopened) { // the source is shown all the same
+	if errors.As(err, &unopened) { // what the source has is still shown
 		o, err = in.inspectSource(ctx, shard, view)
 	}
 	if err != nil {
@@ -138,7 +138,7 @@ func (in *inspector) explain(ctx context.Context, shard config.Shard, view *repl
 	return all, unopened.error
 }
 
-// explain explains cells: of an entity all that feed the view.
+// explain explains cells of one source. For an entity these are all its cells that feed the view.
 func (o *inspection) explain(ctx context.Context, shard config.Shard, view *replicator.View, cells []replicator.Cell,
 	letters map[replicator.Cell][]server.Letter) (all []Explanation, err error) {
 	rows, asOf, err := o.reader.Newest(ctx, cells, 0)
@@ -175,7 +175,7 @@ func (o *inspection) explain(ctx context.Context, shard config.Shard, view *repl
 			e.Row, e.Joins = readable.row(rows[i]), o.joins(view, rows[i], readable)
 		}
 		if versions != nil && versions[i].Lowest != replicator.NoVersion {
-			e.Applied = &versions[i].Lowest // of one view
+			e.Applied = &versions[i].Lowest // of the one view that is open
 		}
 		if i := slices.IndexFunc(rows, func(r *replicator.Row) bool {
 			return r != nil && r.Cell.Table == e.Table && r.Cell.Column == e.Column
@@ -199,13 +199,14 @@ func (o *inspection) explain(ctx context.Context, shard config.Shard, view *repl
 	return all, nil
 }
 
-// expires reports whether entries of a view go some time after the last change, as the settings of its kind say.
+// expires reports whether the view's settings make its entries expire some time after the last change.
 func expires(v *replicator.View) bool {
 	own, is := v.Settings.(interface{ Expires() bool })
 	return is && own.Expires()
 }
 
-// cellsOf are the cells that feed a view under a key: of every column, where the view takes all, and in every spelling.
+// cellsOf returns the cells that feed a view under a key: for every column if the view takes all, and in every variant
+// of the key.
 func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	text string) (cells []replicator.Cell, err error) {
 	var refused []error
@@ -213,7 +214,7 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 		key, err := parseKey(ctx, o, f.Table, text)
 		if invalid := (InvalidError{}); errors.As(err, &invalid) { // another table may have wider keys
 			if !slices.ContainsFunc(refused, func(other error) bool { return other.Error() == err.Error() }) {
-				refused = append(refused, err) // tables may refuse it in the same words, and columns of one do
+				refused = append(refused, err) // refused below if every table refuses; several may do so with the same message
 			}
 			continue
 		}
@@ -223,7 +224,7 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 		some := []replicator.Cell{{Table: f.Table, Key: key, Column: f.Column}}
 		i := slices.IndexFunc(o.tables, func(t replicator.Table) bool { return t.Name == f.Table })
 		variants := f.Column == "" && o.tables[i].Column != "" || o.reader.MixesSpellings(f.Table)
-		if !variants { // the source may have the number or date in another form: 1.50 for 1.5
+		if !variants { // the source may write the number or date in another form, such as 1.50 for 1.5
 			rows, _, err := o.reader.Newest(ctx, some, 0)
 			if err != nil {
 				return nil, err
@@ -247,7 +248,7 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	return cells, nil
 }
 
-// expect fills in what the view should hold.
+// expect fills in the entries that the view should hold.
 func (e *Explanation) expect(readable bodies, view *replicator.View, op replicator.Op) {
 	e.Expected = []json.RawMessage{}
 	for _, value := range op.Values {
@@ -266,10 +267,10 @@ func (b bodies) entries(view *replicator.View, entries []replicator.Entry) []jso
 	return shown
 }
 
-// reason says in a sentence why things are as they are.
+// reason sets Why, one sentence that explains the result.
 func (e *Explanation) reason() {
 	switch {
-	case e.Holds == string(replicator.Dead): // one thing is said of it: what it would have held is no expectation
+	case e.Holds == string(replicator.Dead): // a dead cell is reported only as dead: it expects nothing
 		e.Expected, e.Refused = []json.RawMessage{}, e.Expected
 		e.Why = "not in the view: dead letter"
 		if len(e.Letters) > 0 {
@@ -311,7 +312,7 @@ func (e *Explanation) reason() {
 	}
 }
 
-// deadBecause is why the cell is a dead letter. What a server said is known from the letter alone.
+// deadBecause returns why the cell is a dead letter. Only the letter itself knows a server's message.
 func (e *Explanation) deadBecause() string {
 	switch {
 	case e.Problem != "":

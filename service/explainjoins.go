@@ -8,28 +8,28 @@ import (
 	"replicator"
 )
 
-// ExplainedJoin is what a view's join finds for a row.
+// ExplainedJoin lists the rows that a view's join finds for one row.
 type ExplainedJoin struct {
 	Join      string      `json:"join"`
 	Condition string      `json:"condition"`       // customers.id = orders.customer_id = 7
-	Where     string      `json:"where,omitempty"` // of the found rows those count for which this holds
+	Where     string      `json:"where,omitempty"` // only found rows that satisfy this count
 	Found     int         `json:"found"`           // how many rows; above replicator.MaxJoined: more than that
 	Rows      []JoinedRow `json:"rows"`            // the first of them
 }
 
-// JoinedRow is a row that a join found.
+// JoinedRow is one row that a join found.
 type JoinedRow struct {
 	Table   string          `json:"table"`
 	Key     string          `json:"key"`
 	Column  string          `json:"column,omitempty"`
 	Version int64           `json:"version"`
-	Row     json.RawMessage `json:"row"` // its body, or its columns
+	Row     json.RawMessage `json:"row"` // the decoded body, or the columns
 }
 
-// shownJoined is how many rows of a join are shown.
+// shownJoined bounds how many rows of a join are shown.
 const shownJoined = 50
 
-// joins explains the joins of a view by a row and the rows that it carries.
+// joins explains the joins of a view for a row and the rows joined with it.
 func (o *inspection) joins(view *replicator.View, row *replicator.Row, readable bodies) []ExplainedJoin {
 	lookups, names := view.Lookups()
 	var all []ExplainedJoin
@@ -47,7 +47,7 @@ func (o *inspection) joins(view *replicator.View, row *replicator.Row, readable 
 	return all
 }
 
-// condition says by which values a lookup finds rows.
+// condition describes the values by which a lookup finds rows.
 func (o *inspection) condition(row *replicator.Row, l *replicator.Lookup, lookups []replicator.Lookup,
 	names []string) string {
 	var parts []string
@@ -74,7 +74,7 @@ func (o *inspection) condition(row *replicator.Row, l *replicator.Lookup, lookup
 	return strings.Join(parts, " and ")
 }
 
-// columnOf is a row's value of a column, which may be one of those that name its cell.
+// columnOf returns a row's value of a column, including the key columns of its cell.
 func (o *inspection) columnOf(row *replicator.Row, name string) any {
 	is := func(other string) bool { return strings.EqualFold(name, other) }
 	if i := slices.IndexFunc(row.Names, is); i >= 0 {

@@ -1,18 +1,18 @@
 package service
 
-// Where the rate of a planned fill is from.
+// Where a planned fill's rate comes from.
 const (
-	RateAsked   = "asked" // --rate
-	RateLimit   = "limit" // [rebuild] rate
-	RateFill    = "fill"  // a fill into the same sink that is under way
+	RateAsked   = "asked" // the --rate option
+	RateLimit   = "limit" // the `rate` of [rebuild]
+	RateFill    = "fill"  // a fill into the same sink that is running now
 	RateAssumed = "assumed"
 )
 
-// assumedRate is how many rows a second a fill is taken to write where nothing was measured: less than each sink manages
-// on the source's own machine.
+// assumedRate is the assumed rate of a fill, in rows a second, if none was measured. Every sink is faster than that on
+// the source's own machine.
 const assumedRate = 20_000
 
-// rate is how many rows a second a fill into a sink is taken to write, and where that is from.
+// rate returns the expected rate of a fill into a sink, in rows a second, and where that number comes from.
 func (p *planner) rate(sink string) (rows float64, from string) {
 	if p.asked > 0 {
 		return float64(p.asked), RateAsked
@@ -27,7 +27,8 @@ func (p *planner) rate(sink string) (rows float64, from string) {
 	return rows, from
 }
 
-// fills is how many rows a second a fill into a sink scans now; 0: there is none, or it is not known.
+// fills returns how many rows a second a running fill into the sink scans. It returns 0 if there is none or the rate is
+// unknown.
 func (p *planner) fills(sink string) (rate float64) {
 	for _, v := range p.running {
 		if v.Sink == sink && v.ETA != nil && *v.ETA > 0 && v.Progress > 0 {

@@ -10,17 +10,18 @@ import (
 	"replicator/server"
 )
 
-// Front is what the HTTP side asks: the service of one configuration after another. While none is there, requests wait
-// for the next; one that a change-over cuts short is asked again of the next, so that a fence holds through it.
+// Front gives the HTTP side one address for the services of successive configurations. Requests wait while there is no
+// service. A request that a change of the configuration interrupts is repeated with the next service, so a fence stays
+// valid.
 type Front struct {
 	mu    sync.Mutex
-	now   *generation   // nil: none is there at the moment
-	ready chan struct{} // closed when one is
+	now   *generation   // nil: there is none at the moment
+	ready chan struct{} // closed once there is one
 
 	remedies remedy.File
 }
 
-// answerer is a Service, as it is asked.
+// answerer is the part of a Service that Front uses.
 type answerer interface {
 	server.Controller
 	server.Rebuilder
@@ -30,20 +31,20 @@ type answerer interface {
 	SourceStats(ctx context.Context) []server.SourceStats
 }
 
-// generation is a service, and who is asking it something.
+// generation is a service together with the requests that use it.
 type generation struct {
 	service answerer
 	ending  context.Context
 	end     context.CancelFunc
-	asking  sync.WaitGroup // Add only while it is the front's now, and with its lock
+	asking  sync.WaitGroup // Add only under the Front's lock and while this is the Front's now
 }
 
 var _ answerer = (*Front)(nil)
 
-// NewFront makes one that nothing is behind yet.
+// NewFront returns a Front without a service.
 func NewFront() *Front { return &Front{ready: make(chan struct{})} }
 
-// enter makes a service the one that is asked.
+// enter makes s the current service.
 func (f *Front) enter(s answerer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +53,7 @@ func (f *Front) enter(s answerer) {
 	close(f.ready)
 }
 
-// leave returns once nobody asks the service any more: it may be closed.
+// leave returns once no request uses the service, so that it can be closed.
 func (f *Front) leave() {
 	f.mu.Lock()
 	g := f.now
@@ -64,7 +65,7 @@ func (f *Front) leave() {
 
 var errChanging = errors.New("the program changes to another configuration")
 
-// with asks the service that is there.
+// with calls ask with the current service.
 func (f *Front) with(ctx context.Context, ask func(ctx context.Context, s answerer) error) error {
 	for {
 		f.mu.Lock()
@@ -174,9 +175,9 @@ func (f *Front) Letter(ctx context.Context, id string) (letter replicator.DeadLe
 	return letter, err
 }
 
-// SourceStats are those of the service that is there.
+// SourceStats returns those of the current service.
 func (f *Front) SourceStats(ctx context.Context) (all []server.SourceStats) {
-	_ = f.with(ctx, func(ctx context.Context, s answerer) error { // without one there is nothing to tell
+	_ = f.with(ctx, func(ctx context.Context, s answerer) error { // without a service there are no stats
 		all = s.SourceStats(ctx)
 		return nil
 	})

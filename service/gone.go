@@ -9,14 +9,14 @@ import (
 	"replicator"
 )
 
-// gone is up to when views showed everything, of pipelines that have ended: while no other one is known to go on with
-// their source, the views' lag is counted from there. Guarded by its mutex.
+// gone remembers up to when views were complete in pipelines that have ended. The views' lag counts from then, until
+// another pipeline is known to continue with the source. Guarded by its mutex.
 type gone struct {
 	mu    sync.Mutex
 	shown map[string]map[string]time.Time // by source and view
 }
 
-// newGone begins with how views stood with the configuration before.
+// newGone starts with the views' state under the previous configuration.
 func newGone(before map[string]handedOn) *gone {
 	g := &gone{shown: map[string]map[string]time.Time{}}
 	for source, of := range before {
@@ -34,7 +34,7 @@ func (g *gone) remember(source string, shown map[string]time.Time) {
 	maps.Copy(g.shown[source], shown)
 }
 
-// forget says that another pipeline goes on with a source.
+// forget forgets views, because another pipeline continues with the source.
 func (g *gone) forget(source string, views []*replicator.View) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -43,21 +43,21 @@ func (g *gone) forget(source string, views []*replicator.View) {
 	}
 }
 
-// sources are those of which something is remembered.
+// sources returns the sources that gone remembers.
 func (g *gone) sources() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Collect(maps.Keys(g.shown))
 }
 
-// of returns what is remembered of a source, by view.
+// of returns the remembered times of a source, by view.
 func (g *gone) of(source string) map[string]time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return maps.Clone(g.shown[source])
 }
 
-// lag is a view's with what is remembered of one source; nil: nothing.
+// lag returns a view's lag for one source, in seconds; nil if nothing is remembered.
 func (g *gone) lag(source, view string) *float64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,7 +69,7 @@ func (g *gone) lag(source, view string) *float64 {
 	return &seconds
 }
 
-// lags are a view's with all sources of which something is remembered.
+// lags returns a view's lags for all remembered sources.
 func (g *gone) lags(view string) (all []float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -19,15 +19,16 @@ import (
 	"replicator/server"
 )
 
-// waitInGroups returns once views include a place in the log of an origin, whoever keeps them. Of topics of several
-// origins it is the place of one: the others don't know its files or GTIDs, and are not waited for.
+// waitInGroups returns once views include a log position of an origin, whichever members keep them. If the topics have
+// several origins, the fence belongs to one of them; the others don't know its files or GTIDs, and it doesn't wait for
+// them.
 func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []string) error {
 	if kafka.IsPlace(at.At) {
 		return s.eachGroup(ctx, views, func(p kafka.Partition) string {
 			if strings.HasPrefix(at.At, p.String()+":") {
 				return at.At
 			}
-			return "" // nothing of it was asked for
+			return "" // new or of another origin: no need to wait
 		})
 	}
 	fences, err := s.fences(ctx, at)
@@ -37,7 +38,8 @@ func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []str
 	return s.eachGroup(ctx, views, func(p kafka.Partition) string { return fences[p.Topic] })
 }
 
-// fences are what to wait for with each topic, for a place of an origin. It waits until all topics say whose they are.
+// fences returns what to wait for in each topic for a position of an origin. It waits until the origin of every topic
+// is known.
 func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]string, error) {
 	for {
 		fences, others, err := map[string]string{}, map[string]bool{}, error(nil)
@@ -67,7 +69,7 @@ func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]strin
 	}
 }
 
-// catchUpInGroups returns once views include all that the topics hold now, whoever keeps them.
+// catchUpInGroups returns once views include everything that the topics hold now, whichever members keep them.
 func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
 	var topics map[kafka.Partition]string
 	for topics == nil {
@@ -80,7 +82,7 @@ func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
 		case replicator.IsFatal(err):
 			return err
 		default:
-			_ = pause.For(ctx, time.Second) // ctx is looked at next
+			_ = pause.For(ctx, time.Second) // the loop checks ctx next
 		}
 	}
 	err := s.eachGroup(ctx, views, func(p kafka.Partition) string { return topics[p] })
@@ -90,8 +92,8 @@ func (s *Service) catchUpInGroups(ctx context.Context, views []string) error {
 	return err
 }
 
-// eachGroup waits until the views of each sink include, with every partition, what a fence names. All groups are asked
-// at a time: where one takes all the time that there is, the others know how far theirs is.
+// eachGroup waits until the views of every sink include the fence in all partitions. It asks all groups at the same
+// time: if one uses up the whole timeout, the others can still report their progress.
 func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -109,7 +111,7 @@ func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafk
 		}
 		waits.Go(func() {
 			if errs[i] = c.wait(ctx, wanted, fence); errors.Is(errs[i], canal.ErrFence) {
-				end() // it is none for the others either
+				end() // the fence is invalid for the others, too
 			}
 		})
 	}
@@ -120,7 +122,8 @@ func (s *Service) eachGroup(ctx context.Context, views []string, fence func(kafk
 	return errors.Join(errs...)
 }
 
-// wait waits for views of the sink. What this member keeps it asks its pipelines for; of the rest the sink knows.
+// wait waits for views of the sink. It asks this member's pipelines for the partitions that they keep, and the sink for
+// the others.
 func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Partition) string) error {
 	included := map[kafka.Partition]bool{}
 	for {
@@ -159,7 +162,7 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 	}
 }
 
-// refresh has the member look for partitions that were added: nobody has them before one did.
+// refresh makes the member look for new partitions. No member has them before one looks.
 func (c *consumer) refresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,12 +171,12 @@ func (c *consumer) refresh() {
 	}
 }
 
-// includes reports whether views include a fence with one partition. unread is why the sink could not be asked.
+// includes reports whether views include a fence in one partition. unread is why the sink could not be read.
 func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []string, fence string) (
 	included bool, unread, err error,
 ) {
 	if fence == "" {
-		return true, nil, nil // it is of another origin, or new: nothing of it was asked for
+		return true, nil, nil // a partition that is new or of another origin: no need to wait
 	}
 	for _, l := range c.lines.all() {
 		if l.sink != c.sink.Name || l.source.Name() != p.String() {
@@ -191,15 +194,15 @@ func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []stri
 		}()
 		err := l.Wait(waiting, fence, views)
 		if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-			return false, nil, nil // it was given up meanwhile
+			return false, nil, nil // it was given up in the meantime
 		}
 		return err == nil, nil, err
 	}
 	return c.holds(ctx, p, views, fence)
 }
 
-// holds reports whether the sink holds what a fence names of views, with a partition: what its marks say is all that is
-// known of what other members applied.
+// holds reports whether the sink's marks show that views include a fence in a partition. The marks are all that this
+// process knows of what other members applied.
 func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string, fence string) (
 	holds bool, unread, err error,
 ) {
@@ -224,12 +227,12 @@ func (c *consumer) holds(ctx context.Context, p kafka.Partition, views []string,
 	return true, nil, nil
 }
 
-// askTime is how long groups may take to say how they are, as they do not where the brokers are silent: whoever asks
-// for the status, which other things fill, too, is not to wait for that.
+// askTime bounds how long the groups may take to report. Silent brokers never answer, and the status must not wait for
+// them.
 const askTime = 2 * time.Second
 
-// elsewhere are the partitions that other members of the groups keep, or nobody does, with what the groups know of
-// them. It completes the rows of this member's own. All groups are asked at a time.
+// elsewhere returns the partitions that other members or no members keep, as the groups report them. It also completes
+// this member's own rows. It asks all groups at the same time.
 func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -250,7 +253,7 @@ func (s *Service) elsewhere(ctx context.Context, own []replicator.ViewStatus) (o
 	return others
 }
 
-// ask asks how the group is. It is an error, too, that this process is no member of it.
+// ask returns the group's status. It returns an error if this process is not a member.
 func (c *consumer) ask(ctx context.Context) (kafka.GroupStatus, error) {
 	c.mu.Lock()
 	err := c.err
@@ -271,8 +274,8 @@ func (c *consumer) ask(ctx context.Context) (kafka.GroupStatus, error) {
 	return status, err
 }
 
-// unknown are rows of views whose group can't say which partitions there are, with what this member knows by itself.
-// In an outage of the brokers it is given up by the group, sooner or later, and the lag is to grow on.
+// unknown returns rows for views whose group can't say which partitions there are. They are made from what this member
+// knows. During an outage of the brokers the group eventually removes the member; the lag must keep growing then.
 func (c *consumer) unknown(err error, own []replicator.ViewStatus) (rows []replicator.ViewStatus) {
 	for _, v := range c.views {
 		row := replicator.ViewStatus{View: v.Name, Sink: v.Sink, Kind: v.Kind,
@@ -296,14 +299,14 @@ func (c *consumer) unknown(err error, own []replicator.ViewStatus) (rows []repli
 	return rows
 }
 
-// silent is for how long nothing was heard of the group.
+// silent returns the time since the group last answered.
 func (c *consumer) silent() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Since(c.heard)
 }
 
-// rows are those of a partition that this member does not keep.
+// rows returns the status of a partition that this member doesn't keep.
 func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others []replicator.ViewStatus) {
 	behind := p.Lag()
 	for _, v := range c.views {
@@ -320,7 +323,7 @@ func (c *consumer) rows(p kafka.Progress, own []replicator.ViewStatus) (others [
 		switch p.Member {
 		case "":
 			st.State, st.LagSeconds = replicator.StateUnassigned, c.gone.lag(st.Source, v.Name)
-		case kafka.MemberName(): // the group has not noticed yet that it was given up, or it is being opened
+		case kafka.MemberName(): // the group has not noticed that the partition was given up, or it is being opened
 		default:
 			c.gone.forget(st.Source, []*replicator.View{v})
 		}

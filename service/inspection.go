@@ -19,21 +19,21 @@ import (
 	"replicator/verify"
 )
 
-// inspector opens views for looking at, one after the other: each source and each sink once, whatever the number of
-// views. What is wrong with one view is that view's alone.
+// inspector opens views for inspection, one after the other. It opens each source and each sink only once. A problem
+// with one view doesn't affect the others.
 type inspector struct {
 	Setup
 	sources map[string]*canal.Source // by shard
 	sinks   map[string]replicator.Sink
-	lent    map[string]replicator.Sink // by pipelines that run: they close them
-	cluster *kafka.Cluster             // where the views are fed from Kafka, once it was asked
+	lent    map[string]replicator.Sink // sinks of running pipelines, which close them
+	cluster *kafka.Cluster             // set once a view that is fed from Kafka was opened
 }
 
 func (s Setup) inspector() *inspector {
 	return &inspector{Setup: s, sources: map[string]*canal.Source{}, sinks: map[string]replicator.Sink{}}
 }
 
-// source is a shard for looking at the given tables.
+// source opens a shard for reading the given tables.
 func (in *inspector) source(shard config.Shard, tables []replicator.Table) (*canal.Source, error) {
 	if in.sources[shard.Name] == nil {
 		opened, err := in.Setup.source(shard, nil)
@@ -74,7 +74,8 @@ func (in *inspector) close() error {
 	return errors.Join(errs...)
 }
 
-// inspection is one view, open on both sides for looking at; with its siblings, if a repair writes these, too.
+// inspection is one view, opened in the source and in its sink. If a repair also writes the view's siblings, they are
+// opened with it.
 type inspection struct {
 	view       *replicator.View
 	views      []*replicator.View // the view and its siblings
@@ -82,15 +83,16 @@ type inspection struct {
 	source     *canal.Source
 	reader     replicator.Reader
 	target     replicator.Target
-	partitions *partitioned // what target is made of, if the view is fed from Kafka; else nil
+	partitions *partitioned // the parts of target if the view is fed from Kafka; else nil
 	evaluator  replicator.Evaluator
-	known      []replicator.Position // of the source's log, by the view's marks
+	known      []replicator.Position // positions in the source's log, from the view's marks
 }
 
-// has reports whether a dead letter of a source is of the inspected shard, or of the topic that the view is fed from.
+// has reports whether a dead letter with this source belongs to the inspected shard, or to the topic that feeds the
+// view.
 func (o *inspection) has(source string) bool { return o.partitions != nil || source == o.source.Name() }
 
-// own are those of some dead letters that are of what is inspected.
+// own returns the dead letters that belong to this inspection.
 func (o *inspection) own(letters []server.Letter) (own []server.Letter) {
 	for _, l := range letters {
 		if o.has(l.Source) {
@@ -100,8 +102,7 @@ func (o *inspection) own(letters []server.Letter) (own []server.Letter) {
 	return own
 }
 
-// inspect opens a view for looking at: nothing of its progress is touched. What the sink does not let be opened is an
-// errUnopened.
+// inspect opens a view without touching its progress. If the sink can't be opened, the error is an errUnopened.
 func (in *inspector) inspect(
 	ctx context.Context, shard config.Shard, view *replicator.View, siblings ...*replicator.View,
 ) (*inspection, error) {
@@ -119,18 +120,18 @@ func (in *inspector) inspect(
 		return o, o.read(ctx, shard)
 	case replicator.IsOfSource(err):
 		return nil, reaching(sourceNamed(shard.Name), err)
-	case errors.Is(err, verify.ErrUnverifiable): // that names the view
+	case errors.Is(err, verify.ErrUnverifiable): // this error names the view
 		return nil, errUnopened{err}
 	}
 	return nil, errUnopened{reaching("view "+view.Name+": sink "+view.Sink, err)}
 }
 
-// errUnopened is why a view can't be looked at in its sink.
+// errUnopened is why a view can't be opened in its sink.
 type errUnopened struct{ error }
 
 func (e errUnopened) Unwrap() error { return e.error }
 
-// inspectSource opens what feeds a view alone: its target is nil.
+// inspectSource opens only the source of a view; target is nil.
 func (in *inspector) inspectSource(ctx context.Context, shard config.Shard,
 	view *replicator.View) (*inspection, error) {
 	o, err := in.prepare(shard, []*replicator.View{view})
@@ -140,7 +141,7 @@ func (in *inspector) inspectSource(ctx context.Context, shard config.Shard,
 	return o, o.read(ctx, shard)
 }
 
-// prepare is a view and its siblings, open on neither side.
+// prepare returns the inspection of a view and its siblings before the reader and the target are open.
 func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*inspection, error) {
 	o := &inspection{view: views[0], views: views}
 	var err error
@@ -154,7 +155,7 @@ func (in *inspector) prepare(shard config.Shard, views []*replicator.View) (*ins
 	return o, err
 }
 
-// read opens the source at its present end, above all that is known of its log.
+// read opens the source at its present end, above all known positions in its log.
 func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	at, err := o.source.Latest(ctx, o.known)
 	if err == nil {
@@ -163,8 +164,9 @@ func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 	return reaching(sourceNamed(shard.Name), err)
 }
 
-// mayRepair is an error where a repair would write in an epoch that no mark of the view has: all that is applied later
-// would be stale. A replica of the source has one of its own, as the source has after a failover until it is followed.
+// mayRepair returns an error if a repair would write in an epoch that no mark of the view has: all later changes would
+// then be stale. A replica of the source has its own epoch. So has the new source after a failover, until the pipeline
+// follows it.
 func (o *inspection) mayRepair() error {
 	if len(o.known) == 0 {
 		return fmt.Errorf("view %s: it can't be repaired, because it was never filled. `replicator run` fills it", o.view.Name)
@@ -179,7 +181,7 @@ func (o *inspection) mayRepair() error {
 	return nil
 }
 
-// sourceNamed is what a source is called in an error.
+// sourceNamed returns the name of a source for errors.
 func sourceNamed(shard string) string {
 	if shard == "" {
 		return "source"
@@ -187,7 +189,7 @@ func sourceNamed(shard string) string {
 	return "source " + shard
 }
 
-// reaching says which server an error is of, and what to do if it can't be reached.
+// reaching adds the server's name to an error, and advice if the server can't be reached.
 func reaching(server string, err error) error {
 	switch {
 	case err == nil:
@@ -199,14 +201,15 @@ func reaching(server string, err error) error {
 	return fmt.Errorf("%s: %w", server, err)
 }
 
-// unreached reports whether a server was not reached: what it would have said is not known. What stands before a server
-// that is down may take a connection and close it.
+// unreached reports whether a server could not be reached, so that its answer is unknown. A proxy in front of a server
+// that is down may accept a connection and close it.
 func unreached(err error) bool {
 	var network *net.OpError
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn)
 }
 
-// open opens the views in their sink, and notes what was applied of the source's log: a repair must not stand before.
+// open opens the views in their sink and records which positions of the source's log were applied: a repair must not
+// use an earlier one.
 func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink) error {
 	if in.Config.Source.Kafka != nil {
 		return o.openTopic(ctx, in, shard, sink, o.views)
@@ -222,7 +225,7 @@ func (o *inspection) open(ctx context.Context, in *inspector, shard config.Shard
 	return nil
 }
 
-// know notes what the view's marks say of the log that feeds it.
+// know records what the view's marks say about the log that feeds it.
 func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Position) replicator.Position) {
 	for _, m := range marks {
 		if p := origin(m.Position); m.View == o.view.Name && !p.IsZero() {
@@ -231,7 +234,7 @@ func (o *inspection) know(marks []replicator.Mark, origin func(replicator.Positi
 	}
 }
 
-// look opens views as they are fed by a source, and returns the first.
+// look opens views of one source read-only, and returns the first.
 func look(ctx context.Context, source replicator.Source, sink replicator.Sink, views []*replicator.View,
 	marks []replicator.Mark) (*replicator.View, replicator.Target, error) {
 	views, err := asMarked(ctx, source, views, marks)
@@ -251,8 +254,8 @@ func look(ctx context.Context, source replicator.Source, sink replicator.Sink, v
 	return views[0], target, err
 }
 
-// asMarked are views with the fingerprints that they have with the source's tables: those that the sink knows them by,
-// where they mean the same.
+// asMarked returns copies of the views with their fingerprints for the source's tables. If the sink knows an equivalent
+// fingerprint, the copy has that one.
 func asMarked(ctx context.Context, source replicator.Source, views []*replicator.View,
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	own := clones(views)
@@ -271,9 +274,9 @@ func asMarked(ctx context.Context, source replicator.Source, views []*replicator
 	return own, nil
 }
 
-// mayLookAt refuses what opening a view would change: a sink begins a view anew whose definition is another one, a
-// counter that it does not know, and what lives in several shards in those that do not know it. Of documents it would
-// put an empty index behind the alias of one that was deleted, and who reads would find nothing instead of an error.
+// mayLookAt refuses a view that opening would change. A sink starts a view from nothing if the definition changed, if
+// the view is a counter that it doesn't know, or if one of its shards doesn't know the view. For a deleted document
+// index it would create an empty one behind the alias, and readers would find nothing instead of an error.
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	switch {

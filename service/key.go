@@ -13,7 +13,7 @@ import (
 	"replicator"
 )
 
-// parseKey reads a key as listings show it, by the types of the table's key columns.
+// parseKey reads a key in the form that listings show, using the types of the table's key columns.
 func parseKey(ctx context.Context, o *inspection, table, text string) (replicator.Key, error) {
 	infos, err := o.source.Tables(ctx)
 	if err != nil {
@@ -54,8 +54,8 @@ func parseKey(ctx context.Context, o *inspection, table, text string) (replicato
 	return replicator.MakeKey(values...)
 }
 
-// keyValue reads one part of a key. What the column can't hold is no key: to look for it would find nothing, or a dead
-// letter of a row that nobody has written.
+// keyValue reads one part of a key. It refuses a value that the column can't hold: a search would find nothing, or the
+// dead letter of a row that doesn't exist.
 func keyValue(typ, text string) (any, error) {
 	kind, size := typeAndSize(typ)
 	switch kind {
@@ -74,7 +74,7 @@ func keyValue(typ, text string) (any, error) {
 		}
 		return b, nil
 	case "date", "datetime", "timestamp", "time", "decimal":
-		// A server answers with an error of its own where it is to compare the column with what is none of its kind.
+		// If the value is of another kind, the server's own error would be returned for the comparison.
 		if !strings.ContainsFunc(text, isDigit) || strings.Trim(text, "0123456789-+:. ") != "" {
 			return nil, fmt.Errorf("%q is no %s", text, kind)
 		}
@@ -88,7 +88,7 @@ func keyValue(typ, text string) (any, error) {
 
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
-// typeAndSize splits a column's type, such as varchar(9) or int unsigned; 0: it names no size.
+// typeAndSize splits a column's type, such as varchar(9) or int unsigned. size is 0 if the type names none.
 func typeAndSize(typ string) (kind string, size int) {
 	end := strings.IndexFunc(typ, func(r rune) bool { return r < 'a' || r > 'z' })
 	if end < 0 {
@@ -96,13 +96,13 @@ func typeAndSize(typ string) (kind string, size int) {
 	}
 	if rest, ok := strings.CutPrefix(typ[end:], "("); ok {
 		digits, _, _ := strings.Cut(rest, ")")
-		size, _ = strconv.Atoi(digits) // decimal(12,2) has no such size, and nobody asks for it
+		size, _ = strconv.Atoi(digits) // decimal(12,2) yields 0, which no caller uses
 	}
 	return typ[:end], size
 }
 
 func integerKey(kind string, unsigned bool, text string) (any, error) {
-	bits := map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32}[kind] // 0: 64
+	bits := map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32}[kind] // 0 stands for 64
 	if n, err := strconv.ParseInt(text, 10, cmp.Or(bits, 64)); err == nil && !(unsigned && n < 0) {
 		return n, nil
 	} else if !unsigned && kind != "bit" && errors.Is(err, strconv.ErrRange) {

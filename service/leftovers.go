@@ -9,14 +9,14 @@ import (
 	"replicator"
 )
 
-// Left is what one view left in one sink.
+// Left describes what one view left in one sink.
 type Left struct {
 	View, Sink string
 	replicator.Leftover
 }
 
-// Leftovers says what is in the sinks of the named views, which the file may have no more. A view that neither the file,
-// the store nor a sink knows is an InvalidError.
+// Leftovers returns what is in the sinks of the named views, which the configuration may no longer contain. It returns
+// an InvalidError if neither the configuration, the store nor a sink knows a view.
 func (p *Positions) Leftovers(ctx context.Context) (left []Left, err error) {
 	known := map[string]bool{}
 	for _, v := range p.Config.Views {
@@ -47,7 +47,7 @@ func (p *Positions) Leftovers(ctx context.Context) (left []Left, err error) {
 	return left, err
 }
 
-// Discard removes what the named views left in the sinks, and then forgets all that is known of them.
+// Discard removes what the named views left in the sinks, and then forgets the views.
 func (p *Positions) Discard(ctx context.Context) error {
 	err := p.eachEmptier(func(_ string, sink replicator.Emptier) error {
 		for _, view := range p.names {
@@ -69,7 +69,8 @@ func (p *Positions) Discard(ctx context.Context) error {
 	return err
 }
 
-// eachEmptier calls do with every sink: which one kept a view that the file has no more is not known.
+// eachEmptier calls do with every sink, because it isn't known which sink kept a view that was removed from the
+// configuration.
 func (p *Positions) eachEmptier(do func(name string, sink replicator.Emptier) error) error {
 	for i := range p.Config.Sinks {
 		name := p.Config.Sinks[i].Name

@@ -14,23 +14,23 @@ import (
 	"replicator/server"
 )
 
-// mostGroups bounds how many groups of dead letters are told apart.
+// mostGroups bounds the number of separate groups of dead letters.
 const mostGroups = 1000
 
-// mostKeys is how many entities a group names.
+// mostKeys bounds how many entities a group names.
 const mostKeys = 3
 
-// differing matches what differs between the reasons of dead letters of one kind: numbers, and what is quoted.
+// differing matches the parts that differ between dead letters of one kind: numbers and quoted values.
 var differing = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'[^']*'|0x[0-9a-fA-F]+|[0-9]+`)
 
-// GroupLetter names the group of a dead letter: those of one view, source and table, with one kind of reason.
+// GroupLetter returns the group of a dead letter. A group has one view, source, table and kind of reason.
 func GroupLetter(l replicator.DeadLetter) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q %q", l.View, l.Source, l.Cell.Table, differing.ReplaceAllString(l.Reason, "#"))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// GroupLetters sums up dead letters by what is wrong with them, the largest group first.
+// GroupLetters groups dead letters by their reason, the largest group first.
 func GroupLetters(letters iter.Seq2[replicator.DeadLetter, error]) ([]server.LetterGroup, error) {
 	at := map[string]*server.LetterGroup{}
 	for l, err := range letters {

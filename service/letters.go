@@ -12,7 +12,7 @@ import (
 	"replicator/server"
 )
 
-// Missing is an error for ids that there is no dead letter of; it wraps server.ErrUnknown.
+// Missing returns an error for ids that have no dead letter. It wraps server.ErrUnknown.
 func Missing(ids []string, found map[string]bool) error {
 	for _, id := range ids {
 		if !found[id] {
@@ -22,7 +22,8 @@ func Missing(ids []string, found map[string]bool) error {
 	return nil
 }
 
-// mayHaveLetters is an error for a view that is not configured and has no dead letters of a time when it was.
+// mayHaveLetters returns an error for a view that is not configured and has no dead letters from an earlier
+// configuration.
 func (s *Service) mayHaveLetters(ctx context.Context, view string) error {
 	if view == "" || s.Config.View(view) != nil {
 		return nil
@@ -42,8 +43,8 @@ func drop(ctx context.Context, store replicator.Store, which server.Selection) (
 	return store.Drop(ctx, ids)
 }
 
-// selected gives the dead letters of a store that a selection names. An id that there is none of is an error, before
-// anything is done.
+// selected calls do with each selected dead letter of a store. It returns an error for an unknown id before it calls
+// do.
 func selected(ctx context.Context, store replicator.DeadLetters, which server.Selection,
 	do func(replicator.DeadLetter)) error {
 	named := map[string]bool{}
@@ -66,7 +67,7 @@ func selected(ctx context.Context, store replicator.DeadLetters, which server.Se
 	return Missing(which.IDs, found)
 }
 
-// Drop drops dead letters: through the process that runs, or without one.
+// Drop drops dead letters, through the running process if there is one.
 func Drop(ctx context.Context, cfg *config.Config, which server.Selection) (int, error) {
 	n, err := Client(cfg).Drop(ctx, which)
 	if !errors.Is(err, server.ErrNotRunning) {
@@ -80,7 +81,7 @@ func Drop(ctx context.Context, cfg *config.Config, which server.Selection) (int,
 	return n, errors.Join(err, store.Close())
 }
 
-// Retry tries dead letters again: in the process that runs, or, without one, in this one for as long as that takes.
+// Retry retries dead letters in the running process. If there is none, it runs the pipelines itself until that is done.
 func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, left int, err error) {
 	tried, left, err = Client(setup.Config).Retry(ctx, which)
 	if !errors.Is(err, server.ErrNotRunning) {
@@ -90,7 +91,7 @@ func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, lef
 	if err != nil {
 		return 0, 0, err
 	}
-	setup.Config = sinksOf(setup.Config, views) // the others may be down
+	setup.Config = sinksOf(setup.Config, views) // the other sinks may be down
 	s, err := New(ctx, setup, nil)
 	if err != nil {
 		return 0, 0, err
@@ -108,7 +109,7 @@ func Retry(ctx context.Context, setup Setup, which server.Selection) (tried, lef
 	return tried, left, errors.Join(err, <-done, s.Close())
 }
 
-// viewsOfLetters are those configured views that have some of the letters.
+// viewsOfLetters returns the configured views that have some of the selected letters.
 func viewsOfLetters(ctx context.Context, cfg *config.Config, which server.Selection) (views []string, err error) {
 	err = EachLetter(ctx, cfg, which.View, func(l replicator.DeadLetter) error {
 		wanted := len(which.IDs) == 0 || slices.Contains(which.IDs, l.ID)
@@ -120,12 +121,13 @@ func viewsOfLetters(ctx context.Context, cfg *config.Config, which server.Select
 	return views, err
 }
 
-// catchUpOrSay returns once the views have caught up, or with why they can't, when that has lasted.
+// catchUpOrSay returns once the views have caught up. If they can't for some time, it returns why.
 func (s *Service) catchUpOrSay(ctx context.Context, views []string) error {
 	return doOrSay(ctx, views, s.Status, func(ctx context.Context) error { return s.CatchUp(ctx, views...) })
 }
 
-// doOrSay returns once what needs views to be kept up is done, or with why they are not, when that has lasted.
+// doOrSay runs do, which needs running views, and returns when it is done. If the views don't run for some time, it
+// returns why.
 func doOrSay(ctx context.Context, views []string, status func(context.Context) ([]replicator.ViewStatus, error),
 	do func(context.Context) error) error {
 	wait, cancel := context.WithCancel(ctx)

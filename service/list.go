@@ -15,21 +15,21 @@ import (
 	"replicator/server"
 )
 
-// Listing is what a view has at one place, a value of an index or a group, and how many cells put it there.
+// Listing is what a view holds in one place (a value of an index, or a group), and how many cells put it there.
 type Listing struct {
 	View    string          `json:"view"`
 	Place   string          `json:"place"`
-	Shown   string          `json:"shown,omitempty"`   // a sum, or who holds a unique value
+	Shown   string          `json:"shown,omitempty"`   // a sum, or the owner of a unique value
 	Sum     json.RawMessage `json:"sum,omitempty"`     // of the cells' amounts
-	Cells   int             `json:"cells"`             // how many contribute
-	Orphans []string        `json:"orphans,omitempty"` // what is listed there and came from no cell
+	Cells   int             `json:"cells"`             // how many cells contribute
+	Orphans []string        `json:"orphans,omitempty"` // listed entries that came from no cell
 	Why     string          `json:"why,omitempty"`     // what is wrong
 }
 
-// MaxListed is how many of the cells behind a value are explained.
+// MaxListed bounds how many of the cells behind a value are explained.
 const MaxListed = 50
 
-// Listed is what cells of an index are listed by, or of a view of sums.
+// Listed says how a listing is selected: by a value of an index, or by a group of sums.
 type Listed string
 
 const (
@@ -37,7 +37,7 @@ const (
 	ByGroup Listed = "group"
 )
 
-// listedBy is an error unless the view can be asked so.
+// suits returns an error if the view can't be listed in this way.
 func (by Listed) suits(view *replicator.View) error {
 	own := ByGroup
 	switch view.Kind {
@@ -54,7 +54,7 @@ func (by Listed) suits(view *replicator.View) error {
 	return nil
 }
 
-// List says what a view has at one place, and what the source says of the first MaxListed of the cells behind it.
+// List returns what a view holds in one place, and explains the first MaxListed cells behind it.
 func List(ctx context.Context, setup Setup, view *replicator.View, by Listed, values []string) (
 	found Listing, all []Explanation, err error,
 ) {
@@ -89,7 +89,7 @@ func List(ctx context.Context, setup Setup, view *replicator.View, by Listed, va
 	return found, all, nil
 }
 
-// list lists what one shard of the source put there.
+// list returns what one shard of the source contributed.
 func (in *inspector) list(ctx context.Context, shard config.Shard, view *replicator.View, by Listed, values []string,
 	letters map[replicator.Cell][]server.Letter, limit int) (found replicator.Listing, all []Explanation, err error) {
 	o, err := in.inspect(ctx, shard, view)
@@ -114,7 +114,7 @@ func (in *inspector) list(ctx context.Context, shard config.Shard, view *replica
 	done := map[replicator.Cell]bool{}
 	for _, c := range found.Cells {
 		cells := []replicator.Cell{c.Cell}
-		if c.Amount == nil { // all cells of the entity stand behind it
+		if c.Amount == nil { // any cell of the entity may be behind it
 			if cells, err = o.cellsOf(ctx, view, c.Cell.Key.String()); err != nil {
 				return found, nil, err
 			}
@@ -136,7 +136,7 @@ func (in *inspector) list(ctx context.Context, shard config.Shard, view *replica
 	return found, all, nil
 }
 
-// split takes one text for several values apart, as keys of several parts are.
+// split splits a single text into several values, in the form of a key with several parts.
 func split(names []string, by Listed, values []string) ([]string, error) {
 	if len(values) == 1 && len(names) > 1 {
 		values = strings.SplitN(values[0], ":", len(names))
@@ -151,7 +151,7 @@ func split(names []string, by Listed, values []string) ([]string, error) {
 	return values, nil
 }
 
-// numberText is an exact number in decimal digits; nil if there is none.
+// numberText formats an exact number in decimal digits. It returns nil for nil.
 func numberText(n *big.Rat) json.RawMessage {
 	if n == nil {
 		return nil
@@ -160,7 +160,7 @@ func numberText(n *big.Rat) json.RawMessage {
 	return json.RawMessage(n.FloatString(digits))
 }
 
-// showListing shows a listing, with what is wrong with it as a whole.
+// showListing converts a listing and adds what is wrong with it as a whole.
 func showListing(view *replicator.View, l replicator.Listing) Listing {
 	shown := Listing{View: view.Name, Place: l.Place, Shown: l.Shown, Sum: numberText(l.Sum), Cells: l.Count, Orphans: l.Orphans}
 	repair := "another program changed it (`replicator verify --repair " + view.Name + "` corrects it)"
@@ -177,7 +177,7 @@ func showListing(view *replicator.View, l replicator.Listing) Listing {
 	return shown
 }
 
-// isSum reports whether a sum is shown: in a ranking as the nearest double.
+// isSum reports whether shown equals sum. A ranking shows the nearest double.
 func isSum(view *replicator.View, shown string, sum *big.Rat) bool {
 	n, ok := new(big.Rat).SetString(shown)
 	if !ok {

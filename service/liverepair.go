@@ -10,15 +10,15 @@ import (
 	"replicator/verify"
 )
 
-// liveRepair compares a view of a pipeline that runs with its source, and repairs it. It opens its own connections, so
-// that the pipeline does not wait for it. Where only one may write, as in Kafka, it shares the pipeline's.
+// liveRepair compares a view of a running pipeline with its source and repairs it. It opens its own connections, so
+// that the pipeline doesn't wait for it. If the sink allows only one writer, as Kafka does, it uses the pipeline's.
 type liveRepair struct {
 	*Service
 	line line
 	view *replicator.View
 }
 
-// run goes on from a place while the view's state allows it, at the rate of a rebuild.
+// run continues from a place at the rate of a rebuild, as long as the view's state allows it.
 func (r liveRepair) run(ctx context.Context, from *verify.Place) (verify.Result, error) {
 	if err := r.mayGoOn(); err != nil {
 		return verify.Result{}, err
@@ -26,7 +26,7 @@ func (r liveRepair) run(ctx context.Context, from *verify.Place) (verify.Result,
 	result, err := r.compare(ctx, from)
 	if err != nil {
 		if notNow := r.mayGoOn(); notNow != nil {
-			err = notNow // whatever failed, that is why
+			err = notNow // the actual cause
 		}
 	}
 	return result, err
@@ -39,7 +39,7 @@ func (r liveRepair) compare(ctx context.Context, from *verify.Place) (result ver
 		in.lent = map[string]replicator.Sink{r.line.sink: r.line.opened}
 	}
 	o, err := in.inspect(ctx, r.shard(), r.view)
-	if err != nil && !errors.As(err, new(errUnopened)) { // that names the view
+	if err != nil && !errors.As(err, new(errUnopened)) { // this error names the view
 		err = fmt.Errorf("view %s: %w", r.view.Name, err)
 	}
 	if err != nil {
@@ -76,7 +76,7 @@ func (r liveRepair) compare(ctx context.Context, from *verify.Place) (result ver
 	})
 }
 
-// shard is the configured one that the pipeline reads.
+// shard returns the configured shard that the pipeline reads.
 func (r liveRepair) shard() config.Shard {
 	for _, s := range r.Config.Source.Shards {
 		if s.Name == r.line.source.Name() {
@@ -86,8 +86,8 @@ func (r liveRepair) shard() config.Shard {
 	panic("a pipeline's source is one of the configuration's")
 }
 
-// mayGoOn is nil while the view is kept up: one that is being filled, rebuilt or mended holds what it must not hold for
-// good, and one that is paused is left alone.
+// mayGoOn returns nil while the view runs. A view that is being filled, rebuilt or repaired may hold temporary
+// differences, and a paused view is left alone.
 func (r liveRepair) mayGoOn() error {
 	for _, s := range r.line.Status(nil) {
 		if s.View == r.view.Name && s.State != replicator.StateRunning {

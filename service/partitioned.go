@@ -14,8 +14,8 @@ import (
 	"replicator/verify"
 )
 
-// partitioned is what a sink has of all partitions of a topic, as one target to look at and to repair: the states of a
-// cell are kept under the name of its partition.
+// partitioned presents all partitions of a topic as one target for inspection and repair. The sink keeps the state of a
+// cell under the name of its partition.
 type partitioned struct {
 	cluster   *kafka.Cluster
 	topic     string
@@ -23,8 +23,8 @@ type partitioned struct {
 	all       []replicator.Target // by partition
 }
 
-// newPartitioned makes one target of those of several partitions. What stands in a view's target and came from no cell
-// any of them finds.
+// newPartitioned returns one target for several partitions. It finds orphans through the first partition's target,
+// because any of them finds all orphans.
 func newPartitioned(s *partitioned) replicator.Target {
 	if tidier, ok := s.all[0].(replicator.Tidier); ok {
 		return struct {
@@ -35,12 +35,12 @@ func newPartitioned(s *partitioned) replicator.Target {
 	return s
 }
 
-// source is the name of the partition that a cell is in.
+// source returns the name of the partition that a cell is in.
 func (s *partitioned) source(c replicator.Cell) string {
 	return kafka.Partition{Topic: s.topic, Number: int32(s.publisher.PartitionOf(c))}.String()
 }
 
-// unkept is an error for a partition that a member of a group has.
+// unkept returns an error if a group member keeps the partition.
 func (s *partitioned) unkept(ctx context.Context, group, source string) error {
 	status, err := s.cluster.Status(ctx, group, s.topic)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *partitioned) unkept(ctx context.Context, group, source string) error {
 	return nil
 }
 
-// each gives do the cells of each target, by their places.
+// each calls do once for each target, with the indexes of the target's cells.
 func (s *partitioned) each(cells []replicator.Cell, do func(t replicator.Target, places []int) error) error {
 	by := make([][]int, len(s.all))
 	for i, c := range cells {
@@ -123,12 +123,12 @@ func (s *partitioned) Compare(ctx context.Context, ops []replicator.Op) (all []r
 	return all, err
 }
 
-// Mark implements replicator.Target: what is only looked at is not marked.
+// Mark implements replicator.Target. It does nothing, because an inspection doesn't mark a view.
 func (s *partitioned) Mark(context.Context, replicator.Standing) error {
 	return errors.New("the partitions of a topic are not marked together")
 }
 
-// partitionsCursor is where a walk through all targets goes on.
+// partitionsCursor says where an iteration over all targets continues.
 type partitionsCursor struct {
 	Target int
 	After  string
@@ -202,8 +202,8 @@ func (s *partitioned) List(
 	return found, nil
 }
 
-// topicOf is the topic that tells of an origin, with its publisher. If none does, or several do, the error wraps
-// verify.ErrUnverifiable: a cell would be compared with what another origin has of it.
+// topicOf returns the topic of an origin and the topic's publisher. If no topic or several topics have that origin, the
+// error wraps verify.ErrUnverifiable: a cell could be compared with another origin's.
 func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origin string) (
 	topic string, publisher kafka.Publisher, err error,
 ) {
@@ -235,8 +235,8 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 	return "", publisher, fmt.Errorf("%w: %w", verify.ErrUnverifiable, kafka.ErrUnmarked)
 }
 
-// openTopic opens the view in its sink as the partitions of one topic feed it: the one that the shard is published in.
-// What other topics put into the view stays as it is.
+// openTopic opens the view in its sink for all partitions of the topic that the shard is published in. It leaves alone
+// what other topics put into the view.
 func (o *inspection) openTopic(ctx context.Context, in *inspector, shard config.Shard, sink replicator.Sink,
 	views []*replicator.View) (err error) {
 	if in.cluster == nil {

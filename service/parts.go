@@ -10,21 +10,21 @@ import (
 	"replicator/config"
 )
 
-// A source in Kafka has several processes use one store: each has the parts of its partitions to itself, and what is
-// asked of the whole is read anew each time.
+// Several processes that read a source in Kafka use one store. Each process holds the parts of its partitions
+// exclusively. Requests about the whole store read it again each time.
 
-// openPart opens of a store in MySQL what is one part's, which no other process has open then.
+// openPart opens one part of a store in MySQL. No other process can have that part open.
 func openPart(ctx context.Context, cfg *config.Config, part string) (*checkpoint.MySQL, error) {
 	return checkpoint.OpenMySQLPart(ctx, cfg.Checkpoint.DSN.Reveal(), cfg.Checkpoint.Table, part)
 }
 
-// shared is the whole of such a store.
+// shared is the whole of a store in MySQL.
 type shared struct {
 	replicator.Store
 	cfg *config.Config
 }
 
-// openShared opens the whole: its part is nobody else's.
+// openShared opens the whole store. It uses a part that no other process opens.
 func openShared(ctx context.Context, cfg *config.Config) (replicator.Store, error) {
 	store, err := openPart(ctx, cfg, rand.Text())
 	if err != nil {
@@ -36,7 +36,7 @@ func openShared(ctx context.Context, cfg *config.Config) (replicator.Store, erro
 // Count implements replicator.DeadLetters.
 func (s shared) Count(ctx context.Context) (map[string]int, error) { return countLetters(ctx, s.cfg) }
 
-// Drop implements replicator.DeadLetters: of letters that were buried since the store was opened it must be asked anew.
+// Drop implements replicator.DeadLetters. It opens the store again, because letters may have been recorded since.
 func (s shared) Drop(ctx context.Context, ids []string) (int, error) {
 	now, err := openPart(ctx, s.cfg, rand.Text())
 	if err != nil {

@@ -14,21 +14,21 @@ import (
 	"replicator/server"
 )
 
-// PlannedView is what would become of one view.
+// PlannedView says what will happen to one view.
 type PlannedView struct {
 	View    string  `json:"view"`
 	Sink    string  `json:"sink"`
 	Kind    string  `json:"kind"`
 	Action  string  `json:"action"`
-	Rows    int64   `json:"rows"`    // to be scanned: an estimate
-	Seconds float64 `json:"seconds"` // that takes
+	Rows    int64   `json:"rows"`    // to be scanned; an estimate
+	Seconds float64 `json:"seconds"` // the duration of the scan
 	Reason  string  `json:"reason"`
 
-	Rate     int    `json:"rate,omitempty"`      // rows a second that Seconds is at
-	RateFrom string `json:"rate_from,omitempty"` // RateAsked, …
+	Rate     int    `json:"rate,omitempty"`      // in rows a second; Seconds assumes it
+	RateFrom string `json:"rate_from,omitempty"` // RateAsked and so on
 }
 
-// What may become of a view. Of one with several sources, what comes last here is said.
+// What may happen to a view. If its sources differ, the plan shows the value that comes last here.
 const (
 	PlanUnchanged = "unchanged"
 	PlanResume    = "resume"
@@ -36,7 +36,7 @@ const (
 	PlanFill      = "fill"
 	PlanRebuild   = "rebuild"
 	PlanRefused   = "refused"
-	PlanUnknown   = "unknown" // a server does not answer
+	PlanUnknown   = "unknown" // a server doesn't answer
 	PlanEnd       = "end"
 )
 
@@ -45,12 +45,12 @@ func graver(a, b string) bool {
 	return slices.Index(order, a) > slices.Index(order, b)
 }
 
-// Scans reports whether the view is to be filled.
+// Scans reports whether the view will be filled.
 func (v PlannedView) Scans() bool { return v.Action == PlanFill || v.Action == PlanRebuild }
 
-// Plan says what becomes of each view of the file once the process that runs reloads it, or, if none runs, once it is
-// started; and of those that are not in the file any more. It changes nothing. rate is how many rows a second fills are
-// taken to write; 0: as was measured, or is assumed.
+// Plan says what happens to each view when the running process reloads the file, or at the next start if none runs.
+// That includes views that are no longer in the file. Plan changes nothing. rate is the assumed rate of fills, in rows
+// a second; 0 stands for the measured or default rate.
 func Plan(ctx context.Context, setup Setup, rate int) ([]PlannedView, error) {
 	if err := readsTables(setup.Config, "plan"); err != nil {
 		return nil, err
@@ -59,10 +59,10 @@ func Plan(ctx context.Context, setup Setup, rate int) ([]PlannedView, error) {
 	return p.plan(ctx)
 }
 
-// planner finds out what becomes of views.
+// planner finds out what will happen to views.
 type planner struct {
 	Setup
-	asked   int // rows a second; 0: nobody says
+	asked   int // rows a second; 0: not given
 	saved   []replicator.Checkpoint
 	running map[string]replicator.ViewStatus // nil: no process runs
 	views   map[string]*PlannedView
@@ -94,7 +94,7 @@ func (p *planner) plan(ctx context.Context) ([]PlannedView, error) {
 	return append(all, p.ended()...), nil
 }
 
-// addShard finds out what becomes of the views with one source.
+// addShard adds what will happen to the views with one source.
 func (p *planner) addShard(ctx context.Context, shard config.Shard) (err error) {
 	tables, err := tablesOf(p.Config, shard, p.Config.Views)
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *planner) addSink(ctx context.Context, source *canal.Source, tables []re
 	return nil
 }
 
-// describe says what a pipeline's plan means for a view.
+// describe translates a pipeline's plan for a view.
 func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipeline.Planned) {
 	_, runs := p.running[v.Name]
 	switch planned.Outcome {
@@ -165,7 +165,7 @@ func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipelin
 		one.Action, one.Reason = PlanRebuild, "its definition changed"
 	case pipeline.Refused:
 		one.Action, one.Reason = PlanRefused, strings.TrimPrefix(planned.Err.Error(), "view "+v.Name+": ")
-		if p.running != nil { // the rebuild is the running program's, which has to know the file
+		if p.running != nil { // the running process makes the rebuild, and must know the file
 			one.Reason = "after SIGHUP: " + one.Reason
 		}
 	default:
@@ -182,7 +182,7 @@ func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipelin
 	}
 }
 
-// estimate says how many rows a fill of a view scans, and how long that takes.
+// estimate estimates how many rows a fill of a view scans and how long that takes.
 func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []replicator.Table, v *replicator.View,
 	one *PlannedView) (err error) {
 	at, err := source.Latest(ctx, nil)
@@ -211,7 +211,7 @@ func (p *planner) estimate(ctx context.Context, source *canal.Source, tables []r
 	return nil
 }
 
-// add adds what becomes of a view with one more source: these are filled side by side.
+// add merges the plan of a view for one more source. Several sources fill a view in parallel.
 func (p *planner) add(one PlannedView) {
 	known := p.views[one.View]
 	if known == nil {
@@ -227,7 +227,8 @@ func (p *planner) add(one PlannedView) {
 	}
 }
 
-// ended are the views that are not in the file any more: of what runs, or else of what was saved.
+// ended returns the views that are no longer in the file. It takes them from the running process, or else from the
+// store.
 func (p *planner) ended() (ended []PlannedView) {
 	names := map[string]PlannedView{}
 	for name, v := range p.running {

@@ -14,7 +14,7 @@ import (
 	"replicator/kafka"
 )
 
-// Place shows a position to a person: FILE:POS, and the GTIDs if there are any.
+// Place formats a position for display: FILE:POS, and the GTIDs if there are any.
 func Place(p replicator.Position) (pos, gtid string) {
 	if pos, ok := kafka.Describe(p.Token); ok {
 		return pos, ""
@@ -23,7 +23,7 @@ func Place(p replicator.Position) (pos, gtid string) {
 	return pos, gtid
 }
 
-// latest is the fence of all that is committed at a source now. It tries until the source answers.
+// latest returns the fence of everything that is committed at a source now. It retries until the source answers.
 func latest(ctx context.Context, s replicator.Source) (string, error) {
 	for {
 		at, err := s.Latest(ctx, nil)
@@ -40,7 +40,7 @@ func latest(ctx context.Context, s replicator.Source) (string, error) {
 	}
 }
 
-// inShard names a source, where it is one of several.
+// inShard returns the shard's name for a message. It returns nothing if the source has no shards.
 func inShard(source replicator.Source) string {
 	if source.Name() == "" {
 		return ""
@@ -48,16 +48,16 @@ func inShard(source replicator.Source) string {
 	return ", source " + source.Name()
 }
 
-// numberOf is a shard's place in the source.
+// numberOf returns the index of a shard in the source.
 func numberOf(cfg *config.Config, shard config.Shard) int {
 	return slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == shard.Name })
 }
 
-// KnowsSource is nil if the source has that shard, or no shards where none is named: a place in a binlog is one
-// server's.
+// KnowsSource returns nil if the source has the named shard. An empty name is valid only if there are no shards,
+// because a binlog position belongs to one server.
 func KnowsSource(cfg *config.Config, name string) error {
 	if cfg.Source.Kafka != nil {
-		return nil // the publisher's: its marks name them
+		return nil // the publisher's names, which the topics' marks contain
 	}
 	var names []string
 	for _, s := range cfg.Source.Shards {
@@ -75,7 +75,7 @@ func KnowsSource(cfg *config.Config, name string) error {
 	return fmt.Errorf("the source has no shard %s; it has %s", name, strings.Join(names, ", "))
 }
 
-// IsFence is nil if a text can be a place in the source's log by its form, which nobody needs to be asked for.
+// IsFence returns nil if the text has the form of a fence. It asks no server.
 func IsFence(cfg *config.Config, at string) error {
 	if cfg.Source.Kafka != nil && kafka.IsPlace(at) {
 		return nil

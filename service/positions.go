@@ -11,7 +11,7 @@ import (
 	"replicator/config"
 )
 
-// Positions changes what is remembered of how far views have come. No process may run meanwhile: the store is locked.
+// Positions changes the saved positions of views. It locks the store, so no process can run at the same time.
 type Positions struct {
 	Setup
 	names []string // of views; empty: all
@@ -19,7 +19,7 @@ type Positions struct {
 	saved []replicator.Checkpoint
 }
 
-// OpenPositions opens the store for the named views, all if none is named.
+// OpenPositions opens the store for the named views, or for all if none is named.
 func OpenPositions(ctx context.Context, setup Setup, names []string) (*Positions, error) {
 	if err := Define(setup.Config); err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (p *Positions) eachSink(do func(sink replicator.Sink, views []*replicator.V
 	return nil
 }
 
-// Set sets the position of the views in one source's log, by its name ("" without shards), in the sinks and in the
-// store. A place in one server's log is none in another one's.
+// Set sets the position of the views in one source's log, both in the sinks and in the store. source is its name (""
+// without shards): a position in one server's log means nothing in another's.
 func (p *Positions) Set(ctx context.Context, source, pos string) error {
 	if err := keepsPositions(p.Config, "set"); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (p *Positions) Set(ctx context.Context, source, pos string) error {
 	})
 }
 
-// at is the position that was asked for, as the source knows it: above all that the store and the sink remember, if the
-// source's log is not the one that they know.
+// at resolves the requested position at the source. If the source has another log than the store and the sink know, the
+// result is above all positions that they remember.
 func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 	marks []replicator.Mark) (replicator.Position, error) {
 	tables, err := tablesOf(p.Config, shard, p.Config.Views)
@@ -117,8 +117,8 @@ func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 	return at, errors.Join(reaching(sourceNamed(shard.Name), err), source.Close())
 }
 
-// Reset forgets the positions of the views. The sink first: a view with a checkpoint and no mark says that the sink
-// lost it, one with a mark and no checkpoint would go on from the mark.
+// Reset forgets the positions of the views, in the sink first. A view with a checkpoint and no mark would look as if
+// the sink had lost it. One with a mark and no checkpoint continues from the mark.
 func (p *Positions) Reset(ctx context.Context) error {
 	if err := keepsPositions(p.Config, "reset"); err != nil {
 		return err
@@ -136,9 +136,9 @@ func (p *Positions) Reset(ctx context.Context) error {
 	})
 }
 
-// unmark marks that a view is to begin anew, with what is known of its cells. Of one that was lost or changed that says
-// nothing: it is forgotten where that happened, and to be filled, whatever start says. One that is not known at all
-// begins as it is.
+// unmark marks that a view must start again, and keeps what the sink knows of its cells. If the view was lost or its
+// definition changed, that knowledge is useless: unmark forgets the view there, and marks it to be filled whatever
+// `start` says. It marks nothing for a view that is entirely unknown.
 func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replicator.View) error {
 	var known []stood
 	intact := true
@@ -158,7 +158,7 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 	}
 	for _, at := range known {
 		target, err := sink.Open(ctx, at.shard, at.views)
-		if errors.Is(err, replicator.ErrSinkLost) { // it is forgotten by now
+		if errors.Is(err, replicator.ErrSinkLost) { // the sink has forgotten it by now
 			intact = false
 			target, err = sink.Open(ctx, at.shard, at.views)
 		}
@@ -166,7 +166,7 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 			return fmt.Errorf("%w; `replicator checkpoint forget %s` does not need to open it", err, v.Name)
 		}
 		next := at.Anew()
-		unfilled := at.Filling() && !at.Repair // it lacks some, as an earlier reset may have found
+		unfilled := at.Filling() && !at.Repair // it is incomplete, maybe since an earlier reset
 		next.Repair = intact && (p.Config.Source.Start == "snapshot" || !unfilled)
 		if err := target.Mark(ctx, next); err != nil {
 			return err
@@ -175,7 +175,8 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 	return nil
 }
 
-// forgetLost forgets a view in a sink. Parts of it that hold the view still keep it, with what their readers see.
+// forgetLost forgets a view in the parts of a sink that lost it. The other parts keep the view, and their readers still
+// see it.
 func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *replicator.View, known []stood) error {
 	parted, ok := sink.(replicator.Parted)
 	if !ok || len(known) == 0 {
@@ -184,14 +185,14 @@ func (p *Positions) forgetLost(ctx context.Context, sink replicator.Sink, v *rep
 	return parted.ForgetLost(ctx, known[0].views[0], p.Config.Source.ShardNames())
 }
 
-// stood is where a view stood with a shard of the source, as it is to be opened.
+// stood is a view's progress with one shard of the source, ready to be opened.
 type stood struct {
 	replicator.Standing
 	shard string
 	views []*replicator.View
 }
 
-// stood finds where a view stands, and whether the sink has that still, under the same definition.
+// stood returns the view's progress, and whether the sink still has that under the same definition.
 func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard config.Shard,
 	v *replicator.View) (at stood, same bool, err error) {
 	at.shard = shard.Name
@@ -203,7 +204,7 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
-			if !marked { // parts of the sink that did not lose it know it by this fingerprint
+			if !marked { // the parts of the sink that did not lose it know this fingerprint
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}
 		}
@@ -234,8 +235,8 @@ func (p *Positions) Forget(ctx context.Context) error {
 	})
 }
 
-// mark raises the marks in the sink: a view goes on at the lower of its checkpoint and its mark, so that a checkpoint
-// alone could not skip anything. An earlier position leaves them.
+// mark raises the marks in the sink. A view continues at the lower of its checkpoint and its mark, so a new checkpoint
+// alone could not skip anything. An earlier position leaves the marks alone.
 func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config.Shard, views []*replicator.View,
 	at replicator.Position) error {
 	marks, err := sink.Marks(ctx, shard.Name)
@@ -257,7 +258,8 @@ func (p *Positions) mark(ctx context.Context, sink replicator.Sink, shard config
 	return nil
 }
 
-// asMarked are the views as the sink knows them: under another fingerprint it would begin them anew.
+// asMarked returns the views with the fingerprints that the sink knows. With another fingerprint, the sink would start
+// them from nothing.
 func (p *Positions) asMarked(ctx context.Context, shard config.Shard, views []*replicator.View,
 	marks []replicator.Mark) ([]*replicator.View, error) {
 	tables, err := tablesOf(p.Config, shard, views)
@@ -272,7 +274,7 @@ func (p *Positions) asMarked(ctx context.Context, shard config.Shard, views []*r
 	return views, errors.Join(err, source.Close())
 }
 
-// checkpoints are those of the views at the new position. A fill that is under way goes on.
+// checkpoints returns the checkpoints of the views at the new position. A running fill continues.
 func (p *Positions) checkpoints(shard config.Shard, views []*replicator.View,
 	at replicator.Position) []replicator.Checkpoint {
 	set := make([]replicator.Checkpoint, len(views))

@@ -15,16 +15,16 @@ import (
 	"replicator/server"
 )
 
-// Display shows a person how far long work is.
+// Display shows the progress of long operations to the operator.
 type Display interface {
-	// Progress shows rows done, and the share of all: 0 if that is not known.
+	// Progress shows how many rows are done and their share of all rows; 0 if that is unknown.
 	Progress(what string, rows int64, ratio float64)
 
-	// Say says what is not overwritten by later progress.
+	// Say shows a line that later progress doesn't overwrite.
 	Say(text string)
 }
 
-// Rebuild makes views again, in the process that runs or, without one, in this one, and returns when that is done.
+// Rebuild rebuilds views and returns when that is done. It uses the running process, or this one if none runs.
 func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuild, show Display) error {
 	if err := Define(setup.Config); err != nil {
 		return err
@@ -35,7 +35,7 @@ func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuil
 		if !errors.Is(err, checkpoint.ErrLocked) || time.Now().After(end) || pause.For(ctx, 100*time.Millisecond) != nil {
 			break
 		}
-		// Another one holds the store, and doesn't answer: it begins to listen just now, or ends.
+		// Another process holds the store but didn't answer: it is just starting to listen, or ending.
 		if by := rebuildByOther(ctx, setup.Config, names, how, show); !errors.Is(by, server.ErrNotRunning) {
 			err = by
 		} else {
@@ -48,10 +48,11 @@ func Rebuild(ctx context.Context, setup Setup, names []string, how server.Rebuil
 	return err
 }
 
-// lockPatience is how long a rebuild waits for who holds the store to answer, or to let go of it.
+// lockPatience is how long a rebuild waits for the holder of the store to answer or to release it.
 const lockPatience = 3 * time.Second
 
-// rebuildByOther has the process that runs rebuild views, and follows it. What is under way there is followed, too.
+// rebuildByOther makes the running process rebuild views and follows the progress. It also follows a rebuild that is
+// already running.
 func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how server.Rebuild, show Display) error {
 	c := Client(cfg)
 	err := runsAsWritten(ctx, c, cfg, names)
@@ -69,7 +70,7 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 	err = c.Rebuild(ctx, strings.Join(names, ","), how)
 	switch {
 	case !errors.Is(err, replicator.ErrRebuilding):
-	case how.From == "": // what is under way comes to the same, beside the live view or in place: that one is followed
+	case how.From == "": // the running rebuild has the same result, in place or not: follow it
 		err = rebuildOthers(ctx, c, names, how)
 	default:
 		err = fmt.Errorf("%w; without --from the command follows a rebuild that is under way", err)
@@ -81,7 +82,7 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 		views, err := c.Status(ctx)
 		var refused *server.AnswerError
 		if err != nil && !errors.As(err, &refused) && pause.For(ctx, 200*time.Millisecond) == nil {
-			views, err = c.Status(ctx) // a process that ends may cut off whoever asks at that moment
+			views, err = c.Status(ctx) // a process that is ending may cut off a request
 		}
 		return views, err
 	})
@@ -100,7 +101,7 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 		"`replicator run`, or `replicator rebuild " + strings.Join(names, " ") + "` once more, goes on with it")
 }
 
-// rebuilt reports whether what was saved before and after says that views were rebuilt in between.
+// rebuilt reports whether the checkpoints before and after show that the views were rebuilt in between.
 func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
 	saved := map[string]bool{}
 	for _, now := range after {
@@ -118,13 +119,14 @@ func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
 	return len(saved) == len(names) // the others were forgotten
 }
 
-// rebuilder rebuilds views, in this process or in the one that runs.
+// rebuilder rebuilds views, in this process or in the running one.
 type rebuilder interface {
 	Status(ctx context.Context) ([]replicator.ViewStatus, error)
 	Rebuild(ctx context.Context, view string, how server.Rebuild) error
 }
 
-// rebuildOthers rebuilds those of the named views that are not being rebuilt; one whose swap is tried again is.
+// rebuildOthers rebuilds those of the named views that are not being rebuilt. It skips a view whose swap is being
+// retried.
 func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.Rebuild) error {
 	views, err := c.Status(ctx)
 	if err != nil {
@@ -152,8 +154,8 @@ func rebuildOthers(ctx context.Context, c rebuilder, names []string, how server.
 	return err
 }
 
-// How long a rebuild may stand with an error before the command gives up on it: one that may pass, and one that a
-// person has to mend. The rebuild itself goes on being tried where a process runs.
+// How long the command waits while a rebuild has an error: an error that may pass, and one that an operator must fix. A
+// running process keeps retrying the rebuild afterwards.
 const (
 	rebuildPatience = 15 * time.Second
 	failedPatience  = 2 * time.Second
@@ -175,7 +177,7 @@ func follow(ctx context.Context, show Display, names []string,
 		}
 		show.Progress("rebuilding", p.rows, p.ratio)
 		switch {
-		case p.problem == "", p.well: // one that is in trouble holds up no other: those are followed to their end
+		case p.problem == "", p.well: // a view in trouble doesn't stop the others: follow those to their end
 			trouble = time.Time{}
 		case trouble.IsZero():
 			trouble = time.Now()
@@ -188,15 +190,15 @@ func follow(ctx context.Context, show Display, names []string,
 	}
 }
 
-// progress is how far a rebuild of some views is.
+// progress is the progress of some views' rebuild.
 type progress struct {
-	busy     bool // it is not done
-	well     bool // some of it goes on without an error
+	busy     bool // not done yet
+	well     bool // some view continues without an error
 	rows     int64
 	ratio    float64
-	lost     []string // views that the process does not keep
+	lost     []string // views that the process doesn't keep
 	problem  string
-	patience time.Duration // with the problem
+	patience time.Duration // how long to wait with the problem
 }
 
 func progressOf(views []replicator.ViewStatus, names []string) progress {
@@ -211,7 +213,7 @@ func progressOf(views []replicator.ViewStatus, names []string) progress {
 			p.rows, p.ratio = max(p.rows, v.FilledRows), max(p.ratio, v.Progress)
 		case replicator.StateFailed:
 			p.busy, p.patience = true, failedPatience
-		case replicator.StateRetrying, replicator.StatePaused: // one that is paused goes on once somebody resumes it
+		case replicator.StateRetrying, replicator.StatePaused: // a paused view continues when it is resumed
 			p.busy = true
 		}
 		if v.Error != "" {
@@ -221,7 +223,7 @@ func progressOf(views []replicator.ViewStatus, names []string) progress {
 	return p
 }
 
-// without is the progress where some of the views are not kept by the process.
+// without adds an error if the process doesn't keep some of the views.
 func (p progress) without(views []replicator.ViewStatus, names []string) progress {
 	for _, name := range names {
 		if !slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.View == name }) {

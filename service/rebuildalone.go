@@ -14,8 +14,8 @@ import (
 	"replicator/server"
 )
 
-// rebuildAlone runs the program for as long as the rebuild takes: what keeps other sinks' views is none of its
-// business, and may be down.
+// rebuildAlone runs the program until the rebuild is done, with only the sinks of the named views. The other sinks may
+// be down.
 func rebuildAlone(ctx context.Context, setup Setup, names []string, how server.Rebuild, show Display) error {
 	setup.Config = sinksOf(setup.Config, names)
 	s, err := New(ctx, setup, nil)
@@ -50,7 +50,7 @@ func rebuildAlone(ctx context.Context, setup Setup, names []string, how server.R
 	return errors.Join(err, ended, s.Close())
 }
 
-// followOthers follows what others asked for meanwhile to its end.
+// followOthers follows the rebuilds that other commands requested in the meantime, until they are done.
 func (s *Service) followOthers(ctx context.Context, show Display) error {
 	views, err := s.Status(ctx)
 	var others []string
@@ -65,8 +65,8 @@ func (s *Service) followOthers(ctx context.Context, show Display) error {
 	return follow(ctx, show, others, s.Status)
 }
 
-// listen lets the service be asked as one that runs for good is: whoever asks for the same rebuild meanwhile follows
-// this one. It returns how that ends. Where the address is taken, the work is done all the same.
+// listen serves HTTP like a running program, so that a second command for the same rebuild follows this one. It returns
+// a function that ends this. If the address is taken, the rebuild still runs.
 func (s *Service) listen() (hangUp func()) {
 	as := s.Config.HTTP
 	if as.Listen == "" {
@@ -80,11 +80,11 @@ func (s *Service) listen() (hangUp func()) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		_ = h.Close(ctx) // what is still under way is cut off
+		_ = h.Close(ctx) // requests that are still running are cut off
 	}
 }
 
-// sinksOf is a configuration with no sinks but those of the named views.
+// sinksOf returns the configuration with only the sinks of the named views.
 func sinksOf(cfg *config.Config, names []string) *config.Config {
 	some := *cfg
 	some.Sinks = slices.DeleteFunc(slices.Clone(cfg.Sinks), func(s config.Sink) bool {
@@ -93,7 +93,7 @@ func sinksOf(cfg *config.Config, names []string) *config.Config {
 	return &some
 }
 
-// beginRebuild begins a rebuild of a program that is just starting. It gives up if a sink, or the source, does not
+// beginRebuild starts a rebuild while the program is still starting. It gives up if a sink or the source doesn't
 // answer.
 func (s *Service) beginRebuild(ctx context.Context, names []string, how server.Rebuild) error {
 	patient, cancel := context.WithTimeout(ctx, rebuildPatience)
@@ -105,7 +105,7 @@ func (s *Service) beginRebuild(ctx context.Context, names []string, how server.R
 	return s.whatIsWrong(ctx, names, err)
 }
 
-// onceStarted begins a rebuild as soon as its pipeline can start.
+// onceStarted starts a rebuild as soon as its pipeline can start it.
 func onceStarted(l line, ctx context.Context, names []string, mode pipeline.RebuildMode, from string) error {
 	for {
 		err := l.Rebuild(ctx, names, mode, from)
@@ -115,7 +115,7 @@ func onceStarted(l line, ctx context.Context, names []string, mode pipeline.Rebu
 	}
 }
 
-// whatIsWrong is the error of one of the views, for which something took too long; err if there is none.
+// whatIsWrong returns the error of one of the views after a timeout. It returns err if no view has one.
 func (s *Service) whatIsWrong(ctx context.Context, names []string, err error) error {
 	views, statusErr := s.Status(ctx)
 	for _, v := range views {

@@ -15,12 +15,12 @@ import (
 	"replicator/server"
 )
 
-// Client talks to the process that runs.
+// Client returns a client for the running process.
 func Client(cfg *config.Config) server.Client {
 	return server.Client{Address: cfg.HTTP.Listen, Token: cfg.HTTP.Token.Reveal()}
 }
 
-// SavedStatus is the status of views while nothing runs: what the store holds.
+// SavedStatus returns the status of views while no process runs, from the store.
 func SavedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStatus, error) {
 	saved, err := Checkpoints(ctx, cfg)
 	if err != nil {
@@ -44,7 +44,7 @@ func SavedStatus(ctx context.Context, cfg *config.Config) ([]replicator.ViewStat
 	return views, nil
 }
 
-// Stopped says that nothing runs, and since when, as an error that wraps why it can't be asked.
+// Stopped returns an error that says that no process runs, and since when. It wraps the reason why none could be asked.
 func Stopped(ctx context.Context, cfg *config.Config, why error) error {
 	last, err := lastSave(ctx, cfg)
 	switch {
@@ -57,8 +57,8 @@ func Stopped(ctx context.Context, cfg *config.Config, why error) error {
 		last.UTC().Format("2006-01-02 15:04:05 UTC"), human.Duration(time.Since(last)))
 }
 
-// lastSave is when a process that runs saved last: in files it does so every second or so. In MySQL nothing tells that,
-// but up to when the views showed everything. Zero: nothing was saved.
+// lastSave returns when a process last saved. A file store is written every second or so. A MySQL store doesn't record
+// that, so the time up to which the views were complete is used. The result is zero if nothing was saved.
 func lastSave(ctx context.Context, cfg *config.Config) (last time.Time, err error) {
 	if cfg.Checkpoint.Store != "mysql" {
 		return checkpoint.SavedAt(cfg.Checkpoint.Path)
@@ -72,7 +72,7 @@ func lastSave(ctx context.Context, cfg *config.Config) (last time.Time, err erro
 	return last, err
 }
 
-// idle is the status of views that this process does not keep.
+// idle returns the status of views that this process doesn't keep.
 func idle(cfg *config.Config) (views []replicator.ViewStatus) {
 	for _, v := range cfg.Views {
 		for _, shard := range cfg.Source.Shards {
@@ -83,8 +83,8 @@ func idle(cfg *config.Config) (views []replicator.ViewStatus) {
 	return views
 }
 
-// Wait waits for a fence in the process that runs. A view that stands in the file, and that the process doesn't know
-// so, was just added or changed: until the process has read the file again, the view does not include the fence.
+// Wait waits for a fence in the running process. A view that was just added to the file or changed does not include the
+// fence until the process has reloaded the file.
 func Wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []string,
 	timeout time.Duration) error {
 	c := Client(cfg)
@@ -104,7 +104,7 @@ func Wait(ctx context.Context, cfg *config.Config, fence server.Fence, views []s
 
 // runsAsWritten returns an error that wraps server.ErrUnknown if the running process has another definition of a view.
 func runsAsWritten(ctx context.Context, c server.Client, cfg *config.Config, views []string) error {
-	if len(views) == 0 || cfg.Partial { // what a definition comes to is only known of the whole file
+	if len(views) == 0 || cfg.Partial { // definitions are known only for the whole file
 		return nil
 	}
 	running, err := c.Status(ctx)

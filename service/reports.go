@@ -11,10 +11,10 @@ import (
 	"replicator/internal/human"
 )
 
-// sayBeginnings logs from where the views of each sink go on, and how far behind that is: as the store has it. A sink
-// that lost something begins earlier, which the pipeline says.
+// sayBeginnings logs where the views of each sink continue and how far behind that is, according to the store. A sink
+// that lost something starts earlier; the pipeline logs that.
 func (r *Runner) sayBeginnings(ctx context.Context, cfg *config.Config) error {
-	if cfg.Source.Kafka != nil { // each member goes on with the partitions that it is given
+	if cfg.Source.Kafka != nil { // each member continues with the partitions that it is given
 		return nil
 	}
 	saved, err := r.store.Checkpoints(ctx)
@@ -62,7 +62,7 @@ func (r *Runner) sayBeginning(cfg *config.Config, sink, source string, saved []r
 	}
 }
 
-// sayLetters logs which views lack something, as dead letters tell.
+// sayLetters logs which views are incomplete because of dead letters.
 func (r *Runner) sayLetters(ctx context.Context, cfg *config.Config) error {
 	counts, err := r.store.Count(ctx)
 	if err != nil {

@@ -14,26 +14,26 @@ import (
 	"replicator/server"
 )
 
-// Runner runs one configuration after another, with one HTTP server as long as it stays configured as it is.
+// Runner runs one configuration after another. The HTTP server stays up as long as its settings don't change.
 type Runner struct {
-	Setup   // with the first of them
+	Setup   // with the first configuration
 	Metrics *server.Metrics
 
-	// Reread says that the configuration is to be read again, by Load. One that can't be used changes nothing.
+	// Reread signals that the configuration must be loaded again, by Load. An invalid one changes nothing.
 	Reread <-chan os.Signal
 	Load   func() (*config.Config, error)
 
-	// UntilCaughtUp ends the run once every view includes all that was committed when it began.
+	// UntilCaughtUp ends the run once every view includes everything that was committed when the run began.
 	UntilCaughtUp bool
 
 	front   *Front
-	store   held // nothing while another process has it
+	store   held // its Store is nil while another process holds the store
 	storeAt config.Checkpoint
 	http    config.HTTP
 	server  *server.Server // nil: off
 }
 
-// Run runs the pipelines until stop is done and what was in flight is applied.
+// Run runs the pipelines until stop is done and they have drained.
 func (r *Runner) Run(stop context.Context) (err error) {
 	r.front = NewFront()
 	r.front.remedies = remedy.File(r.Config.Path)
@@ -52,7 +52,7 @@ func (r *Runner) Run(stop context.Context) (err error) {
 			cfg, old = old, nil
 		case err != nil || next == nil:
 			return err
-		case next == cfg: // it was lost to another process
+		case next == cfg: // another process took the store
 			old = nil
 		default:
 			cfg, old = next, cfg
@@ -60,12 +60,12 @@ func (r *Runner) Run(stop context.Context) (err error) {
 	}
 }
 
-// notStartedError: nothing was started with a configuration.
+// notStartedError means that nothing was started with a configuration.
 type notStartedError struct{ error }
 
 func (e notStartedError) Unwrap() error { return e.error }
 
-// start makes what runs with a configuration, and lets it be asked.
+// start creates the service of a configuration and makes it reachable over HTTP.
 func (r *Runner) start(cfg *config.Config) (*Service, error) {
 	setup := r.Setup
 	setup.Config = cfg
@@ -81,8 +81,8 @@ func (r *Runner) start(cfg *config.Config) (*Service, error) {
 	return s, nil
 }
 
-// run runs the pipelines of one configuration until stop is done (nil), or until a signal brings another one. It
-// returns the same one if another process took the store.
+// run runs the pipelines of one configuration until stop is done (it returns nil) or until a signal brings a new one.
+// It returns the same configuration if another process took the store.
 func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, error) {
 	if err := Define(cfg); err != nil {
 		return nil, notStartedError{err}
@@ -120,7 +120,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		select {
 		case <-r.store.lost:
 			lost = true
-			cancel() // what is in flight is the other one's now
+			cancel() // the changes in flight belong to the other process now
 		case <-stop.Done():
 		}
 	})
@@ -143,12 +143,12 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		}
 	}
 	if next != nil {
-		caughtUp = nil // it was interrupted by the new configuration, whose run catches up
+		caughtUp = nil // the new configuration interrupted it; its run catches up
 	} else {
 		r.hangUp()
 	}
 	r.front.leave()
-	if r.before = s.handOn(); lost { // as a restart: another process has kept the views since
+	if r.before = s.handOn(); lost { // like a restart: another process has kept the views since
 		r.before = nil
 	}
 	if r.UntilCaughtUp && next == nil && !lost {
@@ -165,9 +165,9 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	return next, err
 }
 
-// stopping tells that the program was told to end, and why it has not yet.
+// stopping logs that the program was told to end, and why it has not ended yet.
 func (r *Runner) stopping() func() {
-	serving := r.server // a later one is another run's
+	serving := r.server // r.server may be another run's later
 	return func() {
 		r.Log.Info("stopping: changes in flight are applied and saved first; a second signal ends at once")
 		if serving != nil {
@@ -176,15 +176,15 @@ func (r *Runner) stopping() func() {
 	}
 }
 
-// listen serves HTTP as configured. A server that is as it should be goes on, and one whose successor can't listen, too:
-// who asks it notices nothing.
+// listen serves HTTP with the given settings. It keeps a server whose settings are the same, and also one whose
+// successor can't listen. Clients notice nothing.
 func (r *Runner) listen(as config.HTTP) error {
 	if r.server != nil && r.http == as {
 		return nil
 	}
 	_, before, _ := net.SplitHostPort(r.http.Listen)
 	if _, port, _ := net.SplitHostPort(as.Listen); port == before {
-		r.hangUp() // nothing can listen beside it, not even where one of the two has no host
+		r.hangUp() // no other server can listen beside it, even if one of the two names no host
 	}
 	var next *server.Server
 	if as.Listen != "" {
@@ -198,19 +198,19 @@ func (r *Runner) listen(as config.HTTP) error {
 	return nil
 }
 
-// hangUp ends the HTTP server, if there is one.
+// hangUp ends the HTTP server if there is one.
 func (r *Runner) hangUp() {
 	if r.server == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	_ = r.server.Close(ctx) // what is still under way is cut off
+	_ = r.server.Close(ctx) // requests that are still running are cut off
 	r.server = nil
 }
 
-// reread waits for a signal, and returns the configuration that the file then holds, if it could run; else it says what
-// is wrong with it, and waits on: the old one goes on. It returns nil once ctx is done.
+// reread waits for a signal and returns the new configuration if it is valid. Otherwise it logs the error and waits
+// again, and the old configuration stays in force. It returns nil once ctx is done.
 func (r *Runner) reread(ctx context.Context) *config.Config {
 	for {
 		select {

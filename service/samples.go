@@ -14,9 +14,8 @@ import (
 	"replicator/view"
 )
 
-// Samples sums up what the fields of a view are in a few of the rows that a shard of the source has now, in the order
-// of View.Fields. It is what the view would keep of these rows, whatever its `where` says: a value that can't be
-// computed is left out.
+// Samples summarizes the values of a view's fields in a few current rows of a shard, in the order of View.Fields. These
+// are the values that the view would keep. Samples ignores the view's `where` and omits values that can't be computed.
 func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *replicator.View) ([]seen.Values, error) {
 	sampled := make([]seen.Values, len(v.Fields))
 	tables := cfg.ShardTables(shard)
@@ -53,7 +52,7 @@ func Samples(ctx context.Context, cfg *config.Config, shard config.Shard, v *rep
 	return sampled, nil
 }
 
-// evaluating compiles views for rows of the tables, whose Columns it says.
+// evaluating compiles views. It sets the Columns of the tables to those that the views need.
 func evaluating(cfg *config.Config, views []*replicator.View,
 	tables []replicator.Table) (replicator.Evaluator, error) {
 	for i := range tables {
@@ -66,9 +65,8 @@ func evaluating(cfg *config.Config, views []*replicator.View,
 	return compile(cfg, views, tables)
 }
 
-// sampledJoins are sampled rows as those that the n-th row of a view's own table is joined with. They are any rows of
-// the tables: which ones belong together is not what samples are asked for. usable tells which rows may be taken; nil:
-// all.
+// sampledJoins returns sampled rows that stand for the joined rows of the n-th row of the view's own table. They are
+// arbitrary rows, which may not belong together. usable reports which rows may be used; nil allows all.
 func sampledJoins(v *replicator.View, n int, tables []replicator.Table, rows map[string]*survey.Table,
 	usable func(table string, n int) bool) map[string][]*replicator.Row {
 	const several = 3
@@ -93,19 +91,19 @@ func sampledJoins(v *replicator.View, n int, tables []replicator.Table, rows map
 	return joined
 }
 
-// add adds a value, of JSON what it says.
+// add adds a value. It decodes JSON first.
 func add(to *seen.Values, v any) {
 	if text, ok := v.(replicator.RawJSON); ok {
 		decoded, err := codec.JSON(text)
 		if err != nil {
-			return // no server keeps such JSON
+			return // no server stores such JSON
 		}
 		v = decoded
 	}
 	to.Add(v)
 }
 
-// probesOf are views of each field of another one.
+// probesOf returns one view for each field of v.
 func probesOf(v *replicator.View) []*replicator.View {
 	probes := make([]*replicator.View, len(v.Fields))
 	for i := range v.Fields {
@@ -114,23 +112,23 @@ func probesOf(v *replicator.View) []*replicator.View {
 	return probes
 }
 
-// probe is a view of one field of another's, as that one takes it.
+// probe returns a view of one field of v that evaluates the field as v does.
 func probe(v *replicator.View, field int) *replicator.View {
 	p := &replicator.View{Name: v.Name, Kind: "row", From: v.From, Joins: v.Joins,
 		Fields: v.Fields[field : field+1]}
 	if v.Kind == "index" || v.Kind == "counter" && field < len(v.Fields)-1 {
-		p.Kind = "index" // an element of a list at a time
+		p.Kind = "index" // yields one element of a list at a time
 	}
 	return p
 }
 
-// rowColumns are the columns of a table that its sampled rows are made of.
+// rowColumns returns the columns of a table that its sampled rows need.
 func rowColumns(t *replicator.Table) []string {
 	return slices.Concat(t.Key, t.Columns, []string{t.Column, t.Version, t.Body})
 }
 
-// sampledRow is the n-th of the rows that were sampled of a table, as a scan would read it. Of a row without a usable
-// key the other values are seen all the same.
+// sampledRow returns the n-th sampled row of a table, as a scan would read it. A row without a usable key still has its
+// other values.
 func sampledRow(t *replicator.Table, rows *survey.Table, n int) (replicator.Cell, *replicator.Row) {
 	at := func(name string) (c *survey.Column, text []byte) {
 		i := slices.IndexFunc(rows.Columns, func(c survey.Column) bool { return strings.EqualFold(c.Name, name) })
@@ -150,12 +148,12 @@ func sampledRow(t *replicator.Table, rows *survey.Table, n int) (replicator.Cell
 		}
 		v, err := canal.TextValue(c.DataType, c.Text, text)
 		if err != nil {
-			return nil // a type that a scan would stop at, and say so
+			return nil // a scan would stop at this type and report it
 		}
 		return v
 	}
 	row := &replicator.Row{Names: t.Columns}
-	if slices.Contains(t.Columns, "*") { // all but the body, as a reader has it
+	if slices.Contains(t.Columns, "*") { // all but the body, as a reader returns it
 		row.Names = nil
 		for _, c := range rows.Columns {
 			if !strings.EqualFold(c.Name, t.Body) {

@@ -19,7 +19,7 @@ import (
 	"replicator/server"
 )
 
-// Service is a configuration that runs: one pipeline for each sink and each shard of the source.
+// Service runs one configuration: one pipeline for each sink and each shard of the source.
 type Service struct {
 	Setup
 	store   replicator.Store
@@ -28,17 +28,17 @@ type Service struct {
 	lines   lineup
 	gone    *gone
 
-	cluster   *kafka.Cluster // where the source is in Kafka; nil: it is not
-	consumers []*consumer    // of its topics: one for each sink
+	cluster   *kafka.Cluster // nil if the source is not in Kafka
+	consumers []*consumer    // of the topics: one for each sink
 }
 
-// lineup are the pipelines that run. Those of a source in Kafka come and go. Guarded by its mutex.
+// lineup holds the running pipelines. Those of a source in Kafka come and go. Guarded by its mutex.
 type lineup struct {
 	mu  sync.Mutex
 	now []line
 }
 
-// all are those that there are now.
+// all returns the pipelines that run now.
 func (l *lineup) all() []line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,19 +57,19 @@ func (l *lineup) remove(one line) {
 	l.now = slices.DeleteFunc(l.now, func(other line) bool { return other.engine == one.engine })
 }
 
-// line is a pipeline with the source that it reads by itself.
+// line is a pipeline with its own reader of the source.
 type line struct {
 	engine
 	sink   string
 	opened replicator.Sink
 	source source
 	views  []*replicator.View
-	ended  <-chan struct{} // closed once another member of the group is to go on with it; nil: none will
+	ended  <-chan struct{} // closed once another member of the group may continue with it; nil: no other can
 
-	reread func(context.Context) error // has the store learn of letters that others saved; nil: nobody else can
+	reread func(context.Context) error // re-reads letters that other processes saved; nil: no other process saves any
 }
 
-// engine is a pipeline, as it is used here.
+// engine is the part of a pipeline that this package uses.
 type engine interface {
 	Run(ctx, stop context.Context) error
 	Keeps(view string) bool
@@ -85,7 +85,7 @@ type engine interface {
 	Shown() map[string]time.Time
 }
 
-// source is what a pipeline reads, and what is asked of it beside that.
+// source is what a pipeline reads, with a few more methods for the status and for checks.
 type source interface {
 	replicator.Source
 	Stats() canal.Stats
@@ -94,8 +94,8 @@ type source interface {
 	Close() error
 }
 
-// New makes the pipelines of a configuration. It connects to nothing but the checkpoint store; what is wrong with the
-// configuration is an InvalidError. metrics is nil where nobody asks for any.
+// New creates the pipelines of a configuration. It connects only to the checkpoint store. It returns an InvalidError if
+// the configuration is wrong. metrics may be nil.
 func New(ctx context.Context, setup Setup, metrics *server.Metrics) (*Service, error) {
 	if metrics == nil {
 		metrics = server.NewMetrics()
@@ -110,7 +110,7 @@ func New(ctx context.Context, setup Setup, metrics *server.Metrics) (*Service, e
 	return newOn(store, setup, metrics)
 }
 
-// newOn makes the pipelines of a configuration that is defined, on a store that is open.
+// newOn creates the pipelines of a configuration that Define has completed, with an open store.
 func newOn(store replicator.Store, setup Setup, metrics *server.Metrics) (*Service, error) {
 	s := &Service{Setup: setup, metrics: metrics, store: store, gone: newGone(setup.before)}
 	if err := s.connect(); err != nil {
@@ -124,7 +124,7 @@ func newOn(store replicator.Store, setup Setup, metrics *server.Metrics) (*Servi
 	return s, nil
 }
 
-// add opens a sink and makes its pipelines.
+// add opens a sink and creates its pipelines.
 func (s *Service) add(sink *config.Sink) error {
 	views := ViewsOf(s.Config, sink.Name)
 	if len(views) == 0 {
@@ -157,7 +157,7 @@ func (s *Service) add(sink *config.Sink) error {
 	return nil
 }
 
-// line makes a pipeline.
+// line creates a pipeline.
 func (s *Service) line(sink string, opened replicator.Sink, from source, store replicator.Store,
 	views []*replicator.View, tables []replicator.Table, paused []string, log *slog.Logger) line {
 	own := clones(views)
@@ -183,8 +183,8 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 	})}
 }
 
-// serverID is the replica id for the next source: the configured one and then others far from it, since of two replicas
-// with one id MariaDB ends the older.
+// serverID returns the replica id for the next source. The first is the configured one; the others are far apart from
+// it, because MariaDB disconnects the older of two replicas with the same id.
 func (s *Service) serverID() uint32 {
 	if s.Config.Source.ServerID == 0 {
 		return 0
@@ -193,8 +193,8 @@ func (s *Service) serverID() uint32 {
 	return s.Config.Source.ServerID + apart*uint32(len(s.lines.all()))
 }
 
-// Run runs every pipeline until stop is done and all have drained. Without views it also waits for stop: the next
-// configuration may have some.
+// Run runs every pipeline until stop is done and all have drained. Without views it also waits for stop, because the
+// next configuration may have some.
 func (s *Service) Run(ctx, stop context.Context) error {
 	lines := s.lines.all()
 	errs := make([]error, len(lines))
@@ -215,9 +215,9 @@ func (s *Service) Run(ctx, stop context.Context) error {
 	return errors.Join(errs...)
 }
 
-// CatchUp returns nil once the named views (all, if none is named) include all that was committed when it was called,
-// and were compared with the source where the log did not tell all. A view that has failed is an error, once the others
-// include it.
+// CatchUp returns nil once the named views (all, if none is named) include everything that was committed when it was
+// called, and pending comparisons with the source are done. If a view has failed, CatchUp returns an error once the
+// others are complete.
 func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 	if s.cluster != nil {
 		return s.catchUpInGroups(ctx, views)
@@ -260,13 +260,13 @@ func (s *Service) CatchUp(ctx context.Context, views ...string) error {
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("stopped before every view had caught up")
-	case len(failed) > 0: // what concerns all views of a sink is said once
+	case len(failed) > 0: // an error of all views of a sink is reported once
 		return errors.New(strings.Join(slices.Compact(failed), "\n"))
 	}
 	return nil
 }
 
-// handOn returns by source how the views stand. Run has returned before.
+// handOn returns the views' state by source. Call it after Run has returned.
 func (s *Service) handOn() map[string]handedOn {
 	all := map[string]handedOn{}
 	for _, l := range s.lines.all() {
@@ -290,7 +290,7 @@ func (s *Service) handOn() map[string]handedOn {
 	return all
 }
 
-// SourceStats is what metrics show of the sources: one for each pipeline, which reads by itself.
+// SourceStats returns the sources' metrics, one for each pipeline, because each has its own reader.
 func (s *Service) SourceStats(ctx context.Context) []server.SourceStats {
 	lines := s.lines.all()
 	all := make([]server.SourceStats, len(lines))
@@ -331,8 +331,8 @@ func (l line) stats(ctx context.Context) server.SourceStats {
 	return stats
 }
 
-// undrained are the views that were in trouble when they were stopped, so that what they had in flight is not known to
-// be applied and saved. One that had not begun had nothing.
+// undrained returns the views that had an error when they were stopped. Their changes in flight may not be applied and
+// saved. A view that had not started had none in flight.
 func (s *Service) undrained() (views []string) {
 	for _, l := range s.lines.all() {
 		for _, v := range l.Status(nil) {
@@ -344,7 +344,7 @@ func (s *Service) undrained() (views []string) {
 	return views
 }
 
-// Close closes what is open. Run has returned before.
+// Close closes what the service opened. Call it after Run has returned.
 func (s *Service) Close() error {
 	var errs []error
 	for _, sink := range s.sinks {

@@ -18,28 +18,28 @@ import (
 	"replicator/view"
 )
 
-// Setup is a configuration, and how the sinks that it names are opened: what everything here begins with.
+// Setup is a configuration and the way to open its sinks. Everything in this package starts with it.
 type Setup struct {
 	Config   *config.Config
 	Log      *slog.Logger
 	OpenSink func(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error)
 
-	before map[string]handedOn // by source, or consumer group: how views stood with the configuration before
+	before map[string]handedOn // by source or consumer group: the views' state under the previous configuration
 }
 
-// handedOn is what a change of the configuration takes over beside what is saved.
+// handedOn is the state that a new configuration takes over in addition to the saved state.
 type handedOn struct {
-	shown  map[string]time.Time // by view: up to when it showed everything
+	shown  map[string]time.Time // by view: up to when it was complete
 	paused []string
 }
 
-// InvalidError: a configuration, or what was asked for, can't be carried out as it is written. Nothing was started.
+// InvalidError means that a configuration or a request can't be carried out as written. Nothing was started.
 type InvalidError struct{ Err error }
 
 func (e InvalidError) Error() string { return e.Err.Error() }
 func (e InvalidError) Unwrap() error { return e.Err }
 
-// Define fills in what each view's definition comes to, its fingerprint, and checks that all views compile.
+// Define fills in the fingerprint of each view's definition and checks that all views compile.
 func Define(cfg *config.Config) error {
 	if _, err := compile(cfg, cfg.Views, cfg.Tables); err != nil {
 		var at *view.KeyError
@@ -57,7 +57,7 @@ func Define(cfg *config.Config) error {
 	return nil
 }
 
-// compile makes the evaluator of some views; bodies are decoded by each table's codec.
+// compile creates the evaluator of some views. It decodes bodies with each table's codec.
 func compile(cfg *config.Config, views []*replicator.View, tables []replicator.Table) (replicator.Evaluator, error) {
 	return view.Compile(views, tables, view.Codecs{
 		JSON: codec.JSON,
@@ -83,22 +83,22 @@ func (s Setup) sink(name string) (replicator.Sink, error) {
 	return s.OpenSink(s.Config, s.Config.Sink(name), s.Log)
 }
 
-// source makes the source of one shard, for looking at the given tables.
+// source opens one shard for reading the given tables.
 func (s Setup) source(shard config.Shard, tables []replicator.Table) (*canal.Source, error) {
 	return NewSource(shard, tables, nil, s.Log, 0)
 }
 
-// NewSource makes the source of one shard, which delivers the given tables. The DSN's readTimeout is how long the
-// binlog's connection may be silent, too; heartbeats come often enough for it. serverID is the replica id of its first
-// reader, further ones count up; 0: random. layouts keeps what its positions name; nil for a source that no position of
-// is saved.
+// NewSource returns the source of one shard, which delivers the given tables. The DSN's readTimeout also bounds the
+// silence of the binlog connection; heartbeats come often enough for it. serverID is the replica id of the first
+// reader, and further readers count up from it; 0 means a random id. layouts keeps the layouts that the positions refer
+// to. It is nil if no position of the source is saved.
 func NewSource(shard config.Shard, tables []replicator.Table, layouts replicator.Layouts, log *slog.Logger,
 	serverID uint32) (*canal.Source, error) {
 	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, Layouts: layouts, ServerID: serverID,
 		Logger: log}
 	dsn, err := mysqldsn.Parse(c.DSN)
 	if err != nil {
-		return nil, fmt.Errorf("source %s: its dsn can't be read", shard.Name) // err may quote it
+		return nil, fmt.Errorf("source %s: its dsn can't be read", shard.Name) // err may contain the DSN
 	}
 	if dsn.ReadTimeout > 0 {
 		c.ReadTimeout, c.Heartbeat = dsn.ReadTimeout, dsn.ReadTimeout/3
@@ -106,7 +106,7 @@ func NewSource(shard config.Shard, tables []replicator.Table, layouts replicator
 	return canal.New(c)
 }
 
-// ViewsOf are the views of one sink.
+// ViewsOf returns the views of one sink.
 func ViewsOf(cfg *config.Config, sink string) []*replicator.View {
 	var views []*replicator.View
 	for _, v := range cfg.Views {
@@ -117,8 +117,8 @@ func ViewsOf(cfg *config.Config, sink string) []*replicator.View {
 	return views
 }
 
-// Feeds reports whether a source of that name feeds the views: a shard that is read itself, or a partition, there may be
-// any number of them, of a topic that is.
+// Feeds returns a function that reports whether a source of that name feeds the views. The name is a configured
+// shard's, or that of any partition of a configured topic.
 func Feeds(cfg *config.Config) func(source string) bool {
 	if from := cfg.Source.Kafka; from != nil {
 		return func(source string) bool { return slices.Contains(from.Topics, kafka.TopicOf(source)) }
@@ -127,8 +127,8 @@ func Feeds(cfg *config.Config) func(source string) bool {
 	return func(source string) bool { return slices.Contains(names, source) }
 }
 
-// Partitions returns what asks for the partitions of all topics that are read. It asks the brokers until each topic's
-// publisher has said how many there are, which never changes.
+// Partitions returns a function that lists the partitions of all configured topics. The function asks the brokers until
+// each topic's publisher has said how many partitions there are, which never changes.
 func Partitions(cfg *config.Config) func(ctx context.Context) ([]string, error) {
 	var mu sync.Mutex
 	var known []string
@@ -153,7 +153,7 @@ func Partitions(cfg *config.Config) func(ctx context.Context) ([]string, error) 
 	}
 }
 
-// clones are views of a pipeline's own, which gives them the fingerprints that they have with its source's tables.
+// clones copies views for one pipeline, which sets their fingerprints for its source's tables.
 func clones(views []*replicator.View) []*replicator.View {
 	own := make([]*replicator.View, len(views))
 	for i, v := range views {
@@ -163,7 +163,7 @@ func clones(views []*replicator.View) []*replicator.View {
 	return own
 }
 
-// tablesOf are the tables of a shard that the views read, with the columns that they need.
+// tablesOf returns the tables of a shard that the views read, with the columns that they need.
 func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) ([]replicator.Table, error) {
 	tables := slices.DeleteFunc(cfg.ShardTables(shard), func(t replicator.Table) bool {
 		return !slices.Contains(replicator.TablesOf(views), t.Name)
@@ -178,8 +178,8 @@ func tablesOf(cfg *config.Config, shard config.Shard, views []*replicator.View) 
 	return tables, nil
 }
 
-// readBy says which columns of a table views need, and which of the views that are; and which rows of other tables the
-// table's rows carry for them.
+// readBy sets which columns of a table the views need, which view reads each column, and which rows of other tables are
+// joined with the table's rows.
 func readBy(t *replicator.Table, tables []replicator.Table, views []*replicator.View) (err error) {
 	if t.Columns, t.Optional, err = view.Columns(views, tables, t.Name); err != nil {
 		return err
@@ -199,12 +199,12 @@ func readBy(t *replicator.Table, tables []replicator.Table, views []*replicator.
 	return nil
 }
 
-// fedBy reports whether a table feeds a view, of which other tables may be read, too.
+// fedBy reports whether the table itself feeds the view. Joined tables don't.
 func fedBy(v *replicator.View, table string) bool {
 	return slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table })
 }
 
-// lookupsOf are the lookups of the views that a table feeds, each once, and by their IDs the views that have them.
+// lookupsOf returns the distinct lookups of the views that a table feeds, and the views of each lookup by its ID.
 func lookupsOf(views []*replicator.View, table string) (lookups []replicator.Lookup, joiners map[string][]string) {
 	joiners = map[string][]string{}
 	for _, v := range views {
@@ -224,7 +224,7 @@ func lookupsOf(views []*replicator.View, table string) (lookups []replicator.Loo
 	return lookups, joiners
 }
 
-// narrowed is a server with the columns that some views need. Its tables are the same.
+// narrowed returns the server as a source of the same tables, with only the columns that some views need.
 func narrowed(server *canal.Source, tables []replicator.Table, views []*replicator.View) (replicator.Source, error) {
 	tables = slices.Clone(tables)
 	for i := range tables {
@@ -235,7 +235,7 @@ func narrowed(server *canal.Source, tables []replicator.Table, views []*replicat
 	return server.For(tables)
 }
 
-// valuesOf are the values of a table's column role that views name.
+// valuesOf returns the values of a table's column role that views name.
 func valuesOf(views []*replicator.View, table string) (values []string) {
 	for _, v := range views {
 		for _, f := range v.From {

@@ -9,7 +9,7 @@ import (
 	"replicator/codec"
 )
 
-// bodies shows rows to people: by table, the codec of its bodies. A table without bodies has none.
+// bodies decodes rows for display. It maps tables to the codec of their bodies; a table without bodies has none.
 type bodies map[string]*codec.Codec
 
 func newBodies(tables []replicator.Table) (bodies, error) {
@@ -27,7 +27,8 @@ func newBodies(tables []replicator.Table) (bodies, error) {
 	return b, nil
 }
 
-// show adds the decoded body, or the row's columns; what can't be decoded is shown as stored, with the reason.
+// show adds the decoded body or the row's columns to line. If the body can't be decoded, it adds the raw body and the
+// reason.
 func (b bodies) show(line map[string]any, row *replicator.Row) {
 	c := b[row.Cell.Table]
 	if c == nil {
@@ -58,7 +59,7 @@ func (b bodies) show(line map[string]any, row *replicator.Row) {
 	line["body"] = body
 }
 
-// row is what show adds, as JSON; of a row that could be decoded its body or its columns alone.
+// row returns what show adds, as JSON. If the row can be decoded, that is only its body or its columns.
 func (b bodies) row(row *replicator.Row) json.RawMessage {
 	shown := map[string]any{}
 	if b.show(shown, row); len(shown) == 1 {
@@ -67,7 +68,7 @@ func (b bodies) row(row *replicator.Row) json.RawMessage {
 	return replicator.AppendJSON(nil, replicator.ObjectOf(shown))
 }
 
-// entry is an entry by the names of the view's fields. One that is a whole row is shown as the row.
+// entry returns an entry as an object by field name. An entry that is a whole row is shown as the row.
 func (b bodies) entry(view *replicator.View, e replicator.Entry) replicator.Object {
 	members := map[string]any{}
 	if e.Row != nil {
@@ -80,7 +81,7 @@ func (b bodies) entry(view *replicator.View, e replicator.Entry) replicator.Obje
 	}
 	for name, text := range map[string]string{"key": e.Key, "member": e.Member} {
 		for members[name] != nil || slices.ContainsFunc(view.Fields, func(f replicator.Field) bool { return f.Name == name }) {
-			name = "$" + name // a field has the name
+			name = "$" + name // a field already has the name
 		}
 		if text != "" {
 			members[name] = text

@@ -14,16 +14,16 @@ import (
 	"replicator/server"
 )
 
-// hold makes sure that the runner holds the checkpoint store of a configuration. While another process holds it, or the
-// server of a store in MySQL can't be reached as this one begins, it stands by, and needs nothing of source and sinks,
-// until it has the store, stop is done, or a signal brings another configuration, which is returned. A run that is to
-// end by itself does not wait.
+// hold makes sure that the runner holds the checkpoint store of a configuration. It stands by while another process
+// holds the store, or while a MySQL store can't be reached at the start. A standby needs neither source nor sinks. It
+// waits until it has the store, stop is done, or a signal brings another configuration, which hold returns. A run with
+// UntilCaughtUp doesn't wait.
 func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config, error) {
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
-		return nil, nil // a reload does not let go of it: another process would take over
+		return nil, nil // a reload keeps the store: another process would take over
 	}
-	begins := r.store.Store == nil // else a reload names another store, and one that doesn't answer is refused
-	taken := r.store.isLost()      // by another process: a store that doesn't answer then is waited for, too
+	begins := r.store.Store == nil // else a reload names another store, which must answer
+	taken := r.store.isLost()      // by another process: a store that doesn't answer is waited for, too
 	err := r.release()
 	if err == nil || taken {
 		err = r.open(stop, cfg)
@@ -38,14 +38,14 @@ func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config,
 	return nil, notStartedError{err}
 }
 
-// placeOf is where a configuration has its checkpoint store.
+// placeOf returns where a configuration has its checkpoint store.
 func placeOf(cfg *config.Config) config.Checkpoint {
 	place := cfg.Checkpoint
 	place.Interval = 0
 	return place
 }
 
-// open takes a configuration's store, or says who has it.
+// open opens the store of a configuration, or returns who holds it.
 func (r *Runner) open(ctx context.Context, cfg *config.Config) (err error) {
 	if r.store, err = hold(ctx, cfg); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (r *Runner) open(ctx context.Context, cfg *config.Config) (err error) {
 	return nil
 }
 
-// release closes the store, if there is one.
+// release closes the store if there is one.
 func (r *Runner) release() error {
 	if r.store.Store == nil {
 		return nil
@@ -64,7 +64,7 @@ func (r *Runner) release() error {
 	return err
 }
 
-// standBy waits for the store as hold says; why is who has it, or why it can't be reached.
+// standBy waits for the store as described at hold. why says who has the store, or why it can't be reached.
 func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (next *config.Config, err error) {
 	if err := r.listen(cfg.HTTP); err != nil {
 		return nil, notStartedError{err}
@@ -87,8 +87,8 @@ func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (n
 		if s.because(err) {
 			r.Log.Info("standing by: " + s.reason())
 		}
-		if !errors.Is(err, checkpoint.ErrLocked) { // for the lock, the server has waited
-			_ = pause.For(waiting, retakeEvery) // what ends it ends the loop
+		if !errors.Is(err, checkpoint.ErrLocked) { // for the lock, the server has already waited
+			_ = pause.For(waiting, retakeEvery) // the loop checks waiting next
 		}
 	}
 	end()
@@ -99,10 +99,10 @@ func (r *Runner) standBy(stop context.Context, cfg *config.Config, why error) (n
 	return next, nil
 }
 
-// retakeEvery is how often a standby tries to reach a store that does not answer.
+// retakeEvery is the interval at which a standby retries a store that doesn't answer.
 const retakeEvery = 500 * time.Millisecond
 
-// standby is what is asked of a process that waits to take over.
+// standby answers requests in a process that waits to take over.
 type standby struct {
 	cfg *config.Config
 
@@ -110,7 +110,7 @@ type standby struct {
 	why string
 }
 
-// because notes why it waits, and reports whether that is news.
+// because records why the process waits, and reports whether the reason is new.
 func (s *standby) because(err error) (news bool) {
 	why := "the checkpoint store can't be reached: " + err.Error()
 	var locked *checkpoint.LockedError
@@ -130,8 +130,8 @@ func (s *standby) reason() string {
 	return s.why
 }
 
-// Status implements server.Controller: how far the views are is what the other process saved. They are listed without
-// it, too.
+// Status implements server.Controller. The progress of views comes from what the other process saved. Views without
+// saved progress are listed, too.
 func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	views, err := SavedStatus(ctx, s.cfg)
 	if err != nil {
@@ -145,15 +145,15 @@ func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return views, nil
 }
 
-// refused: only the process that runs can do what was asked.
+// refused returns the error for requests that only the running process can serve.
 func (s *standby) refused() error { return standingBy(s.reason()) }
 
-// standingBy is why a process can't do what only the one that runs can.
+// standingBy returns the error of a process that waits to take over.
 func standingBy(reason string) error {
 	return fmt.Errorf("%w: %s; ask that one", server.ErrStandby, reason)
 }
 
-// Wait implements server.Controller. Once this process has taken over, the front asks what runs then.
+// Wait implements server.Controller. It waits until this process takes over; the front then asks the running service.
 func (s *standby) Wait(ctx context.Context, _ server.Fence, _ []string) error {
 	<-ctx.Done()
 	return fmt.Errorf("%w; %w: %s", context.Cause(ctx), server.ErrStandby, s.reason())
@@ -192,5 +192,5 @@ func (s *standby) Letter(context.Context, string) (replicator.DeadLetter, error)
 	return replicator.DeadLetter{}, s.refused()
 }
 
-// SourceStats are none: it reads no source.
+// SourceStats returns nothing: a standby reads no source.
 func (s *standby) SourceStats(context.Context) []server.SourceStats { return nil }

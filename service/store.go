@@ -10,7 +10,7 @@ import (
 	"replicator/server"
 )
 
-// openStore opens the checkpoint store for writing: it is then locked.
+// openStore opens the checkpoint store for writing and locks it.
 func openStore(ctx context.Context, cfg *config.Config) (replicator.Store, error) {
 	held, err := hold(ctx, cfg)
 	return held.Store, err
@@ -19,7 +19,7 @@ func openStore(ctx context.Context, cfg *config.Config) (replicator.Store, error
 // held is a store that is open for writing.
 type held struct {
 	replicator.Store
-	lost <-chan struct{} // closed once another process holds it; nil: that can't be
+	lost <-chan struct{} // closed once another process holds the store; nil: that can't happen
 }
 
 func (h held) isLost() bool {
@@ -31,7 +31,7 @@ func (h held) isLost() bool {
 	}
 }
 
-// hold opens the checkpoint store for writing, and tells when it is lost.
+// hold opens the checkpoint store for writing and watches for its loss.
 func hold(ctx context.Context, cfg *config.Config) (held, error) {
 	c := cfg.Checkpoint
 	if c.Store != "mysql" {
@@ -52,12 +52,12 @@ func hold(ctx context.Context, cfg *config.Config) (held, error) {
 	return held{Store: store, lost: store.Lost()}, nil
 }
 
-// borrowed is a store that who uses it does not close.
+// borrowed is a store that its user doesn't close.
 type borrowed struct{ replicator.Store }
 
 func (borrowed) Close() error { return nil }
 
-// readStore opens it for reading, whether or not a process runs.
+// readStore opens the checkpoint store for reading, whether or not a process runs.
 func readStore(ctx context.Context, cfg *config.Config) (checkpoint.Reader, error) {
 	c := cfg.Checkpoint
 	if c.Store == "mysql" {
@@ -66,7 +66,7 @@ func readStore(ctx context.Context, cfg *config.Config) (checkpoint.Reader, erro
 	return checkpoint.ReadFile(c.Path)
 }
 
-// storable reports why a run could not save in its store, as far as that shows without a run.
+// storable reports why a run could not save in its store, as far as that can be known without a run.
 func storable(ctx context.Context, cfg *config.Config) error {
 	if c := cfg.Checkpoint; c.Store == "mysql" {
 		return checkpoint.UsableMySQL(ctx, c.DSN.Reveal(), c.Table)
@@ -74,13 +74,13 @@ func storable(ctx context.Context, cfg *config.Config) error {
 	return checkpoint.Usable(cfg.Checkpoint.Path)
 }
 
-// Checkpoints are the saved checkpoints; none if nothing ever ran.
+// Checkpoints returns the saved checkpoints. There are none before the first run.
 func Checkpoints(ctx context.Context, cfg *config.Config) ([]replicator.Checkpoint, error) {
 	return read(ctx, cfg, func(r checkpoint.Reader) ([]replicator.Checkpoint, error) { return r.Checkpoints(ctx) })
 }
 
-// EachLetter gives the dead letters of a view ("": all) one after another, whether or not a process runs; none if
-// nothing ever ran.
+// EachLetter calls do with each dead letter of a view ("" for all views), whether or not a process runs. There are none
+// before the first run.
 func EachLetter(ctx context.Context, cfg *config.Config, view string, do func(replicator.DeadLetter) error) error {
 	r, err := readStore(ctx, cfg)
 	if errors.Is(err, checkpoint.ErrNoState) {
@@ -100,7 +100,7 @@ func EachLetter(ctx context.Context, cfg *config.Config, view string, do func(re
 	return r.Close()
 }
 
-// Groups sums up the dead letters of a view ("": of all) by what is wrong with them, whether or not a process runs.
+// Groups groups the dead letters of a view ("" for all views) by their reason, whether or not a process runs.
 func Groups(ctx context.Context, cfg *config.Config, view string) ([]server.LetterGroup, error) {
 	ended := errors.New("no more are wanted")
 	return GroupLetters(func(yield func(replicator.DeadLetter, error) bool) {
@@ -116,7 +116,7 @@ func Groups(ctx context.Context, cfg *config.Config, view string) ([]server.Lett
 	})
 }
 
-// countLetters are how many dead letters each view has.
+// countLetters returns the number of dead letters of each view.
 func countLetters(ctx context.Context, cfg *config.Config) (map[string]int, error) {
 	r, err := readStore(ctx, cfg)
 	if errors.Is(err, checkpoint.ErrNoState) {

@@ -16,21 +16,21 @@ import (
 	"replicator/config"
 )
 
-// Where a Tail may begin.
+// Where a Tail can start.
 const (
 	Latest   = "latest"
 	Earliest = "earliest"
 )
 
-// Tail prints the changes of the sources as JSON lines, each as it is read: of several sources, those of transactions
-// at the same time may stand among each other, and say which source they are from.
+// Tail prints the changes of the sources as JSON lines as they are read. Lines of several sources may be interleaved;
+// each names its source.
 type Tail struct {
 	Setup
-	View  *replicator.View // what it would be given is printed; nil: the changes
+	View  *replicator.View // print what this view would receive; nil: print the changes
 	From  string           // Latest or Earliest
-	Limit int              // of lines; 0: none
+	Limit int              // the maximum number of lines; 0: none
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	out   *bufio.Writer
 	lines int
 }
@@ -45,10 +45,10 @@ type tailing struct {
 	missing   absences
 }
 
-// errEnough ends a tail that has printed as many lines as it was asked for.
+// errEnough ends a tail that has printed the requested number of lines.
 var errEnough = errors.New("enough")
 
-// Run prints changes from latest or earliest on, until ctx is done or there were as many as asked for.
+// Run prints changes from the latest or the earliest position on, until ctx is done or Limit lines are printed.
 func (t *Tail) Run(ctx context.Context, out io.Writer) error {
 	if err := readsTables(t.Config, "tail"); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (t *Tail) Run(ctx context.Context, out io.Writer) error {
 	var wg sync.WaitGroup
 	for i, shard := range t.Config.Source.Shards {
 		wg.Go(func() {
-			defer cancel() // one that ends ends the others
+			defer cancel() // the first source that ends stops the others
 			errs[i] = reaching(sourceNamed(shard.Name), t.follow(ctx, shard))
 		})
 	}
@@ -85,7 +85,7 @@ func (t *Tail) follow(ctx context.Context, shard config.Shard) (err error) {
 		one.reader, err = source.Open(ctx, []replicator.Position{at})
 	}
 	if err != nil {
-		if ctx.Err() != nil { // another source is what ends the tail
+		if ctx.Err() != nil { // another source has ended the tail
 			err = nil
 		}
 		return err
@@ -98,7 +98,7 @@ func (t *Tail) follow(ctx context.Context, shard config.Shard) (err error) {
 	return errors.Join(err, one.reader.Close())
 }
 
-// source is the one that is read: of the tables that feed the view, or of all with all that they hold.
+// source opens the source to read: the tables that feed the view, or all tables with all columns.
 func (t *tailing) source() (*canal.Source, error) {
 	if t.View == nil {
 		tables := t.Config.ShardTables(t.shard)
@@ -121,18 +121,18 @@ func (t *tailing) source() (*canal.Source, error) {
 	return t.Setup.source(t.shard, tables)
 }
 
-// Unlogged says that changes are missing from what is printed, and goes on: nothing is kept that would be wrong without
+// Unlogged logs that changes are missing from the output, and continues. Nothing is stored that would be wrong without
 // them.
 func (t *tailing) Unlogged(table string, _ int64, err error) error {
 	t.missing.say(t.log(), table, err, time.Now())
 	return nil
 }
 
-// absences says that changes of a table are missing: at once, then once a minute with how many there were. A log may
-// have thousands of statements that do not say what they change.
+// absences logs that changes of a table are missing: the first time at once, then once a minute with their number. A
+// log may have thousands of statements that don't say what they change.
 type absences struct {
-	said  map[string]time.Time // by table
-	quiet map[string]int       // since then
+	said  map[string]time.Time // when it was last logged, by table
+	quiet map[string]int       // how many since then
 	last  map[string]error
 }
 
@@ -149,7 +149,7 @@ func (a *absences) say(log *slog.Logger, table string, err error, now time.Time)
 	a.said[table], a.quiet[table] = now, 0
 }
 
-// end says what was not said yet.
+// end logs the changes that were not logged yet.
 func (a *absences) end(log *slog.Logger) {
 	for _, table := range slices.Sorted(maps.Keys(a.quiet)) {
 		if n := a.quiet[table]; n > 0 {
@@ -158,7 +158,7 @@ func (a *absences) end(log *slog.Logger) {
 	}
 }
 
-// log is the program's, with the source where there are several.
+// log returns the program's logger. It adds the source if there are several.
 func (t *tailing) log() *slog.Logger {
 	if t.shard.Name != "" {
 		return t.Log.With("source", t.shard.Name)
@@ -166,7 +166,7 @@ func (t *tailing) log() *slog.Logger {
 	return t.Log
 }
 
-// wholeRows asks for everything that the tables hold.
+// wholeRows requests all columns of the tables.
 func (t *tailing) wholeRows(tables []replicator.Table) (err error) {
 	for i := range tables {
 		if tables[i].Body == "" {
@@ -177,7 +177,7 @@ func (t *tailing) wholeRows(tables []replicator.Table) (err error) {
 	return err
 }
 
-// Refer prints a line for each entry that is made with a row which changed, as an update of the cell that it is of.
+// Refer prints a line for each cell whose entries use the joined row that changed, as an update of that cell.
 func (t *tailing) Refer(ctx context.Context, ref *replicator.Reference) error {
 	const page = 100
 	for after, more := "", t.View != nil; more; more = after != "" {
@@ -198,7 +198,7 @@ func (t *tailing) Refer(ctx context.Context, ref *replicator.Reference) error {
 	return nil
 }
 
-// joined is the change of a cell whose entries are made with other rows, too: with all that the source has of them now.
+// joined completes a change whose entries also use joined rows: it reads all of them from the source, as they are now.
 func (t *tailing) joined(ctx context.Context, c *replicator.Change) (*replicator.Change, error) {
 	if t.View == nil || len(t.View.Joins) == 0 || c.Kind == replicator.Delete {
 		return c, nil
@@ -237,18 +237,18 @@ func (t *tailing) Change(ctx context.Context, c *replicator.Change) error {
 		t.given(line, c)
 	} else if line["body"] = nil; c.Row != nil {
 		t.bodies.show(line, c.Row)
-		if c.Row.Err != nil { // its version may not be the row's
+		if c.Row.Err != nil { // the version may not be the row's
 			line["error"] = c.Row.Err.Error()
 		}
 	}
 	return t.print(append(replicator.AppendJSON(nil, replicator.ObjectOf(line)), '\n'))
 }
 
-// print prints one line; errEnough says that it was the last.
+// print prints one line. It returns errEnough if that was the last.
 func (t *Tail) print(line []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.Limit > 0 && t.lines >= t.Limit { // another source had the last
+	if t.Limit > 0 && t.lines >= t.Limit { // another source printed the last line
 		return errEnough
 	}
 	if _, err := t.out.Write(line); err != nil {
@@ -260,10 +260,10 @@ func (t *Tail) print(line []byte) error {
 	return nil
 }
 
-// given adds what the view would be given.
+// given adds what the view would receive.
 func (t *tailing) given(line map[string]any, c *replicator.Change) {
 	line["view"] = t.View.Name
-	if c.Row == nil && c.Kind != replicator.Delete { // what the pipeline reads from the source
+	if c.Row == nil && c.Kind != replicator.Delete { // the pipeline would read this row from the source
 		line["entries"] = nil
 		return
 	}
@@ -279,11 +279,11 @@ func (t *tailing) given(line map[string]any, c *replicator.Change) {
 	}
 }
 
-// Commit lets the lines of a transaction be seen at its end.
+// Commit flushes the lines at the end of a transaction.
 func (t *tailing) Commit(int64, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.out.Buffered() > 0 {
-		_ = t.out.Flush() // the next write says the same
+		_ = t.out.Flush() // the next write returns the same error
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"replicator/verify"
 )
 
-// Views of one sink agree because each change of a cell is applied to all of them in one act. A repair must not undo
-// that: what is wrong in one view is wrong in its siblings, too, where the log didn't tell of it. So a repair of a view
-// writes the cell to all views of the sink that are kept up together with it, as they are when it writes.
+// The views of one sink agree because each change of a cell is applied to all of them in one step. A repair must keep
+// that property: if the log missed a change, all these views are wrong in the same way. So a repair writes the cell to
+// every view of the sink that is kept up together with the repaired one at that moment.
 
-// besides tells, of a sibling's mark and the view's own, whether the sibling is kept up together with the view.
+// besides reports, from the marks of a sibling and of the view itself, whether both are kept up together.
 type besides func(sibling, own replicator.Mark) bool
 
-// together opens a view for a repair with its siblings; nil if it has none.
+// together opens a view and its siblings for a repair. It returns nil if the view has no siblings.
 func (in *inspector) together(
 	ctx context.Context, shard config.Shard, view *replicator.View, keptUp besides,
 ) (*verify.Together, error) {
@@ -35,8 +35,8 @@ func (in *inspector) together(
 	return &verify.Together{Views: o.views, Reader: o.reader, Target: o.target, Evaluator: o.evaluator, Close: o.close}, nil
 }
 
-// siblings are the views beside one that its repair writes, too. Of views that are fed from Kafka each record is of one,
-// and each topic of a changelog is written by itself: they have none.
+// siblings returns the views that a repair of this view also writes. Views that are fed from Kafka have none, because
+// each record belongs to one view. Topics of a changelog have none, because each is written separately.
 func (in *inspector) siblings(
 	ctx context.Context, shard config.Shard, view *replicator.View, keptUp besides,
 ) (siblings []*replicator.View, err error) {
@@ -76,14 +76,14 @@ func (in *inspector) siblings(
 	}
 	defined, err := asMarked(ctx, o.source, kept, marks)
 	for i, v := range defined {
-		if mayLookAt(v, marks) == nil { // else the process that keeps it has another definition
+		if mayLookAt(v, marks) == nil { // otherwise the process that keeps it has another definition
 			siblings = append(siblings, kept[i])
 		}
 	}
 	return siblings, err
 }
 
-// keptUp tells which views are kept up by what a running process says of them.
+// keptUp decides from the status of a running process which views are kept up together.
 func keptUp(running []replicator.ViewStatus) besides {
 	return func(sibling, _ replicator.Mark) bool {
 		return slices.ContainsFunc(running, func(s replicator.ViewStatus) bool { return s.View == sibling.View && s.KeptUp() })

@@ -18,19 +18,19 @@ import (
 // fenceTime is how long a verification waits until a view includes what was committed.
 const fenceTime = time.Minute
 
-// Verification compares views with the source, whether or not a process keeps them up meanwhile.
+// Verification compares views with the source, whether or not a process keeps them up at the same time.
 type Verification struct {
 	Setup
 	Sample   float64 // share of the entities; 0: all
 	Rate     int     // cells a second; 0: no limit
 	Repair   bool
-	Listed   int // differences of each view that the results name; 0: the first twenty
+	Listed   int // how many differences of each view the results name; 0: the first twenty
 	Progress func(view string, at verify.Progress)
-	Say      func(text string) // something that has to be known of what is found
+	Say      func(text string) // shows a fact that the operator needs to interpret the results
 }
 
-// Run verifies views one after the other. One that can't be verified does not hide what is found of the others: the
-// results are those of the views that could be. Once ctx is done there are none.
+// Run verifies views one after the other. If one can't be verified, Run still returns the results of the others. Once
+// ctx is done, it returns none.
 func (v Verification) Run(ctx context.Context, names []string) (results []verify.Result, failed error) {
 	if err := asksTables(v.Config, "verify"); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (v Verification) Run(ctx context.Context, names []string) (results []verify
 	defer func() { failed = errors.Join(failed, in.close()) }()
 	for _, name := range names {
 		total, err := v.shards(ctx, in, v.Config.View(name))
-		if ctx.Err() != nil || errors.Is(err, server.ErrStandby) { // the others would say the same
+		if ctx.Err() != nil || errors.Is(err, server.ErrStandby) { // the others would return the same error
 			return nil, err
 		}
 		if err != nil {
@@ -113,14 +113,14 @@ func (v Verification) shard(ctx context.Context, in *inspector, shard config.Sha
 	})
 }
 
-// fence waits for the running process, if there is one. Where the one that answers here stands by, nobody here can say
-// how far that is: the error wraps server.ErrStandby.
+// fence returns a function that waits for the running process, if there is one. If the process that answers here stands
+// by, the progress is unknown: the error wraps server.ErrStandby.
 func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Context) error, error) {
 	c := Client(v.Config)
 	running, err := c.Status(ctx)
 	i := slices.IndexFunc(running, func(s replicator.ViewStatus) bool { return s.View == o.view.Name })
 	switch {
-	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // it may be there for a rebuild of another view
+	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // it may run for the rebuild of another view
 		return nil, nil
 	case err == nil && running[i].State == replicator.StateStandby:
 		return nil, standingBy(running[i].Error)
@@ -142,11 +142,11 @@ func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Co
 	}, nil
 }
 
-// sayBehind says how far a view is behind that nobody keeps: what was committed since counts as a difference.
+// sayBehind reports how far behind a view is that no process keeps. Later commits count as differences.
 func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
 	saved, err := Checkpoints(ctx, v.Config)
 	if err != nil {
-		return nil // it is only said how far the view is
+		return nil // this error only prevents the report of the lag
 	}
 	i := slices.IndexFunc(saved, func(c replicator.Checkpoint) bool {
 		return c.View == o.view.Name && c.Source == o.source.Name()
@@ -173,8 +173,8 @@ func (v Verification) sayBehind(ctx context.Context, o *inspection) error {
 	return nil
 }
 
-// together opens a view for a repair with its siblings: those that the running process keeps up. If none keeps the view,
-// they are those that stopped where it did.
+// together opens a view for a repair with the siblings that the running process keeps up. If no process keeps the view,
+// the siblings are those that stopped at the same position.
 func (v Verification) together(
 	ctx context.Context, in *inspector, shard config.Shard, view *replicator.View,
 ) (*verify.Together, error) {
@@ -189,7 +189,7 @@ func (v Verification) together(
 	return in.together(ctx, shard, view, beside)
 }
 
-// ofSource is the status of the views in the running process, as one source feeds them: another one may be down.
+// ofSource returns the status of views in the running process for one source only, because another source may be down.
 func (v Verification) ofSource(source string) func(context.Context) ([]replicator.ViewStatus, error) {
 	return func(ctx context.Context) ([]replicator.ViewStatus, error) {
 		views, err := Client(v.Config).Status(ctx)
