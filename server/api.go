@@ -14,7 +14,7 @@ import (
 	"replicator"
 )
 
-// Answers carry a header by which Client tells this program from another one at the same port.
+// A response header lets Client distinguish this program from another one on the same port.
 const (
 	productHeader = "X-Replicator"
 	productName   = "1"
@@ -22,11 +22,11 @@ const (
 
 type errorAnswer struct {
 	Error  string `json:"error"`
-	Reason string `json:"reason,omitempty"` // a word for programs; "": the status says it all
+	Reason string `json:"reason,omitempty"` // a code for programs; "" if the status is enough
 }
 
-// The reasons of errors whose status does not say enough: a rebuild that is under way can be followed, one of a view
-// that is paused does not begin.
+// The reasons of errors whose HTTP status is not specific enough. A client can follow a rebuild that is already
+// running. A paused view can't be rebuilt.
 const (
 	reasonRebuilding = "rebuilding"
 	reasonPaused     = "paused"
@@ -60,7 +60,7 @@ type waitAnswer struct {
 	Included bool `json:"included"`
 }
 
-// NotReady says why a view is not ready.
+// NotReady names a view that is not ready, and the reason.
 type NotReady struct {
 	View   string `json:"view"`
 	Sink   string `json:"sink"`
@@ -80,14 +80,14 @@ func answer(w http.ResponseWriter, code int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(text, '\n')) // an error here is the reader's, who is gone
+	_, _ = w.Write(append(text, '\n')) // an error here means that the reader is gone
 }
 
 func fail(w http.ResponseWriter, code int, err error) {
 	answer(w, code, errorAnswer{Error: err.Error(), Reason: reasonOf(err)})
 }
 
-// failed answers with an error of the controller.
+// failed answers with an error of the controller and the status that fits.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	code := http.StatusInternalServerError
 	switch {
@@ -107,7 +107,7 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	fail(w, code, err)
 }
 
-// read reads the request's JSON; an empty body is the zero value.
+// read decodes the request's JSON. An empty body leaves v at its zero value.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	in := json.NewDecoder(r.Body)
 	in.DisallowUnknownFields()
@@ -138,12 +138,12 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, statusAnswer{Started: s.started.UTC(), Views: views})
 }
 
-// errWaited is why a wait ends.
+// errWaited is the cause of a wait's timeout.
 var errWaited = errors.New("`replicator status` tells how far it is; a longer timeout waits longer")
 
 func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	for name := range q { // a misspelt view would stand for all of them
+	for name := range q { // without this check, a misspelt "view" would mean all views
 		if !slices.Contains([]string{"gtid", "pos", "view", "timeout", "source"}, name) {
 			fail(w, http.StatusBadRequest, fmt.Errorf("%q: there is no such parameter; there are gtid, pos, view, "+
 				"timeout and source", name))
@@ -185,7 +185,8 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mayWait takes a place among the requests that wait; it says so if there is none. Who has one gives it back.
+// mayWait takes one of the slots for waiting requests. If none is free, it answers with an error. The caller releases
+// the slot.
 func (s *Server) mayWait(w http.ResponseWriter) bool {
 	select {
 	case s.waiting <- struct{}{}:
@@ -261,11 +262,11 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	answer(w, code, a)
 }
 
-// notReady says why a view does not serve its readers; "" if it does. While a view is rebuilt the old one is kept up,
-// unless its status says that it is frozen.
+// notReady returns why a view does not serve its readers, or "" if it does. During a rebuild the old view is kept up,
+// unless the status says that it is frozen.
 func notReady(v replicator.ViewStatus) string {
 	switch {
-	case v.State == replicator.StateMember: // that one says how it is
+	case v.State == replicator.StateMember: // that member reports the state
 		return ""
 	case v.KeptUp() && v.LagSeconds == nil:
 		return "its lag is not known"

@@ -15,13 +15,12 @@ import (
 	"replicator"
 )
 
-// ErrNotRunning: nothing listens at the configured address.
+// ErrNotRunning means that no process listens at the configured address.
 var ErrNotRunning = errors.New("replicator is not running")
 
-// Client talks to the running program. The zero value is that of a program without HTTP: every call gives
-// ErrNotRunning.
+// Client talks to the running program. The zero Client is for a program without HTTP: every call returns ErrNotRunning.
 type Client struct {
-	Address string // http.listen of the configuration
+	Address string // the http.listen setting
 	Token   string
 }
 
@@ -37,7 +36,7 @@ func (c Client) Alive(ctx context.Context) error {
 	return c.call(ctx, answerTime, http.MethodGet, "/healthz", nil, nil)
 }
 
-// Ready returns nil if every view runs and its lag is known, or which don't, and why.
+// Ready returns nil if every view runs and its lag is known. Otherwise the error names the other views, with reasons.
 func (c Client) Ready(ctx context.Context) error {
 	views, err := c.Status(ctx)
 	for _, v := range views {
@@ -48,16 +47,16 @@ func (c Client) Ready(ctx context.Context) error {
 	return err
 }
 
-// Wait returns once the views (all, if none is named) include what the fence names.
+// Wait returns once the views (all, if none is named) include the fence.
 func (c Client) Wait(ctx context.Context, f Fence, views []string, timeout time.Duration) error {
-	q := url.Values{"view": views, "timeout": {timeout.String()}, "gtid": {f.At}} // which of the two it is, its form says
+	q := url.Values{"view": views, "timeout": {timeout.String()}, "gtid": {f.At}} // the server tells the two forms apart
 	if f.Source != "" {
 		q.Set("source", f.Source)
 	}
 	return c.call(ctx, timeout+answerTime, http.MethodGet, "/api/v1/wait?"+q.Encode(), nil, &waitAnswer{})
 }
 
-// Rebuild begins to rebuild a view.
+// Rebuild starts the rebuild of a view.
 func (c Client) Rebuild(ctx context.Context, view string, how Rebuild) error {
 	return c.call(ctx, answerTime, http.MethodPost, "/api/v1/views/"+url.PathEscape(view)+"/rebuild", how, nil)
 }
@@ -72,21 +71,21 @@ func (c Client) Resume(ctx context.Context, view string) error {
 	return c.call(ctx, answerTime, http.MethodPost, "/api/v1/views/"+url.PathEscape(view)+"/resume", nil, nil)
 }
 
-// Retry tries dead letters again, and returns how many were tried and how many of these are still there.
+// Retry retries dead letters. It returns how many it tried and how many of these remain.
 func (c Client) Retry(ctx context.Context, which Selection) (tried, left int, err error) {
 	var a retryAnswer
 	err = c.call(ctx, retryTime, http.MethodPost, "/api/v1/deadletters/retry", which, &a)
 	return a.Tried, a.Left, err
 }
 
-// Drop removes dead letters and returns how many there were.
+// Drop removes dead letters and returns their number.
 func (c Client) Drop(ctx context.Context, which Selection) (int, error) {
 	var a dropAnswer
 	err := c.call(ctx, answerTime, http.MethodPost, "/api/v1/deadletters/drop", which, &a)
 	return a.Dropped, err
 }
 
-// target is the address to connect to: of a server that listens everywhere, this machine's.
+// target returns the address to connect to. For a server that listens on all addresses, that is the loopback address.
 func (c Client) target() (string, error) {
 	host, port, err := net.SplitHostPort(c.Address)
 	if err != nil {
@@ -101,7 +100,7 @@ func (c Client) target() (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// call sends a request and reads the answer into out. Connections are not kept: a command asks once.
+// call sends a request and decodes the answer into out. It keeps no connection, because a command makes few requests.
 func (c Client) call(ctx context.Context, most time.Duration, method, path string, in, out any) error {
 	if c.Address == "" {
 		return fmt.Errorf(`%w, or can't be asked: http.listen is ""`, ErrNotRunning)
@@ -129,7 +128,7 @@ func (c Client) call(ctx context.Context, most time.Duration, method, path strin
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: 3 * time.Second}).DialContext}
-	// The token is for the configured address alone: neither proxies nor redirects are followed.
+	// The token is only for the configured address, so the client follows neither proxies nor redirects.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client := http.Client{Transport: transport, CheckRedirect: stay}
 	answered, err := client.Do(r)
@@ -144,7 +143,7 @@ func (c Client) call(ctx context.Context, most time.Duration, method, path strin
 	return understand(answered, target, out)
 }
 
-// mostAnswer bounds what is read of an answer.
+// mostAnswer bounds the size of an answer.
 const mostAnswer = 64 << 20
 
 func understand(answered *http.Response, target string, out any) error {
@@ -171,16 +170,16 @@ func understand(answered *http.Response, target string, out any) error {
 	return nil
 }
 
-// AnswerError is the running program's refusal.
+// AnswerError is an error that the running program answered with.
 type AnswerError struct {
-	Code   int // HTTP status
+	Code   int // the HTTP status
 	Text   string
 	Reason string // rebuilding, paused or ""
 }
 
 func (e *AnswerError) Error() string { return e.Text }
 
-// Is makes errors.Is see what the program's error was.
+// Is matches the error that the program had, so that errors.Is works across HTTP.
 func (e *AnswerError) Is(target error) bool {
 	switch target {
 	case ErrUnknown:

@@ -8,27 +8,27 @@ import (
 	"replicator"
 )
 
-// History is kept of an hour, so that a person who comes late sees how it began.
+// The history covers one hour, so that an operator who arrives late sees how a problem began.
 const (
 	historySpan   = time.Hour
 	historyStep   = 15 * time.Second
 	historyLength = int(historySpan / historyStep)
-	lookEvery     = 5 * time.Second // how often views are looked at while nobody asks
+	lookEvery     = 5 * time.Second // how often views are observed without requests
 )
 
-// history remembers how the views were: their lag and rate over the last hour, and their errors. It is bounded: what is
-// kept of a view has a fixed size, and views that are gone are forgotten. Guarded by its mutex.
+// history remembers the lag, the rate and the errors of views over the last hour. A view takes a fixed amount of
+// memory, and removed views are forgotten. Guarded by its mutex.
 type history struct {
 	mu    sync.Mutex
 	views map[viewKey]*past
 }
 
-// viewKey is a view and the shard of the source.
+// viewKey identifies a view and the shard of the source that feeds it.
 type viewKey struct{ view, source string }
 
-// past is what is remembered of a view.
+// past is the history of one view.
 type past struct {
-	step      int64 // the one of the newest values
+	step      int64 // the step of the newest values
 	lag, rate [historyLength]float32
 
 	error     string
@@ -36,14 +36,14 @@ type past struct {
 	lastError *replicator.PastError
 
 	filling     bool
-	fillBegan   time.Time // when the fill was first seen, or its progress last fell
-	fillAt      float64   // how far it was then
+	fillBegan   time.Time // when the fill was first seen, or when its progress last fell
+	fillAt      float64   // its progress at that time
 	fillReached float64
 }
 
 func newHistory() *history { return &history{views: map[viewKey]*past{}} }
 
-// look remembers how views are, and adds to them what is known of how they were.
+// look records the present state of views, and adds what the history knows to them.
 func (h *history) look(now time.Time, views []replicator.ViewStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,13 +77,13 @@ func newPast(now time.Time) *past {
 
 func unknown() float32 { return float32(math.NaN()) }
 
-// look adds how the view is. Of a step, the highest lag stays: a short one is what somebody looks for.
+// look records the present state of the view. A step keeps its highest lag, so that short peaks stay visible.
 func (p *past) look(now time.Time, v *replicator.ViewStatus) {
 	step := stepOf(now)
 	for ; p.step < step; p.step++ {
 		at := (p.step + 1) % int64(historyLength)
 		p.lag[at], p.rate[at] = unknown(), unknown()
-		if step-p.step > int64(historyLength) { // all of it is older
+		if step-p.step > int64(historyLength) { // all remembered values are too old
 			p.step = step - int64(historyLength)
 		}
 	}
@@ -98,7 +98,7 @@ func (p *past) look(now time.Time, v *replicator.ViewStatus) {
 	p.lookFill(now, v)
 }
 
-// lookError says since when the view has its error, and which one it had last.
+// lookError sets since when the view has its error, and its previous error.
 func (p *past) lookError(now time.Time, v *replicator.ViewStatus) {
 	switch {
 	case v.Error != "" && p.error == "":
@@ -112,14 +112,14 @@ func (p *past) lookError(now time.Time, v *replicator.ViewStatus) {
 	v.LastError = p.lastError
 }
 
-// lookFill estimates when a fill is done.
+// lookFill estimates the time that is left until a fill is done.
 func (p *past) lookFill(now time.Time, v *replicator.ViewStatus) {
 	filling := v.State == replicator.StateFilling || v.State == replicator.StateRebuilding
 	if !filling {
 		p.filling = false
 		return
 	}
-	if !p.filling || v.Progress < p.fillReached { // it begins, or began anew
+	if !p.filling || v.Progress < p.fillReached { // a fill starts, or starts again
 		p.filling, p.fillBegan, p.fillAt = true, now, v.Progress
 	}
 	p.fillReached = v.Progress
@@ -130,13 +130,13 @@ func (p *past) lookFill(now time.Time, v *replicator.ViewStatus) {
 	}
 }
 
-// curves are the last hour of a view: a value for each step, oldest first; nil where it is not known.
+// curves holds the last hour of a view: a value for each step, oldest first; nil where the value is unknown.
 type curves struct {
 	lag  []*float64 // the highest of each step
 	rate []*float64
 }
 
-// of is what is remembered of a view, up to now.
+// of returns the history of a view up to now.
 func (h *history) of(now time.Time, view, source string) curves {
 	h.mu.Lock()
 	defer h.mu.Unlock()

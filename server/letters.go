@@ -11,34 +11,34 @@ import (
 	"replicator"
 )
 
-// Letters is a Controller that shows dead letters.
+// Letters is a Controller that can show dead letters.
 type Letters interface {
-	// LetterGroups sums up the dead letters of a view ("": all) by what is wrong with them.
+	// LetterGroups groups the dead letters of a view ("" for all views) by their reason.
 	LetterGroups(ctx context.Context, view string) ([]LetterGroup, error)
 
-	// Letter is one of them. The error wraps ErrUnknown if there is none of that id.
+	// Letter returns one dead letter. The error wraps ErrUnknown if there is none with that id.
 	Letter(ctx context.Context, id string) (replicator.DeadLetter, error)
 }
 
-// LetterGroup are the dead letters of one view and table with one kind of reason.
+// LetterGroup describes the dead letters of one view and table with one kind of reason.
 type LetterGroup struct {
-	Group   string    `json:"group"` // names it in a Selection; "" where too many reasons were summed up
+	Group   string    `json:"group"` // the group's id in a Selection; "" if too many reasons were combined
 	View    string    `json:"view"`
 	Source  string    `json:"source,omitempty"`
 	Table   string    `json:"table"`
-	Reason  string    `json:"reason"` // the example's
+	Reason  string    `json:"reason"` // the reason of the example
 	Letters int       `json:"letters"`
 	First   time.Time `json:"first"`
 	Last    time.Time `json:"last"`
-	Example string    `json:"example"`        // the oldest one's id
-	Keys    []string  `json:"keys,omitempty"` // of the oldest entities; none where values of rows need a token
+	Example string    `json:"example"`        // the id of the oldest letter
+	Keys    []string  `json:"keys,omitempty"` // of the oldest entities; empty if values of rows need a token
 }
 
 type groupsAnswer struct {
 	Groups []LetterGroup `json:"groups"`
 }
 
-// Letter is a dead letter as it is shown, by commands and over HTTP.
+// Letter is the form in which commands and HTTP show a dead letter.
 type Letter struct {
 	ID        string    `json:"id"`
 	View      string    `json:"view"`
@@ -50,19 +50,19 @@ type Letter struct {
 	Position  string    `json:"position"`
 	Reason    string    `json:"reason"`
 	Time      time.Time `json:"time"`
-	Bytes     int       `json:"bytes"`                // of the whole row
-	Raw       string    `json:"raw,omitempty"`        // the row, or its beginning, if it is text
-	RawBase64 string    `json:"raw_base64,omitempty"` // the same, if it is none
+	Bytes     int       `json:"bytes"`                // the size of the whole row
+	Raw       string    `json:"raw,omitempty"`        // the row or its beginning, if it is text
+	RawBase64 string    `json:"raw_base64,omitempty"` // the same, if it is not text
 }
 
-// ShowLetter shows a dead letter without its row.
+// ShowLetter converts a dead letter without its row.
 func ShowLetter(l replicator.DeadLetter) Letter {
 	return Letter{ID: l.ID, View: l.View, Source: l.Source, Table: l.Cell.Table, Key: l.Cell.Key.String(),
 		Column: l.Cell.Column, Version: l.Version, Position: l.Position, Reason: l.Reason,
 		Time: l.Time.UTC().Truncate(time.Second), Bytes: len(l.Raw)}
 }
 
-// ShowRow shows a dead letter with the first bytes of its row, which may be megabytes.
+// ShowRow converts a dead letter with the first bytes of its row, which may have megabytes.
 func ShowRow(l replicator.DeadLetter, most int) Letter {
 	shown := ShowLetter(l)
 	if text, ok := beginningOf(l.Raw, most); ok {
@@ -73,7 +73,7 @@ func ShowRow(l replicator.DeadLetter, most int) Letter {
 	return shown
 }
 
-// beginningOf is the beginning of a text, without half a character at its end; false if it is none.
+// beginningOf returns the beginning of a text and doesn't cut a character in two. It returns false if raw is not text.
 func beginningOf(raw []byte, most int) (string, bool) {
 	cut := raw[:min(len(raw), most)]
 	for range utf8.UTFMax - 1 {
@@ -85,7 +85,7 @@ func beginningOf(raw []byte, most int) (string, bool) {
 	return string(cut), utf8.Valid(cut)
 }
 
-// mostRaw bounds what HTTP shows of a dead letter's row.
+// mostRaw bounds how many bytes of a dead letter's row HTTP shows.
 const mostRaw = 16 << 10
 
 func (s *Server) letterGroups(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +102,8 @@ func (s *Server) letterGroups(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, groupsAnswer{Groups: append([]LetterGroup{}, s.open(groups)...)})
 }
 
-// open are groups as everybody may see them: where there is a token, keys need it, as all values of rows do.
+// open returns the groups as every client may see them. If the server has a token, it hides the keys, because values of
+// rows need the token.
 func (s *Server) open(groups []LetterGroup) []LetterGroup {
 	for i := range groups {
 		if s.hasToken {
@@ -152,8 +153,8 @@ func (s *Server) drop(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, dropAnswer{Dropped: n})
 }
 
-// selection reads which dead letters are meant. Exactly one way of naming them is taken, so that a slip never means
-// all.
+// selection reads which dead letters a request names. It accepts exactly one way of naming them, so that a mistake
+// never selects all.
 func selection(w http.ResponseWriter, r *http.Request) (which Selection, ok bool) {
 	if !read(w, r, &which) {
 		return which, false

@@ -9,13 +9,13 @@ import (
 	"replicator"
 )
 
-// look is a request for a look at cells.
+// look is a request to re-read cells.
 type look struct {
 	Source string     `json:"source,omitempty"`
 	Cells  []lookedAt `json:"cells"`
 }
 
-// lookedAt is a cell. Its key is as the program has it, whose bytes need not be text.
+// lookedAt is one of the cells. Key is the program's binary form.
 type lookedAt struct {
 	Table  string `json:"table"`
 	Key    []byte `json:"key"`
@@ -51,12 +51,12 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, lookAnswer{Cells: len(cells)})
 }
 
-// mostLooked is how many cells a request names: keys of the longest kind don't make it too large.
+// mostLooked bounds the cells of one request. With that many of the longest keys, the request still isn't too large.
 const mostLooked = 100
 
-// Look has cells looked at anew in a source, and returns once what is there now is in the view, or a dead letter.
-// Without cells it asks whether the process keeps the view with that source, and has it learn of letters that others
-// saved.
+// Look makes the process re-read cells from a source. It returns once the present rows, or dead letters for them, are
+// in the view. Without cells, Look only asks whether the process keeps the view with that source, and makes the process
+// re-read the dead letters that others saved.
 func (c Client) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for first := true; first || len(cells) > 0; first = false {
 		n := min(len(cells), mostLooked)

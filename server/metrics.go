@@ -16,11 +16,11 @@ import (
 // prefix is what the name of every metric begins with.
 const prefix = "replicator"
 
-// Metrics counts what pipelines do. It is their Observer, and has a registry of its own.
+// Metrics counts what pipelines do. It implements their Observer and has its own registry.
 type Metrics struct {
 	registry *prometheus.Registry
 	now      *nowCollector
-	views    []string // that show
+	views    []string // the views with metrics
 
 	applied     *prometheus.CounterVec
 	stale       *prometheus.CounterVec
@@ -38,7 +38,7 @@ type Metrics struct {
 
 var _ replicator.Observer = (*Metrics)(nil)
 
-// NewMetrics makes metrics that show the given views, at zero, from the start.
+// NewMetrics creates metrics. The given views are at zero from the start.
 func NewMetrics(views ...*replicator.View) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: prefix, Name: name, Help: help}, labels)
@@ -71,14 +71,13 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 	}
 	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches,
 		m.batchSize, m.retries, m.build, m.reloaded, m.standby)
-	// By the names that they have in every Go program: dashboards look for those.
+	// These have the names that they have in every Go program, which dashboards expect.
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Views(views...)
 	return m
 }
 
-// Views makes the metrics of the given views show, and those of others show no more. What was counted of a view goes
-// on.
+// Views sets which views have metrics and removes those of other views. A view that stays keeps its counts.
 func (m *Metrics) Views(views ...*replicator.View) {
 	keeps := func(name string) bool {
 		return slices.ContainsFunc(views, func(v *replicator.View) bool { return v.Name == name })
@@ -97,7 +96,7 @@ func (m *Metrics) Views(views ...*replicator.View) {
 	}
 }
 
-// withdraw removes what was counted of a view.
+// withdraw removes a view's counts.
 func (m *Metrics) withdraw(view string) {
 	of := prometheus.Labels{"view": view}
 	for _, c := range []*prometheus.CounterVec{m.applied, m.stale, m.deadLetters, m.scanned} {
@@ -106,7 +105,8 @@ func (m *Metrics) withdraw(view string) {
 	m.visible.DeletePartialMatch(of)
 }
 
-// declare makes a view's metrics show before anything happens: a rate can be taken of what begins at zero only.
+// declare creates a view's metrics before anything happens. Prometheus can compute a rate only from a counter that
+// starts at zero.
 func (m *Metrics) declare(v *replicator.View) {
 	for _, op := range []string{"put", "reset"} {
 		m.applied.WithLabelValues(v.Name, op)
@@ -135,7 +135,7 @@ func (m *Metrics) DeadLetter(view string, reason string) {
 	m.deadLetters.WithLabelValues(view, reason).Inc()
 }
 
-// Visible implements replicator.Observer. A source whose clock is ahead of ours makes it negative: that is zero.
+// Visible implements replicator.Observer. A negative duration, from a source whose clock is ahead, counts as zero.
 func (m *Metrics) Visible(view string, after time.Duration, n int) {
 	visible, seconds := m.visible.WithLabelValues(view), max(0, after.Seconds())
 	for range n {
@@ -155,21 +155,21 @@ func (m *Metrics) Batch(sink string, ops int, took time.Duration) {
 // Retry implements replicator.Observer.
 func (m *Metrics) Retry(sink string) { m.retries.WithLabelValues(sink).Inc() }
 
-// Build says which build this is.
+// Build sets the program's version and revision.
 func (m *Metrics) Build(version, revision string) {
 	m.build.WithLabelValues(version, revision, runtime.Version()).Set(1)
 }
 
-// StandsBy says that this process waits to take over from another one.
+// StandsBy records that this process waits to take over from another one.
 func (m *Metrics) StandsBy() { m.standby.Set(1) }
 
-// Runs says that this process waits for no other one.
+// Runs records that this process doesn't stand by.
 func (m *Metrics) Runs() { m.standby.Set(0) }
 
-// Loaded says that the configuration that was read last is in force.
+// Loaded records that the configuration that was last read is in force.
 func (m *Metrics) Loaded() { m.reloaded.Set(1) }
 
-// NotLoaded says that the configuration that was read last can't be used: an older one is in force.
+// NotLoaded records that the configuration that was last read is invalid and an older one is in force.
 func (m *Metrics) NotLoaded() { m.reloaded.Set(0) }
 
 // handler serves the metrics.

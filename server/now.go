@@ -10,25 +10,25 @@ import (
 	"replicator"
 )
 
-// SourceStats is what a source tells of itself. Each pipeline reads by itself.
+// SourceStats describes one source as one pipeline reads it. Each pipeline has its own reader.
 type SourceStats struct {
-	Sink, Source  string   // whose pipeline reads it, and which shard it is
-	Position      string   // the lowest that a view of the pipeline has come to; FILE:POS
-	GTID          string   // the transactions before that
+	Sink, Source  string   // the pipeline's sink, and the shard
+	Position      string   // the lowest position of the pipeline's views; FILE:POS
+	GTID          string   // the transactions before Position
 	Events, Bytes int64    // read since the start
-	Format        string   // its binlog_format, where that is not ROW
-	PositionAge   *float64 // seconds since the commit of what was read last; nil: not known
-	Retention     *float64 // seconds until the oldest binlog that is needed may be purged; +Inf: never; nil: not known
+	Format        string   // the server's binlog_format, unless that is ROW
+	PositionAge   *float64 // seconds since the commit of the latest event read; nil: unknown
+	Retention     *float64 // seconds until the oldest needed binlog may be purged; +Inf: never; nil: unknown
 }
 
-// Sources makes the metrics of sources show: get is called at each scrape, and has two seconds. Of several sources,
-// counters are summed, and of ages the worst is shown.
+// Sources sets the function that provides the metrics of sources. Each scrape calls get with a timeout of two seconds.
+// For several sources, counters are added up and the worst age is shown.
 func (m *Metrics) Sources(get func(context.Context) []SourceStats) { m.now.sources.Store(&get) }
 
-// show makes the metrics of views show.
+// show sets the Controller that provides the metrics of views.
 func (m *Metrics) show(c Controller) { m.now.controller.Store(&c) }
 
-// nowCollector asks for what is true at the moment of a scrape, instead of being told all the time.
+// nowCollector reads its values at each scrape; no pipeline updates them.
 type nowCollector struct {
 	controller atomic.Pointer[Controller]
 	sources    atomic.Pointer[func(context.Context) []SourceStats]
@@ -77,16 +77,16 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		views, err := (*controller).Status(ctx)
-		if err != nil { // a scrape that can't say how views are must not look as if there were none
+		if err != nil { // a failed scrape must not look as if there were no views
 			out <- prometheus.NewInvalidMetric(c.lag, err)
 		}
 		for _, v := range views {
-			if v.Behind != nil && v.State != replicator.StateMember { // who has the partition shows it
+			if v.Behind != nil && v.State != replicator.StateMember { // the member that has the partition shows it
 				gauge(c.behind, float64(*v.Behind), v.View, v.Source)
 			}
 		}
 		for _, v := range merged(views) {
-			if v.State == replicator.StateStandby { // the process that keeps it says how it is
+			if v.State == replicator.StateStandby { // the process that keeps the view reports its state
 				continue
 			}
 			if v.LagSeconds != nil {
@@ -106,7 +106,7 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 	c.collectSources(out, gauge, oldest)
 }
 
-// collectSources shows the sources; lag stands for the age of the position where no source tells it.
+// collectSources collects the metrics of sources. lag replaces the age of the position if no source reports that.
 func (c *nowCollector) collectSources(out chan<- prometheus.Metric,
 	gauge func(*prometheus.Desc, float64, ...string), lag *float64,
 ) {
@@ -139,7 +139,7 @@ func (c *nowCollector) collectSources(out chan<- prometheus.Metric,
 	}
 }
 
-// worst is the higher of two values that may be unknown; with sign -1 the lower.
+// worst returns the higher of two values, or the lower one if sign is -1. nil means unknown.
 func worst(a, b *float64, sign float64) *float64 {
 	if a == nil || b != nil && sign**b > sign**a {
 		return b
@@ -147,14 +147,14 @@ func worst(a, b *float64, sign float64) *float64 {
 	return a
 }
 
-// merged makes one status of those that a view has for several sources: a metric has one value for each view. Where the
-// lag for one source is not known, the view's is not.
+// merged combines a view's status for several sources into one, because a metric has one value for each view. The lag
+// is unknown if one source's lag is unknown.
 func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 	var views []replicator.ViewStatus
 	at := map[string]int{}
 	for _, v := range all {
 		if v.State == replicator.StateMember || v.State == replicator.StateUnassigned && v.LagSeconds == nil {
-			continue // who has it, or gave it up, says how it is
+			continue // the present or the last owner of the partition reports it
 		}
 		if v.State != replicator.StateFilling && v.State != replicator.StateRebuilding {
 			v.Progress = 1
@@ -171,7 +171,7 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 		} else {
 			m.LagSeconds = worst(m.LagSeconds, v.LagSeconds, 1)
 		}
-		m.DeadLetters = max(m.DeadLetters, v.DeadLetters) // each has the view's, whatever the source
+		m.DeadLetters = max(m.DeadLetters, v.DeadLetters) // each source's status has the number of the whole view
 		m.Progress = min(m.Progress, v.Progress)
 		m.Checkpoint = max(m.Checkpoint, v.Checkpoint)
 		if m.KeptUp() {

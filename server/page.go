@@ -25,7 +25,7 @@ var pageText string
 //go:embed page.js
 var pageScript string
 
-// pageTemplate parses the pages once, when one is first asked for.
+// pageTemplate parses the pages once, at the first request.
 var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("").Funcs(template.FuncMap{
 		"duration": human.Seconds,
@@ -39,22 +39,22 @@ var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	}).Parse(pageText)
 })
 
-// scriptHash is how a browser is told that the page's script, and no other, may run.
+// scriptHash identifies the page's script in the Content-Security-Policy, so that a browser runs no other script.
 var scriptHash = sync.OnceValue(func() string {
 	sum := sha256.Sum256([]byte(pageScript))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 })
 
-// pageData is what the page shows.
+// pageData holds the values of the status page.
 type pageData struct {
 	Title    string
 	Views    []pageView
-	Links    []pageView         // those that are not ready, a few of them
-	Causes   []replicator.Cause // errors that several views have
+	Links    []pageView         // views that are not ready, at most a few
+	Causes   []replicator.Cause // errors that several views share
 	Sources  []pageSource
 	Error    string
 	Troubled int
-	Lag      *float64 // the worst
+	Lag      *float64 // the highest lag
 	Rate     float64
 	Letters  int
 	Now      string
@@ -66,18 +66,18 @@ type pageView struct {
 	ID                  string
 	LagCurve, RateCurve curve
 	Filling             bool
-	Acts                bool // this process can do something with it
-	Lacking             bool // it runs, and lacks what dead letters tell of
-	Shared              bool // its error is one of pageData.Causes
+	Acts                bool // this process can pause or rebuild the view
+	Lacking             bool // it runs, but cells are missing because of dead letters
+	Shared              bool // its error is in pageData.Causes
 }
 
 type pageSource struct {
 	SourceStats
 	Keeps bool // the server keeps its binlogs until an operator purges them
-	Soon  bool // its place in the binlog may be lost within an hour
+	Soon  bool // the binlog at its position may be purged within an hour
 }
 
-// lettersData is what the page of dead letters shows.
+// lettersData holds the values of the page of dead letters.
 type lettersData struct {
 	Title, View, Error string
 	Groups             []LetterGroup
@@ -86,12 +86,12 @@ type lettersData struct {
 
 func shownClock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
-// curve is the last hour of a value as a path of SVG, 80 wide and 20 high; "" if nothing is known of it.
+// curve is the last hour of a value as an SVG path, 80 wide and 20 high; "" if no value is known.
 type curve struct{ Path, Label string }
 
 func newCurve(what string, values []*float64, shown func(*float64) string) curve {
 	const width, height = 80, 20
-	var points [width]*float64 // the highest of those that fall together
+	var points [width]*float64 // the highest of the values with the same x
 	var highest, latest *float64
 	for i, v := range values {
 		if v == nil {
@@ -114,14 +114,14 @@ func newCurve(what string, values []*float64, shown func(*float64) string) curve
 		switch before := x > 0 && points[x-1] != nil; {
 		case before:
 			fmt.Fprintf(&b, "L%d %d", x, y)
-		default: // a value by itself is seen, too
+		default: // make a single value visible, too
 			fmt.Fprintf(&b, "M%d %dh1", x, y)
 		}
 	}
 	return curve{b.String(), fmt.Sprintf("%s over the last hour: now %s, highest %s", what, shown(latest), shown(highest))}
 }
 
-// overview is what the page shows now.
+// overview collects the present values of the status page.
 func (s *Server) overview(r *http.Request) pageData {
 	now := time.Now()
 	d := pageData{Title: "replicator", Script: template.JS(pageScript),
@@ -131,7 +131,7 @@ func (s *Server) overview(r *http.Request) pageData {
 		d.Error = err.Error()
 	}
 	rate := func(v *float64) string { return fmt.Sprintf("%.1f", *v) }
-	letters := map[string]int{} // each source's status has the view's
+	letters := map[string]int{} // each source's status has the number of the whole view
 	for _, c := range replicator.CausesOf(views) {
 		if len(c.Views) > 1 {
 			d.Causes = append(d.Causes, c)
@@ -174,7 +174,7 @@ func (s *Server) overview(r *http.Request) pageData {
 	return d
 }
 
-// render writes what a template makes of data.
+// render executes a template with data.
 func (s *Server) render(w http.ResponseWriter, r *http.Request, name string, data any) {
 	text, err := rendered(name, data)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Server) render(w http.ResponseWriter, r *http.Request, name string, dat
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(text) // an error here is the reader's, who is gone
+	_, _ = w.Write(text) // an error here means that the reader is gone
 }
 
 func rendered(name string, data any) ([]byte, error) {
@@ -214,20 +214,21 @@ func (s *Server) lettersPage(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, "deadletters", d)
 }
 
-// liveEvent is what the page is sent to show what changed.
+// liveEvent is an update of an open page.
 type liveEvent struct {
 	Title string `json:"title"`
 	Now   string `json:"now"`
-	HTML  string `json:"html"` // its main part
+	HTML  string `json:"html"` // the page's main part
 }
 
-// liveEvery is how often a page is sent what changed. More views than this make it rarer: each costs a browser time.
+// liveEvery is the interval of a page's updates. It grows with more views than this, because each view costs the
+// browser time.
 const (
 	liveEvery = 2 * time.Second
 	liveViews = 200
 )
 
-// live sends the page what it shows, again and again, until its reader is gone.
+// live sends the page's content repeatedly until the reader is gone.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	if !s.mayWait(w) {
 		return
@@ -242,7 +243,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 			text, err = json.Marshal(liveEvent{Title: d.Title, Now: d.Now, HTML: string(text)})
 		}
 		if err == nil && r.Context().Err() == nil {
-			err = control.SetWriteDeadline(time.Now().Add(answerTime)) // a reader that does not read is gone
+			err = control.SetWriteDeadline(time.Now().Add(answerTime)) // a reader that doesn't read counts as gone
 		}
 		if err == nil {
 			_, err = fmt.Fprintf(w, "event: main\ndata: %s\n\n", text)

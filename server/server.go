@@ -16,28 +16,29 @@ import (
 	"replicator"
 )
 
-// Fence is a place in a source's binlog.
+// Fence is a position in a source's binlog.
 type Fence struct {
 	At     string // a GTID set or FILE:POS
-	Source string // the shard of the source that it is of; "" where there are none
+	Source string // the shard of the source; "" if there are no shards
 }
 
-// Controller is the running program, as the API sees it.
+// Controller is the running program as the API uses it.
 type Controller interface {
-	// Status is the status of every view and source, in the order of the configuration.
+	// Status returns the status of every view and source, in the order of the configuration.
 	Status(ctx context.Context) ([]replicator.ViewStatus, error)
 
-	// Wait returns once the views (all, if none is named) include what the fence names.
+	// Wait returns once the views (all, if none is named) include the fence.
 	Wait(ctx context.Context, fence Fence, views []string) error
 
-	// Retry tries dead letters again, and returns how many it tried and how many of these are still there.
+	// Retry retries dead letters. It returns how many it tried and how many of these remain.
 	Retry(ctx context.Context, which Selection) (tried, left int, err error)
 
-	// Drop removes dead letters and returns how many there were.
+	// Drop removes dead letters and returns their number.
 	Drop(ctx context.Context, which Selection) (int, error)
 }
 
-// Rebuilder is a Controller that can rebuild a view. Rebuild returns once the rebuild has begun; status tells the rest.
+// Rebuilder is a Controller that can rebuild a view. Rebuild returns once the rebuild has started; Status shows its
+// progress.
 type Rebuilder interface {
 	Rebuild(ctx context.Context, view string, how Rebuild) error
 }
@@ -48,35 +49,36 @@ type Pauser interface {
 	Resume(ctx context.Context, view string) error
 }
 
-// Looker is a Controller that looks at cells in a source anew, and puts what is there now in place of what a view
-// holds. Look returns once that, or a dead letter of it, is durable.
+// Looker is a Controller that can re-read cells from a source and replace what a view holds for them. Look returns once
+// the new entries, or a dead letter of the cell, are durable.
 type Looker interface {
 	Look(ctx context.Context, view, source string, cells []replicator.Cell) error
 }
 
-// Rebuild says how a view is rebuilt. The zero value: from offset zero, swapped in when it is done.
+// Rebuild says how a view is rebuilt. The zero value starts at offset zero and swaps the new view in when it is
+// complete.
 type Rebuild struct {
-	From    string `json:"from,omitempty"`     // the offset to begin at
-	InPlace bool   `json:"in_place,omitempty"` // into the live view, without a shadow
+	From    string `json:"from,omitempty"`     // the offset to start at
+	InPlace bool   `json:"in_place,omitempty"` // write into the live view, without a shadow
 }
 
-// Selection names dead letters: some, a group, those of a view, or all of them.
+// Selection selects dead letters: by id, a group, a view's, or all of them.
 type Selection struct {
 	IDs   []string `json:"ids,omitempty"`
-	Group string   `json:"group,omitempty"` // a LetterGroup's
+	Group string   `json:"group,omitempty"` // LetterGroup.Group
 	View  string   `json:"view,omitempty"`
 	All   bool     `json:"all,omitempty"`
 }
 
-// Errors that a Controller's errors wrap where they are the request's fault.
+// A Controller's errors wrap one of these if the request can't be served.
 var (
 	ErrUnknown = errors.New("not known")                  // no such view or dead letter
 	ErrInvalid = errors.New("invalid request")            // such as a fence that is neither a GTID set nor FILE:POS
 	ErrBusy    = errors.New("not possible at the moment") // such as a rebuild while one runs
-	ErrStandby = errors.New("this process stands by")     // another one runs
+	ErrStandby = errors.New("this process stands by")     // another process runs
 )
 
-// MostWait is the longest timeout of a wait.
+// MostWait is the longest timeout that a wait can have.
 const MostWait = time.Hour
 
 const (
@@ -84,11 +86,11 @@ const (
 	mostBody    = 1 << 20
 	mostWaiting = 256
 	defaultWait = 30 * time.Second
-	answerTime  = 30 * time.Second // for all but wait and retry
+	answerTime  = 30 * time.Second // for all requests except wait and retry
 	retryTime   = 10 * time.Minute
 )
 
-// Server serves one Controller.
+// Server serves one Controller over HTTP.
 type Server struct {
 	controller Controller
 	metrics    *Metrics
@@ -100,16 +102,16 @@ type Server struct {
 
 	listener net.Listener
 	http     http.Server
-	stop     context.CancelCauseFunc // ends the requests that wait
-	watching sync.WaitGroup          // for the goroutine of watch
+	stop     context.CancelCauseFunc // ends the waiting requests
+	watching sync.WaitGroup          // the goroutine of watch
 	done     chan struct{}           // closed once served is set
 	served   error
 	waiting  chan struct{}
-	ending   atomic.Bool // the program drains
+	ending   atomic.Bool // the program is draining
 }
 
-// Listen binds an address (HOST:PORT) and serves on it until Close. With an empty token, requests that change something
-// are taken only on loopback.
+// Listen binds an address (HOST:PORT) and serves until Close. With an empty token, it accepts requests that change
+// something only on loopback.
 func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -139,15 +141,15 @@ func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 	return s, nil
 }
 
-// Addr is the address that is listened on, HOST:PORT.
+// Addr returns the address that the server listens on, HOST:PORT.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Stopping says that the program drains and will end: from now on it is not ready.
+// Stopping records that the program is draining: /readyz fails from now on.
 func (s *Server) Stopping() { s.ending.Store(true) }
 
 var errStopping = errors.New("the program is stopping")
 
-// Close stops serving: requests that wait end at once, others may finish until ctx is done.
+// Close stops serving. Waiting requests end at once; others may finish until ctx is done.
 func (s *Server) Close(ctx context.Context) error {
 	s.stop(errStopping)
 	err := s.http.Shutdown(ctx)
@@ -162,13 +164,13 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-// route is a way to ask the server something.
+// route is one method and path with its handler.
 type route struct {
 	pattern string
 	handler http.Handler
 }
 
-// routes are all of them; docs/openapi.json says what those of the API take and answer.
+// routes returns all routes. docs/openapi.json documents the parameters and answers of the API.
 func (s *Server) routes() []route {
 	return []route{
 		{"GET /{$}", s.limited(answerTime, s.page)},
@@ -198,7 +200,7 @@ func (s *Server) handler() http.Handler {
 	return s.guarded(refusing(mux))
 }
 
-// refusing answers below /api/ as the API does, also where there is nothing: the mux would answer in plain text.
+// refusing answers unknown paths below /api/ with a JSON error. The mux would answer in plain text.
 func refusing(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern == "" && strings.HasPrefix(r.URL.Path, "/api/") {
@@ -208,7 +210,7 @@ func refusing(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// refusal takes the mux's own answer, with its Allow header, and says it in JSON.
+// refusal replaces the mux's own answer by JSON and keeps the Allow header.
 type refusal struct {
 	http.ResponseWriter
 	asked *http.Request
@@ -222,9 +224,9 @@ func (f refusal) WriteHeader(code int) {
 	fail(f.ResponseWriter, code, err)
 }
 
-func (f refusal) Write(text []byte) (int, error) { return len(text), nil } // what it says was said
+func (f refusal) Write(text []byte) (int, error) { return len(text), nil } // the JSON answer was already sent
 
-// guarded refuses names that are not this machine's and sets the headers of every answer.
+// guarded refuses host names that aren't this machine's and sets the headers of every answer.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -245,8 +247,8 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackHost reports whether a Host header names this machine. A page of a site whose name was made to point to
-// 127.0.0.1 sends that site's name.
+// loopbackHost reports whether a Host header names this machine. A malicious site may point its name to 127.0.0.1, but
+// the browser still sends that name.
 func loopbackHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -256,10 +258,10 @@ func loopbackHost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// limited bounds the time and the body of a request.
+// limited bounds the time and the body size of a request.
 func (s *Server) limited(most time.Duration, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Not http.Server.ReadTimeout: it would end a request that waits, as if the other side had hung up.
+		// This can't be http.Server.ReadTimeout: it would end a waiting request as if the client had hung up.
 		deadline := time.Now().Add(most + 5*time.Second)
 		control := http.NewResponseController(w)
 		if err := errors.Join(control.SetReadDeadline(deadline), control.SetWriteDeadline(deadline)); err != nil {
@@ -273,7 +275,7 @@ func (s *Server) limited(most time.Duration, next http.HandlerFunc) http.Handler
 	})
 }
 
-// trusted lets through who may change something, or see values of rows.
+// trusted admits only clients that may change something or see values of rows.
 func (s *Server) trusted(most time.Duration, next http.HandlerFunc) http.Handler {
 	crossSite := http.NewCrossOriginProtection()
 	return s.limited(most, func(w http.ResponseWriter, r *http.Request) {

@@ -9,13 +9,13 @@ import (
 	"replicator"
 )
 
-// watch looks at the program now and then, whether or not somebody asks: the page shows how it was.
+// watch observes the program regularly, also without requests, so that the page can show the last hour.
 type watch struct {
 	controller Controller
 	metrics    *Metrics
 	history    *history
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	seen []SourceStats
 }
 
@@ -23,11 +23,11 @@ func newWatch(c Controller, m *Metrics) *watch {
 	return &watch{controller: c, metrics: m, history: newHistory()}
 }
 
-// run looks until ctx is done. What can't be seen is a gap.
+// run observes the program until ctx is done. A failed observation leaves a gap in the history.
 func (w *watch) run(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var asked time.Time // the sources, which answer from afar
+	var asked time.Time // when the sources were last asked; they are remote, so they are asked less often
 	for {
 		w.look(ctx)
 		if time.Since(asked) >= historyStep {
@@ -45,10 +45,10 @@ func (w *watch) run(ctx context.Context) {
 func (w *watch) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
-	_, _ = w.views(ctx) // who asks is told what is wrong
+	_, _ = w.views(ctx) // a client that asks gets the error
 }
 
-// views is the status of views with what is known of how they were.
+// views returns the status of views together with their history.
 func (w *watch) views(ctx context.Context) ([]replicator.ViewStatus, error) {
 	views, err := w.controller.Status(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *watch) lookAtSources(ctx context.Context) {
 	w.seen = seen
 }
 
-// sources are what the sources were when they were asked last, a few seconds ago.
+// sources returns the stats of the sources from a few seconds ago.
 func (w *watch) sources() []SourceStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
