@@ -7,21 +7,21 @@ import (
 	"replicator"
 )
 
-// binder finds out where paths begin, for the cells of one table, and notes what is needed for them.
+// binder resolves paths for the cells of one table and collects the properties and columns that they need.
 type binder struct {
 	table   *replicator.Table
-	names   []string // wanted properties of the body
-	columns []string // wanted columns that a cell does not say itself
-	needed  []string // those of them that a view of this table alone wants
-	merged  bool     // the view has other tables, too: a column that is not here is one of theirs
+	names   []string // the properties of the body that are needed
+	columns []string // the needed columns that are not part of the cell
+	needed  []string // those that a view of this table alone needs
+	merged  bool     // the view has other tables, too: an unknown column may be theirs
 
-	tables []replicator.Table // that joins may name
+	tables []replicator.Table // tables that joins may name
 	joins  []*joinPlan        // of all views
-	byName map[string]int     // places in joins, by what the view at hand calls them
+	byName map[string]int     // indexes into joins, by the current view's names for them
 }
 
-// resolve finds out where a path begins. In a table without a body every name is a column. A join's name hides what the
-// row has of that name.
+// resolve finds where a path starts. In a table without a body every name is a column. A join hides a property of the
+// row with the same name.
 func (b *binder) resolve(p path) (ref, error) {
 	if at, ok := b.byName[p.root]; ok && !p.own {
 		return b.joinedPath(at, p)
@@ -59,10 +59,10 @@ func (b *binder) column(name string) (root, error) {
 	return root{kind: rootColumn, at: place(&b.columns, name), name: name, optional: b.merged}, nil
 }
 
-// everyColumn notes that all columns are wanted.
+// everyColumn records that all columns are needed.
 func (b *binder) everyColumn() { place(&b.columns, allColumns); place(&b.needed, allColumns) }
 
-// place returns the place of name in the list, which is extended by it if need be.
+// place returns the index of name in the list. It appends the name if the list doesn't have it.
 func place(list *[]string, name string) int {
 	i := slices.Index(*list, name)
 	if i < 0 {
@@ -72,7 +72,7 @@ func place(list *[]string, name string) int {
 	return i
 }
 
-// template compiles a template of any values. A name without $ is a key column if the table has one of that name.
+// template compiles a template of any values. A name without $ means a key column if the table has one of that name.
 func (c *leafCompiler) template(text string) (*template, error) {
 	t, err := parseTemplate(text)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *leafCompiler) template(text string) (*template, error) {
 	return t, nil
 }
 
-// entityTemplate compiles a template that must be made of the table's key alone, so that what it names can't move.
+// entityTemplate compiles a template that may use only the table's key, so that an entity's name never changes.
 func (c *leafCompiler) entityTemplate(text, what string) (*template, error) {
 	t, err := c.template(text)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *leafCompiler) entityTemplate(text, what string) (*template, error) {
 	return t, nil
 }
 
-// keyTemplate compiles the key of a row, hash, JSON or document: it must tell all entities apart.
+// keyTemplate compiles the key of a row, hash, JSON or document. It must be different for each entity.
 func (c *leafCompiler) keyTemplate(text string) (*template, error) {
 	t, err := c.entityTemplate(text, "the key")
 	if err != nil {

@@ -9,52 +9,53 @@ import (
 	"replicator"
 )
 
-// Decoder reads a few members of one table's bodies. It is made for a list of names and safe for concurrent use.
+// Decoder decodes a fixed list of members of one table's bodies. It is safe for concurrent use.
 type Decoder interface {
-	// Decode stores the values of the members in values, in the order of the names and in the forms of Entry.Fields; nil
-	// where one is missing or null. Values own their memory. An error says what is wrong with the body, but not what it
-	// holds.
+	// Decode stores the members in values, in the order of the names and in the forms of Entry.Fields. A value is nil
+	// if the member is missing or null. Values own their memory. An error says what is wrong with the body and never
+	// quotes it.
 	Decode(body []byte, values []any) error
 }
 
-// Codecs is what views need to read bodies with.
+// Codecs provides the decoders that views need for bodies.
 type Codecs struct {
-	// Body makes a decoder of the named members of a table's bodies.
+	// Body returns a decoder for the named members of a table's bodies.
 	Body func(table string, names []string) (Decoder, error)
-	// JSON decodes one JSON value: a JSON column that is not the body.
+	// JSON decodes one JSON value, from a JSON column that is not the body.
 	JSON func(text []byte) (any, error)
-	// Document makes what decodes all of a table's bodies; nil if they are JSON text, which needs none.
+	// Document returns a function that decodes whole bodies of a table. It is nil if the bodies are JSON text, which
+	// needs no decoding.
 	Document func(table string) (func(body []byte) (replicator.Object, error), error)
 }
 
-// plan is how the cells of one table and column are evaluated.
+// plan says how the cells of one table and column are evaluated.
 type plan struct {
 	feeds   []*feed
-	decoder Decoder // nil if nothing of the body is needed
+	decoder Decoder // nil if no member of the body is needed
 	json    func([]byte) (any, error)
-	whole   func([]byte) (replicator.Object, error) // decodes bodies, for views of whole rows; nil where none needs it
+	whole   func([]byte) (replicator.Object, error) // decodes bodies for views of whole rows; nil if no view needs that
 	names   []string
 	columns []string
 	joins   []*joinPlan
-	fields  int // how many fields one entry of every view has
+	fields  int // how many fields one entry of every view has, in total
 }
 
-// feed is a view as the cells of one plan feed it.
+// feed is one view, compiled for the cells of one plan.
 type feed struct {
-	view   int // place in the pipeline
+	view   int // the view's index in the pipeline
 	name   string
 	where  *expression
 	fields []leaf
-	sum    bool // the last field is an amount, and cells are counted if that is empty
+	sum    bool // the last field is an amount; without one, cells are counted
 	key    *template
 	member *template
-	whole  bool // the entry is the row
-	joins  bool // it needs the rows that the cell's row is joined with
-	split  bool // a missing value means no entry, and a list none or several
+	whole  bool // the entry is the whole row
+	joins  bool // it needs the joined rows
+	split  bool // a missing value means no entry, and a list any number of entries
 	loops  []loop
 }
 
-// KeyError is what is wrong with one key of a view's definition.
+// KeyError is an error in one setting of a view's definition.
 type KeyError struct {
 	View string
 	Key  string // as in the configuration: "where", "fields.email"
@@ -64,7 +65,7 @@ type KeyError struct {
 func (e *KeyError) Error() string { return e.Key + ": " + e.Err.Error() }
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// at says which key of the view err is about.
+// at returns err as the error of one setting of the view.
 func (f *feed) at(key string, err error) error { return &KeyError{View: f.name, Key: key, Err: err} }
 
 // compileFeed compiles a view for the cells of b's table.
@@ -110,10 +111,10 @@ func compileBool(text string, b *binder) (*expression, error) {
 	return compileExpression(text, reflect.Bool, b.resolve)
 }
 
-// allColumns stands in Table.Columns for every column.
+// allColumns means every column in Table.Columns.
 const allColumns = "*"
 
-// compileEntity compiles a view that has one entry a cell.
+// compileEntity compiles a view with one entry per cell.
 func (f *feed) compileEntity(c *leafCompiler, v *replicator.View) (err error) {
 	if v.Key == "" && (v.Kind == "hash" || v.Kind == "json") {
 		return fmt.Errorf("key: a %s needs a key; set key to a template such as %q", v.Kind, v.Name+":{"+c.table.Key[0]+"}")
@@ -131,7 +132,7 @@ func (f *feed) compileEntity(c *leafCompiler, v *replicator.View) (err error) {
 	return f.compileFields(c, v.Fields)
 }
 
-// compileEntries compiles a view whose entries depend on values.
+// compileEntries compiles a view whose number of entries depends on the row's values.
 func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 	fields := v.Fields
 	if f.sum = v.Kind != "index"; f.sum {
@@ -176,7 +177,7 @@ func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 	return nil
 }
 
-// countCells may stand as the path of a sum that is not set: counting cells is adding up ones.
+// countCells is the sum of a view that sets none: adding 1 for each cell counts the cells.
 const countCells = "=1"
 
 func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
@@ -190,8 +191,8 @@ func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
 	return nil
 }
 
-// Compile compiles views that run together. Value.View is a view's place in views. An error names the view, the field
-// and what to do.
+// Compile compiles views that run together. Value.View is an index into views. An error names the view, the field and
+// what to do.
 func Compile(views []*replicator.View, tables []replicator.Table, codecs Codecs) (*Evaluator, error) {
 	e := &Evaluator{tables: map[string]*tablePlans{}}
 	for _, v := range views {
@@ -234,7 +235,7 @@ func findTable(v *replicator.View, name string, tables []replicator.Table) (*rep
 	return nil, fmt.Errorf("view %s: from: there is no table %s%s", v.Name, name, didYouMean(name, names))
 }
 
-// compilePlan compiles the views that a cell like the given one feeds.
+// compilePlan compiles the views that cells like the given one feed.
 func compilePlan(views []*replicator.View, t *replicator.Table, tables []replicator.Table, cell replicator.Cell,
 	codecs Codecs) (*plan, error) {
 	b := &binder{table: t, tables: tables}
@@ -259,7 +260,7 @@ func compilePlan(views []*replicator.View, t *replicator.Table, tables []replica
 	return p, p.finish(b, slices.ContainsFunc(p.feeds, func(f *feed) bool { return f.whole }), codecs)
 }
 
-// finish takes over what a binder noted, and makes what bodies are decoded with.
+// finish takes over what the binder collected and creates the decoders.
 func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
 	t := b.table
 	p.names, p.columns = b.names, b.columns
@@ -276,9 +277,9 @@ func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
 	return nil
 }
 
-// Columns returns the columns of a table that its rows must carry for the views, beside key and column roles, and those
-// that they carry if the table has them: sorted, to be put in Table.Columns and Table.Optional. Views read the tables
-// that feed them, and those of their joins.
+// Columns returns the columns of a table that its rows must have for the views, and the optional ones that are used if
+// the table has them. Both are sorted, for Table.Columns and Table.Optional, and omit key and column roles. Views read
+// the tables that feed them and the tables of their joins.
 func Columns(views []*replicator.View, tables []replicator.Table, name string) (needed, optional []string, err error) {
 	var columns []string
 	add := func(b *binder) {

@@ -14,8 +14,8 @@ import (
 	"replicator"
 )
 
-// toExpr converts a value to what expr calculates with: int, float64, exact, string, lists and maps. Bytes are their
-// hexadecimal digits, as in templates. Lists and maps are copied.
+// toExpr converts a value to the types that expr computes with: int, float64, exact, string, lists and maps. Bytes
+// become hexadecimal digits, as in templates. Lists and maps are copied.
 func toExpr(v any) (any, error) {
 	switch v := v.(type) {
 	case int64:
@@ -48,10 +48,10 @@ func toExpr(v any) (any, error) {
 	return v, nil
 }
 
-// dateForm is how an expression's time is kept. MySQL and Elasticsearch read it alike, and both as UTC.
+// dateForm is the form of an expression's time in a view. MySQL and Elasticsearch both read it as the same UTC time.
 const dateForm = "2006-01-02T15:04:05.999999"
 
-// fromExpr converts an expression's result to the values that views hold.
+// fromExpr converts an expression's result to the types that views hold.
 func fromExpr(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, int64, []byte:
@@ -78,7 +78,8 @@ func fromExpr(v any) (any, error) {
 	return fromReflected(reflect.ValueOf(v))
 }
 
-// fromReflected converts the lists and maps of other types that expr's functions make ([]string, map[any][]any, …).
+// fromReflected converts the other types of lists and maps that expr's functions return, such as []string or
+// map[any][]any.
 func fromReflected(v reflect.Value) (any, error) {
 	var err error
 	switch v.Kind() {

@@ -6,9 +6,9 @@ import (
 	"replicator"
 )
 
-// Entities makes a function that renders a view's Key and Member of a cell alone, for views whose templates are made of
-// the table's key (rows, hashes, JSON and documents): so a sink finds what a cell that is gone had put there. A
-// template that is empty gives "". The function is safe for concurrent use.
+// Entities returns a function that renders a view's Key and Member from a cell alone. It works for views whose
+// templates use only the table's key (rows, hashes, JSON and documents). So a sink can find the entry of a cell that is
+// gone. An empty template gives "". The function is safe for concurrent use.
 func Entities(views []*replicator.View, tables []replicator.Table) (func(v *replicator.View,
 	c replicator.Cell) (key, member string, err error), error) {
 	type place struct{ view, table string }
@@ -36,7 +36,7 @@ func Entities(views []*replicator.View, tables []replicator.Table) (func(v *repl
 	}
 	return func(v *replicator.View, c replicator.Cell) (key, member string, err error) {
 		name := v.Name
-		if v.Shadows != "" { // a shadow has the documents of the view that it stands in for
+		if v.Shadows != "" { // a shadow has the document ids of the view that it will replace
 			name = v.Shadows
 		}
 		f := compiled[place{name, c.Table}]

@@ -16,13 +16,13 @@ type Evaluator struct {
 
 var _ replicator.Evaluator = (*Evaluator)(nil)
 
-// tablePlans are the plans of one table's cells.
+// tablePlans holds the plans for the cells of one table.
 type tablePlans struct {
-	columns map[string]*plan // by column: those that views name
-	others  *plan            // of all other columns
+	columns map[string]*plan // by column, for the columns that views name
+	others  *plan            // for all other columns
 }
 
-// maxEntries bounds what one cell may put into one view.
+// maxEntries bounds how many entries one cell can have in one view.
 const maxEntries = 10_000
 
 // Evaluate implements replicator.Evaluator.
@@ -47,7 +47,7 @@ func (e *Evaluator) Evaluate(cell replicator.Cell, row *replicator.Row) []replic
 	return values
 }
 
-// values are a cell's contributions to the plan's views, in the scope's memory.
+// values returns a cell's contributions to the plan's views. They use the scope's memory.
 func (s *scope) values(p *plan, cell replicator.Cell, row *replicator.Row) []replicator.Value {
 	values := s.memory.values.take(len(p.feeds))[:len(p.feeds)]
 	for i, f := range p.feeds {
@@ -79,7 +79,7 @@ func (s *scope) evaluate(p *plan, cell replicator.Cell, row *replicator.Row, val
 		switch {
 		case err == nil:
 			values[i].Entries = entries
-		case s.bodyErr != nil && errors.Is(err, s.bodyErr): // whichever field met it first: it is the body's
+		case s.bodyErr != nil && errors.Is(err, s.bodyErr): // the body's error, whichever field met it first
 			values[i].Err = fmt.Errorf("view %s: %w", f.name, s.bodyErr)
 		default:
 			values[i].Err = fmt.Errorf("view %s: %w", f.name, ofJoinedRow(err))
@@ -88,26 +88,27 @@ func (s *scope) evaluate(p *plan, cell replicator.Cell, row *replicator.Row, val
 	s.release()
 }
 
-// memory is what contributions are made in.
+// memory allocates contributions.
 type memory struct {
 	values  slab[replicator.Value]
 	entries slab[replicator.Entry]
 	fields  slab[any]
 }
 
-// slab gives out parts of larger allocations, none of them twice. A part keeps alive what the others of its allocation
-// refer to; those of cells that are evaluated one after another are in use for about the same time, as long as their
-// batch is. So does the slab, for as long as it has room in that allocation: after a large contribution it is given up.
+// slab hands out parts of larger allocations, each part once. An allocation is freed only when none of its parts is in
+// use. That is acceptable because cells that are evaluated one after another are in use for about the same time, as
+// long as their batch. A slab with room left keeps its allocation alive, too, so the evaluator drops it after a large
+// contribution.
 type slab[T any] struct {
 	rest []T
-	size int // of the allocation
+	size int // of the last allocation
 }
 
-// slabSize is how many an allocation is for at most, unless so many are asked for at once. The first is exact: where
-// all contributions are large none is for more.
+// slabSize is the largest number of elements in an allocation, unless a single request is larger. The first allocation
+// has the requested size, so a scope that makes only large contributions never allocates more than it needs.
 const slabSize = 64
 
-// take returns an empty slice with room for n, all zero.
+// take returns an empty slice with capacity n. All its elements are zero.
 func (s *slab[T]) take(n int) []T {
 	if n > len(s.rest) {
 		s.size = max(n, min(2*s.size, slabSize))
@@ -118,8 +119,8 @@ func (s *slab[T]) take(n int) []T {
 	return part
 }
 
-// large reports whether what a row contributes must not be kept alive by what others do: it, or the body that its texts
-// are parts of.
+// large reports whether a row's contributions are too large to share an allocation with others, which could keep them
+// in memory. The bodies count because texts may be parts of them.
 func large(row *replicator.Row, values []replicator.Value) bool {
 	const largeBody, largeValue = 4 << 10, 4 << 10 // bytes; the second for each view
 	size := int64(0)
@@ -135,11 +136,11 @@ func large(row *replicator.Row, values []replicator.Value) bool {
 	return bodies > largeBody || size > largeValue*int64(len(values))
 }
 
-// output is the memory that a row's entries share.
+// output is the memory that the entries of one row share.
 type output struct {
 	entries []replicator.Entry
 	fields  []any
-	seen    map[string]struct{} // of the view at hand; nil if it can have only one entry
+	seen    map[string]struct{} // of the current view; nil if it can have only one entry
 }
 
 // contribute computes the entries of one view.
@@ -191,7 +192,7 @@ func (s *scope) contribute(f *feed, out *output) ([]replicator.Entry, error) {
 	return out.entries[from:len(out.entries):len(out.entries)], nil
 }
 
-// wholeRow is the entry of a view of whole rows. A body that can't be decoded is in it as it is stored.
+// wholeRow returns the entry of a view of whole rows. It contains the stored bytes of a body that can't be decoded.
 func (s *scope) wholeRow() (replicator.Entry, error) {
 	row := s.row
 	if row.Body != nil && row.Text != nil {
@@ -212,7 +213,7 @@ func (s *scope) wholeRow() (replicator.Entry, error) {
 	return e, nil
 }
 
-// loop binds the loops from the given one on to each of their elements in turn.
+// loop binds loop i and those after it to each of their elements in turn.
 func (s *scope) loop(f *feed, i int, out *output, made *int) error {
 	if i == len(f.loops) {
 		if *made++; *made > maxEntries {
@@ -236,7 +237,7 @@ func (s *scope) loop(f *feed, i int, out *output, made *int) error {
 	return nil
 }
 
-// entry makes the entry of what is bound, unless a value is missing that it can't be without.
+// entry appends the entry for the bound elements. It appends nothing if a required value is missing.
 func (s *scope) entry(f *feed, out *output) error {
 	from := len(out.fields)
 	for i := range f.fields {
@@ -271,7 +272,7 @@ func (s *scope) entry(f *feed, out *output) error {
 	return nil
 }
 
-// unseen reports whether the view has no such entry yet, and notes it.
+// unseen reports whether the view doesn't have an equal entry yet, and records this one.
 func (s *scope) unseen(e *replicator.Entry, out *output) bool {
 	b := appendIdentity(appendIdentity(s.identity[:0], e.Key), e.Member)
 	for _, v := range e.Fields {
@@ -285,7 +286,7 @@ func (s *scope) unseen(e *replicator.Entry, out *output) bool {
 	return true
 }
 
-// field returns the value of a field, checked for the view's kind.
+// field returns the value of a field after checking it for the view's kind.
 func (s *scope) field(f *feed, i int) (any, error) {
 	l := &f.fields[i]
 	if f.sum && i == len(f.fields)-1 {
@@ -308,10 +309,10 @@ func notScalar(l *leaf, v any) error {
 	return fmt.Errorf("%s is an object, which no index can hold; name a property in it", l.text)
 }
 
-// amount is what a cell adds to a counter or a ranking; nil if there is none.
+// amount returns what a cell adds to a counter or a ranking; nil if that is missing.
 func (s *scope) amount(l *leaf) (any, error) {
 	if l.text == "" {
-		return int64(1), nil // cells are counted
+		return int64(1), nil // count cells
 	}
 	v, err := s.value(l)
 	if err != nil {

@@ -17,30 +17,31 @@ import (
 	"replicator"
 )
 
-// expr calculates with int and float64. Integers beyond int64 and decimals of more than some 15 digits are neither, and
-// views hold them exactly. So where an int or a float64 says what a number is, digit for digit, it is one, and else an
-// exact: it passes through an expression (x ?? 0, a ? x : y) as it is, and its operators calculate with all digits. A
-// function that it is given to, and that knows ints and floats alone, fails, which makes the value a dead letter.
+// expr computes with int and float64. Views must hold every number exactly, but integers beyond int64 and decimals with
+// more than about 15 digits fit neither type. A number that an int or a float64 represents exactly becomes one. Any
+// other number becomes an exact. It passes through an expression (x ?? 0, a ? x : y) unchanged, and the operators
+// compute it with all digits. A function that accepts only ints and floats fails with it, and the cell becomes a dead
+// letter.
 //
-// The operators are functions of this file where an operand may be a number of the row. Two floats are added,
-// subtracted and multiplied as the decimals that they say (0.1 * 3 is 0.3); the result is a float, the nearest one
-// where none says it. Integers don't wrap around. Division is expr's, of floats.
+// If an operand may be a number of the row, the operators are functions of this file. They add, subtract and multiply
+// two floats as decimals (0.1 * 3 is 0.3). The result is a float, if need be the nearest one. Integers don't wrap
+// around. Division is expr's, of floats.
 
-// exact is a number that is neither an int nor a float64.
+// exact is a number that neither int nor float64 can represent.
 type exact struct{ decimal.Decimal }
 
-// String is what string() shows: all digits.
+// String returns all digits. string() shows them.
 func (e exact) String() string { return e.Decimal.String() }
 
-// MarshalJSON is what toJSON() shows.
+// MarshalJSON returns all digits. toJSON() shows them.
 func (e exact) MarshalJSON() ([]byte, error) { return []byte(e.String()), nil }
 
-// maxExponent is the largest power of ten of an exact: to add numbers of very different ones takes all digits between.
+// maxExponent bounds the power of ten of an exact. An addition of two numbers needs all digits between their exponents.
 const maxExponent = 400
 
 var errTooLarge = errors.New("the number is too large for an expression")
 
-// exactly is a decimal as an int or a float64, if one of them says what it is; else an exact.
+// exactly returns a decimal as an int or a float64 if one of them represents it exactly, else as an exact.
 func exactly(d decimal.Decimal) any {
 	if d.IsInteger() {
 		if i := d.BigInt(); i.IsInt64() {
@@ -50,27 +51,27 @@ func exactly(d decimal.Decimal) any {
 	if f := d.InexactFloat64(); !math.IsInf(f, 0) && decimal.NewFromFloat(f).Equal(d) {
 		return f
 	}
-	return exact{decimal.RequireFromString(d.String())} // of equal ones the same, without zeros at the end
+	return exact{decimal.RequireFromString(d.String())} // equal numbers get the same digits, without trailing zeros
 }
 
-// numberToExpr converts digits.
+// numberToExpr converts a number's digits.
 func numberToExpr(n replicator.Number) (any, error) {
 	f, err := strconv.ParseFloat(string(n), 64)
 	if err != nil {
 		return nil, errTooLarge
 	}
-	// 1.0 and 1e3 are integers too. At and above 2^53 float64 may have rounded.
+	// 1.0 and 1e3 are integers, too. From 2^53 on, float64 may have rounded.
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 && len(n) < 17 {
 		return int(f), nil
 	}
 	d, err := decimal.NewFromString(string(n))
 	if err != nil || d.Exponent() > maxExponent || d.Exponent() < -maxExponent {
-		return f, nil // as small as nothing, or of more digits than anybody means
+		return f, nil // almost zero, or with an absurd number of digits
 	}
 	return exactly(d), nil
 }
 
-// number is an operand as a decimal; ok is false if it is no number.
+// number returns an operand as a decimal. ok is false if it isn't a number.
 func number(v any) (d decimal.Decimal, ok bool) {
 	switch v := v.(type) {
 	case int:
@@ -86,12 +87,12 @@ func number(v any) (d decimal.Decimal, ok bool) {
 	return d, false
 }
 
-// operator is an operator of expr's, and how this file calculates it.
+// operator is one of expr's operators and the way this file computes it.
 type operator struct {
-	ints    func(a, b int) (result int, ok bool) // ok is false if there is no int64 of that
+	ints    func(a, b int) (result int, ok bool) // ok is false if the result overflows int64
 	decimal func(a, b decimal.Decimal) decimal.Decimal
-	compare func(order int) bool // instead of both
-	others  func(a, b any) any   // expr's own
+	compare func(order int) bool // set for comparisons, instead of the fields above
+	others  func(a, b any) any   // expr's own operator
 }
 
 var operators = map[string]operator{
@@ -119,13 +120,13 @@ func product(a, b int) (int, bool) {
 	return a * b, high == 0 && low <= math.MaxInt64 && a != math.MinInt && b != math.MinInt
 }
 
-// calculate is a binary operator's result.
+// calculate returns a binary operator's result.
 func (o *operator) calculate(a, b any) (any, error) {
 	i, intA := a.(int)
 	k, intB := b.(int)
 	isExact := isExact(a) || isExact(b)
 	if o.compare != nil {
-		if isExact || intA != intB { // expr compares an int with a float64 as a float64
+		if isExact || intA != intB { // expr compares an int with a float64 as floats
 			if x, y, ok := numbers(a, b); ok {
 				return o.compare(x.Cmp(y)), nil
 			}
@@ -151,7 +152,8 @@ func (o *operator) calculate(a, b any) (any, error) {
 	return d.InexactFloat64(), nil
 }
 
-// isLong reports whether an integer has more digits than a float64 surely holds, before anything is added to it.
+// isLong reports whether an integer has more digits than a float64 can hold for certain. It is checked before an
+// addition.
 func isLong(i int) bool { return i > 1e15 || i < -1e15 }
 
 func numbers(a, b any) (x, y decimal.Decimal, ok bool) {
@@ -160,7 +162,7 @@ func numbers(a, b any) (x, y decimal.Decimal, ok bool) {
 	return x, y, okA && okB
 }
 
-// divided is a / b: of floats, but where one of the two is exact.
+// divided returns a / b. It divides floats, unless one of the two is exact.
 func divided(a, b any) (any, error) {
 	x, y, ok := numbers(a, b)
 	if !ok || !isExact(a) && !isExact(b) {
@@ -169,11 +171,11 @@ func divided(a, b any) (any, error) {
 	if y.IsZero() {
 		return nil, errors.New("invalid operation: a division by zero")
 	}
-	const digits = 30 // behind the point
+	const digits = 30 // after the decimal point
 	return exactly(x.DivRound(y, digits)), nil
 }
 
-// negative is -a.
+// negative returns -a.
 func negative(a any) (any, error) {
 	if d, ok := number(a); ok && (a == math.MinInt || isExact(a)) {
 		return exactly(d.Neg()), nil
@@ -183,10 +185,10 @@ func negative(a any) (any, error) {
 
 func isExact(v any) bool { _, is := v.(exact); return is }
 
-// ownPrefix begins the names of the functions that stand for operators: no expression can name one.
+// ownPrefix starts the names of the functions that replace operators. No expression can contain such a name.
 const ownPrefix = "number "
 
-// addOperators adds the functions that stand for operators.
+// addOperators adds the functions that replace operators.
 func addOperators(c *conf.Config) {
 	add := func(name string, typ any, f func(args ...any) (any, error)) { expr.Function(ownPrefix+name, f, typ)(c) }
 	for name, o := range operators {
@@ -200,8 +202,8 @@ func addOperators(c *conf.Config) {
 	add("negative", new(func(any) any), func(args ...any) (any, error) { return negative(args[0]) })
 }
 
-// exactOperators puts those functions where a checked tree has the operators, and the numbers that it writes out as
-// they are written.
+// exactOperators replaces the operators in a checked tree by these functions, and literal numbers by their exact
+// values.
 func exactOperators(parsed *parser.Tree) {
 	text := []rune(parsed.Source.String())
 	ast.Walk(&parsed.Node, visitor(func(n *ast.Node) {
@@ -233,8 +235,8 @@ func exactOperators(parsed *parser.Tree) {
 	}))
 }
 
-// mayBeOfRow reports whether both may be numbers, and one of them a number of the row: of a type that is not known
-// before the row is.
+// mayBeOfRow reports whether both operands may be numbers and at least one may come from the row. The type of a row's
+// value is unknown before the row is read.
 func mayBeOfRow(a, b ast.Node) bool {
 	ofRow, numbers := false, true
 	for _, n := range []ast.Node{a, b} {

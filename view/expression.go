@@ -34,16 +34,17 @@ type expression struct {
 	inputs  []input
 }
 
-// input is a reference of an expression.
+// input is a property or column that an expression reads.
 type input struct {
 	name     string
 	ref      ref
-	required bool // without it the result is missing
-	asIs     bool // a binary value stays one
+	required bool // if it is missing, the result is missing
+	asIs     bool // a binary value is passed as bytes
 }
 
-// newConfig says which functions there are. A view is a function of its cells, so what depends on the hour (now), the
-// machine (the local time zone) or the order of a Go map (keys, values, toPairs) is taken out or made certain.
+// newConfig defines the available functions. A view's entries must depend only on the cell. So newConfig removes or
+// fixes functions that depend on the time (now), the machine (the local time zone) or the order of a Go map (keys,
+// values, toPairs).
 func newConfig() *conf.Config {
 	c := conf.CreateNew()
 	c.MaxNodes = maxNodes
@@ -64,7 +65,7 @@ func newConfig() *conf.Config {
 	return c
 }
 
-// parseExpression parses text and finds what it refers to.
+// parseExpression parses text and finds the references in it.
 func parseExpression(text string) (*parser.Tree, *tree, *conf.Config, error) {
 	config := newConfig()
 	parsed, err := parser.ParseWithConfig(text, config)
@@ -79,8 +80,8 @@ func parseExpression(text string) (*parser.Tree, *tree, *conf.Config, error) {
 	return parsed, refs, config, nil
 }
 
-// compileExpression compiles text. want is the kind of result that it must have, as far as that is known beforehand;
-// reflect.Invalid for any. resolve finds out where a path begins.
+// compileExpression compiles text. want is the required kind of result, checked as far as that is known before a row is
+// read; reflect.Invalid allows any. resolve finds where a path starts.
 func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, error)) (*expression, error) {
 	parsed, refs, config, err := parseExpression(text)
 	if err != nil {
@@ -105,7 +106,7 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 	if _, err = checker.Check(parsed, config); err != nil {
 		return nil, brief(err)
 	}
-	config.Expect = reflect.Invalid // checked: the program need not convert its result
+	config.Expect = reflect.Invalid // checked above: the program need not convert its result
 	if err = optimizer.Optimize(&parsed.Node, config); err != nil {
 		return nil, brief(err)
 	}
@@ -115,7 +116,7 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 	return e, nil
 }
 
-// brief makes one line of expr's errors, which come with a drawing of the place.
+// brief returns expr's error as one line. expr adds a drawing of the position.
 func brief(err error) error {
 	var f *file.Error
 	switch {
@@ -128,7 +129,8 @@ func brief(err error) error {
 	return fmt.Errorf("%s (at character %d)%s", f.Message, f.Column+1, notSQL(f.Message))
 }
 
-// notSQL says how to write what was written as in SQL; "" if that is not what a message is about.
+// notSQL explains the expression syntax for an SQL construct that the message complains about. It returns "" for other
+// messages.
 func notSQL(message string) string {
 	for written, say := range map[string]string{
 		`Operator("=")`: "; == compares", `Identifier("AND")`: "; say and", `Identifier("OR")`: "; say or",
@@ -141,7 +143,7 @@ func notSQL(message string) string {
 	return ""
 }
 
-// run returns the expression's value, nil if it is missing.
+// run returns the expression's value, or nil if that is missing.
 func (s *scope) run(e *expression) (any, error) {
 	if s.env == nil {
 		s.env = make(map[string]any)
@@ -173,7 +175,7 @@ func (s *scope) run(e *expression) (any, error) {
 	return fromExpr(v)
 }
 
-// test runs a view's where. Missing is false.
+// test evaluates a view's `where`. A missing result is false.
 func (s *scope) test(e *expression) (bool, error) {
 	v, err := s.run(e)
 	if err != nil || v == nil {
@@ -186,8 +188,8 @@ func (s *scope) test(e *expression) (bool, error) {
 	return b, nil
 }
 
-// discreet keeps of a runtime error what can't hold a value of the row. expr quotes values where a conversion fails
-// ("invalid operation: int(secret)"), and errors are logged.
+// discreet removes the row's values from a runtime error, because errors are logged. expr quotes a value that it can't
+// convert ("invalid operation: int(secret)").
 func discreet(err error) error {
 	var f *file.Error
 	if !errors.As(err, &f) {
@@ -199,7 +201,7 @@ func discreet(err error) error {
 		reason = "it computes with a number that has too many digits for that"
 	case m == errTooLarge.Error():
 		reason = m
-	case strings.Contains(m, ", got "), strings.Contains(m, "negative shift count"): // they show a number
+	case strings.Contains(m, ", got "), strings.Contains(m, "negative shift count"): // these messages show a number
 	case strings.HasPrefix(m, "invalid operation: int("), strings.HasPrefix(m, "invalid operation: float("):
 		reason = "a value is no number"
 	case strings.HasPrefix(m, "interface conversion: interface {} is "), strings.HasPrefix(m, "invalid operation: "),

@@ -11,8 +11,8 @@ import (
 	"github.com/expr-lang/expr/conf"
 )
 
-// tree is an expression whose references (address.city, $row_key, lines[0].sku) have become identifiers of their own:
-// the program then sees no objects to walk into, and a step into something missing is not an error but missing.
+// tree is an expression in which each reference (address.city, $row_key, lines[0].sku) is replaced by an identifier. So
+// the program never walks into objects, and a step into a missing object gives a missing value instead of an error.
 type tree struct {
 	node ast.Node
 	refs []*treeRef
@@ -22,8 +22,8 @@ type tree struct {
 type treeRef struct {
 	name    string // in the program's environment
 	path    path
-	guarded bool // the expression says itself what to do if it is missing
-	asIs    bool // a binary value stays one
+	guarded bool // the expression handles its absence
+	asIs    bool // a binary value is passed as bytes
 }
 
 // rewriter finds references. It visits the tree's nodes from the leaves up, as ast.Walk does.
@@ -36,7 +36,7 @@ type rewriter struct {
 	err     error
 }
 
-// visitor makes a function an ast.Visitor.
+// visitor adapts a function to ast.Visitor.
 type visitor func(*ast.Node)
 
 func (v visitor) Visit(n *ast.Node) { v(n) }
@@ -67,14 +67,14 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	used := map[*treeRef]bool{} // address alone is not used where only address.city is
+	used := map[*treeRef]bool{} // address alone is not used if only address.city is
 	ast.Walk(&t.node, visitor(func(n *ast.Node) {
 		if ref := r.refs[*n]; ref != nil {
 			used[ref] = true
 		}
 	}))
 	for ref := range used {
-		for _, outer := range r.byName { // who says what to do without an address has said it for address.city
+		for _, outer := range r.byName { // handling a missing address also handles address.city
 			ref.guarded = ref.guarded || outer.guarded && within(ref.path, outer.path)
 		}
 		t.refs = append(t.refs, ref)
@@ -83,7 +83,7 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	return t, nil
 }
 
-// function checks that there is a function of that name.
+// function checks that a function of that name exists.
 func (r *rewriter) function(name string, config *conf.Config) {
 	if config.Functions[name] != nil {
 		return
@@ -103,7 +103,7 @@ func (r *rewriter) fail(format string, args ...any) {
 	}
 }
 
-// environment is the name under which expr offers all variables: $env["odd name"] is a property with an odd name.
+// environment is expr's name for all variables. $env["odd name"] is the property of that name.
 const environment = "$env"
 
 func (r *rewriter) rewrite(n *ast.Node) {
@@ -126,7 +126,7 @@ func (r *rewriter) rewrite(n *ast.Node) {
 	}
 }
 
-// member makes one reference of a reference and a constant step from it.
+// member combines a reference and a constant step from it into one reference.
 func (r *rewriter) member(n *ast.Node, node *ast.MemberNode) {
 	if id, ok := node.Node.(*ast.IdentifierNode); ok && id.Value == environment && r.refs[id] == nil {
 		if name, ok := node.Property.(*ast.StringNode); ok {
@@ -156,7 +156,7 @@ func (r *rewriter) member(n *ast.Node, node *ast.MemberNode) {
 	}
 }
 
-// replace puts a reference in the place of *n.
+// replace puts a reference in place of *n.
 func (r *rewriter) replace(n *ast.Node, p path) {
 	name := envName(p)
 	ref := r.byName[name]
@@ -199,7 +199,7 @@ func (r *rewriter) guardAll(n ast.Node) {
 	}))
 }
 
-// envName names a path in an expression's environment. No identifier and no function has such a name.
+// envName names a path in an expression's environment. No identifier and no function can have the same name.
 func envName(p path) string {
 	var b strings.Builder
 	b.WriteByte('.')
@@ -225,7 +225,7 @@ func quoteName(name string) string {
 	return name
 }
 
-// within reports whether p leads into what outer leads to, or is the same.
+// within reports whether p is outer or leads into its value.
 func within(p, outer path) bool {
 	return p.own == outer.own && p.root == outer.root && len(p.step) >= len(outer.step) &&
 		slices.Equal(p.step[:len(outer.step)], outer.step)

@@ -10,9 +10,9 @@ import (
 	"replicator"
 )
 
-// definition is what a fingerprint covers. Its JSON is hashed, and the hash is kept in stores and sinks: names and
-// order must never change. What is added later must be left out when it is empty, so that old definitions keep their
-// hash. The members of the view's settings follow.
+// definition is what a fingerprint covers. Its JSON is hashed, and stores and sinks keep the hash, so names and order
+// must never change. A field that is added later must be omitted when empty, so that old definitions keep their hash.
+// The JSON of the view's settings is appended.
 type definition struct {
 	Format int                `json:"format"`
 	Name   string             `json:"name"`
@@ -27,8 +27,8 @@ type definition struct {
 	Joins  []joinDefinition   `json:"joins,omitempty"`
 }
 
-// feedDefinition is a feed with the roles of its table. The offset is left out: it says how the table is scanned, not
-// what is found there.
+// feedDefinition is a feed with the roles of its table. It omits the offset, which changes how the table is scanned but
+// not the result.
 type feedDefinition struct {
 	Table       string   `json:"table"`
 	Column      string   `json:"column,omitempty"`
@@ -53,10 +53,11 @@ type joinDefinition struct {
 	Limit  int                `json:"limit,omitempty"`
 }
 
-// fingerprintFormat changes if a view with the same definition comes to hold something else.
+// fingerprintFormat changes if a view with the same definition would hold something else than before.
 const fingerprintFormat = 1
 
-// Fingerprint is a hash of what the view holds: its definition, without OnChange, and the roles of its tables.
+// Fingerprint returns a hash of what determines the view's content: its definition, without OnChange, and the roles of
+// its tables.
 func Fingerprint(v *replicator.View, tables []replicator.Table) string {
 	d := definition{
 		Format: fingerprintFormat, Name: v.Name, Sink: v.Sink, Kind: v.Kind, Fields: v.Fields, Key: v.Key, Member: v.Member,
@@ -96,7 +97,7 @@ func marshal(definition any) []byte {
 	return text
 }
 
-// withMembers is one JSON object with the members of two; more may be null, or have none.
+// withMembers merges two JSON objects. more may be null or empty.
 func withMembers(object, more []byte) []byte {
 	if string(more) == "null" || string(more) == "{}" {
 		return object

@@ -18,13 +18,13 @@ import (
 	"replicator/internal/uuid"
 )
 
-// byteFunction is a function of a value's bytes: those of a binary value, the UTF-8 of a text, the digits of a number.
+// byteFunction works on a value's bytes: those of a binary value, the UTF-8 of a text, or the digits of a number.
 type byteFunction struct {
-	of  func(b []byte, binary bool) (any, error) // binary: the value is no text
+	of  func(b []byte, binary bool) (any, error) // binary: the value is bytes, not text
 	typ any
 }
 
-// byteFunctions are the functions that expressions have beside the library's.
+// byteFunctions returns the functions that this package adds to expr's own.
 func byteFunctions() map[string]byteFunction {
 	text := func(f func(b []byte) string) byteFunction {
 		return byteFunction{func(b []byte, _ bool) (any, error) { return f(b), nil }, new(func(any) string)}
@@ -60,7 +60,7 @@ func addByteFunctions(c *conf.Config) {
 	}
 }
 
-// bytesOf returns a value's bytes, nil if the value is missing.
+// bytesOf returns a value's bytes, or nil if the value is missing.
 func bytesOf(v any) (b []byte, binary bool, err error) {
 	b = []byte{}
 	switch v := v.(type) {
@@ -108,8 +108,8 @@ func uuidOf(b []byte, binary bool) (any, error) {
 	return uuid.Text(b), nil
 }
 
-// unconverted has the references in a call of a byte function lead to values as they are. Elsewhere in an expression a
-// binary value is its hexadecimal digits.
+// unconverted makes references pass binary values as bytes if they are arguments of a byte function. Elsewhere in an
+// expression a binary value becomes its hexadecimal digits.
 func (r *rewriter) unconverted(n *ast.Node) {
 	call, ok := (*n).(*ast.CallNode)
 	if !ok {
@@ -124,7 +124,7 @@ func (r *rewriter) unconverted(n *ast.Node) {
 	}
 }
 
-// leaveValue replaces the references that n may pass on as its value.
+// leaveValue replaces the references in n whose value may become the value of n.
 func (r *rewriter) leaveValue(n *ast.Node) {
 	switch node := (*n).(type) {
 	case *ast.ConditionalNode:

@@ -10,23 +10,24 @@ import (
 	"replicator"
 )
 
-// joinPlan is how the rows of one join are evaluated. Views that call the same join the same share one.
+// joinPlan says how the rows of one join are evaluated. Views that define the same join with the same name share a
+// plan.
 type joinPlan struct {
 	identity string
-	name     string // of the join, for messages
-	lookup   string // the ID of its Lookup: where a row has its rows
+	name     string // the join's name, for messages
+	lookup   string // the ID of its Lookup, under which a row has the joined rows
 	many     bool
 	where    *expression // nil: every row counts
-	fields   []leaf      // what an object holds; none: all of the row
-	names    []string    // of fields
-	limit    int         // of the rows that count; 0: all
-	whole    bool        // all of a row is wanted somewhere
+	fields   []leaf      // the fields of an object; none: the whole row
+	names    []string    // the names of fields
+	limit    int         // the most rows that are used; 0: no limit
+	whole    bool        // some reference needs the whole row
 
-	binder *binder // of the joined table
-	plan   *plan   // of its rows; without feeds
+	binder *binder // for the joined table
+	plan   *plan   // for the joined rows; it has no feeds
 }
 
-// bindJoins makes the names of a view's joins known, and notes the columns that its rows are found by.
+// bindJoins makes a view's joins available to paths and records the columns that find their rows.
 func (b *binder) bindJoins(f *feed, v *replicator.View) error {
 	b.byName = map[string]int{}
 	if len(v.Joins) == 0 {
@@ -68,9 +69,9 @@ func (b *binder) bindJoins(f *feed, v *replicator.View) error {
 	return nil
 }
 
-// joinPlan returns the place of a join's plan, which is made if it is new.
+// joinPlan returns the index of a join's plan. It creates a new plan if there is none yet.
 func (b *binder) joinPlan(f *feed, j *replicator.Join, l replicator.Lookup) (int, error) {
-	text, _ := json.Marshal([]any{j.Name, l.ID, j.Where, j.Fields, j.Limit}) // texts and numbers always marshal
+	text, _ := json.Marshal([]any{j.Name, l.ID, j.Where, j.Fields, j.Limit}) // strings and numbers always marshal
 	identity := string(text)
 	at := slices.IndexFunc(b.joins, func(p *joinPlan) bool { return p.identity == identity })
 	if at >= 0 {
@@ -99,7 +100,7 @@ func (b *binder) joinPlan(f *feed, j *replicator.Join, l replicator.Lookup) (int
 	return len(b.joins) - 1, nil
 }
 
-// joinedPath finds out where a path begins that leads into the row of a join, or into its list.
+// joinedPath finds where a path starts that leads into a join's row or list of rows.
 func (b *binder) joinedPath(at int, p path) (ref, error) {
 	j := b.joins[at]
 	r := ref{text: p.text, join: at + 1, step: p.step}
@@ -125,7 +126,7 @@ func (b *binder) joinedPath(at int, p path) (ref, error) {
 	return r, err
 }
 
-// checkSteps refuses what can't be found in a join's list.
+// checkSteps refuses steps that can't exist in a join's list.
 func (j *joinPlan) checkSteps(steps []step) error {
 	if len(steps) == 0 {
 		return nil
@@ -141,7 +142,7 @@ func (j *joinPlan) checkSteps(steps []step) error {
 	return nil
 }
 
-// wantWhole notes that all of a row is wanted, unless the join says which fields.
+// wantWhole records that the whole row is needed, unless the join names its fields.
 func (j *joinPlan) wantWhole() {
 	if len(j.fields) > 0 || j.whole {
 		return
@@ -152,22 +153,22 @@ func (j *joinPlan) wantWhole() {
 	}
 }
 
-// finish makes the plan of the join's rows, when all that is wanted of them is known.
+// finish creates the plan of the join's rows once all references to them are known.
 func (j *joinPlan) finish(codecs Codecs) (err error) {
 	j.plan = &plan{json: codecs.JSON}
 	return j.plan.finish(j.binder, j.whole, codecs)
 }
 
-// joined is what a scope has of one join.
+// joined is the state of one join in a scope.
 type joined struct {
 	isRead bool
-	scope  *scope // of the join's row; reused
+	scope  *scope // of the joined row; reused
 	row    *replicator.Row
 	list   []any
 	err    error
 }
 
-// joinError says what is wrong with a joined row. It concerns all that is made with the row.
+// joinError is an error in a joined row. It concerns every entry that uses the row.
 type joinError struct {
 	join string
 	cell replicator.Cell
@@ -177,7 +178,7 @@ type joinError struct {
 func (e *joinError) Error() string { return fmt.Sprintf("join %s: row %s: %v", e.join, e.cell, e.err) }
 func (e *joinError) Unwrap() error { return e.err }
 
-// ofJoinedRow leaves of an error that a joined row caused only what is wrong with that row, whichever field met it first.
+// ofJoinedRow reduces an error to the joined row's own error, without the field that met it first.
 func ofJoinedRow(err error) error {
 	var joined *joinError
 	if errors.As(err, &joined) {
@@ -188,7 +189,7 @@ func ofJoinedRow(err error) error {
 
 var errNotJoined = errors.New("the joined rows were not read")
 
-// read reads the rows of a join, once for all that is made with them.
+// join evaluates the rows of a join, once for all references to them.
 func (s *scope) join(at int) *joined {
 	j := &s.joined[at]
 	if j.isRead {
@@ -232,7 +233,7 @@ func (s *scope) join(at int) *joined {
 	return j
 }
 
-// joinedRow begins to evaluate a joined row, and reports whether it counts.
+// joinedRow starts to evaluate a joined row and reports whether the row counts.
 func (s *scope) joinedRow(p *joinPlan, row *replicator.Row) (bool, error) {
 	if row.Err != nil {
 		return false, row.Err
@@ -248,7 +249,7 @@ func (s *scope) joinedRow(p *joinPlan, row *replicator.Row) (bool, error) {
 	return ok, err
 }
 
-// startJoined returns the value that a ref into a join begins with.
+// startJoined returns the value that a ref into a join starts with.
 func (s *scope) startJoined(r *ref) (any, error) {
 	j, p := s.join(r.join-1), s.plan.joins[r.join-1]
 	switch {
@@ -272,7 +273,7 @@ func (s *scope) startJoined(r *ref) (any, error) {
 	return v, nil
 }
 
-// object is the row as its join's name shows it: its fields, or all that it has.
+// object returns the value that the join's name stands for: the row's fields, or the whole row.
 func (s *scope) object(p *joinPlan) (replicator.Object, error) {
 	members := make([]replicator.Member, 0, max(len(p.fields), len(s.row.Columns)))
 	if len(p.fields) > 0 {
@@ -306,7 +307,7 @@ func (s *scope) object(p *joinPlan) (replicator.Object, error) {
 	return replicator.MakeObject(members), nil
 }
 
-// document is the row's whole body.
+// document returns the row's whole body.
 func (s *scope) document() (replicator.Object, error) {
 	body, err := s.body()
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"replicator/internal/uuid"
 )
 
-// Names knows the names in Redis that the keys of views make. It is safe for concurrent use.
+// Names recognizes the Redis keys that views produce. It is safe for concurrent use.
 type Names struct{ views map[string]*names }
 
-// NewNames makes the Names of views, of which no two can make one name: the file would be refused. A view whose key
-// can't be read is an error.
+// NewNames returns the Names of views. The configuration guarantees that no two views produce the same name. NewNames
+// returns an error if a view's key can't be parsed.
 func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, error) {
 	all := &Names{views: map[string]*names{}}
 	for _, v := range views {
@@ -28,10 +28,10 @@ func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, erro
 	return all, nil
 }
 
-// Has reports whether a view of that name is one of them.
+// Has reports whether a view of that name is known.
 func (a *Names) Has(view string) bool { return a.views[view] != nil }
 
-// begins is what all names begin with.
+// begins returns the text that all rendered names start with.
 func (t *template) begins() string {
 	if len(t.parts) == 0 {
 		return t.tail
@@ -39,7 +39,7 @@ func (t *template) begins() string {
 	return t.parts[0].text
 }
 
-// Begins is what all names of the view begin with; "" if that is nothing in particular.
+// Begins returns the text that all names of the view start with; "" if there is no common start.
 func (a *Names) Begins(v *replicator.View) string {
 	if own := a.views[v.Name]; own != nil {
 		return own.template.begins()
@@ -47,12 +47,13 @@ func (a *Names) Begins(v *replicator.View) string {
 	return ""
 }
 
-// Entities reports whether the view's key can make a name. Something that stands there and came from no cell was put
-// into the view by somebody else. For a hash or JSON view, Entities also returns whose name it is: the entity's key as
-// replicator.Key.String shows it; several, where values of different kinds are shown alike.
+// Entities reports whether the view's key can produce name. Something with that name that came from no cell was put
+// into the view by another program. For a hash or JSON view, Entities also returns the entities that the name belongs
+// to, as replicator.Key.String formats their keys. There can be several, because values of different kinds can look the
+// same.
 //
-// Better none too many: a key that begins with a value could be any name, and a name whose last value holds a ":" may
-// well be something of the application's beside the view's ("user:1:sessions"). Of these it says no.
+// When in doubt, Entities returns false. A key that starts with a value could produce any name. A name whose last value
+// contains a ":" may belong to the application ("user:1:sessions").
 func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok bool) {
 	own := a.views[v.Name]
 	if own == nil {
@@ -61,8 +62,8 @@ func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok
 	return own.entities(name)
 }
 
-// Makes reports whether the view's key can make a name, whatever its values hold. It is for names that the program
-// itself made: they are not the application's. Makes says no of a key that begins with a value.
+// Makes reports whether the view's key can produce a name, whatever its values contain. It is for names that the
+// program itself created, which can't be the application's. It returns false for a key that starts with a value.
 func (a *Names) Makes(v *replicator.View, name string) bool {
 	own := a.views[v.Name]
 	if own == nil || len(own.template.parts) > 0 && own.template.parts[0].text == "" {
@@ -72,10 +73,10 @@ func (a *Names) Makes(v *replicator.View, name string) bool {
 	return fits
 }
 
-// names is what is known of the names of one view.
+// names describes the names of one view.
 type names struct {
 	template *template
-	// for each table, the part of the template that shows each of its key columns; nil: names are of no entity
+	// for each table: the template's parts that show each of its key columns; nil: a name doesn't identify an entity
 	keys [][]int
 }
 
@@ -131,10 +132,11 @@ func (n *names) entities(name string) (entities []string, ok bool) {
 	return slices.Compact(entities), true
 }
 
-// keyEscape is how replicator.Key.String writes all values but the last.
+// keyEscape is the escaping that replicator.Key.String uses for all values but the last.
 var keyEscape = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// plain is what a value may look like without the part's form: bytes are digits, a text that is a UUID has dashes.
+// plain returns the possible values behind a part's form: shown bytes may be plain digits, or a UUID's text with
+// dashes.
 func (p *part) plain(shown string) []string {
 	switch p.form {
 	case formUUID, formHex:
@@ -157,8 +159,7 @@ func (p *part) plain(shown string) []string {
 	return []string{shown}
 }
 
-// match takes a text that render may have made apart into its values as they were shown; see Names for what it leaves
-// alone.
+// match splits a rendered text into its values. Like Entities, it refuses texts that could be the application's.
 func (t *template) match(text string) (values []string, ok bool) {
 	values, last, ok := t.fit(text)
 	switch {
@@ -170,7 +171,7 @@ func (t *template) match(text string) (values []string, ok bool) {
 	return append(values, last), true
 }
 
-// fit finds the values of a text that the template makes, the last by itself.
+// fit splits a text that the template can produce into its values. It returns the last one separately.
 func (t *template) fit(text string) (values []string, last string, ok bool) {
 	if len(t.parts) == 0 {
 		return nil, "", text == t.tail
@@ -189,7 +190,7 @@ func (t *template) fit(text string) (values []string, last string, ok bool) {
 	return values, last, ok && tailed && last != ""
 }
 
-// decoded is a value without the percent-encoding of keytemplate.AppendEncoded.
+// decoded reverses the percent-encoding of keytemplate.AppendEncoded.
 func decoded(value string) string {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {

@@ -14,7 +14,7 @@ type path struct {
 	text string
 	own  bool   // "$": one of the row's own columns
 	root string // the first name
-	step []step // what follows it
+	step []step // the steps after it
 }
 
 // step goes from a value to one inside it.
@@ -32,8 +32,8 @@ const (
 	stepEach                  // every element of a list
 )
 
-// parsePath parses what a definition says. Names that hold one of . [ ] " or begin with $ or = are written in double
-// quotes, with \ before a quote or a backslash.
+// parsePath parses a path. A name that contains one of . [ ] " or starts with $ or = needs double quotes, with \ before
+// a quote or a backslash.
 func parsePath(text string) (path, error) {
 	p := path{text: text}
 	rest := text
@@ -63,7 +63,7 @@ func parsePath(text string) (path, error) {
 	return p, nil
 }
 
-// cutName takes a name from the start of s.
+// cutName cuts a name off the start of s.
 func cutName(s string) (name, rest string, err error) {
 	if !strings.HasPrefix(s, `"`) {
 		end := strings.IndexAny(s, `.["`+"]")
@@ -90,7 +90,7 @@ func cutName(s string) (name, rest string, err error) {
 	return "", "", errors.New("a quote is not closed")
 }
 
-// cutBracket takes "[]" or "[3]" from the start of s.
+// cutBracket cuts "[]" or "[3]" off the start of s.
 func cutBracket(s string) (step, string, error) {
 	inside, rest, ok := strings.Cut(s[1:], "]")
 	if !ok {
@@ -116,8 +116,8 @@ func (p path) each() bool {
 	return false
 }
 
-// walk follows steps without stepEach. What is not there, at any step, is nil; in what is not read nothing is known to
-// be missing.
+// walk follows steps without stepEach. It returns nil if any step finds nothing. It returns a value that can't be read
+// as it is, because nobody knows what is missing in it.
 func walk(v any, steps []step) any {
 	for _, s := range steps {
 		if _, unread := v.(replicator.Unread); unread {
@@ -141,8 +141,8 @@ func walk(v any, steps []step) any {
 	return v
 }
 
-// collect follows steps through every element of the lists on the way, and appends what it finds to found. ok is false
-// if there is no list at all.
+// collect follows steps through every element of the lists on the way, and appends the values that it finds to found.
+// ok is false if there is no list at all.
 func collect(found []any, v any, steps []step) (list []any, ok bool, err error) {
 	for i, s := range steps {
 		if s.kind != stepEach {
@@ -162,7 +162,7 @@ func collect(found []any, v any, steps []step) (list []any, ok bool, err error) 
 	return found, true, nil
 }
 
-// elementsOf returns the elements of what [] is written after; ok is false if it is missing.
+// elementsOf returns the elements of the value before []. ok is false if the value is missing.
 func elementsOf(v any) (list []any, ok bool, err error) {
 	if v == nil {
 		return nil, false, nil

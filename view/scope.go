@@ -8,13 +8,13 @@ import (
 	"replicator"
 )
 
-// root is where a path begins: a property of the body or a column of the row.
+// root is where a path starts: a property of the body or a column of the row.
 type root struct {
 	kind rootKind
-	at   int    // place in the plan's names, in the key's values, or in the plan's columns
+	at   int    // an index into the plan's names, the key's values or the plan's columns
 	name string // the column's name
 
-	optional bool // where the row has no such column, it is missing
+	optional bool // missing if the row has no such column
 }
 
 type rootKind uint8
@@ -32,14 +32,14 @@ const (
 // ref is a compiled path.
 type ref struct {
 	text string
-	join int // the place of the join whose row it begins in, plus 1; 0: in the cell's own row
+	join int // the index of the join whose row it starts in, plus 1; 0: the cell's own row
 	root root
 	step []step
-	each bool // what it leads to is a list, whose elements are gone through
+	each bool // it leads to a list whose elements are iterated over
 }
 
-// scope is what a row's evaluation looks at. It is pooled: nothing in it outlives an evaluation, but what it gave out of
-// its memory.
+// scope is the state of one row's evaluation. Scopes are pooled: only the contributions from its memory may outlive an
+// evaluation.
 type scope struct {
 	memory memory
 
@@ -47,24 +47,24 @@ type scope struct {
 	cell replicator.Cell
 	row  *replicator.Row
 
-	members []any // the wanted properties of the body
+	members []any // the needed properties of the body
 	bodyErr error
 
-	key     []any // the cell's key values; empty until asked for
-	parsed  []any // JSON columns that were walked into, by the plan's columns
+	key     []any // the cell's key values; empty until needed
+	parsed  []any // decoded JSON columns, by index of the plan's columns
 	isRead  []bool
-	env     map[string]any // what an expression sees
+	env     map[string]any // the variables of an expression
 	machine vm.VM
-	joined  []joined // by the plan's joins
+	joined  []joined // by index of the plan's joins
 
-	lists    [][]any // elements of the loops that begin at the body, of the view at hand
-	bound    []any   // the loops' elements of the entry at hand
-	identity []byte  // of the entry at hand
-	text     []byte  // of the key at hand
-	shown    []byte  // a value in it, before it is encoded
+	lists    [][]any // elements of the current view's loops that start at the body
+	bound    []any   // the current element of each loop
+	identity []byte  // the identity of the current entry
+	text     []byte  // the current key
+	shown    []byte  // a value of the key before it is encoded
 }
 
-// reset prepares the scope for a row and decodes the row's body, once for all views.
+// reset prepares the scope for a row and decodes the row's body once for all views.
 func (s *scope) reset(p *plan, cell replicator.Cell, row *replicator.Row) {
 	s.plan, s.cell, s.row, s.key = p, cell, row, s.key[:0]
 	for len(s.joined) < len(p.joins) {
@@ -79,7 +79,7 @@ func (s *scope) reset(p *plan, cell replicator.Cell, row *replicator.Row) {
 	}
 }
 
-// release drops what must not be kept alive by the pool.
+// release drops references, so that the pool doesn't keep their memory alive.
 func (s *scope) release() {
 	clear(s.members)
 	clear(s.parsed)
@@ -107,7 +107,8 @@ func resize[T any](list []T, n int) []T {
 	return list
 }
 
-// body is the row's body as its codec reads it; nil if it is NULL, which is a body without properties.
+// body returns the row's body in the form that its codec reads. It returns nil for NULL, which counts as a body without
+// properties.
 func (s *scope) body() ([]byte, error) {
 	body := s.row.Body
 	if body == nil || s.row.Text == nil {
@@ -131,7 +132,7 @@ func (s *scope) decode() error {
 	return nil
 }
 
-// lookup returns what a ref without [] leads to, nil if it is missing or null.
+// lookup returns the value of a ref without []; nil if it is missing or null.
 func (s *scope) lookup(r *ref) (any, error) {
 	v, err := s.start(r)
 	if err != nil || len(r.step) == 0 {
@@ -140,7 +141,7 @@ func (s *scope) lookup(r *ref) (any, error) {
 	return walk(v, r.step), nil
 }
 
-// start returns the value that a ref begins with.
+// start returns the value that a ref starts with.
 func (s *scope) start(r *ref) (any, error) {
 	if r.join > 0 {
 		return s.startJoined(r)
@@ -183,8 +184,8 @@ func (s *scope) begin(r *ref) (any, error) {
 	return s.walkable(r, v)
 }
 
-// keyValue is a value of the cell's key. Keys hold a DECIMAL as the text of its digits: the row has it as the number
-// that it is.
+// keyValue returns a value of the cell's key. A key holds a DECIMAL as text; keyValue returns it as the number that the
+// row has.
 func (s *scope) keyValue(r root) any {
 	v := s.key[r.at]
 	if text, ok := v.(string); ok && s.row != nil && text != "" && (text[0] == '-' || text[0]-'0' <= 9) {
@@ -196,7 +197,7 @@ func (s *scope) keyValue(r root) any {
 	return v
 }
 
-// column finds a column's value. The reader mostly delivers columns in the order that we asked for.
+// column returns a column's value. It first tries the index at which readers usually deliver the column.
 func (s *scope) column(r root) (any, bool) {
 	names := s.row.Names
 	if r.at < len(names) && names[r.at] == r.name && r.at < len(s.row.Columns) {
@@ -210,8 +211,8 @@ func (s *scope) column(r root) (any, bool) {
 	return nil, false
 }
 
-// walkable decodes a column that holds JSON, once a row: every JSON column, and text if a path goes into it (MariaDB's
-// JSON is a LONGTEXT, which the binlog does not tell apart).
+// walkable decodes a column that holds JSON, once per row. That is every JSON column, and a text column that a path
+// leads into: MariaDB's JSON is a LONGTEXT, and its binlog doesn't tell the two apart.
 func (s *scope) walkable(r *ref, v any) (any, error) {
 	var text []byte
 	switch v := v.(type) {

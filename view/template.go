@@ -12,22 +12,22 @@ import (
 	"replicator/internal/uuid"
 )
 
-// template makes a key of values: "user:{row_key}". Different values make different keys: every value but the last has
-// '%' and one byte of the text that follows it percent-encoded, so where a value ends is certain.
+// template renders a key from values: "user:{row_key}". Different values give different keys. In every value but the
+// last, '%' and the first suitable byte of the following text are percent-encoded, so it is certain where a value ends.
 type template struct {
 	parts []part
-	tail  string // what stands behind the last value
+	tail  string // the text after the last value
 }
 
-// part is a piece of text and the value behind it.
+// part is a piece of text and the value after it.
 type part struct {
 	text   string
 	path   path
 	form   form
-	escape byte // encoded in the value; 0 for the last one
+	escape byte // percent-encoded in the value; 0 in the last part
 
 	leaf   leaf
-	entity bool // the value is the table's key: its text form may not be normalised, or two entities could share a key
+	entity bool // the value is part of the table's key; normalizing its text could give two entities the same key
 }
 
 // form is how a value is shown.
@@ -40,7 +40,7 @@ const (
 	formBase64             // bytes as base64url without padding
 )
 
-// parseTemplate parses what a definition says.
+// parseTemplate parses a template of a definition.
 func parseTemplate(text string) (*template, error) {
 	parts, tail, err := keytemplate.Parse(text)
 	if err != nil {
@@ -86,7 +86,7 @@ func parseForm(name string) (form, error) {
 		didYouMean(name, keytemplate.Forms()))
 }
 
-// render makes the key; ok is false if one of its values is missing.
+// render renders the key. ok is false if one of its values is missing.
 func (s *scope) render(t *template) (key string, ok bool, err error) {
 	b := s.text[:0]
 	for i := range t.parts {
@@ -113,7 +113,7 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 	return string(b), true, nil
 }
 
-// show appends a value in its form.
+// show appends a value in the part's form.
 func (p *part) show(dst []byte, v any) ([]byte, error) {
 	if !scalar(v) {
 		return dst, fmt.Errorf("%s can't be part of a key", sortOf(v))
@@ -137,7 +137,7 @@ func (p *part) show(dst []byte, v any) ([]byte, error) {
 	return hex.AppendEncode(dst, b), nil
 }
 
-// bytes are what uuid, hex and base64 show: a binary value, or the 16 bytes that a UUID's text stands for.
+// bytes returns the bytes for uuid, hex and base64: a binary value, or the 16 bytes that a UUID's text stands for.
 func (p *part) bytes(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case []byte:

@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// sortOf names a value's type for a message: never the value.
+// sortOf returns the name of a value's type for a message. It never contains the value.
 func sortOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -33,7 +33,7 @@ func sortOf(v any) string {
 	return fmt.Sprintf("a %T", v)
 }
 
-// readable fails if a value is, or holds, what can't be read.
+// readable returns an error if a value can't be read or contains one that can't.
 func readable(v any) error {
 	switch v := v.(type) {
 	case replicator.Unread:
@@ -54,7 +54,7 @@ func readable(v any) error {
 	return nil
 }
 
-// scalar reports whether v may stand in an index or a key.
+// scalar reports whether v is allowed in an index or a key.
 func scalar(v any) bool {
 	switch v.(type) {
 	case []any, replicator.Object:
