@@ -7,27 +7,27 @@ import (
 	"replicator"
 )
 
-// reader reads the binary formats that write lengths before what they are of, big end first.
+// reader reads the binary formats that write a length before the value. Numbers are big-endian.
 type reader struct {
 	data  []byte
 	pos   int
-	value func(r *reader, depth int) (any, error) // reads a value of the format
-	left  int                                     // how many more values may be made
+	value func(r *reader, depth int) (any, error) // reads one value of the format
+	left  int                                     // how many more values may be created
 
-	// skips says that values are checked and not made: lists and maps are then empty, and so are texts and bytes.
+	// skips means that values are checked but not created: lists, maps, texts and bytes are returned empty.
 	skips bool
 
-	wanted *wanted // where the members of the body's own map go; nil within it, or if all are wanted
+	wanted *wanted // receives the members of the body's own map; nil inside it, or if all members are wanted
 }
 
-// wanted are the members that are decoded of a body. The others are skipped.
+// wanted holds the members of a body that are decoded. The others are skipped.
 type wanted struct {
 	names  names
 	values []any
 }
 
-// decodeAll decodes one value that must be all of body. Of a map, w takes what it wants, and the value returned is
-// empty; with no w it has all.
+// decodeAll decodes a value that must fill the whole body. If w is not nil, w receives the wanted members of a map, and
+// the returned value is empty.
 func decodeAll(body []byte, w *wanted, value func(*reader, int) (any, error)) (any, error) {
 	r := &reader{data: body, value: value, left: MaxValues, wanted: w}
 	v, err := r.next(0)
@@ -40,7 +40,7 @@ func decodeAll(body []byte, w *wanted, value func(*reader, int) (any, error)) (a
 	return v, nil
 }
 
-// next reads a value, and charges it.
+// next reads a value and counts it against the limit.
 func (r *reader) next(depth int) (any, error) {
 	if depth >= MaxDepth {
 		return nil, errDepth
@@ -93,15 +93,15 @@ func (r *reader) bytes(n uint64) ([]byte, error) {
 	return append([]byte{}, b...), err
 }
 
-// Memory for lists and maps grows with what is read: a length may lie, on every level.
+// Lists and maps are allocated as they are read, because a length can be false at every level.
 const (
 	firstList = 256
 	firstMap  = 16
 )
 
-// list reads n values, or with indefinite as many as there are up to a break.
+// list reads n values. If n is indefinite, it reads up to a break.
 func (r *reader) list(n uint64, depth int) (any, error) {
-	r.wanted = nil // only the members of a body that is a map
+	r.wanted = nil // only members of the body's own map are wanted
 	list := []any{}
 	if !r.skips && n != indefinite {
 		list = make([]any, 0, min(n, firstList))
@@ -120,7 +120,7 @@ func (r *reader) list(n uint64, depth int) (any, error) {
 	}
 }
 
-// dict reads n members, or with indefinite as many as there are up to a break.
+// dict reads n members. If n is indefinite, it reads up to a break.
 func (r *reader) dict(n uint64, depth int) (any, error) {
 	if r.wanted != nil {
 		w := r.wanted
@@ -145,7 +145,7 @@ func (r *reader) dict(n uint64, depth int) (any, error) {
 	}
 }
 
-// wantedOf reads the body's own members.
+// wantedOf reads the members of the body's own map.
 func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 	for {
 		if more, err := r.more(&n); !more || err != nil {
@@ -170,7 +170,7 @@ func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 	}
 }
 
-// more reports whether a value of a list or map follows, of which n are left to read.
+// more reports whether another value of a list or map follows. n counts the values that are left.
 func (r *reader) more(n *uint64) (bool, error) {
 	switch *n {
 	case 0:

@@ -11,12 +11,12 @@ import (
 	"replicator"
 )
 
-// decodeCBOR reads CBOR (RFC 8949), definite and indefinite lengths. Big integers (tags 2 and 3) and decimal fractions
-// (tag 4) are exact. Tags of references are refused. Other tags say how to understand a value (a date, a UUID) and are
-// passed over: the value itself is kept. undefined is null.
+// decodeCBOR reads CBOR (RFC 8949) with definite and indefinite lengths. Big integers (tags 2 and 3) and decimal
+// fractions (tag 4) are exact. Tags for references are refused. Other tags only describe a value (a date, a UUID): they
+// are ignored and the value is kept. undefined is null.
 func decodeCBOR(body []byte, w *wanted) (any, error) { return decodeAll(body, w, cborValue) }
 
-// indefinite is the length of what goes on to a break.
+// indefinite is the length of a value that ends with a break.
 const indefinite = math.MaxUint64
 
 const cborBreak = 0xff
@@ -58,7 +58,7 @@ func cborValue(r *reader, depth int) (any, error) {
 	return r.tagged(n, depth)
 }
 
-// argument reads what the head's low bits stand for: a number, or how many bytes it has.
+// argument reads the number that the head's low bits encode, directly or as the size of the number that follows.
 func (r *reader) argument(major, info byte) (uint64, error) {
 	switch {
 	case info < 24:
@@ -66,7 +66,7 @@ func (r *reader) argument(major, info byte) (uint64, error) {
 	case info <= 27:
 		n, err := r.uint(1 << (info - 24))
 		if err == nil && n == indefinite && major >= 2 {
-			err = errShort // no length is so great
+			err = errShort // no length is this large
 		}
 		return n, err
 	case info == 31 && major >= 2 && major <= 5:
@@ -95,7 +95,7 @@ func (r *reader) simple(info byte) (any, error) {
 	return nil, fmt.Errorf("simple value %d is not known", info)
 }
 
-// halfFloat is the value of 16 bits of IEEE 754.
+// halfFloat decodes a 16-bit IEEE 754 number.
 func halfFloat(bits uint16) float64 {
 	exponent, fraction := int(bits>>10&31), float64(bits&1023)
 	var f float64
@@ -103,7 +103,7 @@ func halfFloat(bits uint16) float64 {
 	case 0:
 		f = math.Ldexp(fraction, -24)
 	case 31:
-		f = math.Inf(1) // or no number; neither is finite
+		f = math.Inf(1) // or NaN; neither is finite
 	default:
 		f = math.Ldexp(fraction+1024, exponent-25)
 	}
@@ -124,7 +124,7 @@ func (r *reader) cborText(n uint64) (any, error) {
 	return string(b), err
 }
 
-// continues reports whether what has no length goes on, or reads the break that ends it.
+// continues reports whether a value of indefinite length continues. If not, it reads the break.
 func (r *reader) continues() (bool, error) {
 	if r.pos == len(r.data) {
 		return false, errShort
@@ -136,7 +136,8 @@ func (r *reader) continues() (bool, error) {
 	return false, nil
 }
 
-// chunks reads the pieces of a string without a length. Each is a string of the same kind with one.
+// chunks reads the parts of a string of indefinite length. Each part is a string of the same kind with a definite
+// length.
 func (r *reader) chunks(major byte) ([]byte, error) {
 	all := []byte{}
 	for {
@@ -170,11 +171,11 @@ func (r *reader) chunks(major byte) ([]byte, error) {
 // tagged reads the value that a tag belongs to.
 func (r *reader) tagged(tag uint64, depth int) (any, error) {
 	switch tag {
-	case 25, 29: // passed over, the number of a text or of a shared value would be taken for a value
+	case 25, 29: // ignoring these would turn the number of a shared text or value into a value
 		return nil, fmt.Errorf("reference tag %d is not supported: write bodies without references to texts and "+
 			"shared values", tag)
 	}
-	if r.skips && 2 <= tag && tag <= 4 { // whether that is a number shows only when it is made
+	if r.skips && 2 <= tag && tag <= 4 { // whether that is a valid number shows only when it is created
 		left := r.left
 		r.skips = false
 		defer func() { r.left, r.skips = left, true }()
@@ -200,10 +201,10 @@ func (r *reader) tagged(tag uint64, depth int) (any, error) {
 	return bigInteger(n), nil
 }
 
-// maxExponent bounds what a decimal fraction's exponent can make of a short body.
+// maxExponent bounds the digits that a short body can create by a decimal fraction's exponent.
 const maxExponent = 1000
 
-// decimalFraction is what stands for a list of an exponent of ten and a mantissa.
+// decimalFraction converts a list of an exponent of ten and a mantissa.
 func decimalFraction(v any) (any, error) {
 	parts, ok := v.([]any)
 	if !ok || len(parts) != 2 {

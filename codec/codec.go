@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// MaxDepth is how deep a body may nest; the body itself is the first level. MySQL's own limit for JSON is 100.
+	// MaxDepth bounds the nesting of a body; the body itself is the first level. MySQL's limit for JSON is 100.
 	MaxDepth = jsonscan.MaxDepth
 
-	// MaxSize is how large a body may become by decompression.
+	// MaxSize bounds the size of a body after decompression, in bytes.
 	MaxSize = 64 << 20
 
-	// MaxValues is how many values of a body are made: those of the wanted members, and of a pickle all. A list and an
-	// object count as one value more than they hold. None takes more than 64 bytes beside the bytes of its text, so a
-	// body's values take at most 64 MiB and what its texts do.
+	// MaxValues bounds the values that are created for a body. These are the wanted members, or all values of a pickle.
+	// A list or an object counts as one more than its elements. A value takes at most 64 bytes in addition to its text,
+	// so a body's values take at most 64 MiB plus its texts.
 	MaxValues = 1_000_000
 )
 
@@ -31,29 +31,28 @@ type Codec struct {
 	name   string
 	layers []layer // outermost first
 	format format
-	spaces sync.Pool // of *space, for decompression
+	spaces sync.Pool // *space, for decompression
 }
 
-// format is what stands inside all compression. Implementations keep no reference to body, whose memory is used again;
-// but JSON that nothing compresses is the row's own memory, and its texts are parts of it.
+// format decodes what is inside all compressions. An implementation keeps no reference to body, which is reused. The
+// exception is uncompressed JSON: its body is the row's own memory, and texts may be parts of it.
 type format interface {
-	// members stores the values of the wanted top-level names, which are all nil before.
+	// members stores the wanted top-level members in values, which are all nil before.
 	members(body []byte, want names, values []any) error
 	document(body []byte) (replicator.Object, error)
 }
 
-// layer is one compression around a format. It appends what body holds to dst, or fails as soon as that exceeds
-// MaxSize.
+// layer is one compression. It appends the decompressed body to dst. It fails as soon as the result exceeds MaxSize.
 type layer func(dst, body []byte) ([]byte, error)
 
-// Formats are the names of the formats that New knows.
+// Formats returns the names of the formats that New accepts.
 func Formats() []string { return []string{"json", "msgpack", "pickle", "cbor"} }
 
-// Compressions are the names of the compressions that New knows.
+// Compressions returns the names of the compressions that New accepts.
 func Compressions() []string { return []string{"zlib", "gzip", "zstd", "lz4", "snappy"} }
 
-// New returns the codec that a configuration names: compressions from the outermost on, then the format ("json",
-// "zlib+json").
+// New returns the codec for a name in the configuration: the compressions from the outermost on, then the format, such
+// as "json" or "zlib+json".
 func New(name string) (*Codec, error) {
 	parts := strings.Split(name, "+")
 	c := &Codec{name: name}
@@ -108,15 +107,15 @@ func layerByName(name string) layer {
 	return nil
 }
 
-// String is the codec's name in the configuration.
+// String returns the codec's name in the configuration.
 func (c *Codec) String() string { return c.name }
 
-// Decoder compiles names of top-level members. A name may stand in the list only once.
+// Decoder returns a Decoder for the named top-level members. A name may occur only once.
 func (c *Codec) Decoder(names []string) *Decoder {
 	return &Decoder{codec: c, want: makeNames(names)}
 }
 
-// Document decodes all of a body. Nobody may write to that any more: see Decoder.Decode.
+// Document decodes a whole body. The caller must not write to body any more: see Decoder.Decode.
 func (c *Codec) Document(body []byte) (replicator.Object, error) {
 	var doc replicator.Object
 	err := c.unpack(body, func(body []byte) (err error) {
@@ -131,7 +130,7 @@ var (
 	errEmpty = errors.New("the body is empty")
 )
 
-// unpack takes the compressions off and gives decode what is inside, which must keep no reference to it.
+// unpack decompresses body and calls decode with the result. decode must not keep a reference to it.
 func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
 	switch {
 	case body == nil:
@@ -159,10 +158,10 @@ func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
 	return c.unpackInto(in, body, decode)
 }
 
-// unpackInto is unpack with the memory for it.
+// unpackInto is unpack with the given memory.
 func (c *Codec) unpackInto(space *space, body []byte, decode func([]byte) error) error {
 	for i, l := range c.layers {
-		dst := &space[i%2] // the other one holds what the layer reads
+		dst := &space[i%2] // the other buffer holds the layer's input
 		var err error
 		if *dst, err = l((*dst)[:0], body); err != nil {
 			return err
@@ -175,8 +174,8 @@ func (c *Codec) unpackInto(space *space, body []byte, decode func([]byte) error)
 	return decode(body)
 }
 
-// maxKept is how much memory a decompression may leave behind for the next: one huge body must not cost memory for
-// ever.
+// maxKept bounds the memory that is kept for the next decompression, so that one huge body doesn't cost memory
+// permanently.
 const maxKept = 1 << 20
 
 // Decoder decodes a few members of a table's bodies.
@@ -185,9 +184,9 @@ type Decoder struct {
 	want  names
 }
 
-// Decode stores the values of the decoder's names in values, in their order: nil where a member is missing or null.
-// After an error values hold nothing of use. values must be as long as the names are many. Texts among them may be
-// parts of the body, which nobody may write to any more.
+// Decode stores the decoder's members in values, in the order of their names. A value is nil if its member is missing
+// or null. values must be as long as the list of names, and is undefined after an error. Texts may be parts of the
+// body, so the caller must not write to body any more.
 func (d *Decoder) Decode(body []byte, values []any) error {
 	clear(values)
 	if len(d.codec.layers) == 0 && len(body) > 0 { // the common case, without a closure
@@ -198,11 +197,11 @@ func (d *Decoder) Decode(body []byte, values []any) error {
 	})
 }
 
-// names finds the place of a member's name. A few are compared one by one, which is quicker than a map for names that
-// mostly differ in length.
+// names finds the index of a member's name. It compares a few names one by one, which is faster than a map, because
+// most differ in length.
 type names struct {
 	list  []string
-	index map[string]int // nil for a few
+	index map[string]int // nil if there are only a few names
 }
 
 const fewNames = 8
@@ -218,7 +217,7 @@ func makeNames(list []string) names {
 	return n
 }
 
-// find returns the place of name, -1 if it is not wanted.
+// find returns the index of name, or -1 if it is not wanted.
 func (n names) find(name []byte) int {
 	if n.index != nil {
 		if i, ok := n.index[string(name)]; ok {

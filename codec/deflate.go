@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// inflater is a decompressor of the standard library that can be used again.
+// inflater is a reusable decompressor of the standard library.
 type inflater interface {
 	io.Reader
 	reset(body io.Reader) error
@@ -34,13 +34,13 @@ type gzipReader struct {
 
 func (r *gzipReader) reset(body io.Reader) error { return r.Reset(body) }
 
-// newZlib reads RFC 1950, what Python's zlib.compress and MySQL clients write.
+// newZlib returns a layer for zlib (RFC 1950), which Python's zlib.compress and MySQL clients write.
 func newZlib() layer { return streamLayer("zlib", func() inflater { return &zlibReader{} }) }
 
-// newGzip reads RFC 1952.
+// newGzip returns a layer for gzip (RFC 1952).
 func newGzip() layer { return streamLayer("gzip", func() inflater { return &gzipReader{} }) }
 
-// streamLayer makes a layer of a streaming decompressor. Decompressors are large and are kept for the next body.
+// streamLayer returns a layer for a streaming decompressor. Decompressors are large, so they are reused.
 func streamLayer(name string, fresh func() inflater) layer {
 	pool := &sync.Pool{New: func() any { return &stream{inflater: fresh()} }}
 	return func(dst, body []byte) ([]byte, error) {
@@ -67,11 +67,11 @@ type stream struct {
 	body     bytes.Reader
 }
 
-// readBounded appends all of r to dst, as long as that is at most MaxSize. What would be too large for a small space is
-// errLarge there.
+// readBounded appends all of r to dst, up to MaxSize. If a small space doesn't have enough room, it returns errLarge.
 func readBounded(dst []byte, r io.Reader) ([]byte, error) {
 	for {
-		// never more than the bound and the byte that shows it was passed: a bomb costs no more than that
+		// The buffer grows to MaxSize and one byte at most. That byte shows that the limit is exceeded, so a
+		// decompression bomb costs no more memory than that.
 		if len(dst) == cap(dst) {
 			if cap(dst) == maxSmall {
 				return dst, errLarge

@@ -1,34 +1,34 @@
-// Package codec decodes the bodies of cells: a format (json, msgpack, pickle, cbor) behind any number of compressions
-// (zlib, gzip, zstd, lz4, snappy), outermost first: "json", "zlib+pickle".
+// Package codec decodes the bodies of cells. A body has a format (json, msgpack, pickle, cbor) inside any number of
+// compressions (zlib, gzip, zstd, lz4, snappy). The name of a codec lists the outermost first: "json", "zlib+pickle".
 //
 // # Promises
 //
-//   - Exact: integers that fit are int64, those above the largest int64 that fit are uint64, and every other number is
-//     a replicator.Number with the digits that the body has (1.50, 1.0 and 1e400 stay what they are). Text is valid
-//     UTF-8 or the body is an error: nothing is ever replaced by U+FFFD.
-//   - Strict: a body is decoded whole or not at all. Members that nobody asked for are skipped, not trusted: they are
-//     held to the same syntax.
-//   - Bounded: nesting (MaxDepth), the size after decompression (MaxSize) and the values that are made (MaxValues) have
-//     limits, so no body can exhaust memory. A value is charged before it is made, and a member that nobody asked for is
-//     not made at all.
-//   - Discreet: errors name a place and a reason, never what the body holds.
+//   - Exact: an integer is an int64 if it fits, or else a uint64 if it fits. Every other number is a replicator.Number
+//     with the digits of the body (1.50, 1.0 and 1e400 stay as they are). Text must be valid UTF-8, or the body is an
+//     error: nothing is ever replaced by U+FFFD.
+//   - Strict: a body is decoded completely or not at all. Members that no view wants are skipped, but their syntax is
+//     checked, too.
+//   - Bounded: nesting (MaxDepth), the size after decompression (MaxSize) and the number of values (MaxValues) have
+//     limits, so no body can exhaust memory. A value is counted before it is created. A member that no view wants is
+//     not created at all.
+//   - Discreet: an error contains a position and a reason, and never the content of the body.
 //
 // # Values
 //
-// What no view can hold (a number that is not finite, an object of a class) is a replicator.Unread in its place: it
-// spoils nothing but the views that use it. A decoded value is that or one of nil, bool, int64, uint64 (only above the
-// largest int64), replicator.Number, float64 (only from formats that have binary floats), string, []byte (only from
-// formats that tell bytes from text), []any and replicator.Object. Values own their memory: a body may be reused as
-// soon as it is decoded. Where an object has a name twice the last one counts, as in MySQL and in every common parser;
-// names that are integers (not in JSON) are their decimal digits.
+// A value that no view can hold (a number that is not finite, an object of a class) becomes a replicator.Unread. It
+// affects only the views that use it. Every other decoded value is nil, bool, int64, uint64 (only above the largest
+// int64), replicator.Number, float64 (only from formats with binary floats), string, []byte (only from formats that
+// separate bytes from text), []any or replicator.Object. Values own their memory, except texts of uncompressed JSON,
+// which may be parts of the body (see Decoder.Decode). If an object has a name twice, the last one counts, as in MySQL
+// and in every common parser. Names that are integers (not in JSON) become decimal digits.
 //
-// Python 2's str, Python 3's bytes and MessagePack's str may hold text or bytes: what is valid UTF-8 (in pickles also:
-// without control characters) is a string, everything else []byte. Pickles can't run anything here: of Python's classes
-// those for plain data are known (pyObject.value), and any other's object is Unread.
+// Python 2's str, Python 3's bytes and MessagePack's str can hold text or bytes. Valid UTF-8 becomes a string, in
+// pickles only if it has no control characters. Everything else becomes []byte. Pickles can't run code here: Python's
+// classes for plain data are known (pyObject.value), and an object of any other class is Unread.
 //
 // # Use
 //
-// A Codec is made once for a table (New). Codec.Decoder compiles the names that views want into a Decoder, whose Decode
-// allocates nothing but the wanted values. A pickle is a program, and is run whole. Both are safe for concurrent use. A
-// decode error is the row's fault and final: the same bytes fail in the same way again.
+// New returns a Codec for a table. Codec.Decoder compiles the names that views want into a Decoder, whose Decode
+// allocates only the wanted values. A pickle is a program and always runs completely. Codec and Decoder are safe for
+// concurrent use. A decode error is permanent: the same bytes always fail in the same way.
 package codec

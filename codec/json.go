@@ -7,13 +7,13 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// jsonFormat reads JSON (RFC 8259). It accepts what encoding/json accepts, but for text that is not UTF-8 and lone
-// surrogates, which encoding/json replaces, and for nesting deeper than MaxDepth.
+// jsonFormat reads JSON (RFC 8259). It accepts what encoding/json accepts, with three exceptions: invalid UTF-8 and
+// lone surrogates, which encoding/json replaces, and nesting deeper than MaxDepth.
 type jsonFormat struct {
-	shares bool // texts are parts of the body, which nobody writes to
+	shares bool // texts may be parts of the body, which is not written to
 }
 
-// JSON decodes one JSON value of any kind: the content of a JSON column.
+// JSON decodes one JSON value of any kind, such as a JSON column.
 func JSON(text []byte) (any, error) {
 	s := scanner{Scanner: jsonscan.Scanner{Data: text}, left: MaxValues}
 	s.Space()
@@ -88,7 +88,7 @@ func (s *scanner) openBody() error {
 	return s.Fail("the body is a JSON " + kind + ", want an object")
 }
 
-// value decodes the value that starts here, inside depth levels.
+// value decodes the value at the present position, which is depth levels deep.
 func (s *scanner) value(depth int) (any, error) {
 	if s.left--; s.left < 0 {
 		return nil, s.Fail(errMany.Error())
@@ -129,9 +129,9 @@ func (s *scanner) value(depth int) (any, error) {
 	return s.numberValue(raw, integral), nil
 }
 
-// object decodes an object whose brace has been read.
+// object decodes an object after its opening brace.
 func (s *scanner) object(depth int) (replicator.Object, error) {
-	var few [8]replicator.Member // on the stack, and most objects have no more: those are allocated once
+	var few [8]replicator.Member // on the stack; most objects have no more members, so they need only one allocation
 	members := few[:0]
 	for more := !s.Closes('}'); more; {
 		raw, err := s.Name()
@@ -151,7 +151,7 @@ func (s *scanner) object(depth int) (replicator.Object, error) {
 	return replicator.MakeObject(append(make([]replicator.Member, 0, len(members)), members...)), nil
 }
 
-// array decodes an array whose bracket has been read.
+// array decodes an array after its opening bracket.
 func (s *scanner) array(depth int) ([]any, error) {
 	list := []any{}
 	for more := !s.Closes(']'); more; {
@@ -167,7 +167,7 @@ func (s *scanner) array(depth int) ([]any, error) {
 	return list, nil
 }
 
-// numberValue converts a checked number.
+// numberValue converts a number whose syntax was checked.
 func (s *scanner) numberValue(raw []byte, integral bool) any {
 	if !integral {
 		return replicator.Number(s.kept(raw))

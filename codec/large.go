@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// A body that decompresses to megabytes needs them while it is decoded. Several lanes that each decompress such bodies,
-// into memory of their own that grows as it fills and then is garbage, take ten times as much as one body. So one body
-// at a time is large, in memory that is kept for the next one, until none has come for a while.
+// A large body takes megabytes of memory while it is decompressed. If each lane decompressed large bodies into its own
+// growing memory, they would take about ten times as much as one body. So only one large body is decompressed at a
+// time. Its memory is kept for the next one and dropped when none has come for some time.
 
-// space is memory for decompression: what one layer reads, and what it writes.
+// space is memory for decompression: the input and the output of one layer.
 type space [2][]byte
 
 const (
-	maxSmall = 512 << 10 // what a small space's buffers grow to
-	minLarge = 2 << 20   // what a large space's buffers begin with
+	maxSmall = 512 << 10 // the size limit of a small space's buffers
+	minLarge = 2 << 20   // the initial size of a large space's buffers
 
-	// keepLarge is for how long a large space is kept.
+	// keepLarge is how long an unused large space is kept.
 	keepLarge = 10 * time.Second
 )
 
-// errLarge says that a body has to be decompressed into a large space.
+// errLarge means that a body needs a large space.
 var errLarge = errors.New("the body is large when it is decompressed")
 
-// grown is how large a buffer is that replaces a full one: never more than the bound and the byte that shows it was
-// passed, so a bomb costs no more than that.
+// grown returns the size of the buffer that replaces a full one. It is at most MaxSize and one byte. That byte shows
+// that the limit is exceeded, so a decompression bomb costs no more memory than that.
 func grown(size int) int {
 	if size < maxSmall {
 		return min(max(512, 2*size), maxSmall)
@@ -33,18 +33,18 @@ func grown(size int) int {
 	return min(2*size, MaxSize+1)
 }
 
-// large is the space of all codecs of the process for large bodies.
+// large is the process's only space for large bodies, shared by all codecs.
 var large largeSpace
 
 type largeSpace struct {
-	using sync.Mutex // held by who uses it
+	using sync.Mutex // held while the space is in use
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	kept    *space
 	dropped *time.Timer
 }
 
-// get waits for the space.
+// get waits until the space is free and returns it.
 func (l *largeSpace) get() *space {
 	l.using.Lock()
 	l.mu.Lock()
@@ -56,7 +56,7 @@ func (l *largeSpace) get() *space {
 	return s
 }
 
-// put gives the space to whoever waits for it, and has it dropped if nobody does.
+// put releases the space. A timer drops it if it is not used again.
 func (l *largeSpace) put(s *space) {
 	l.mu.Lock()
 	l.kept = s

@@ -16,11 +16,12 @@ func (r *lz4Reader) reset(body io.Reader) error {
 	return nil
 }
 
-// lz4Frame begins LZ4's frame format.
+// lz4Frame is the magic number of LZ4's frame format.
 const lz4Frame = "\x04\x22\x4d\x18"
 
-// newLZ4 reads LZ4: the frame format, or a block behind its decompressed size (4 bytes, little end first), as Python's
-// lz4.block writes it. A bare block, which says nothing of its size, can't be told from other bytes and is not read.
+// newLZ4 returns a layer for LZ4: either the frame format, or a block after its decompressed size (4 bytes,
+// little-endian), as Python's lz4.block writes it. A bare block is refused, because it has no size and looks like any
+// other bytes.
 func newLZ4() layer {
 	framed := streamLayer("lz4", func() inflater { return &lz4Reader{lz4.NewReader(nil)} })
 	return func(dst, body []byte) ([]byte, error) {
@@ -31,8 +32,8 @@ func newLZ4() layer {
 			return framed(dst, body)
 		}
 		n := binary.LittleEndian.Uint32(body)
-		// LZ4 can't compress better than 255 to 1, so a size that lies can't ask for memory, and what is no LZ4 at all
-		// is not called too large. The library's assembly must not be given an empty space: it writes to address 0.
+		// LZ4 compresses at most 255 to 1. So a false size can't make us allocate much, and a body that isn't LZ4 isn't
+		// reported as too large. The library's assembly must not get an empty buffer: it would write to address 0.
 		if n == 0 || uint64(n) > 255*uint64(len(body)) {
 			return dst, inflateError("lz4", errLZ4)
 		}

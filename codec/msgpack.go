@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// decodeMsgpack reads MessagePack. A str that is not UTF-8 is bytes: writers of the format's first version have no
-// other type for them. Of the extension types only timestamps are known; they become text like a date of MySQL in UTC.
+// decodeMsgpack reads MessagePack. A str that is not UTF-8 becomes bytes, because the first version of the format has
+// no other type for bytes. Of the extension types only timestamps are known. They become text in the form of a MySQL
+// date, in UTC.
 func decodeMsgpack(body []byte, w *wanted) (any, error) { return decodeAll(body, w, msgpackValue) }
 
 func msgpackValue(r *reader, depth int) (any, error) {
@@ -50,7 +51,7 @@ func msgpackConstant(c byte) (any, error) {
 	return nil, errors.New("0xc1 begins no value")
 }
 
-// msgpackNumber reads a number of its own bytes.
+// msgpackNumber reads a number whose type byte is c.
 func (r *reader) msgpackNumber(c byte) (any, error) {
 	if c == 0xca || c == 0xcb {
 		return r.float(4 << (c - 0xca))
@@ -64,7 +65,7 @@ func (r *reader) msgpackNumber(c byte) (any, error) {
 	return unsigned(n), err
 }
 
-// sized reads a value whose length stands before it, in 1, 2 or 4 bytes.
+// sized reads a value after its length, which has 1, 2 or 4 bytes.
 func (r *reader) sized(c byte, depth int) (any, error) {
 	first := byte(0xdc - 1) // array: 16 and 32 bits only
 	switch {
@@ -118,10 +119,10 @@ func (r *reader) float(size int) (any, error) {
 	return finite(math.Float64frombits(n)), nil
 }
 
-// dateForm is how times are shown: what MySQL and Elasticsearch both read, as UTC.
+// dateForm is the form of times. MySQL and Elasticsearch both read it as UTC.
 const dateForm = "2006-01-02T15:04:05.999999999"
 
-// extension reads an extension of n bytes after its type.
+// extension reads an extension of n bytes, after its type.
 func (r *reader) extension(n uint64) (any, error) {
 	kind, err := r.take(1)
 	if err != nil {

@@ -13,30 +13,31 @@ import (
 	"replicator"
 )
 
-// Pickles are programs for a small stack machine (pickletools in Python's library documents it). This one knows the
-// instructions of protocols 0 to 5, and as data a closed list of classes of Python's library (see construct and
-// pyObject.value): nothing that a pickle says is ever looked up or called. An object of any other class is a
+// A pickle is a program for a small stack machine, which Python's pickletools documents. This decoder runs the
+// instructions of protocols 0 to 5. It knows a closed list of the standard library's data classes (see construct and
+// pyObject.value), and never looks up or calls anything that a pickle names. An object of any other class becomes a
 // replicator.Unread.
 //
-// A dictionary's members are as in every format. Lists, tuples and sets are []any. unicode is text; Python 2's str and
-// Python 3's bytes are text if they look like it (see textOrBytes), because Python 2 has no other way to write text.
+// A dictionary becomes an object, as in the other formats. Lists, tuples and sets become []any. unicode is text. Python
+// 2's str and Python 3's bytes become text if they look like text (see textOrBytes), because Python 2 programs often
+// write text as str.
 
-// unpickler is the machine. Values on its stack are those of this package, but for the types below, which convert makes
-// final: a list or dictionary may be changed after it was stored in another.
+// unpickler is the stack machine. Its stack holds the package's values and the types below, which resolver turns into
+// final values. They can't be final earlier: a pickle may change a list or dictionary after it has put it into another.
 type unpickler struct {
 	data  []byte
 	pos   int
 	stack []any
-	marks []int // places in stack
+	marks []int // indexes into stack
 	memo  map[uint64]any
 
 	steps int // how many more values may be pushed, marks set and values stored
-	room  int // for how many more bytes of texts that are made of others
+	room  int // how many more bytes of text may be made from other texts
 }
 
 type (
 	pyBytes string
-	py16    string // 16 bytes that Python 3 wrote as bytes: no text, whatever they look like
+	py16    string // 16 bytes that Python 3 wrote as bytes: never text, whatever they look like
 	pyList  struct{ items []any }
 	pyDict  struct{ items []any } // key, value, key, value …
 	pyClass string                // module.name
@@ -44,9 +45,10 @@ type (
 
 var errPickleStack = errors.New("the pickle takes a value that is not there")
 
-// A pickle may stand for MaxValues values: it can name one list many times in lists that it names many times. How many
-// bytes they are, written out, is bounded by MaxSize: 55 KiB can name one text until a sink would write 300 MiB. To run
-// it, whatever is wanted of it, takes more steps: Python stores most of what it writes.
+// maxSteps bounds the steps of running a pickle. It is higher than MaxValues, because Python stores most of the values
+// that it writes, and each store is a step. The result has limits of its own, because a pickle can put one list many
+// times into lists that it also uses many times. MaxValues bounds the values that this expands to, and MaxSize their
+// bytes: 55 KiB can repeat one text until a sink would write 300 MiB.
 const maxSteps = 3 * MaxValues
 
 func decodePickle(body []byte, w *wanted) (any, error) {
@@ -81,7 +83,7 @@ func decodePickle(body []byte, w *wanted) (any, error) {
 
 var errSteps = fmt.Errorf("the pickle has more than %d instructions that make values", maxSteps)
 
-// charge takes what an instruction makes from what may be made: steps, and bytes of a text.
+// charge counts what an instruction creates against the limits: steps, and bytes of text.
 func (u *unpickler) charge(steps, bytes int) error {
 	u.steps -= steps
 	u.room -= bytes
@@ -157,16 +159,16 @@ func (u *unpickler) step(op byte) error {
 		return u.extendDict(items, err)
 	case 'c', 0x93, 'i', 'o', 'b', 'R', 0x81, 0x92, 0x82, 0x83, 0x84, 'P', 'Q':
 		return u.class(op)
-	case 0x97: // NEXT_BUFFER: kept outside the pickle
+	case 0x97: // NEXT_BUFFER: its data is outside the pickle
 		return u.push(&pyObject{class: "of a buffer"}, nil)
-	case 0x98: // READONLY_BUFFER: of the value on the stack
+	case 0x98: // READONLY_BUFFER: marks the value on the stack
 		_, err := u.top()
 		return err
 	}
 	return u.memory(op)
 }
 
-// memory runs the instructions that name values for later.
+// memory runs the instructions that store values in the memo and load them.
 func (u *unpickler) memory(op byte) error {
 	var n uint64
 	var err error
@@ -261,7 +263,7 @@ func (u *unpickler) push(v any, err error) error {
 	return u.charge(1, 0)
 }
 
-// floor is how much of the stack is out of reach below the last mark.
+// floor returns the size of the stack at the last mark. Instructions can't pop values below it.
 func (u *unpickler) floor() int {
 	if len(u.marks) == 0 {
 		return 0
@@ -284,7 +286,7 @@ func (u *unpickler) pop() (any, error) {
 	return v, err
 }
 
-// popN takes the last n values; they are the caller's.
+// popN pops the last n values. The caller owns them.
 func (u *unpickler) popN(n int) ([]any, error) {
 	from := len(u.stack) - n
 	if from < u.floor() {
@@ -295,7 +297,7 @@ func (u *unpickler) popN(n int) ([]any, error) {
 	return items, nil
 }
 
-// popMark takes the values since the last mark, and the mark.
+// popMark pops the last mark and the values after it.
 func (u *unpickler) popMark() ([]any, error) {
 	if len(u.marks) == 0 {
 		return nil, errPickleStack
@@ -313,7 +315,7 @@ func (u *unpickler) extendList(items []any, err error) error {
 	switch list := v.(type) {
 	case *pyList:
 		list.items = append(list.items, items...)
-	case *pyObject: // of a class of lists
+	case *pyObject: // an object of a list class
 	default:
 		err = errPickleStack
 	}
@@ -331,17 +333,17 @@ func (u *unpickler) extendDict(items []any, err error) error {
 	switch dict := v.(type) {
 	case *pyDict:
 		dict.items = append(dict.items, items...)
-	case *pyObject: // of a class of dictionaries
+	case *pyObject: // an object of a dictionary class
 	default:
 		err = errPickleStack
 	}
 	return err
 }
 
-// resolver makes the values final. Values that the pickle names several times are copied, and count each time.
+// resolver makes the values final. It copies a value that the pickle uses several times, and counts each copy.
 type resolver struct {
-	budget int // of values
-	bytes  int // of texts and bytes
+	budget int // remaining values
+	bytes  int // remaining bytes of texts and bytes
 }
 
 var errExpanded = fmt.Errorf("the pickle stands for more than %d MiB", MaxSize>>20)
@@ -391,7 +393,7 @@ func (r *resolver) value(v any, depth int) (any, error) {
 	return v, nil
 }
 
-// charge takes what it is to make a value of an object: to read the texts that it is made of, and its state.
+// charge counts the cost of converting an object: its texts and its state.
 func (r *resolver) charge(o *pyObject) error {
 	for _, a := range o.arguments {
 		text, _ := textOf(a)
@@ -409,7 +411,7 @@ func (r *resolver) charge(o *pyObject) error {
 	return nil
 }
 
-// wanted resolves the members of a body that somebody wants.
+// wanted resolves the wanted members of a body.
 func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 	for i := 0; i < len(v.items); i += 2 {
 		key, err := r.value(v.items[i], 1)
@@ -430,8 +432,8 @@ func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 	return replicator.Object(nil), nil
 }
 
-// members makes an object of a dictionary. One with keys that no name can be made of can't be read, but for the body
-// itself, of which the others can be.
+// members converts a dictionary to an object. A dictionary with a key that can't be a name becomes Unread. In the body
+// itself, such a key is an error.
 func (r *resolver) members(v *pyDict, depth int) (any, error) {
 	all := make([]replicator.Member, 0, len(v.items)/2)
 	for i := 0; i < len(v.items); i += 2 {
@@ -456,7 +458,7 @@ func (r *resolver) members(v *pyDict, depth int) (any, error) {
 	return replicator.MakeObject(all), nil
 }
 
-// long reads a little-endian integer in two's complement, whose length stands in n bytes before it.
+// long reads a little-endian integer in two's complement, after its length in n bytes.
 func (u *unpickler) long(n int) (any, error) {
 	size, err := u.uint(n)
 	if err != nil {

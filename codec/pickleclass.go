@@ -10,15 +10,14 @@ import (
 	"replicator/internal/uuid"
 )
 
-// pyObject is an object of a class, which value makes a value of. Nothing is called for it: what its class would be
-// made of is all that is known.
+// pyObject is an object of a Python class. Only the class, its arguments and its state are known: no Python code runs.
 type pyObject struct {
 	class     string
 	arguments []any
-	state     any // what BUILD gives it
+	state     any // set by BUILD
 }
 
-// class runs the instructions that name a class and make or fill an object of one.
+// class runs the instructions that name a class, create an object or fill one.
 func (u *unpickler) class(op byte) error {
 	switch op {
 	case 'c': // GLOBAL
@@ -94,7 +93,7 @@ func (u *unpickler) instance(op byte) error {
 // construct runs the instructions that call a class: REDUCE, NEWOBJ, NEWOBJ_EX.
 func (u *unpickler) construct(op byte) error {
 	n := 2
-	if op == 0x92 { // it has named arguments, too
+	if op == 0x92 { // it also has named arguments
 		n = 3
 	}
 	items, err := u.popN(n)
@@ -109,8 +108,8 @@ func (u *unpickler) construct(op byte) error {
 	return u.call(class, arguments.items)
 }
 
-// call pushes what a class makes of arguments, after it has charged what is copied of these: a pickle may name them many
-// times.
+// call pushes the object that a class creates from arguments. It first counts what is copied from them, because a
+// pickle may use the same arguments many times.
 func (u *unpickler) call(class pyClass, arguments []any) error {
 	steps, bytes := 0, 0
 	for _, a := range arguments {
@@ -131,8 +130,8 @@ func (u *unpickler) call(class pyClass, arguments []any) error {
 	return u.push(construct(class, arguments), nil)
 }
 
-// construct makes the containers that Python writes as objects of classes: bytes, sets and byte arrays in old
-// protocols, and the collections of its library. What is no container is made later, when it has its state.
+// construct creates the containers that Python writes as objects: bytes, sets and byte arrays in old protocols, and the
+// collections of its standard library. Other objects are converted later, when their state is known.
 func construct(class pyClass, arguments []any) any {
 	name := string(class)
 	if module, rest, _ := strings.Cut(name, "."); module == "__builtin__" || module == "builtins" {
@@ -145,7 +144,7 @@ func construct(class pyClass, arguments []any) any {
 		return nil
 	}
 	switch name {
-	case "_codecs.encode": // bytes, by Python 3 in protocols 0 to 2
+	case "_codecs.encode": // bytes, as Python 3 writes them in protocols 0 to 2
 		if len(arguments) == 2 {
 			text, isText := arguments[0].(string)
 			encoding, _ := arguments[1].(string)
@@ -173,7 +172,7 @@ func construct(class pyClass, arguments []any) any {
 		if dict, ok := dictionary(name, arguments); ok {
 			return dict
 		}
-	case "getattr": // of a class, in protocols that know no dots
+	case "getattr": // of a class, in protocols without dotted names
 		if len(arguments) == 2 {
 			outer, isClass := arguments[0].(pyClass)
 			inner, isText := textOf(arguments[1])
@@ -181,7 +180,7 @@ func construct(class pyClass, arguments []any) any {
 				return outer + "." + pyClass(inner)
 			}
 		}
-	case "copy_reg._reconstructor", "copyreg._reconstructor": // of a class, its base and the base's state
+	case "copy_reg._reconstructor", "copyreg._reconstructor": // arguments: a class, its base and the base's state
 		if len(arguments) == 3 {
 			if of, ok := arguments[0].(pyClass); ok {
 				return &pyObject{class: string(of)}
@@ -191,8 +190,8 @@ func construct(class pyClass, arguments []any) any {
 	return &pyObject{class: string(class), arguments: arguments}
 }
 
-// dictionary makes the library's kinds of dictionary: of nothing, of pairs, of another, of what makes members that are
-// missing.
+// dictionary creates one of the standard library's dictionaries. Its arguments may be nothing, pairs, another
+// dictionary, or a factory for missing members.
 func dictionary(class string, arguments []any) (any, bool) {
 	if class == "collections.defaultdict" && len(arguments) > 0 {
 		arguments = arguments[1:]
@@ -209,7 +208,7 @@ func dictionary(class string, arguments []any) (any, bool) {
 	return nil, false
 }
 
-// orderedDict makes a dictionary of a list of pairs.
+// orderedDict creates a dictionary from a list of pairs.
 func orderedDict(pairs []any) (any, bool) {
 	d := &pyDict{}
 	for _, p := range pairs {
@@ -222,7 +221,7 @@ func orderedDict(pairs []any) (any, bool) {
 	return d, true
 }
 
-// value makes a value of an object of one of the library's classes for plain values.
+// value converts an object of one of the standard library's classes for plain values.
 func (o *pyObject) value() any {
 	var v any
 	switch o.class {
@@ -247,7 +246,7 @@ func (o *pyObject) value() any {
 	return v
 }
 
-// textOf is a text, or Python 2's str.
+// textOf returns the text of a unicode value or of a Python 2 str.
 func textOf(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -260,7 +259,7 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-// decimal keeps the digits. NaN and infinities are no numbers of ours.
+// decimal keeps all digits. NaN and infinities become Unread.
 func (o *pyObject) decimal() any {
 	if len(o.arguments) != 1 {
 		return nil
@@ -280,7 +279,7 @@ func (o *pyObject) decimal() any {
 	return s.numberValue(raw, integral)
 }
 
-// uuid: its state is a dictionary with the number.
+// uuid reads the number from the object's state, which is a dictionary.
 func (o *pyObject) uuid() any {
 	state, _ := o.state.(*pyDict)
 	if state == nil {

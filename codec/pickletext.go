@@ -20,7 +20,7 @@ func (u *unpickler) take(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// line reads up to the next newline, which is read but not returned.
+// line reads up to the next newline and returns the text before it.
 func (u *unpickler) line() ([]byte, error) {
 	n := bytes.IndexByte(u.data[u.pos:], '\n')
 	if n < 0 {
@@ -46,7 +46,7 @@ func (u *unpickler) unsigned(n int) (any, error) {
 	return unsigned(v), err
 }
 
-// bytes reads a byte string whose length stands in n bytes before it.
+// bytes reads a byte string after its length in n bytes.
 func (u *unpickler) bytes(n int) (any, error) {
 	size, err := u.uint(n)
 	if err != nil {
@@ -56,8 +56,8 @@ func (u *unpickler) bytes(n int) (any, error) {
 	return pyBytes(b), err
 }
 
-// python3 is what Python 3 wrote as bytes. Python 2's str is written in another way, and may be text: of 16 bytes a
-// UUID may happen to look like one.
+// python3 marks 16 bytes that Python 3 wrote as bytes, because a UUID may happen to look like text. Python 2's str has
+// other instructions and may be text.
 func python3(v any, err error) (any, error) {
 	if b, ok := v.(pyBytes); ok && len(b) == 16 {
 		return py16(b), err
@@ -65,7 +65,7 @@ func python3(v any, err error) (any, error) {
 	return v, err
 }
 
-// text reads a text in UTF-8 whose length stands in n bytes before it.
+// text reads a UTF-8 text after its length in n bytes.
 func (u *unpickler) text(n int) (any, error) {
 	v, err := u.bytes(n)
 	if err != nil {
@@ -77,7 +77,7 @@ func (u *unpickler) text(n int) (any, error) {
 	return nil, errText
 }
 
-// numberLine reads a number that protocol 0 writes in text.
+// numberLine reads a number that protocol 0 writes as text.
 func (u *unpickler) numberLine(op byte) (any, error) {
 	b, err := u.line()
 	if err != nil {
@@ -106,7 +106,7 @@ func (u *unpickler) numberLine(op byte) (any, error) {
 	return bigInteger(n), nil
 }
 
-// textLine reads a string that protocol 0 writes in text: Python 2's str in quotes, or unicode.
+// textLine reads a string that protocol 0 writes as text: Python 2's str in quotes, or unicode.
 func (u *unpickler) textLine(op byte) (any, error) {
 	b, err := u.line()
 	if err != nil {
@@ -155,8 +155,8 @@ func unquotePython(b []byte) (any, error) {
 	return pyBytes(out), nil
 }
 
-// rawUnicode resolves what Python calls raw-unicode-escape: Latin-1, with \uXXXX and \UXXXXXXXX for the rest. Old
-// builds write characters above U+FFFF as two halves.
+// rawUnicode resolves Python's raw-unicode-escape: Latin-1, with \uXXXX and \UXXXXXXXX for other characters. Old builds
+// of Python write characters above U+FFFF as two surrogates.
 func rawUnicode(b []byte) (any, error) {
 	var units []rune
 	for i := 0; i < len(b); i++ {
@@ -210,8 +210,8 @@ func latin1(text string) (string, bool) {
 	return string(out), true
 }
 
-// textOrBytes tells text from bytes where a format writes both alike: valid UTF-8 without control characters, but for
-// tabs and line ends, is text.
+// textOrBytes decides whether s is text, for formats that write text and bytes in the same way. Text is valid UTF-8
+// without control characters, except tabs and line ends.
 func textOrBytes(s string) any {
 	if !utf8.ValidString(s) {
 		return []byte(s)

@@ -5,15 +5,15 @@ import (
 	"math/big"
 	"strings"
 	"time"
-	_ "time/tzdata" // a view is a function of its cells: the same on a machine without time zones
+	_ "time/tzdata" // the same result on a machine without a time zone database
 
 	"replicator"
 )
 
-// Python's datetime, date and time hold their fields in a few bytes (datetimemodule.c's data). They become the texts
-// that isoformat() gives, a timedelta becomes its seconds.
+// Python's datetime, date and time keep their fields in a few bytes (the data of datetimemodule.c). They become the
+// text of isoformat(). A timedelta becomes its number of seconds.
 
-// fields reads an object's bytes. They are text where Python 3 wrote anew what Python 2 had written.
+// fields returns an object's bytes. They are text if Python 3 rewrote a value of Python 2.
 func (o *pyObject) fields(size int) ([]byte, bool) {
 	if len(o.arguments) == 0 {
 		return nil, false
@@ -28,7 +28,7 @@ func (o *pyObject) fields(size int) ([]byte, bool) {
 	return nil, false
 }
 
-// zone is the time zone's place among the arguments; nil if there is none.
+// zone returns the time zone among the arguments, or nil if there is none.
 func (o *pyObject) zone() any {
 	if len(o.arguments) < 2 {
 		return nil
@@ -36,7 +36,8 @@ func (o *pyObject) zone() any {
 	return o.arguments[1]
 }
 
-// foldBit marks the second of two equal readings of a clock that is set back, in a field that does not need it.
+// foldBit marks the second of two equal clock times when a clock is set back. Python keeps it in an unused bit of
+// another field.
 const foldBit = 0x80
 
 func (o *pyObject) datetime() any {
@@ -69,8 +70,8 @@ func (o *pyObject) date() any {
 	return day.Format(time.DateOnly)
 }
 
-// clock is a datetime.time. What its offset is in a zone that knows summer is not known without a date: isoformat()
-// says none.
+// clock converts a datetime.time. Without a date, the offset of a zone with daylight saving time is unknown;
+// isoformat() then shows none.
 func (o *pyObject) clock() any {
 	b, ok := o.fields(6)
 	if !ok {
@@ -101,7 +102,7 @@ func clockOf(hour, minute, second byte, micros []byte) (string, bool) {
 	return text, hour < 24 && minute < 60 && second < 60 && n < 1e6
 }
 
-// timedelta is its exact number of seconds: days, seconds and microseconds.
+// timedelta returns the exact number of seconds, from days, seconds and microseconds.
 func (o *pyObject) timedelta() any {
 	micros, ok := o.micros()
 	if !ok {
@@ -119,7 +120,7 @@ func (o *pyObject) timedelta() any {
 	return replicator.Number(strings.TrimRight(text, "0"))
 }
 
-// micros is a timedelta's length.
+// micros returns a timedelta's length in microseconds.
 func (o *pyObject) micros() (*big.Int, bool) {
 	if o.class != "datetime.timedelta" || len(o.arguments) != 3 {
 		return nil, false
@@ -138,7 +139,7 @@ func (o *pyObject) micros() (*big.Int, bool) {
 	return sum, true
 }
 
-// offsetOf is a tzinfo's offset from UTC as isoformat() shows it, at a reading of its clock; "" where it says none.
+// offsetOf returns the UTC offset of a tzinfo at a clock time, as isoformat() shows it; "" if it shows none.
 func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) {
 	if zone == nil {
 		return "", ""
@@ -170,7 +171,7 @@ func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) 
 		if minutes, ok := argument(0).(int64); ok {
 			return showOffset(time.Duration(minutes) * time.Minute), ""
 		}
-	case "pytz._p": // a zone, and what its clock was set to
+	case "pytz._p": // a zone, with the offset that applied
 		if seconds, ok := argument(1).(int64); ok {
 			return showOffset(time.Duration(seconds) * time.Second), ""
 		}
@@ -181,9 +182,9 @@ func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) 
 	return "", unknown
 }
 
-// zoneOffset is the offset of a zone of the time zone database. Of two readings that a clock shows when it is set back
-// the first counts unless fold is set; readings that it skips are those of the offset before, or after it with fold
-// (PEP 495).
+// zoneOffset returns the offset of a zone of the time zone database. When a clock is set back, some times occur twice:
+// the first counts unless fold is set. Times that are skipped have the offset before the change, or the one after it if
+// fold is set (PEP 495).
 func zoneOffset(key any, wall *time.Time, fold bool, unknown replicator.Unread) (string, replicator.Unread) {
 	name, ok := textOf(key)
 	if !ok || name == "" || name == "Local" {

@@ -6,14 +6,14 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// scanner makes values of JSON's tokens.
+// scanner converts JSON tokens to values.
 type scanner struct {
 	jsonscan.Scanner
-	left   int  // how many more values may be made
+	left   int  // how many more values may be created
 	shares bool // texts may be parts of Data
 }
 
-// kept is a part of Data as a text that stays.
+// kept returns a part of Data as a text that stays valid.
 func (s *scanner) kept(raw []byte) string {
 	if s.shares {
 		return asText(raw)
@@ -21,5 +21,5 @@ func (s *scanner) kept(raw []byte) string {
 	return string(raw)
 }
 
-// asText is bytes as a text, without a copy of them. Nobody may write to them any more.
+// asText returns bytes as a text without copying. The bytes must not be written to any more.
 func asText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

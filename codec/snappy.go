@@ -6,10 +6,11 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// snappyStream begins Snappy's framing format.
+// snappyStream is the magic number of Snappy's framing format.
 const snappyStream = "\xff\x06\x00\x00sNaPpY"
 
-// newSnappy reads Snappy: a block as its libraries' compress functions write it, or the framing format.
+// newSnappy returns a layer for Snappy: a block as the compress functions of Snappy libraries write it, or the framing
+// format.
 func newSnappy() layer {
 	framed := streamLayer("snappy",
 		func() inflater { return &snappyReader{s2.NewReader(nil, s2.ReaderMaxBlockSize(64<<10))} })

@@ -9,7 +9,7 @@ import (
 	"replicator"
 )
 
-// wholeFormat is a format whose bodies may be something else than a map.
+// wholeFormat is a format whose bodies can be something other than a map.
 type wholeFormat struct {
 	name   string
 	decode func(body []byte, w *wanted) (any, error) // see decodeAll
@@ -58,10 +58,10 @@ var (
 	errDepth     = fmt.Errorf("the body nests deeper than %d levels", MaxDepth)
 )
 
-// maxInteger bounds the length of integers in bytes: to write one in decimal takes time that grows with its square.
+// maxInteger bounds the bytes of an integer, because converting it to decimal takes quadratic time.
 const maxInteger = 512
 
-// notFinite stands for NaN and the infinities: neither JSON nor a MySQL column can hold them.
+// notFinite stands for NaN and the infinities, which neither JSON nor a MySQL column can hold.
 const notFinite = replicator.Unread("a number that is not finite")
 
 func finite(f float64) any {
@@ -71,7 +71,7 @@ func finite(f float64) any {
 	return f
 }
 
-// unsigned is the value of an integer that is not negative.
+// unsigned converts an integer that is not negative.
 func unsigned(n uint64) any {
 	if n <= math.MaxInt64 {
 		return int64(n)
@@ -79,7 +79,7 @@ func unsigned(n uint64) any {
 	return n
 }
 
-// bigInteger is the value of an integer of any size.
+// bigInteger converts an integer of any size.
 func bigInteger(n *big.Int) any {
 	switch {
 	case n.IsInt64():
@@ -90,7 +90,7 @@ func bigInteger(n *big.Int) any {
 	return replicator.Number(n.String())
 }
 
-// memberName makes a map's key a member's name. Integers are written in decimal, as JSON writers do.
+// memberName converts a map's key to a member's name. An integer becomes decimal digits, as JSON writers do.
 func memberName(key any) (string, error) {
 	switch k := key.(type) {
 	case string:

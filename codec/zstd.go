@@ -7,7 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// newZstd reads Zstandard frames. Dictionaries are not known.
+// newZstd returns a layer for Zstandard frames. It doesn't support dictionaries.
 func newZstd() layer {
 	decoder, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxSize), zstd.WithDecoderConcurrency(0))
 	if err != nil {
