@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// suggestForAttributes makes the views of a table of attributes: what the entities' attributes are, in one row, hash
-// and document each, and the entities of each value of one of them.
+// suggestForAttributes suggests views of a table of attributes: a row, a hash and a document with the attributes of
+// each entity, and the set of entities for each value of the first attribute.
 func (p *plan) suggestForAttributes(f *followed) {
 	base := baseName(f.name)
 	var from []string
@@ -63,7 +63,7 @@ func (p *plan) suggestForAttributes(f *followed) {
 			{"key", quoted(name + ":{" + f.valueOf + "}")}}})
 }
 
-// rowType is the type of a column that holds what this one does.
+// rowType returns a column type that can hold this column's values.
 func (c *Column) rowType() string {
 	switch {
 	case c.Text && c.holdsBody():

@@ -7,10 +7,10 @@ import (
 	"replicator/internal/seen"
 )
 
-// Beside a body, a table may have ordinary columns: views show both, and an index of such a column is the likelier one
-// where the table itself has an index of it.
+// A table may have ordinary columns beside a body. Views show both. An index of such a column is the better choice if
+// the table itself has an index of it.
 
-// beside are the columns beside the body that are worth keeping: those of no role whose names no property has.
+// beside returns the useful columns beside the body: those without a role whose names no property has.
 func (s *sortOfCell) beside() (all []*Column) {
 	f := s.table
 	for i := range f.Columns {
@@ -30,7 +30,7 @@ func (s *sortOfCell) hasProperty(name string) bool {
 	return slices.ContainsFunc(s.properties, func(p *property) bool { return strings.EqualFold(p.path, name) })
 }
 
-// withBeside are paths of properties, and before them those of the columns beside the body.
+// withBeside returns the columns beside the body, followed by the paths of properties.
 func (s *sortOfCell) withBeside(properties []string) (paths []string) {
 	if len(properties) == 0 {
 		return nil
@@ -42,11 +42,11 @@ func (s *sortOfCell) withBeside(properties []string) (paths []string) {
 	return paths[:min(len(paths), mostFields)]
 }
 
-// indexedBeside is an index of the column beside the body that entities are the likeliest to be looked for by; false if
-// a property is likelier, or the table has no index of such a column.
+// indexedBeside suggests an index of the column beside the body that users most likely search by. It returns false if a
+// property is more likely, or if the table has no index of such a column.
 func (p *plan) indexedBeside(s *sortOfCell, indexes []candidate) (v stanza, ok bool) {
 	var best *Column
-	if s.docs == 0 { // views of what no body was decoded of are not written
+	if s.docs == 0 { // without decoded bodies, no views are written
 		return v, false
 	}
 	for _, c := range s.beside() {

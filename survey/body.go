@@ -8,23 +8,23 @@ import (
 	"replicator"
 )
 
-// Codec is a way to decode bodies.
+// Codec decodes bodies.
 type Codec struct {
 	Name   string // as in a configuration: "zlib+pickle"
 	Decode func(body []byte) (replicator.Object, error)
 }
 
-// bodies are a column's sampled values and what is known of them.
+// bodies describes a column's sampled values.
 type bodies struct {
 	column  string
-	codec   string              // that most of them are written in; "" if none is known
-	sure    bool                // the codec decodes every one, and no other codec does
-	reason  string              // of what is believed: how many of how many
+	codec   string              // the codec of most values; "" if none is known
+	sure    bool                // this codec decodes every value, and no other codec does
+	reason  string              // how many of how many values it decodes
 	decoded []replicator.Object // by row; nil where there is none
 }
 
-// decode finds the codec of a column's bodies. stages are the codecs to try, the more likely ones first: a stage is
-// tried only if nothing before it decodes any body.
+// decode finds the codec of a column's bodies. stages lists the codecs to try, the more likely ones first. A stage is
+// tried only if the stages before it decode no body.
 func decode(t *Table, column string, stages [][]Codec) bodies {
 	b := bodies{column: column}
 	values := t.Values[column]
@@ -47,7 +47,7 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 	most := 0
 	for i, stage := range stages {
 		if i > 0 && t.col(column).Text {
-			break // what is compressed is no text
+			break // compressed data is not text
 		}
 		for _, c := range stage {
 			n := 0
@@ -87,7 +87,7 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 	b.decoded = make([]replicator.Object, len(values))
 	for i, v := range values {
 		if len(v) > 0 {
-			b.decoded[i], _ = best[0].Decode(v) // those that fail are counted above
+			b.decoded[i], _ = best[0].Decode(v) // failures were counted above
 		}
 	}
 	return b
@@ -106,7 +106,7 @@ func leftOut(tooLong, empty int) string {
 	return text
 }
 
-// bodyNames are names that columns of bodies go by, the likelier ones first.
+// bodyNames lists common names of body columns, the more likely ones first.
 var bodyNames = []string{"body", "state", "data", "payload", "document", "doc", "json", "content",
 	"contents", "value", "val",
 	"properties", "props", "attributes", "object", "entity", "record", "cell", "blob", "event", "bag"}
@@ -118,7 +118,8 @@ func bodyRank(name string) int {
 	return len(bodyNames)
 }
 
-// findBody chooses the column that holds the bodies; nil if the rows are plain. others are further columns of objects.
+// findBody chooses the column that holds the bodies. It returns nil if the rows are plain. others lists further columns
+// of objects.
 func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others []string) {
 	var all []bodies
 	plain := 0
@@ -142,7 +143,8 @@ func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others
 		b := &all[i]
 		named := bodyRank(b.column) < len(bodyNames)
 		binary := !t.col(b.column).Text
-		// A text that is no object is a property like others; so is one bag of settings beside many plain columns.
+		// A text that is not an object is an ordinary property. So is a single column of settings beside many plain
+		// columns.
 		if found == nil && (b.codec != "" && (plain <= 1 || named && plain <= 4) || b.codec == "" && binary && named) {
 			found = b
 		} else if b.codec != "" {
@@ -153,7 +155,7 @@ func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others
 	return found, others
 }
 
-// likelihood ranks a column as the one of the bodies: those that decode, then those that are never missing.
+// likelihood ranks a column as the column of bodies. Columns that decode come first, then those that are never missing.
 func (b *bodies) likelihood(t *Table) int {
 	n := 0
 	if b.codec != "" {

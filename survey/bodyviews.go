@@ -9,7 +9,7 @@ import (
 	"replicator/internal/seen"
 )
 
-// suggestForBodies lists the sorts of cells of a table of bodies, their properties, and the views that they suggest.
+// suggestForBodies lists the kinds of cells in a table of bodies, their properties, and the suggested views.
 func (p *plan) suggestForBodies(f *followed) {
 	all := []sortOfCell{{from: f.name, base: baseName(f.name)}}
 	if f.column != "" {
@@ -46,7 +46,7 @@ func either(first, second string) string {
 	return second
 }
 
-// value is the sort of cell that a row is.
+// value returns the kind of cell of a row.
 func (f *followed) value(row int) string {
 	if f.column == "" {
 		return ""
@@ -54,7 +54,7 @@ func (f *followed) value(row int) string {
 	return string(f.Values[f.col(f.column).Name][row])
 }
 
-// candidate is a property that an index may be made of.
+// candidate is a property that may be worth an index.
 type candidate struct {
 	*property
 	typ   string
@@ -62,11 +62,11 @@ type candidate struct {
 }
 
 const (
-	mostIndexes = 8  // suggested for one sort of cell
+	mostIndexes = 8  // suggested for one kind of cell
 	mostFields  = 30 // of a row or document
 )
 
-// candidates are the properties that an index may be made of, the likeliest first.
+// candidates returns the properties that may be worth an index, the most likely first.
 func (s *sortOfCell) candidates() []candidate {
 	var all []candidate
 	for _, p := range s.properties {
@@ -91,7 +91,7 @@ func (s *sortOfCell) candidates() []candidate {
 	return all[:min(len(all), mostIndexes)]
 }
 
-// suggest makes the views of a sort of cell: the likeliest index to be kept at once, the others as comments.
+// suggest creates the views of a kind of cell. The most likely index may be enabled; the others are comments.
 func (p *plan) suggest(s *sortOfCell) {
 	indexes := s.candidates()
 	live := slices.IndexFunc(indexes, func(c candidate) bool {
@@ -138,7 +138,7 @@ func (p *plan) suggest(s *sortOfCell) {
 	}
 }
 
-// fields are the paths of the first level that are worth keeping, and that fit.
+// fields returns the paths of the useful first-level properties that satisfy fit.
 func (s *sortOfCell) fields(fit func(*property) bool) (paths []string) {
 	for _, p := range s.properties {
 		if s.atTop(p) && fit(p) && len(paths) < mostFields {
@@ -148,9 +148,9 @@ func (s *sortOfCell) fields(fit func(*property) bool) (paths []string) {
 	return paths
 }
 
-// searchable reports whether Elasticsearch takes every value of a property, and of what is in it, in the type that it
-// makes of the first one: text, a boolean, an object, or a number, whose integers are not beyond int64. A list is what
-// its elements are.
+// searchable reports whether Elasticsearch accepts every value of a property and of everything inside it. Elasticsearch
+// takes the type from the first value: text, a boolean, an object or a number. Integers must fit int64. A list has the
+// type of its elements.
 func (s *sortOfCell) searchable(top *property) bool {
 	kinds := map[string]int{}
 	for _, p := range s.properties {
@@ -174,12 +174,12 @@ func (s *sortOfCell) searchable(top *property) bool {
 	return true
 }
 
-// atTop reports whether a property stands in the body itself, under a name that targets take.
+// atTop reports whether a property is directly in the body and has a name that targets accept.
 func (s *sortOfCell) atTop(p *property) bool {
 	return p.path == p.name && !badName(p.name) && !has(s.table.key, p.name) && !secret(p.name)
 }
 
-// index is an index of a property, in a table that is there or is created.
+// index suggests an index of a property, in an existing table or in a new one.
 func (p *plan) index(s *sortOfCell, c candidate) stanza {
 	name := "index_" + s.base + "_" + word(c.path)
 	var keyColumn string
@@ -210,7 +210,7 @@ func (p *plan) index(s *sortOfCell, c candidate) stanza {
 	return v
 }
 
-// why says why a view may be kept in a table that is there.
+// why explains why a view may use an existing table.
 func (p *plan) why(t *Table) string {
 	if p.keeper().Kept[t.Name] != "" {
 		return fmt.Sprintf("The table %s is there, and the program keeps this view in it already.", shown(t.Name))
@@ -218,7 +218,8 @@ func (p *plan) why(t *Table) string {
 	return fmt.Sprintf("The table %s is there, and empty.", shown(t.Name))
 }
 
-// fitsIndex reports whether a table is made for an index of a property: a column of its name, and one for the key.
+// fitsIndex reports whether a table is suitable for an index of a property: it has a column of that name and one for
+// the key.
 func fitsIndex(t *Table, from *followed, c candidate) (keyColumn string, ok bool) {
 	if len(t.Columns) != 2 || len(from.key) != 1 {
 		return "", false
@@ -236,7 +237,7 @@ func fitsIndex(t *Table, from *followed, c candidate) (keyColumn string, ok bool
 
 func sameType(a, b *Column) bool { return a.DataType == b.DataType && a.Length == b.Length }
 
-// row is a row for each entity, of all properties of the first level that fit.
+// row suggests a row for each entity with all first-level properties that fit.
 func (p *plan) row(s *sortOfCell) (stanza, bool) {
 	name := s.base
 	if s.table.column == "" {
@@ -274,7 +275,7 @@ func (p *plan) row(s *sortOfCell) (stanza, bool) {
 	return v, len(names) > 0
 }
 
-// ofEntity are the rows of each entity, where rows are events that stand for themselves.
+// ofEntity suggests views of each entity's rows, for a table whose rows are independent events.
 func (p *plan) ofEntity(s *sortOfCell, entity *Column) (views []stanza) {
 	if badName(entity.Name) || !entity.indexable(seen.MostIndexed-s.table.keyBytes()) {
 		return nil
@@ -296,7 +297,7 @@ func hasPair(pairs []pair, name string) bool {
 	return slices.ContainsFunc(pairs, func(p pair) bool { return strings.EqualFold(p.name, name) })
 }
 
-// fitsRow returns the key and the fields of a table that is made for an entity's properties, nil if it is not.
+// fitsRow returns the key and the fields of a table that is suitable for an entity's properties, or nil if it isn't.
 func fitsRow(t *Table, s *sortOfCell) []pair {
 	if len(t.Primary) != 1 || len(s.table.key) != 1 || len(t.Columns) < 2 {
 		return nil

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// ForeignKey says that the rows of a table refer to rows of another one.
+// ForeignKey is a reference from the rows of one table to the rows of another.
 type ForeignKey struct {
-	Columns []string // of the table
-	Table   string   // the other one
+	Columns []string // of the referring table
+	Table   string   // the other table
 	Refers  []string // its columns, in the order of Columns
 }
 
-// How many joins are proposed for a view.
+// These bound how many joins are proposed for a view.
 const (
 	mostParents  = 5
 	mostChildren = 3
@@ -42,8 +42,8 @@ func (r *reader) foreign(ctx context.Context, t *Table) error {
 	})
 }
 
-// suggestJoins proposes, as a comment, a document of a table that refers to others: with fields of the rows that it
-// refers to, and lists of the rows that refer to it.
+// suggestJoins proposes a document of a table with foreign keys, as a comment. The document has fields of the
+// referenced rows and lists of the rows that refer to it.
 func (p *plan) suggestJoins(f *followed) {
 	if !f.joinable() || len(f.Foreign) == 0 || f.joins() {
 		return
@@ -80,7 +80,7 @@ func (p *plan) suggestJoins(f *followed) {
 	}
 }
 
-// followedTable is the table of that name, if it is followed.
+// followedTable returns the followed table of that name.
 func (p *plan) followedTable(name string) *followed {
 	i := slices.IndexFunc(p.tables, func(f *followed) bool { return f.Table.Name == name })
 	if i < 0 {
@@ -89,19 +89,19 @@ func (p *plan) followedTable(name string) *followed {
 	return p.tables[i]
 }
 
-// joinable reports whether a table has plain rows, one for each key, and is one table.
+// joinable reports whether a table can be joined: plain rows, one for each key, in a single table.
 func (f *followed) joinable() bool {
 	return f.Rows > 0 && f.body == nil && f.column == "" && f.version == "" && f.parts == nil
 }
 
-// joinedView is a view that is being proposed.
+// joinedView is a proposed view with joins.
 type joinedView struct {
 	table  *followed
 	fields []pair
-	joins  []stanza // whose headers are the joins' names
+	joins  []stanza // their headers contain the joins' names
 }
 
-// add adds a field, unless the target takes no such name, or has it.
+// add adds a field. It returns false if the target doesn't accept the name or the view already has it.
 func (j *joinedView) add(name, path string) bool {
 	same := func(f pair) bool { return strings.EqualFold(f.name, name) }
 	if strings.HasPrefix(name, "_") || slices.ContainsFunc(j.fields, same) {
@@ -111,7 +111,7 @@ func (j *joinedView) add(name, path string) bool {
 	return true
 }
 
-// name makes a join's name, which hides no column.
+// name returns a name for a join that hides no column.
 func (j *joinedView) name(name string) string {
 	for j.table.col(name) != nil || slices.ContainsFunc(j.joins, func(s stanza) bool { return s.header == name }) {
 		name = name[:min(len(name), maxName-1)] + "_"
@@ -142,7 +142,7 @@ func (j *joinedView) parent(of *followed, key ForeignKey) {
 	}
 }
 
-// children joins the rows that refer to the table, as a list. It reports whether they have anything to show.
+// children joins the rows that refer to the table, as a list. It reports whether they have any fields to show.
 func (j *joinedView) children(of *followed, key ForeignKey) bool {
 	fields := slices.DeleteFunc(of.plainFields(), func(name string) bool { return has(key.Columns, name) })
 	name := j.name(baseName(of.name))
@@ -154,7 +154,7 @@ func (j *joinedView) children(of *followed, key ForeignKey) bool {
 	return true
 }
 
-// conditions are those of a join: columns of the joined table, and those of the view's own row.
+// conditions pairs columns of the joined table with columns of the view's own row.
 func conditions(joined, own []string) (on []pair) {
 	for i := range joined {
 		on = append(on, pair{joined[i], pathName(own[i])})

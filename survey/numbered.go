@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// numbered are tables whose names differ in the number at their end alone, and that have the same columns and keys: one
-// table that somebody has cut into parts. A pattern takes them for one.
+// numbered is a group of tables whose names differ only in the number at their end, with the same columns and keys. The
+// application has split one table into these parts, and a pattern reads them as one.
 type numbered struct {
 	numberedName
-	tables []*Table // that were looked at, by name
+	tables []*Table // those that were sampled, by name
 	names  []string // of all
-	shared *bool    // whether two of them may have rows of one key; nil: nobody asked yet
+	shared *bool    // whether two of them may have rows of one key; nil: not known yet
 }
 
-// numberedName is what the names of numbered tables have in common.
+// numberedName is the common part of the names of numbered tables.
 type numberedName struct {
 	stem   string // without the number
-	digits int    // how many the number has; 0: there is none
+	digits int    // the number of digits; 0: the name has no number
 }
 
-// fewestNumbered is how many tables are taken for the parts of one. Two that look alike may be an old and a new one.
+// fewestNumbered is the smallest group that counts as one table. Two similar tables may be an old and a new version.
 const fewestNumbered = 3
 
 // splitNumber splits the number off the end of a table's name.
@@ -30,7 +30,7 @@ func splitNumber(name string) numberedName {
 	return numberedName{stem, len(name) - len(stem)}
 }
 
-// findNumbered finds numbered tables, by the name of each that was looked at.
+// findNumbered finds groups of numbered tables, by the name of each sampled table.
 func findNumbered(db *Database) map[string]*numbered {
 	groups, byName := map[numberedName]*numbered{}, map[string]*numbered{}
 	for i := range db.Tables {
@@ -58,7 +58,7 @@ func findNumbered(db *Database) map[string]*numbered {
 	return byName
 }
 
-// alike reports whether the tables that were looked at have the same columns and keys.
+// alike reports whether the sampled tables have the same columns and keys.
 func (g *numbered) alike() bool {
 	first := g.tables[0]
 	for _, t := range g.tables {
@@ -71,21 +71,22 @@ func (g *numbered) alike() bool {
 	return true
 }
 
-// pattern matches the tables and no longer names: the tables of views may begin with the stem.
+// pattern returns a pattern for the tables. It doesn't match longer names, because the tables of views may start with
+// the stem.
 func (g *numbered) pattern() string { return g.stem + strings.Repeat("?", g.digits) }
 
-// span is what a text calls the tables.
+// span returns the tables' names for a text, as a range.
 func (g *numbered) span() string {
 	return fmt.Sprintf("%s to %s", shown(slices.Min(g.names)), shown(slices.Max(g.names)))
 }
 
-// chief is the table that tells most of all: what is said of it is said of each.
+// chief returns the table with the most information. What is written about it stands for all tables of the group.
 func (g *numbered) chief() *Table {
 	return slices.MaxFunc(g.tables, func(a, b *Table) int { return a.Rows - b.Rows })
 }
 
-// shareKeys reports whether two of the tables may have rows of one key: the server numbers each one's rows, or the
-// samples say so.
+// shareKeys reports whether two of the tables may have rows of one key. That is so if the server numbers the rows of
+// each table, or if the samples have such rows.
 func (g *numbered) shareKeys(key []string) bool {
 	known := map[string]bool{}
 	for _, t := range g.tables {
@@ -113,7 +114,7 @@ func (g *numbered) shareKeys(key []string) bool {
 	return false
 }
 
-// fewNumbered leaves out all but some of numbered tables that are many.
+// fewNumbered keeps only some tables of a large group of numbered tables.
 func fewNumbered(names []string) []string {
 	seen := map[numberedName]int{}
 	return slices.DeleteFunc(names, func(table string) bool {
@@ -123,13 +124,14 @@ func fewNumbered(names []string) []string {
 	})
 }
 
-// takeTogether adds the table f to its group of numbered tables (orders_1, orders_2, …), which views read as one. part
-// says that f is in the group and needs no view of its own. left is a note on tables that stay apart; "": there are none.
+// takeTogether adds the table f to its group of numbered tables (orders_1, orders_2, …), which views read as one table.
+// part is true if f is in the group and needs no view of its own. left is a note about tables that stay separate, or
+// "".
 func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	if g == nil {
 		return false, ""
 	}
-	if g.shared == nil { // they are taken together, all of them, or stay apart
+	if g.shared == nil { // decided once for the whole group
 		shared := g.shareKeys(f.key)
 		g.shared = &shared
 	}
@@ -144,7 +146,7 @@ func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	return false, left
 }
 
-// source is what a text calls the source's table or tables.
+// source returns the source's table or tables for a text.
 func (f *followed) source() string {
 	if f.parts != nil {
 		return strings.TrimRight(f.parts.stem, "_-")

@@ -8,9 +8,9 @@ import (
 	"replicator/internal/seen"
 )
 
-// suggestForRows makes the views of a table without bodies: counters where its key has several columns, as that of
-// favorites has; indexes of its own columns else; and counts by a column of states. Where no sink was named, one of
-// them is kept at once, and only if the source has no bodies that are indexed; and those that a table was made for.
+// suggestForRows suggests views of a table without bodies: counters if its key has several columns, as for favorites;
+// otherwise indexes of its columns; and counts by a column of states. If no sink was named, the counter or index in
+// MySQL is enabled only if it is the first enabled view, or if an existing table was made for it.
 func (p *plan) suggestForRows(f *followed) {
 	if f.Rows == 0 {
 		return
@@ -59,8 +59,8 @@ func (f *followed) joins() bool {
 		func(name string) bool { return !f.col(name).temporal() })
 }
 
-// members are sets in Redis: the entities of each value of the column that is the likeliest to be looked for, or of
-// the first of several key columns the others.
+// members suggests sets in Redis. A set holds the entities with one value of the column that users most likely search
+// by. For a key of several columns, it holds the other columns of the rows with one value of the first column.
 func (p *plan) members(f *followed, base, template string) (stanza, bool) {
 	if len(f.key) == 1 || f.version != "" {
 		c := f.likeliest()
@@ -79,12 +79,12 @@ func (p *plan) members(f *followed, base, template string) (stanza, bool) {
 			{"key", quoted(name + ":" + first)}, {"member", quoted(strings.TrimPrefix(template, first+":"))}}}, true
 }
 
-// stateNames are names that columns of states and sorts go by, the likelier ones first.
+// stateNames lists common names of state and kind columns, the more likely ones first.
 var stateNames = []string{"status", "state", "order_status", "payment_status", "stage", "phase", "type", "kind",
 	"category", "role", "level", "priority", "plan", "tier", "country", "language", "locale", "currency", "gender"}
 
-// stateColumn is the column that rows are likely to be counted by; nil if there is none: one that is called a status,
-// or else an ENUM.
+// stateColumn returns the column that rows are likely to be counted by: one that is named like a status, or else an
+// ENUM. It returns nil if there is none.
 func (f *followed) stateColumn() (best *Column) {
 	rank := len(stateNames) + 3
 	for i := range f.Columns {
@@ -115,7 +115,7 @@ func (f *followed) stateColumn() (best *Column) {
 	return best
 }
 
-// countsInMySQL counts rows by a column, in a table that the program makes.
+// countsInMySQL suggests a count of rows by a column, in a table that the program creates.
 func (p *plan) countsInMySQL(f *followed, base string, by *Column) stanza {
 	name, _ := p.free(base+"_by_"+word(by.Name)+"_counter", func(*Table) bool { return false })
 	v := stanza{note: fmt.Sprintf("How many rows each %s has.", shown(by.Name)), header: "views." + name, settings: []pair{
@@ -127,7 +127,7 @@ func (p *plan) countsInMySQL(f *followed, base string, by *Column) stanza {
 	return v
 }
 
-// countsInRedis counts rows by a column: an integer for each value.
+// countsInRedis suggests a count of rows by a column, with an integer for each value.
 func (p *plan) countsInRedis(f *followed, base string, by *Column) stanza {
 	name := p.unique("views", base+"_count_by_"+word(by.Name))
 	v := stanza{note: fmt.Sprintf("Redis: how many rows each %s has.", shown(by.Name)),
@@ -137,7 +137,7 @@ func (p *plan) countsInRedis(f *followed, base string, by *Column) stanza {
 	return v
 }
 
-// plainFields are the columns beside the key that are worth keeping.
+// plainFields returns the useful columns beside the key.
 func (f *followed) plainFields() (names []string) {
 	for i := range f.Columns {
 		c := &f.Columns[i]
@@ -148,12 +148,12 @@ func (f *followed) plainFields() (names []string) {
 	return names
 }
 
-// amountNames are names that columns of amounts go by.
+// amountNames lists common names of amount columns.
 var amountNames = []string{"cnt", "count", "quantity", "qty", "amount", "score", "points", "total", "balance",
 	"votes", "likes", "number"}
 
-// counter counts rows, or sums their amounts, for each value of the key's first column; nil if that can't be a column's
-// name.
+// counter suggests a counter of rows, or a sum of their amounts, for each value of the key's first column. It returns
+// nil if that can't be a column's name.
 func (p *plan) counter(f *followed, base string) *stanza {
 	group := f.col(f.key[0])
 	if badName(group.Name) || group.bytes() > seen.MostIndexed {
@@ -187,7 +187,7 @@ func (p *plan) counter(f *followed, base string) *stanza {
 	return v
 }
 
-// columnIndex is an index of the column that is the likeliest to be looked for; nil if there is none.
+// columnIndex suggests an index of the column that users most likely search by. It returns nil if there is none.
 func (p *plan) columnIndex(f *followed, base string) *stanza {
 	best := f.likeliest()
 	if best == nil {
@@ -209,7 +209,7 @@ func (p *plan) columnIndex(f *followed, base string) *stanza {
 	return v
 }
 
-// likeliest is the column that entities are the likeliest to be looked for by; nil if there is none.
+// likeliest returns the column that users most likely search by, or nil if there is none.
 func (f *followed) likeliest() (best *Column) {
 	score := -1
 	for i := range f.Columns {
@@ -225,7 +225,7 @@ func (f *followed) likeliest() (best *Column) {
 	return best
 }
 
-// indexable reports whether an index may hold the column's values in full beside a key.
+// indexable reports whether an index has room for the column's full values beside a key.
 func (c *Column) indexable(room int64) bool {
 	switch {
 	case c.integer(), c.DataType == "decimal", c.DataType == "uuid", c.DataType == "enum":

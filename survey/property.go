@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	maxDepth      = 3   // levels of objects that properties are looked for in
+	maxDepth      = 3   // levels of objects to search for properties
 	maxElements   = 100 // of a list
-	maxProperties = 60  // of one sort of cell; more are as likely keys as names
+	maxProperties = 60  // of one kind of cell; a larger number of names are probably keys
 )
 
-// property is a property of sampled bodies: of every element, where its path leads through lists.
+// property is a property of the sampled bodies. If its path goes through lists, it stands for every element.
 type property struct {
 	path    string // as a view names it
 	name    string // the last name of the path
-	present int    // documents that have it, not null
-	list    bool   // the path leads through a list
+	present int    // how many documents have it and not as null
+	list    bool   // the path goes through a list
 
 	seen.Values
 	values map[string]bool
 
-	seenIn int // the last document it was seen in, from 1
+	seenIn int // the last document with the property, counted from 1
 }
 
-// collect lists the properties of documents, by path; more tells whether there are more than can be listed.
+// collect lists the properties of documents by path. more reports whether there are more than are listed.
 func collect(docs []replicator.Object) (all []*property, more bool) {
 	c := collector{properties: map[string]*property{}}
 	for i, doc := range docs {
@@ -51,7 +51,7 @@ type collector struct {
 func (c *collector) object(path string, object replicator.Object, depth int, list bool) {
 	for _, m := range object {
 		if m.Name == "" {
-			continue // no path leads there
+			continue // a path can't name it
 		}
 		under := pathName(m.Name)
 		if path != "" {
@@ -90,7 +90,7 @@ func (c *collector) value(path, name string, v any, depth int, list bool) {
 				if depth < maxDepth {
 					c.object(path+"[]", e, depth+1, true)
 				}
-			case []any: // no path leads further
+			case []any: // a path can't continue
 			default:
 				c.value(path+"[]", name, e, depth, true)
 			}
@@ -107,7 +107,8 @@ func (p *property) add(v any) {
 	}
 }
 
-// String says what kinds of values the property has; of what looks like a secret nothing more than that.
+// String describes the kinds of the property's values. It adds lengths and ranges, unless the property looks like a
+// secret.
 func (p *property) String() string {
 	var kinds []string
 	add := func(n int, kind, format string, args ...any) {

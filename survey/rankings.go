@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// ranked are the last words of names of tables whose rows people rank, in the singular, the likelier ones first.
+// ranked lists the last words of table names whose rows are often ranked, in the singular, the more likely ones first.
 var ranked = []string{"product", "article", "item", "film", "post", "customer", "user", "member", "account"}
 
-// suggestRanking proposes, as a comment, what a table's rows refer to by the sum of their amounts: products by the
-// quantity of their order lines.
+// suggestRanking proposes a ranking, as a comment, if the table has an amount and refers to another table. Products
+// ranked by the quantity in their order lines are an example.
 func (p *plan) suggestRanking(f *followed) {
 	amount := f.amount()
 	if !f.joinable() || amount == nil {
@@ -39,7 +39,7 @@ func (p *plan) suggestRanking(f *followed) {
 			{"key", quoted(name)}, {"member", quoted("{" + by.Name + "}")}, {"sum", quoted(amount.Name)}}})
 }
 
-// amount is the column of a row's amount; nil if there is none.
+// amount returns the column of a row's amount, or nil if there is none.
 func (f *followed) amount() *Column {
 	for _, name := range amountNames {
 		c := f.col(name)

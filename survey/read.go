@@ -17,44 +17,44 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Numbers of MySQL's errors.
+// MySQL's error numbers.
 const (
 	deniedTable  = 1142
 	deniedColumn = 1143
 )
 
-// What a look at a server may take.
+// Limits for reading a server.
 const (
 	dialTimeout  = 10 * time.Second
-	queryTimeout = 10 * time.Second // of one statement: the server ends it
+	queryTimeout = 10 * time.Second // of one statement; the server enforces it
 )
 
-// ErrNoDatabase says that a DSN names no database. Its text lists those that there are.
+// ErrNoDatabase means that a DSN names no database. The error's text lists the databases.
 var ErrNoDatabase = errors.New("the DSN names no database")
 
-// ErrDSN says that a text is not a DSN. The text is not part of it, for the password's sake.
+// ErrDSN means that a text is not a DSN. The error doesn't contain the text, which may contain the password.
 var ErrDSN = errors.New("it has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE?NAME=VALUE")
 
-// ErrNoTables says that a database has no tables that the user may see.
+// ErrNoTables means that a database has no tables that the user may see.
 var ErrNoTables = errors.New("no tables")
 
-// mostTables is how many tables are looked at where nobody names them.
+// mostTables bounds how many tables are sampled if none are named.
 const mostTables = 100
 
-// Read looks at the database of a DSN in go-sql-driver's form: at its base tables (the hundred of those that are not a
-// framework's which hold most rows), or the named ones. What it could not see of a table is said in the table; an error
-// is of the connection, or ErrDSN, ErrNoDatabase, or names a table that is not there. With ErrNoTables there is an
-// empty Database. It leaves Database.DSN to the caller.
+// Read reads the database of a DSN in go-sql-driver's form. It samples the named base tables. If none are named, it
+// samples the hundred with the most rows, without those of frameworks. If a table can't be read, the table says why. An
+// error concerns the connection or a named table that doesn't exist, or is ErrDSN or ErrNoDatabase. With ErrNoTables,
+// Read also returns an empty Database. The caller sets Database.DSN.
 func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	return read(ctx, dsn, only, sourceRights)
 }
 
-// ReadSink looks at a database that views are to be kept in. What its user lacks are the rights of a sink.
+// ReadSink reads a database in which views will be kept. Its error messages name the rights of a sink's user.
 func ReadSink(ctx context.Context, dsn string) (*Database, error) {
 	return read(ctx, dsn, nil, sinkRights)
 }
 
-// The rights that the program needs at a source, and in the database of a sink: the database is put in.
+// The rights that the program needs at a source and in the database of a sink. The database's name is inserted.
 const (
 	sourceRights = "SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*"
 	sinkRights   = "SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP ON %s.*"
@@ -81,7 +81,7 @@ func read(ctx context.Context, dsn string, only []string, rights string) (*Datab
 	return seen, nil
 }
 
-// names are those of the database's base tables.
+// names returns the names of the database's base tables.
 func (r *reader) names(ctx context.Context) ([]string, error) {
 	names, err := r.strings(ctx,
 		"SELECT table_name FROM information_schema.tables WHERE table_schema = ? AND table_type = 'BASE TABLE'",
@@ -90,8 +90,8 @@ func (r *reader) names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Sample looks at one table and a few of its rows, as Read does at all, and at further columns of these, those that are
-// named; * names all. A table without a unique key has none.
+// Sample reads one table and a few of its rows, as Read does. It also samples the named further columns; * means all. A
+// table without a unique key gets no sample.
 func Sample(ctx context.Context, dsn, database, table string, columns []string) (*Table, error) {
 	r, done, err := connect(ctx, dsn, sourceRights)
 	if err != nil {
@@ -109,11 +109,11 @@ func Sample(ctx context.Context, dsn, database, table string, columns []string) 
 	return t, nil
 }
 
-// connect opens the one connection of a reader; done closes it.
+// connect opens a reader's only connection. done closes it.
 func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), err error) {
 	cfg, err := mysqldsn.Parse(dsn)
 	if err != nil {
-		return nil, nil, ErrDSN // err may quote it
+		return nil, nil, ErrDSN // err may contain the DSN
 	}
 	cfg.Logger = &mysql.NopLogger{}
 	cfg.ParseTime, cfg.MultiStatements, cfg.InterpolateParams = false, false, true
@@ -123,7 +123,7 @@ func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), e
 	if cfg.ReadTimeout == 0 {
 		cfg.ReadTimeout = 2 * queryTimeout
 	}
-	// The source's own connections have this character set, whatever the DSN says.
+	// The source's own connections use this character set, whatever the DSN says.
 	if err := cfg.Apply(mysql.Charset("utf8mb4", "")); err != nil {
 		return nil, nil, ErrDSN
 	}
@@ -134,22 +134,22 @@ func connect(ctx context.Context, dsn, rights string) (r *reader, done func(), e
 	db := sql.OpenDB(connector)
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		_ = db.Close() // it has nothing open
+		_ = db.Close() // it has no open connection
 		return nil, nil, fmt.Errorf("connecting to %s: %w%s", cfg.Addr, err, missing(err, strings.ReplaceAll(rights, "%s", sqlname.Quote(cfg.DBName))))
 	}
 	done = func() {
-		_ = conn.Close() // what was asked for was read
+		_ = conn.Close() // everything was read
 		_ = db.Close()
 	}
 	return &reader{conn: conn, address: cfg.Addr, database: cfg.DBName}, done, nil
 }
 
-// reader looks at a database through one connection.
+// reader reads a database through one connection.
 type reader struct {
 	conn     *sql.Conn
 	address  string
 	database string
-	also     []string // further columns that are sampled
+	also     []string // further columns to sample
 	sampled  int      // bytes of all samples
 }
 
@@ -181,7 +181,7 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 	}
 	for _, name := range names {
 		t, wanted := Table{Name: name}, chosen[name]
-		if !wanted && db.Kept[name] == "" { // there may be thousands, and each costs two questions
+		if !wanted && db.Kept[name] == "" { // there may be thousands, and each takes two queries
 			t.Skipped = true
 			db.Tables = append(db.Tables, t)
 			continue
@@ -201,8 +201,8 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 	return db, nil
 }
 
-// choose chooses the tables that are looked at: the named ones, or else all but the program's own and frameworks'. Of
-// very many it takes those with most rows, and says in Beyond how many it leaves out.
+// choose chooses the tables to sample: the named ones, or else all except the program's own and those of frameworks. If
+// there are too many, it takes those with the most rows, and sets Beyond to the number of the others.
 func (r *reader) choose(ctx context.Context, db *Database, names, only []string) (map[string]bool, error) {
 	wanted := only
 	if len(only) == 0 {
@@ -229,13 +229,14 @@ func (r *reader) choose(ctx context.Context, db *Database, names, only []string)
 	for _, name := range wanted {
 		chosen[name] = true
 	}
-	for name := range db.Kept { // what is kept there already is said, and goes on
+	for name := range db.Kept { // tables that are in use already are mentioned and stay in use
 		chosen[name] = chosen[name] || len(only) == 0
 	}
 	return chosen, nil
 }
 
-// estimates are how many rows the server takes its tables to hold. One that needs too long to tell is not waited for.
+// estimates returns the server's estimates of the tables' row counts. If the server needs too long, the result is
+// empty.
 func (r *reader) estimates(ctx context.Context) (map[string]int64, error) {
 	rows := map[string]int64{}
 	err := r.each(ctx, "SELECT table_name, COALESCE(table_rows, 0) FROM information_schema.tables WHERE table_schema = ?",
@@ -252,7 +253,7 @@ func (r *reader) estimates(ctx context.Context) (map[string]int64, error) {
 	return rows, err
 }
 
-// grant is the statement that lets the user of the session read a table, or all of them.
+// grant returns the statement that lets the session's user read one table or all tables.
 func (r *reader) grant(ctx context.Context, table string) string {
 	account := "the user"
 	if current, err := r.strings(ctx, "SELECT CURRENT_USER()"); err == nil && len(current) == 1 {
@@ -261,10 +262,10 @@ func (r *reader) grant(ctx context.Context, table string) string {
 	return "GRANT SELECT ON " + sqlname.Quote(r.database) + "." + table + " TO " + account
 }
 
-// deniedTo finds the account in what a server says of a database that may not be used.
+// deniedTo finds the account in a server's message about a database that the user may not use.
 var deniedTo = regexp.MustCompile(`for user ('.*'@'.*') to database`)
 
-// missing is the statement that lets a user in who was kept out for the lack of rights; "" if that was not why.
+// missing returns the statement that gives a user the missing rights. It returns "" if the error had another reason.
 func missing(err error, rights string) string {
 	if answer := (*mysql.MySQLError)(nil); errors.As(err, &answer) && answer.Number == 1044 {
 		if named := deniedTo.FindStringSubmatch(answer.Message); named != nil {
@@ -274,15 +275,15 @@ func missing(err error, rights string) string {
 	return ""
 }
 
-// prepare bounds what statements may take and what they wait for. That a server doesn't know a variable is no matter:
-// it knows another one of that meaning, and the connection's read timeout is left.
+// prepare limits how long statements may run and wait. It ignores an unknown variable: the other kind of server has
+// another name for it, and the connection's read timeout still applies.
 func (r *reader) prepare(ctx context.Context) error {
 	limit := int(queryTimeout / time.Second)
 	for _, set := range []string{
 		fmt.Sprintf("max_execution_time = %d", 1000*limit), // MySQL
 		fmt.Sprintf("max_statement_time = %d", limit),      // MariaDB
-		"sql_select_limit = 18446744073709551615",          // the global one would end lists early
-		"lock_wait_timeout = 2",                            // of an ALTER TABLE, say, that runs
+		"sql_select_limit = 18446744073709551615",          // a lower global limit would cut off lists
+		"lock_wait_timeout = 2",                            // waits for a running ALTER TABLE, for example
 		"sql_mode = ''",                                    // no ANSI_QUOTES
 	} {
 		if _, err := r.conn.ExecContext(ctx, "SET SESSION "+set); err != nil {
@@ -321,7 +322,7 @@ func (r *reader) strings(ctx context.Context, query string, args ...any) ([]stri
 	return all, err
 }
 
-// each calls f for every row of a statement.
+// each calls f for every row of a statement's result.
 func (r *reader) each(ctx context.Context, query string, args []any, f func(rows *sql.Rows) error) error {
 	rows, err := r.conn.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -336,7 +337,7 @@ func (r *reader) each(ctx context.Context, query string, args []any, f func(rows
 	return rows.Err()
 }
 
-// table reads a table's columns and keys and, if it is to be looked at, a sample.
+// table reads a table's columns and keys. If wanted, it also samples the table.
 func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 	const columns = "SELECT column_name, data_type, column_type, COALESCE(character_maximum_length, 0), " +
 		"character_set_name IS NOT NULL, is_nullable = 'YES', extra FROM information_schema.columns " +
@@ -357,7 +358,7 @@ func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 	if err != nil {
 		return err
 	}
-	// A key on an expression or on a prefix tells rows apart, too, but not by its columns' values.
+	// A key on an expression or on a prefix makes rows unique, too, but not by its columns' values.
 	const keys = "SELECT index_name, COALESCE(column_name, ''), sub_part IS NULL AND index_type = 'BTREE', non_unique " +
 		"FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? " +
 		"AND (non_unique = 0 OR seq_in_index = 1) " +
@@ -409,7 +410,7 @@ func (r *reader) table(ctx context.Context, t *Table, wanted bool) error {
 	return r.sample(ctx, t)
 }
 
-// kept asks the program's own table for the views that it keeps in this database.
+// kept reads the program's own table, which lists the views in this database.
 func (r *reader) kept(ctx context.Context, db *Database) error {
 	return r.each(ctx, "SELECT name, target FROM replicator_views WHERE name IS NOT NULL", nil,
 		func(rows *sql.Rows) error {

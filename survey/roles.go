@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// roles are what a table's columns are for.
+// roles says what a table's columns are used for.
 type roles struct {
 	key     []string
-	column  string // "" if the rows of a key are of one sort
+	column  string // "" if all rows of a key are of one kind
 	version string // "" if rows are changed in place
 	offset  []string
 	body    *bodies  // nil for plain rows
-	objects []string // further columns that hold objects
-	valueOf string   // the column of an attribute's value; "" if the rows are no attributes
-	isLog   bool     // version counts the rows, which are never changed
+	objects []string // further columns that contain objects
+	valueOf string   // the column of an attribute's value; "" if the rows are not attributes
+	isLog   bool     // version numbers the rows, which never change
 	problem string   // why the table can't be followed, and what to do; "" if it can
 }
 
-// assign finds the roles of a table's columns: of its unique keys one says what an entity is, and whether a row is a
-// version of a cell (key, column, version) or the cell itself.
+// assign finds the roles of a table's columns. One of the unique keys identifies an entity. It also shows whether a row
+// is a version of a cell (key, column, version) or the cell itself.
 func assign(t *Table, stages [][]Codec) roles {
 	var r roles
 	if t.Problem != "" {
@@ -46,7 +46,7 @@ func assign(t *Table, stages [][]Codec) roles {
 			r.splitColumn(t, r.key)
 		}
 	}
-	if len(t.Primary) == 1 && !slices.Equal(r.key, t.Primary) { // of several columns it is the default, and needs no words
+	if len(t.Primary) == 1 && !slices.Equal(r.key, t.Primary) { // several columns are the default, which needs no setting
 		r.offset = t.Primary
 	}
 	for _, name := range r.key {
@@ -61,15 +61,15 @@ func assign(t *Table, stages [][]Codec) roles {
 	return r
 }
 
-// versionNames are names that columns of versions go by.
+// versionNames lists common names of version columns.
 var versionNames = []string{"version", "ref_key", "revision", "rev", "ver", "seq", "sequence", "generation",
 	"timestamp", "ts", "time"}
 
-// versions finds a unique key of an entity, perhaps a sort of cell, and a version.
+// versions finds a unique key that consists of an entity, perhaps a kind of cell, and a version.
 func (r *roles) versions(t *Table) bool {
 	best := 0
 	for _, u := range t.Unique {
-		for i := len(u) - 1; i > 0; i-- { // a version stands behind what it is a version of
+		for i := len(u) - 1; i > 0; i-- { // a version comes after the columns that it is a version of
 			name := u[i]
 			rank := versionRank(t, name)
 			rest := slices.Delete(slices.Clone(u), i, i+1)
@@ -84,7 +84,7 @@ func (r *roles) versions(t *Table) bool {
 	return best > 0
 }
 
-// versionRank says how well a column of a unique key does for a version: 0 if not at all.
+// versionRank rates a column of a unique key as the version; 0 means unsuitable.
 func versionRank(t *Table, name string) int {
 	c := t.col(name)
 	lower := strings.ToLower(name)
@@ -97,19 +97,19 @@ func versionRank(t *Table, name string) int {
 		strings.HasSuffix(lower, "_ts"):
 		return 2
 	case strings.HasSuffix(lower, "id") || c.DataType == "tinyint" || c.DataType == "smallint":
-		return 0 // the key of something else, or a number of a part
+		return 0 // another table's key, or the number of a part
 	}
 	return 1
 }
 
-// columnNames are names that columns of sorts of cells go by.
+// columnNames lists common names of columns that contain the kind of a cell.
 var columnNames = []string{"column_name", "column", "col", "family", "column_family", "kind", "type", "sort",
 	"attribute", "aspect", "facet"}
 
-// fewSorts is the most different values of a sample that still look like sorts of cells.
+// fewSorts is the largest number of different sampled values that still look like kinds of cells.
 const fewSorts = 50
 
-// splitColumn takes the column that tells the sorts of cells apart out of the columns that make a cell.
+// splitColumn removes the column that contains the kind of a cell from the columns that identify a cell.
 func (r *roles) splitColumn(t *Table, cell []string) {
 	if len(cell) < 2 {
 		return
@@ -126,11 +126,11 @@ func (r *roles) splitColumn(t *Table, cell []string) {
 		}
 		switch n := len(distinct(t.Values[c.Name])); {
 		case n > fewSorts || n > 4 && n > t.Rows/2:
-			continue // that many are names of entities
+			continue // so many values are probably names of entities
 		case n > 0:
 			rank++
 		case rank == 1:
-			continue // nothing speaks for it
+			continue // nothing suggests it
 		}
 		if rank > best {
 			best, found = rank, i
@@ -142,7 +142,7 @@ func (r *roles) splitColumn(t *Table, cell []string) {
 	}
 }
 
-// distinct are the different values of a column, sorted.
+// distinct returns the different values of a column, sorted.
 func distinct(values [][]byte) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -156,12 +156,13 @@ func distinct(values [][]byte) []string {
 	return out
 }
 
-// keyNames are names that the key of an entity goes by beside a number that only counts rows.
+// keyNames lists common names of an entity's key, for tables that also number their rows.
 var keyNames = []string{"id", "uuid", "guid", "key", "row_key", "entity_id", "entity", "object_id",
 	"external_id", "public_id"}
 
-// entityKey is the unique key that names the entity: the primary key, but for a table of bodies whose primary key
-// counts rows while another key of one column is a UUID or is called a key.
+// entityKey returns the unique key that identifies the entity. That is usually the primary key. The exception is a
+// table of bodies whose primary key only numbers the rows, if another single-column key is a UUID or is named like a
+// key.
 func entityKey(t *Table, bodies bool) []string {
 	first := t.Unique[0]
 	if !bodies || len(first) != 1 || !t.col(first[0]).Auto {

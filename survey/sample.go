@@ -15,22 +15,22 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// What a sample of a table may take.
+// Limits of a table's sample.
 const (
 	newestRows = 200
 	oldestRows = 50
 	places     = 8         // between the ends
-	placeRows  = 25        // at each of them
+	placeRows  = 25        // at each place
 	batchRows  = 25        // of one statement
 	maxBody    = 256 << 10 // longer bodies are not read
-	maxBytes   = 4 << 20   // of a table's sample; a batch may exceed it
-	maxTotal   = 128 << 20 // of all samples; of a table beyond that a batch is read
+	maxBytes   = 4 << 20   // of one table's sample; a batch may exceed it
+	maxTotal   = 128 << 20 // of all samples; after that, each table gets one batch
 	maxTime    = 20 * time.Second
 )
 
-// sample reads the newest and the oldest rows of a table along its first unique key. It is an index, mostly the one
-// that the rows stand in: as many of its entries are read as rows are wanted. Bodies that are too long don't leave the
-// server.
+// sample reads the newest and the oldest rows of a table along its first unique key. This key is an index, usually the
+// clustered one, so the server reads only as many entries as rows are wanted. The server doesn't send bodies that are
+// too long.
 func (r *reader) sample(ctx context.Context, t *Table) error {
 	key := t.Unique[0]
 	s := &sampler{reader: r, table: t, key: key, seen: map[string]bool{},
@@ -47,12 +47,12 @@ func (r *reader) sample(ctx context.Context, t *Table) error {
 	err := s.all(ctx)
 	r.sampled += s.bytes
 	if answer := (*mysql.MySQLError)(nil); errors.As(err, &answer) && t.Rows > 0 {
-		return nil // a statement took too long, say: what was seen will do
+		return nil // for example because of a timeout: what was read is enough
 	}
 	return err
 }
 
-// all reads the end first: it is what the application writes now.
+// all reads the end first, because it shows what the application writes now.
 func (s *sampler) all(ctx context.Context) error {
 	if err := s.read(ctx, part{direction: " DESC", rows: newestRows}); err != nil {
 		return err
@@ -63,15 +63,15 @@ func (s *sampler) all(ctx context.Context) error {
 	return s.between(ctx)
 }
 
-// part is a part of a sample: rows from one end of the key, or from a place in it.
+// part is a part of a sample: rows from one end of the key, or from a position in it.
 type part struct {
-	from      string // a condition, "" for the end
+	from      string // a condition; "" for the end
 	direction string
 	rows      int
 }
 
-// between reads a few rows at places between the ends, where the key is a number: what is written seldom may be at
-// neither end.
+// between reads a few rows at positions between the ends if the key is a number. Rare kinds of rows may be at neither
+// end.
 func (s *sampler) between(ctx context.Context) error {
 	if len(s.key) != 1 || !s.table.col(s.key[0]).integer() || s.table.Rows < newestRows {
 		return nil
@@ -100,15 +100,15 @@ func (s *sampler) between(ctx context.Context) error {
 	return nil
 }
 
-// sampler samples a table.
+// sampler samples one table.
 type sampler struct {
 	*reader
 	table   *Table
-	key     []string  // that the sample follows
-	columns []*Column // that are read
+	key     []string  // the key that the sample follows
+	columns []*Column // the columns that are read
 	seen    map[string]bool
 	bytes   int
-	limit   int // of bytes
+	limit   int // in bytes
 	until   time.Time
 }
 
@@ -116,7 +116,7 @@ func (s *sampler) inKey(name string) bool {
 	return slices.ContainsFunc(s.table.Unique, func(u []string) bool { return has(u, name) })
 }
 
-// read reads a part of the sample, as long as that is not too large. Rows that were read before are not counted again.
+// read reads a part of the sample, up to the size limit. It doesn't count rows that were read before.
 func (s *sampler) read(ctx context.Context, p part) error {
 	query := s.query(p)
 	for done := 0; done < p.rows && s.bytes < s.limit && time.Now().Before(s.until); done += batchRows {
@@ -132,7 +132,8 @@ func (s *sampler) read(ctx context.Context, p part) error {
 	return nil
 }
 
-// query selects the columns, and of what may be a body its length, and nothing of what is too long.
+// query selects the columns. For a column that may hold bodies, it also selects the length, and omits a value that is
+// too long.
 func (s *sampler) query(p part) string {
 	var list []string
 	for _, c := range s.columns {
@@ -150,7 +151,8 @@ func (s *sampler) query(p part) string {
 	return "SELECT " + strings.Join(list, ", ") + " FROM " + s.from() + p.from + " ORDER BY " + strings.Join(order, ", ")
 }
 
-// from is the table, read along the key: without FORCE INDEX the server may choose to sort all rows.
+// from returns the FROM clause. FORCE INDEX makes the server read along the key; otherwise it may choose to sort all
+// rows.
 func (s *sampler) from() string {
 	return sqlname.Quote(s.database) + "." + sqlname.Quote(s.table.Name) + " FORCE INDEX (" +
 		sqlname.Quote(s.table.firstIndex) + ")"

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// Shapes that many applications' tables have, and that no unique key tells of: logs, whose rows are versions by the
-// number that counts them, and attributes, whose rows are a value each.
+// Some common kinds of tables can't be recognized by a unique key. In a log, each row is a version, and the number of
+// the row is its version. In a table of attributes, each row is one value.
 
-// entityNames are names that the entity of an event goes by.
+// entityNames lists common names of an event's entity.
 var entityNames = []string{"entity_id", "entity_uuid", "entity", "entity_key", "aggregate_id",
 	"aggregateid", "aggregate_uuid",
 	"aggregate", "stream_id", "stream", "stream_name", "object_id", "item_id", "auditable_id",
 	"trackable_id", "subject_id",
 	"record_id", "resource_id", "model_id", "row_id"}
 
-// sortNames are names that sorts of events go by.
+// sortNames lists common names of an event's kind.
 var sortNames = []string{"event_type", "type", "event_name", "kind", "event", "name", "topic", "action"}
 
-// logWords are in names of tables whose rows are never changed.
+// logWords are words in the names of tables whose rows never change.
 var logWords = []string{"event", "log", "history", "version", "audit", "journal", "outbox", "revision"}
 
-// changes are words for what happened to a row: no sorts of cells.
+// changes lists words for what happened to a row. They are not kinds of cells.
 var changes = []string{"create", "created", "insert", "inserted", "update", "updated", "destroy", "destroyed", "delete",
 	"deleted", "c", "u", "d", "i"}
 
-// log finds the roles of a log: an entity, perhaps a sort of events, and the number that counts rows for a version.
+// log finds the roles of a log: an entity, perhaps the kind of event, and the row number as the version.
 func (r *roles) log(t *Table) bool {
 	if len(t.Primary) != 1 || !t.col(t.Primary[0]).Auto || !t.col(t.Primary[0]).integer() {
 		return false
@@ -34,7 +34,7 @@ func (r *roles) log(t *Table) bool {
 	if key == nil || slices.ContainsFunc(t.Unique, func(u []string) bool { return subset(u, key) }) {
 		return false
 	}
-	for _, u := range t.Unique { // what is unique with a number of the version is the entity without it
+	for _, u := range t.Unique { // without the version, a unique key is the entity
 		if last := len(u) - 1; last > 0 && subset(key, u[:last]) && t.col(u[last]).integer() {
 			key = u[:last]
 			break
@@ -52,7 +52,8 @@ func (r *roles) log(t *Table) bool {
 	return true
 }
 
-// entity is the column of a log that names the entity, and that of the entity's type before it; nil if there is none.
+// entity returns the column of a log that identifies the entity, after the column of the entity's type if there is one.
+// It returns nil if there is no such column.
 func (t *Table) entity() []string {
 	for _, name := range entityNames {
 		c := t.col(name)
@@ -73,7 +74,7 @@ func (t *Table) entity() []string {
 	return nil
 }
 
-// sort is the column of a log that tells sorts of events apart; "" if there is none.
+// sort returns the column of a log that contains the kind of event, or "" if there is none.
 func (t *Table) sort(key []string) string {
 	for _, name := range sortNames {
 		c := t.col(name)
@@ -91,7 +92,7 @@ func (t *Table) sort(key []string) string {
 	return ""
 }
 
-// repeats reports whether several sampled rows are of one entity.
+// repeats reports whether several sampled rows belong to one entity.
 func (t *Table) repeats(key []string) bool {
 	seen := map[string]bool{}
 	for row := range t.Rows {
@@ -114,7 +115,7 @@ func subset(of, names []string) bool {
 	return !slices.ContainsFunc(of, func(n string) bool { return !has(names, n) })
 }
 
-// attributeNames and valueNames are names that an attribute and its value go by.
+// attributeNames and valueNames list common names of an attribute and its value.
 var (
 	attributeNames = []string{"attribute_id", "attribute", "attribute_name", "attribute_code",
 		"attr", "attr_id", "attr_name",
@@ -122,15 +123,15 @@ var (
 	valueNames = []string{"value", "meta_value", "attribute_value", "attr_value", "property_value", "field_value", "val"}
 )
 
-// attributes finds the roles of a table of attributes: an entity, the attribute for a sort of cell, and its value,
-// which is no role. Where an entity may have an attribute twice, the number that counts rows is the version.
+// attributes finds the roles of a table of attributes: an entity, the attribute as the kind of cell, and its value,
+// which has no role. If an entity may have an attribute twice, the row number is the version.
 func (r *roles) attributes(t *Table) bool {
 	attribute, value := t.named(attributeNames), t.named(valueNames)
 	if attribute == nil || value == nil || attribute.Nullable || !(attribute.shortText() || attribute.integer()) ||
 		len(t.Columns) > 8 || len(distinct(t.Values[attribute.Name])) > fewSorts {
 		return false
 	}
-	for _, u := range t.Unique { // (entity, attribute), and perhaps the store or the language that the value is for
+	for _, u := range t.Unique { // (entity, attribute), and perhaps the value's store or language
 		if len(u) > 1 && has(u, attribute.Name) && !has(u, value.Name) {
 			r.key = without(u, attribute.Name)
 			r.column, r.valueOf = attribute.Name, value.Name
@@ -156,7 +157,7 @@ func without(names []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// named is the first column that has one of the names; nil if there is none.
+// named returns the first column that has one of the names, or nil.
 func (t *Table) named(names []string) *Column {
 	for _, name := range names {
 		if c := t.col(name); c != nil && !has(t.Primary, name) || c != nil && len(t.Primary) > 1 {
@@ -166,21 +167,21 @@ func (t *Table) named(names []string) *Column {
 	return nil
 }
 
-// leads reports whether an index begins with a column.
+// leads reports whether an index starts with the column.
 func (t *Table) leads(name string) bool {
 	begins := func(index []string) bool { return len(index) > 0 && strings.EqualFold(index[0], name) }
 	return slices.ContainsFunc(t.indexed, begins) || slices.ContainsFunc(t.Unique, begins)
 }
 
-// isOutbox reports whether a table holds events that are deleted once they were published.
+// isOutbox reports whether a table holds events that are deleted after they are published.
 func (t *Table) isOutbox() bool { return strings.Contains(strings.ToLower(t.Name), "outbox") }
 
-// ofFrameworks are tables that frameworks keep for themselves.
+// ofFrameworks lists the tables that frameworks use for themselves.
 var ofFrameworks = []string{"schema_migrations", "ar_internal_metadata", "django_migrations", "django_content_type",
 	"django_session", "django_admin_log", "auth_permission", "auth_group", "auth_group_permissions", "auth_user_groups",
 	"auth_user_user_permissions", "flyway_schema_history", "databasechangelog", "databasechangeloglock", "migrations",
 	"failed_jobs", "job_batches", "password_reset_tokens", "personal_access_tokens", "active_storage_blobs",
 	"active_storage_attachments", "active_storage_variant_records", "doctrine_migration_versions", "alembic_version"}
 
-// ofFramework reports whether a table is one that a framework keeps for itself.
+// ofFramework reports whether a framework uses the table for itself.
 func ofFramework(table string) bool { return slices.Contains(ofFrameworks, strings.ToLower(table)) }

@@ -6,33 +6,33 @@ import (
 	"strings"
 )
 
-// plan is what a configuration is made of.
+// plan is the content of a configuration before it is written.
 type plan struct {
 	db     *Database
-	alike  map[string]*numbered // by the names of their tables
-	tables []*followed          // that can be followed
-	left   []string             // what is to be said of tables that can't, or need not be
+	alike  map[string]*numbered // by table name
+	tables []*followed          // the tables that can be followed
+	left   []string             // notes on the other tables
 	taken  map[string]bool
 	given  map[string]bool // existing tables of the source that views are suggested for
-	live   map[string]int  // views that are no comments, by sink
+	live   map[string]int  // the number of enabled views, by sink
 }
 
-// followed is a table to follow.
+// followed is a table that the configuration follows.
 type followed struct {
 	*Table
 	roles
-	name  string    // in the configuration
-	parts *numbered // that a pattern takes for this table; nil: it is a table
+	name  string    // the name in the configuration
+	parts *numbered // the tables that its pattern matches; nil: a single table
 	sorts []sortOfCell
 	views []stanza // of a table without a body
 }
 
-// sortOfCell is what a table holds, or one value of its column.
+// sortOfCell is one kind of cell: a table's only one, or one value of its column role.
 type sortOfCell struct {
 	from       string // as a view names it
-	base       string // what its views' names are made of
+	base       string // the start of its views' names
 	table      *followed
-	docs       int // decoded bodies
+	docs       int // how many bodies were decoded
 	properties []*property
 	more       bool
 	views      []stanza
@@ -40,22 +40,22 @@ type sortOfCell struct {
 
 // stanza is a section of the file.
 type stanza struct {
-	note     string // what stands above it
+	note     string // the comment above it
 	header   string
-	settings []pair // a key and a TOML value
-	live     bool   // else it is a comment
-	made     bool   // its table is there, and empty: somebody made it for the view
+	settings []pair // keys with TOML values
+	live     bool   // enabled; otherwise written as a comment
+	made     bool   // an empty table exists, which was made for the view
 }
 
-// create has the program create the view's table.
+// create makes the program create the view's table.
 func (v *stanza) create(types ...pair) {
 	v.settings = append(v.settings, pair{"create", "true"}, pair{"types", inline(types)})
 }
 
-// hash is a Redis hash for each entity.
+// hash suggests a Redis hash for each entity.
 func (p *plan) hash(from, base, template string, fields []string) stanza {
 	name := p.unique("views", base+"_hash")
-	if name != base+"_hash" { // another view has keys that begin so
+	if name != base+"_hash" { // another view already has keys with that start
 		base = name
 	}
 	return stanza{note: "Redis: a hash for each entity.", header: "views." + name,
@@ -63,7 +63,7 @@ func (p *plan) hash(from, base, template string, fields []string) stanza {
 			{"kind", `"hash"`}, {"key", quoted(base + ":" + template)}, {"fields", list(fields)}}}
 }
 
-// document is an Elasticsearch document for each entity.
+// document suggests an Elasticsearch document for each entity.
 func (p *plan) document(from, base string, fields []string) stanza {
 	name := p.unique("views", strings.ToLower(base)+"_search")
 	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file its fields are mapped by " +
@@ -72,7 +72,7 @@ func (p *plan) document(from, base string, fields []string) stanza {
 			{"index", quoted(name)}, {"fields", documentFields(fields)}}}
 }
 
-// documentFields are the fields of a document. Elasticsearch takes none that begins like its own, as _id does.
+// documentFields returns the fields of a document. Elasticsearch refuses fields that start like its own, such as _id.
 func documentFields(paths []string) string {
 	if !slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(path, "_") }) {
 		return list(paths)
@@ -88,21 +88,22 @@ func documentFields(paths []string) string {
 	return inline(fields)
 }
 
-// isOwn reports whether a table is the program's own: what it knows of its views, or what a rebuild makes beside one.
+// isOwn reports whether a table belongs to the program: its state of views, or a table that a rebuild creates beside a
+// view.
 func isOwn(table string) bool {
 	return strings.HasSuffix(table, "__rebuild") || strings.HasSuffix(table, "__replaced") ||
 		slices.Contains([]string{"replicator_views", "replicator_state", "replicator_locks",
 			"replicator_checkpoints", "replicator_dead_letters"}, table)
 }
 
-// mostSorts is how many values of a table's column views are suggested for.
+// mostSorts bounds how many values of a table's column role get suggested views.
 const mostSorts = 20
 
-// newPlan decides what the configuration says.
+// newPlan decides the content of the configuration.
 func newPlan(db *Database, stages [][]Codec) *plan {
 	p := &plan{db: db, alike: findNumbered(db), taken: map[string]bool{}, given: map[string]bool{}, live: map[string]int{}}
 	all, left := make([]*followed, len(db.Tables)), make([]string, len(db.Tables))
-	for _, i := range db.byWeight() { // the first ones have the views that are no comments
+	for _, i := range db.byWeight() { // the first tables get the enabled views
 		all[i], left[i] = p.follow(&db.Tables[i], stages)
 	}
 	p.left = slices.DeleteFunc(left, func(why string) bool { return why == "" })
@@ -120,7 +121,7 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 			p.suggestForRows(f)
 		}
 	}
-	for _, f := range all { // a table that a view may be kept in is no source
+	for _, f := range all { // a table that a view may be kept in is not a source
 		if f != nil && !p.given[f.Table.Name] {
 			p.tables = append(p.tables, f)
 		}
@@ -132,8 +133,8 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 	return p
 }
 
-// follow finds the roles of a table's columns, and makes the views of its bodies; or it says why the table can't be
-// followed, where that is to be said.
+// follow finds the roles of a table's columns and suggests views of its bodies. If the table can't be followed, f is
+// nil and left gives the reason. left is empty for the program's own tables and for tables that were not requested.
 func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
 	if ofFramework(t.Name) && !isOwn(t.Name) {
 		return nil, fmt.Sprintf("%s: a framework keeps it for itself.", shown(t.Name))
@@ -162,7 +163,7 @@ func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
 	return f, left
 }
 
-// tableName is the name of a table in the configuration.
+// tableName returns the name of a table in the configuration.
 func (p *plan) tableName(table string) string {
 	name := table
 	if badName(name) {
@@ -173,8 +174,8 @@ func (p *plan) tableName(table string) string {
 	return p.unique("tables", name)
 }
 
-// unique makes a name of a kind ("tables", "views") that nothing has yet, and takes it. Names of views name tables in
-// MySQL, too, which may not tell upper from lower case.
+// unique returns an unused name of a kind ("tables", "views") and marks it as used. Case doesn't count, because views
+// name MySQL tables, whose names may be case-insensitive.
 func (p *plan) unique(kind, name string) string {
 	for n := 1; ; n++ {
 		candidate := name[:min(len(name), maxName)]
@@ -193,7 +194,7 @@ func (p *plan) unique(kind, name string) string {
 	}
 }
 
-// keeper is the database that views in MySQL are kept in.
+// keeper returns the database that holds the views in MySQL.
 func (p *plan) keeper() *Database {
 	if t := p.target("mysql"); t != nil && t.Database != nil {
 		return t.Database
@@ -201,7 +202,7 @@ func (p *plan) keeper() *Database {
 	return p.db
 }
 
-// table is a table of the database that views are kept in; nil if there is none of the name.
+// table returns a table of that database by name, or nil.
 func (p *plan) table(name string) *Table {
 	tables := p.keeper().Tables
 	for i := range tables {
@@ -212,8 +213,8 @@ func (p *plan) table(name string) *Table {
 	return nil
 }
 
-// free makes the name of a view in MySQL that is kept in a table of its own, and returns a table of that name that fits
-// and that the view may have: one that is empty, or that the program keeps under that name.
+// free returns a name for a view in MySQL that has its own table. It also returns an existing table of that name if the
+// table fits and the view may use it: the table is empty, or the program keeps this view there already.
 func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 	for n := 1; ; n++ {
 		candidate := name
@@ -238,13 +239,13 @@ func (p *plan) free(name string, fits func(*Table) bool) (string, *Table) {
 
 // ours reports whether a view of that name may be kept in an existing table.
 func (p *plan) ours(t *Table, view string) bool {
-	// else it was not looked at
+	// an unsampled table is not known to be empty
 	empty := t.Rows == 0 && t.Problem == "" && !t.Skipped && len(t.Unique) > 0 && !isOwn(t.Name)
 	kept := p.keeper().Kept[t.Name]
 	return kept == view || empty && kept == ""
 }
 
-// secret reports whether a name looks like that of something that is better not copied around.
+// secret reports whether a name looks like that of a value that should not be copied.
 func secret(name string) bool {
 	lower := strings.ToLower(name)
 	if slices.ContainsFunc(strings.FieldsFunc(lower, func(r rune) bool { return !isWord(r) || r == '_' }),
@@ -257,7 +258,7 @@ func secret(name string) bool {
 		func(s string) bool { return strings.Contains(lower, s) })
 }
 
-// appeal says how likely somebody wants to find entities by something of that name.
+// appeal rates how likely users search entities by a property of that name.
 func appeal(name string) int {
 	lower := strings.ToLower(name)
 	for i, names := range [][]string{
@@ -272,7 +273,7 @@ func appeal(name string) int {
 	}
 	switch {
 	case lower == "id":
-		return 1 // most often the key again
+		return 1 // usually a copy of the key
 	case strings.Contains(lower, "email"), strings.HasSuffix(lower, "_id"), strings.HasSuffix(lower,
 		"_key"), strings.HasSuffix(lower, "uuid"):
 		return 5
@@ -280,7 +281,7 @@ func appeal(name string) int {
 	return 0
 }
 
-// keyBytes is what a table's key takes in an index.
+// keyBytes returns how many bytes a table's key takes in an index.
 func (f *followed) keyBytes() (n int64) {
 	for _, name := range f.key {
 		n += f.col(name).bytes()
@@ -288,7 +289,7 @@ func (f *followed) keyBytes() (n int64) {
 	return n
 }
 
-// template is a template of the table's key, "" if there is none that a configuration takes.
+// template returns a template of the table's key, or "" if the configuration accepts none.
 func (f *followed) template() string {
 	parts := make([]string, len(f.key))
 	for i, name := range f.key {

@@ -5,25 +5,26 @@ import (
 	"strings"
 )
 
-// Database is what was seen of a source.
+// Database describes a source as it was read.
 type Database struct {
 	DSN    DSN
 	Server string // HOST:PORT
 	Name   string
 	Tables []Table // base tables, by name
 
-	Beyond int // how many of the tables were not looked at, for there are too many
+	Beyond int // how many tables were not sampled because there are too many
 
-	// Targets are the servers that views are to be kept in, at most one of each type; none: the source's own database.
+	// Targets lists the servers for the views, at most one of each type. If it is empty, views are kept in the source's
+	// own database.
 	Targets []Target
 
-	// Kept are the tables that the program keeps views in already, by name, each with its view's name.
+	// Kept maps the tables that already hold views to the names of these views.
 	Kept map[string]string
 
-	estimates map[string]int64 // how many rows the server takes its tables to hold, where it was asked
+	estimates map[string]int64 // the server's estimates of row counts, if it was asked
 }
 
-// Looked is how many tables were looked at.
+// Looked returns how many tables were sampled.
 func (d *Database) Looked() (n int) {
 	for i := range d.Tables {
 		if !d.Tables[i].Skipped {
@@ -33,34 +34,34 @@ func (d *Database) Looked() (n int) {
 	return n
 }
 
-// Table is a base table and a sample of it.
+// Table is a base table with a sample of its rows.
 type Table struct {
 	Name    string
 	Columns []Column   // in the table's order
-	Primary []string   // "" if there is no primary key
+	Primary []string   // nil if there is no primary key
 	Unique  [][]string // unique keys whose columns can't be NULL, the primary key first
 	Foreign []ForeignKey
 
-	firstIndex string     // the name of the first of Unique
-	indexed    [][]string // what indexes that tell no rows apart begin with
+	firstIndex string     // the index name of Unique[0]
+	indexed    [][]string // the first columns of indexes that are not unique
 
-	// Rows is how many rows were sampled. Values are a column's values in them, in the rows' order, nil for NULL; only of
-	// columns whose contents say something of their role, or that were asked for. TooLong is how many bodies of a column
-	// were too long to be looked at, which are nil.
+	// Rows is the number of sampled rows. Values holds a column's values in the order of the rows, nil for NULL. It has
+	// only columns whose content helps to find their role, or that were requested. TooLong counts a column's bodies
+	// that were too long to read; their values are nil.
 	Rows    int
 	Values  map[string][][]byte
 	TooLong map[string]int
 
-	Skipped bool   // it was not asked for, and so not sampled
-	Problem string // why the table could not be looked at; "" if it could
+	Skipped bool   // it was not requested, and so not sampled
+	Problem string // why the table could not be read; "" if it could
 }
 
-// Column is a column as information_schema has it.
+// Column describes a column as information_schema does.
 type Column struct {
 	Name      string
 	DataType  string // in lower case: int, varchar, …
 	Type      string // int unsigned, varchar(64), …
-	Length    int64  // in characters, or in bytes; 0 if it has none
+	Length    int64  // in characters or bytes; 0 if it has none
 	Text      bool   // it has a character set
 	Nullable  bool
 	Auto      bool // AUTO_INCREMENT
@@ -76,7 +77,7 @@ func (t *Table) col(name string) *Column {
 	return nil
 }
 
-// has reports whether a list has a name; MySQL's names of columns don't tell upper from lower case.
+// has reports whether a list contains a name. It ignores case, as MySQL does for column names.
 func has(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
 }
@@ -89,18 +90,18 @@ func (c *Column) temporal() bool {
 	return slices.Contains([]string{"datetime", "timestamp", "date"}, c.DataType)
 }
 
-// orders reports whether the column's type can be a version's.
+// orders reports whether the column's type is suitable for a version.
 func (c *Column) orders() bool {
 	return (c.integer() || c.temporal() && c.DataType != "date") && !c.Generated
 }
 
-// identifies reports whether the column's type can be a key's.
+// identifies reports whether the column's type is suitable for a key.
 func (c *Column) identifies() bool {
 	return c.DataType == "varchar" || c.DataType == "varbinary" ||
 		!slices.Contains([]string{"float", "double", "bit", "geometry", "point"}, c.DataType) && !c.holdsBody()
 }
 
-// shortBody is the length from which on a text or binary column of limited length may hold a body.
+// shortBody is the smallest maximum length of a text or binary column that may hold bodies.
 const shortBody = 512
 
 // holdsBody reports whether the column's type suggests a body.
@@ -114,12 +115,12 @@ func (c *Column) holdsBody() bool {
 	return false
 }
 
-// shortText reports whether the column holds names, as those of sorts of cells.
+// shortText reports whether the column holds short names, such as kinds of cells.
 func (c *Column) shortText() bool {
 	return c.DataType == "enum" || (c.DataType == "varchar" || c.DataType == "char") && c.Text && c.Length < shortBody
 }
 
-// tells reports whether the column's values say what the table is: of which entities, and of which sorts, its rows are.
+// tells reports whether the column's values help to find what the table's rows are: their entities and kinds.
 func (c *Column) tells() bool {
 	name := strings.ToLower(c.Name)
 	if slices.Contains(attributeNames, name) || slices.Contains(entityNames, name) {
@@ -128,7 +129,7 @@ func (c *Column) tells() bool {
 	return slices.Contains(sortNames, name) && c.shortText()
 }
 
-// bytes is the most that a value takes in an index of a table in utf8mb4.
+// bytes returns the largest size of a value in an index of a utf8mb4 table.
 func (c *Column) bytes() int64 {
 	switch {
 	case c.Text:
@@ -136,5 +137,5 @@ func (c *Column) bytes() int64 {
 	case c.Length > 0:
 		return c.Length
 	}
-	return 16 // numbers and times take less, MariaDB's UUID just that
+	return 16 // numbers and times need less; MariaDB's UUID needs exactly that
 }

@@ -9,12 +9,12 @@ import (
 	"replicator/internal/mysqldsn"
 )
 
-// Target is a server that views are to be kept in.
+// Target is a server that will hold views.
 type Target struct {
-	Type string // of the sink: mysql, redis, elastic
+	Type string // the sink's type: mysql, redis or elastic
 
-	// DSN is a MySQL server's, with its password; "" for others. Database is what was seen there, which the caller adds:
-	// views are kept in its tables only where these are empty.
+	// DSN is a MySQL server's DSN with its password; "" for other servers. Database describes that server and is set by
+	// the caller. Views use its existing tables only if these are empty.
 	DSN      string
 	Database *Database
 
@@ -22,22 +22,22 @@ type Target struct {
 	secrets  []string
 }
 
-// Secrets are the variables of the environment that the target's passwords are taken from.
+// Secrets returns the environment variables that hold the target's passwords.
 func (t *Target) Secrets() []string { return t.secrets }
 
-// ErrTarget says that a text names no server. The text is not part of it, for the password's sake.
+// ErrTarget means that a text names no server. The error doesn't contain the text, which may contain the password.
 var ErrTarget = errors.New("it is a Redis URL (redis://HOST:PORT/NUMBER), " +
 	"the address of an Elasticsearch (http://HOST:PORT), " +
 	"or the DSN of a MySQL server (USER:PASSWORD@tcp(HOST:PORT)/DATABASE)")
 
-// server is a URL: its scheme, perhaps who the program is there, and where it is.
+// server matches a URL: its scheme, an optional user with password, and the address.
 var server = regexp.MustCompile(`^(rediss?|unix|https?)://(?:([^@/]*)@)?([^@]+)$`)
 
-// variableOf is ${NAME}.
+// variableOf matches ${NAME}.
 var variableOf = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
 
-// ParseTarget reads a URL or a DSN. A password in it is not kept: a variable of the environment stands in its place,
-// of the name that the text gives as ${NAME}, or else of the sink's.
+// ParseTarget parses a URL or a DSN. It replaces a password by an environment variable. The variable is the one that
+// the text names as ${NAME}, or else the sink's.
 func ParseTarget(text string) (Target, error) {
 	parts := server.FindStringSubmatch(text)
 	if parts == nil {
@@ -99,10 +99,10 @@ func SameDatabase(a, b string) bool {
 	return err == nil && one.Addr == other.Addr && one.DBName == other.DBName
 }
 
-// sinkNames are the names that the sinks of a starter configuration have, by their type, in the order of the file.
+// sinkNames lists the names of the sinks in a starter configuration, by type, in the order of the file.
 var sinkNames = []pair{{"mysql", "main"}, {"redis", "cache"}, {"elastic", "search"}}
 
-// sinks are the sinks of the file: those of the targets, and as comments what others would look like.
+// sinks returns the sinks of the file: those of the targets, and examples of others as comments.
 func (p *plan) sinks() (all []stanza) {
 	for _, n := range sinkNames {
 		s := stanza{header: "sinks." + n.text, settings: []pair{{"type", quoted(n.name)}}, live: p.live[n.text] > 0}
@@ -130,11 +130,11 @@ func (p *plan) target(typ string) *Target {
 	return nil
 }
 
-// mostLive is how many views of one sink are no comments: each takes a fill.
+// mostLive bounds how many views of one sink are enabled, because each one takes a fill.
 const mostLive = 10
 
-// keep says whether a view that is the first choice of its table in its sink is kept at once: in the sinks that were
-// named, or in the source's own database if none was.
+// keep decides whether the best view of a table for a sink is enabled. It is, if the sink was named, or if none was
+// named and the sink is the source's own database.
 func (p *plan) keep(v *stanza, sink string) {
 	named := len(p.db.Targets) == 0 && sink == "main"
 	for _, n := range sinkNames {

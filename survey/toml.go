@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// quoted is a TOML string whose value is s after the configuration has replaced variables in it.
+// quoted returns a TOML string that is s after the configuration has replaced variables in it.
 func quoted(s string) string {
 	s = strings.ReplaceAll(s, "${", "$${")
 	var b strings.Builder
@@ -27,15 +27,15 @@ func quoted(s string) string {
 	return b.String()
 }
 
-// bare is a key of an inline table: as it is if TOML takes it so, else quoted.
+// bare returns a key of an inline table. It is quoted only if TOML requires that.
 func bare(key string) string {
 	if badName(key) {
-		return strings.ReplaceAll(quoted(key), "$${", "${") // variables are replaced in values only
+		return strings.ReplaceAll(quoted(key), "$${", "${") // variables are replaced only in values
 	}
 	return key
 }
 
-// one is a list, or its only element without brackets.
+// one returns a list, or the only element without brackets.
 func one(texts []string) string {
 	if len(texts) == 1 {
 		return quoted(texts[0])
@@ -62,7 +62,7 @@ func inline(pairs []pair) string {
 	return "{ " + strings.Join(all, ", ") + " }"
 }
 
-// shown is a name in a comment: as it is, but for what would end the line or can't be seen.
+// shown returns a name for a comment. It escapes characters that would end the line or are invisible.
 func shown(name string) string {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) ||
 		strings.TrimSpace(name) != name {
@@ -71,7 +71,7 @@ func shown(name string) string {
 	return name
 }
 
-// pathName is a property's name as a part of a path: in double quotes where a path would take it for something else.
+// pathName returns a property's name as a part of a path. It is quoted if a path would otherwise read it differently.
 func pathName(name string) string {
 	if name != "" && !strings.ContainsAny(name, `.[]"`) && name[0] != '$' && name[0] != '=' {
 		return name
@@ -79,20 +79,20 @@ func pathName(name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }
 
-// maxName is the longest name of a view or table of a configuration, and of a MySQL table.
+// maxName is the longest name of a view or table in a configuration, and of a MySQL table.
 const maxName = 64
 
 func isWord(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_'
 }
 
-// badName reports whether a configuration refuses a name, or TOML wants it quoted.
+// badName reports whether a configuration refuses a name or TOML requires quotes for it.
 func badName(name string) bool {
 	return name == "" || len(name) > maxName || strings.ContainsFunc(name,
 		func(r rune) bool { return !isWord(r) && r != '-' })
 }
 
-// word makes a name that a configuration takes of any text, "" if nothing is left of it.
+// word converts a text to a name that a configuration accepts, or "" if no character remains.
 func word(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -105,7 +105,7 @@ func word(text string) string {
 	return strings.Trim(b.String(), "_")
 }
 
-// baseName is what names of views are made of: the first of the texts that leaves a name.
+// baseName returns the start of views' names: the first text that gives a valid name.
 func baseName(texts ...string) string {
 	for _, text := range texts {
 		if name := word(text); name != "" {
@@ -115,17 +115,16 @@ func baseName(texts ...string) string {
 	return "view"
 }
 
-// DSN is a data source's name without its password.
+// DSN is a data source name without its password.
 type DSN struct {
 	before, after string
-	variable      string // of the environment, which holds the password; "" if there is none
+	variable      string // the environment variable with the password; "" if there is none
 }
 
-// HidePassword takes the password out of a DSN in go-sql-driver's form; the named environment variable stands in its
-// place.
+// HidePassword replaces the password in a DSN (in go-sql-driver's form) by the named environment variable.
 func HidePassword(dsn, variable string) DSN {
-	// As the driver has it: the database follows the last slash, the address the last @ before it, the password the first
-	// colon.
+	// This follows the driver: the database comes after the last slash, the address after the last @ before it, the
+	// password after the first colon.
 	slash := strings.LastIndexByte(dsn, '/')
 	at := strings.LastIndexByte(dsn[:max(slash, 0)], '@')
 	colon := strings.IndexByte(dsn[:max(at, 0)], ':')
@@ -135,7 +134,7 @@ func HidePassword(dsn, variable string) DSN {
 	return DSN{before: dsn[:colon+1], after: dsn[at:], variable: variable}
 }
 
-// quoted is the DSN as a TOML string, with the variable to be replaced.
+// quoted returns the DSN as a TOML string that contains the variable.
 func (d DSN) quoted() string {
 	before, after := quoted(d.before), quoted(d.after)
 	if d.variable == "" {

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// indexType is a property's column type in an index table, with room for what was not sampled. "" if there is none: for
-// what is neither short nor of one kind.
+// indexType returns a property's column type for an index table, with room for larger values than were sampled. It
+// returns "" if the values are not short or of several kinds.
 func (p *property) indexType(room int64) string {
 	if p.list != strings.HasSuffix(p.path, "[]") || strings.Count(p.path, "[]") > 1 || p.Objects+p.Lists+p.Floats > 0 {
 		return ""
@@ -17,9 +17,9 @@ func (p *property) indexType(room int64) string {
 	return typ
 }
 
-// createdAs reports whether the column of an existing table is what the program makes of a type, and the type as it was
-// said then: a text's length may have been another. What is said again must be the same, or it would define the view
-// anew.
+// createdAs reports whether a table's column is what the program creates for a type. It returns the type that was
+// configured at that time, which may have another text length. The new file must repeat that type: another one would
+// change the view's definition.
 func (c *Column) createdAs(typ string) (string, bool) {
 	name, _, _ := strings.Cut(strings.ToLower(typ), "(")
 	switch {
@@ -33,7 +33,7 @@ func (c *Column) createdAs(typ string) (string, bool) {
 	return typ, strings.EqualFold(strings.ReplaceAll(typ, " ", ""), strings.ReplaceAll(c.Type, " ", ""))
 }
 
-// holds reports whether an existing column takes what was seen of a property.
+// holds reports whether an existing column accepts the sampled values of a property.
 func (c *Column) holds(p *property) bool {
 	typ, _ := p.Scalar(p.name)
 	switch {

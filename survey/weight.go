@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Views that are no comments are few. They are those of the tables that a person means first: with a name as users,
-// orders and products have it, or with people's addresses, that many others refer to, with many rows.
+// Only a few views are enabled. They belong to the tables that matter most to users. Such a table has a name like
+// users, orders or products, contains email addresses, is referenced by many others, or has many rows.
 
-// mattering are the last words of names of such tables, in the singular.
+// mattering lists the last words of such tables' names, in the singular.
 var mattering = []string{"user", "customer", "member", "account", "person", "people", "order", "product", "article",
 	"post", "item", "invoice", "payment"}
 
 const (
-	ofName   = 5 // what a name counts: as much as so many tables that refer to it, or digits of its number of rows
+	ofName   = 5 // a matching name counts as much as 5 referring tables or 5 digits in the number of rows
 	mostRefs = 6
 )
 
-// weight says how much a table matters, beside others.
+// weight rates how much a table matters.
 func (d *Database) weight(t *Table) int {
 	rows := max(d.estimates[t.Name], int64(t.Rows))
 	refs := 0
@@ -35,7 +35,7 @@ func (d *Database) weight(t *Table) int {
 	if len(words) > 0 {
 		last = words[len(words)-1]
 	}
-	email := func(c Column) bool { return strings.EqualFold(c.Name, "email") } // of people, whatever they are called here
+	email := func(c Column) bool { return strings.EqualFold(c.Name, "email") } // of people, whatever the table is called
 	if slices.Contains(mattering, last) || slices.Contains(mattering, strings.TrimSuffix(last, "s")) ||
 		slices.ContainsFunc(t.Columns, email) {
 		weight += ofName
@@ -43,7 +43,7 @@ func (d *Database) weight(t *Table) int {
 	return weight
 }
 
-// byWeight are the places of the tables, those first that matter most.
+// byWeight returns the indexes of the tables, the most important first.
 func (d *Database) byWeight() []int {
 	places, weights := make([]int, len(d.Tables)), make([]int, len(d.Tables))
 	for i := range places {

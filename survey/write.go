@@ -10,8 +10,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Write writes a configuration for what was seen. stages are the codecs that bodies may be written in: a stage is tried
-// where none before it decodes a table's bodies.
+// Write writes a configuration for a database. stages lists the codecs to try for bodies. A stage is tried only if the
+// stages before it decode no body of a table.
 func Write(w io.Writer, db *Database, stages [][]Codec) error {
 	p := newPlan(db, stages)
 	t := &text{}
@@ -28,15 +28,15 @@ func Write(w io.Writer, db *Database, stages [][]Codec) error {
 	return err
 }
 
-// text is the file. Prose begins with "# ", a setting that is a comment with "#".
+// text is the file. Prose starts with "# ", a disabled setting with "#".
 type text struct{ bytes.Buffer }
 
 func (t *text) line(format string, args ...any) { fmt.Fprintf(t, format+"\n", args...) }
 
-// width is where prose is broken.
+// width is the length at which prose is wrapped.
 const width = 125
 
-// say writes prose, which has no line breaks.
+// say writes prose without line breaks and wraps it.
 func (t *text) say(format string, args ...any) {
 	line := "#"
 	for _, w := range strings.Fields(fmt.Sprintf(format, args...)) {
@@ -54,7 +54,7 @@ func (t *text) rule() {
 	t.line("# %s", strings.Repeat("-", width-2))
 }
 
-// serverNames are what sinks' types are called in prose.
+// serverNames maps sink types to their names in prose.
 var serverNames = map[string]string{"mysql": "MySQL server", "redis": "Redis", "elastic": "Elasticsearch"}
 
 func (t *text) head(db *Database) {
@@ -148,7 +148,7 @@ func (t *text) table(f *followed) {
 	t.body(f)
 }
 
-// log says what of a log views hold.
+// log explains what views of a log contain.
 func (t *text) log(f *followed) {
 	of := shownList(f.key)
 	if f.column != "" {
@@ -188,7 +188,7 @@ func (t *text) body(f *followed) {
 	}
 }
 
-// others are the columns without a role, as a view names them.
+// others returns the columns without a role, as a view names them.
 func (f *followed) others() (names []string) {
 	roles := append([]string{f.column, f.version}, slices.Concat(f.key, f.offset)...)
 	for i := range f.Columns {
@@ -199,8 +199,8 @@ func (f *followed) others() (names []string) {
 	return names
 }
 
-// unkeyedVersion is a column that is called a version, though no unique key says that it is one of the rows'; "" if
-// there is none.
+// unkeyedVersion returns a column that is named like a version but is in no unique key with the key columns. It returns
+// "" if there is none.
 func (f *followed) unkeyedVersion() string {
 	for i := range f.Columns {
 		c := &f.Columns[i]
@@ -270,7 +270,7 @@ func (t *text) views(f *followed) {
 	}
 }
 
-// further are the sorts of cells that views are not suggested for.
+// further names the kinds of cells without suggested views.
 func (f *followed) further() string {
 	var names []string
 	for _, s := range f.sorts[mostSorts:] {
@@ -290,7 +290,7 @@ func runes(s string) int { return len([]rune(s)) }
 
 func pad(s string, n int) string { return s + strings.Repeat(" ", max(n-runes(s), 0)) }
 
-// widest is how far the columns of the list of properties are moved to the right by a long name.
+// widest bounds how far a long name moves the columns in the list of properties.
 const widest = 60
 
 func (t *text) properties(s *sortOfCell) {
