@@ -1,6 +1,6 @@
-// Package favorites is the example of plain columns that change in place: who favorited what, how often. It holds the
-// example's files, a writer that does all that an application may do to such rows, and a check of every view against
-// them that shares no code with the program.
+// Package favorites is an example with plain columns that change in place: who favorited what, and how often. It
+// contains the example's files, a writer with all kinds of changes that an application may make, and a check of every
+// view. The check shares no code with the program.
 package favorites
 
 import _ "embed"

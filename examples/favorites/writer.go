@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Writer favorites as users do, and as administrators do afterwards: counts that grow in place, favorites taken back,
-// objects and users that go with all their favorites, favorites moved from one object to another, imports of large
-// counts. One object is everybody's favorite.
+// Writer makes the changes that users and administrators make: counts that grow in place, favorites that are removed,
+// objects and users that are deleted with all their favorites, favorites that move to another object, and imports of
+// large counts. Every user favorites one hot object.
 type Writer struct {
 	db             *sql.DB
 	rand           *rand.Rand
@@ -18,24 +18,24 @@ type Writer struct {
 	written atomic.Int64
 }
 
-// Hot is the object that everybody favorites.
+// Hot is the object that every user favorites.
 const Hot = 1
 
-// NewWriter makes a writer; two writers of one database need different seeds.
+// NewWriter returns a writer. Two writers of one database need different seeds.
 func NewWriter(db *sql.DB, seed uint64, users, objects int) *Writer {
 	return &Writer{db: db, rand: rand.New(rand.NewPCG(seed, 0)), users: users, objects: objects}
 }
 
-// Written is how many statements were committed. It may be called while the writer works.
+// Written returns how many statements were committed. It may be called while the writer works.
 func (w *Writer) Written() int64 { return w.written.Load() }
 
-// Step commits one transaction. An error leaves the database as it was, or as after the transaction.
+// Step commits one transaction. After an error, the transaction is either complete or not in the database at all.
 func (w *Writer) Step(ctx context.Context) error {
 	tx, err := w.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
 	n := 1 + w.rand.IntN(4)
 	for range n {
 		statement, args := w.change()
@@ -44,7 +44,7 @@ func (w *Writer) Step(ctx context.Context) error {
 		}
 	}
 	if w.rand.IntN(40) == 0 {
-		return nil // changed its mind: rolled back
+		return nil // the user changes their mind: roll back
 	}
 	if err := tx.Commit(); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (w *Writer) change() (statement string, args []any) {
 	case n < 55:
 		return "INSERT INTO favorite (object_id, user_id, cnt, timestamp) VALUES (?, ?, 1, NOW()) ON DUPLICATE KEY UPDATE cnt = cnt + 1, timestamp = NOW()",
 			[]any{object, user}
-	case n < 65: // a favorite that counts for nothing, and one that counts for much
+	case n < 65: // favorites with a count of zero or a large count
 		return "REPLACE INTO favorite (object_id, user_id, cnt, timestamp) VALUES (?, ?, ?, NULL)", []any{object, user,
 			w.rand.IntN(2) * 1_000_000}
 	case n < 72:
@@ -72,12 +72,12 @@ func (w *Writer) change() (statement string, args []any) {
 	case n < 94: // moved to another object, in another partition: the row's key changes
 		return "UPDATE IGNORE favorite SET object_id = ? WHERE object_id = ? AND user_id = ?", []any{1 +
 			w.rand.IntN(w.objects), object, user}
-	case n < 97: // an object goes
+	case n < 97: // an object is deleted
 		if object == Hot {
 			object++
 		}
 		return "DELETE FROM favorite WHERE object_id = ?", []any{object}
-	default: // a user goes
+	default: // a user is deleted
 		return "DELETE FROM favorite WHERE user_id = ?", []any{user}
 	}
 }

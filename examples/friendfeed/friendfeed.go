@@ -1,11 +1,11 @@
-// Package friendfeed is the example of entities that are changed in place: pickled by Python, with indexes spread over
-// three databases. It holds the example's files, a writer and a check in Python (writer.py, expected.py), and their
-// comparison with what the databases hold.
+// Package friendfeed is an example with entities that change in place. Python pickles them, and their indexes are
+// spread over three databases. The package contains the example's files, a writer and a check in Python (writer.py,
+// expected.py), and the comparison of the check's result with the databases.
 package friendfeed
 
 import _ "embed"
 
-// Schema is the DDL of the entities' database, Shards that of each database of indexes.
+// Schema is the DDL of the entities' database. Shards is the DDL of each index database.
 var (
 	//go:embed schema.sql
 	Schema string

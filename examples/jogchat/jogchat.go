@@ -1,6 +1,6 @@
-// Package jogchat is the example of schemaless cells: users, companies and schools written as immutable versions to one
-// table, and the index and row tables that are kept of them. It holds the example's files, a writer that does all that
-// an application may do to its cells, and a check of every table against the cells that shares no code with the
+// Package jogchat is an example with schemaless cells. Users, companies and schools are written to one table as
+// immutable versions, and index and row tables are kept of them. The package contains the example's files, a writer
+// with all kinds of changes that an application may make, and a check of every table. The check shares no code with the
 // program.
 package jogchat
 
@@ -29,15 +29,15 @@ func Schema() []string {
 	return statements
 }
 
-// Table is a target table of the example and where its columns come from.
+// Table describes a target table of the example and the origin of its columns.
 type Table struct {
 	Name   string
-	Entity string   // the cells' column_name
-	Fields []string // properties, which name the columns too
-	Index  bool     // an index table (fields and row_key), else a row table (id and fields)
+	Entity string   // the column_name of its cells
+	Fields []string // properties, which are also the column names
+	Index  bool     // an index table (fields and row_key); otherwise a row table (id and fields)
 }
 
-// Tables are the 17 tables that are kept.
+// Tables returns the 17 target tables.
 func Tables() []Table {
 	entities := []struct {
 		name   string

@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// Querier is what Verify needs of a database: *sql.DB or *sql.Tx.
+// Querier is the part of a database that Verify needs: *sql.DB or *sql.Tx.
 type Querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Report is the outcome of Verify.
+// Report is the result of Verify.
 type Report struct {
 	Tables      int
 	Rows        int      // in all tables
-	Differences []string // at most a few of each table; empty if every table is right
+	Differences []string // a few for each table at most; empty if every table is right
 }
 
-// Verify compares every table with what the newest remaining cells say. Nobody may write meanwhile.
+// Verify compares every table with the newest remaining cells. Nothing may write in the meantime.
 func Verify(ctx context.Context, source, target Querier) (Report, error) {
 	cells, err := newest(ctx, source)
 	if err != nil {
@@ -85,7 +85,7 @@ func newest(ctx context.Context, db Querier) (map[string][]cell, error) {
 	return cells, rows.Err()
 }
 
-// expected is the row of the table that a cell makes, in a form for comparison.
+// expected returns the row that a cell makes in the table, in a form for comparison.
 func (t Table) expected(c cell) (string, bool) {
 	parts := []string{hex.EncodeToString(c.key)}
 	for _, f := range t.Fields {
@@ -150,7 +150,7 @@ func (t Table) held(ctx context.Context, db Querier) (map[string]bool, error) {
 	return held, rows.Err()
 }
 
-// differences says what is missing and what is too much, a few of each.
+// differences describes missing and unexpected rows, a few of each.
 func differences(table string, want, got map[string]bool) []string {
 	const few = 5
 	var out []string

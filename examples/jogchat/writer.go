@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Writer writes cells as an application does, and as only a bad day makes it: new versions, some of them late (a lower
-// ref_key than the newest), properties that move, go or become null, archival of old versions, deletes of the newest
-// one, deleted entities that come back, keys that end in zero bytes.
+// Writer writes cells as an application does, including rare cases. It writes new versions, some of them late (with a
+// lower ref_key than the newest). Properties move, disappear or become null. Old versions are archived, newest versions
+// deleted, and deleted entities return. Some keys end in zero bytes.
 type Writer struct {
 	db       *sql.DB
 	rand     *rand.Rand
@@ -29,22 +29,22 @@ type entity struct {
 	newest int64
 }
 
-// NewWriter makes a writer over at most entities entities; two writers of one database need different seeds.
+// NewWriter returns a writer for up to the given number of entities. Two writers of one database need different seeds.
 func NewWriter(db *sql.DB, seed uint64, entities int) *Writer {
 	return &Writer{db: db, rand: rand.New(rand.NewPCG(seed, 0)), max: entities}
 }
 
-// Written is how many cells were written or deleted so far. It may be called while the writer works.
+// Written returns how many cells were written or deleted so far. It may be called while the writer works.
 func (w *Writer) Written() int64 { return w.written.Load() }
 
-// Step commits one transaction of one to a few changes. An error leaves the database as it was, or as after the
-// transaction: the caller may go on with the next step.
+// Step commits one transaction with one or a few changes. After an error, the transaction is either complete or not in
+// the database at all, and the caller may continue with the next step.
 func (w *Writer) Step(ctx context.Context) error {
 	tx, err := w.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
 	n := 1
 	if w.rand.IntN(5) == 0 {
 		n = 1 + w.rand.IntN(8)
@@ -55,7 +55,7 @@ func (w *Writer) Step(ctx context.Context) error {
 		}
 	}
 	if w.rand.IntN(40) == 0 {
-		return nil // changed its mind: rolled back
+		return nil // the application changes its mind: roll back
 	}
 	if err := tx.Commit(); err != nil {
 		return err
@@ -75,17 +75,17 @@ func (w *Writer) change(ctx context.Context, tx *sql.Tx) error {
 		return w.put(ctx, tx, e, 0)
 	case n < 14: // late: an older version arrives after a newer one
 		return w.put(ctx, tx, e, 1+w.rand.Int64N(1e9))
-	case n < 16: // archival
+	case n < 16: // archive old versions
 		return w.delete(ctx, tx, e,
 			"ref_key < (SELECT * FROM (SELECT MAX(ref_key) FROM cell WHERE row_key = ? AND column_name = ?) newest)", e.key[:],
 			e.kind)
-	case n < 18: // the newest is taken back: an older one counts again
+	case n < 18: // delete the newest version: an older one counts again
 		return w.delete(ctx, tx, e,
 			"ref_key = (SELECT * FROM (SELECT MAX(ref_key) FROM cell WHERE row_key = ? AND column_name = ?) newest)", e.key[:],
 			e.kind)
-	case n == 18: // gone
+	case n == 18: // delete the entity
 		return w.delete(ctx, tx, e, "TRUE")
-	default: // an update in place
+	default: // update in place
 		_, err := tx.ExecContext(ctx,
 			"UPDATE cell SET body = ? WHERE row_key = ? AND column_name = ? ORDER BY ref_key DESC LIMIT 1",
 			w.body(e), e.key[:], e.kind)
@@ -98,13 +98,13 @@ func (w *Writer) newEntity() entity {
 	for i := range e.key {
 		e.key[i] = byte(w.rand.Uint32())
 	}
-	if w.rand.IntN(4) == 0 { // zero bytes at the end, which binlogs leave out
+	if w.rand.IntN(4) == 0 { // zero bytes at the end, which binlogs omit
 		clear(e.key[16-1-w.rand.IntN(3):])
 	}
 	return e
 }
 
-// put inserts a version; late is by how many nanoseconds it is older than now.
+// put inserts a version. late is how many nanoseconds it is older than now.
 func (w *Writer) put(ctx context.Context, tx *sql.Tx, e *entity, late int64) error {
 	ref := max(time.Now().UnixNano(), e.newest+1) - late
 	e.newest = max(e.newest, ref)
@@ -119,7 +119,7 @@ func (w *Writer) delete(ctx context.Context, tx *sql.Tx, e *entity, where string
 	return err
 }
 
-// body makes a body: every property may be missing or null.
+// body returns a body in which every property may be missing or null.
 func (w *Writer) body(e *entity) []byte {
 	id := hex.EncodeToString(e.key[:])
 	if w.rand.IntN(2) == 0 {
@@ -148,7 +148,7 @@ func (w *Writer) body(e *entity) []byte {
 	}
 	body, err := json.Marshal(b)
 	if err != nil {
-		panic(err) // strings, numbers and maps of them
+		panic(err) // can't happen: strings, numbers and maps of them always marshal
 	}
 	return body
 }

@@ -1,6 +1,6 @@
-// Package outsiders is views of a table that a program writes which nobody here wrote: sysbench's oltp scripts. Its
-// test runs them on MySQL and MariaDB beside a replicator that is killed again and again, exchanges the table as gh-ost
-// and pt-online-schema-change do, and compares every view with the rows.
+// Package outsiders contains views of a table that an independent program writes: sysbench's oltp scripts. The test
+// runs them on MySQL and MariaDB beside a replicator that is killed repeatedly. It replaces the table in the ways of
+// gh-ost and pt-online-schema-change, and compares every view with the rows.
 package outsiders
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed replicator.toml
 var Config string
 
-// Verify compares every view with the rows. It returns how many entries the views hold and how they differ.
+// Verify compares every view with the rows. It returns the number of entries in the views, and the differences.
 func Verify(ctx context.Context, db lab.MySQL, cache lab.Redis) (held int, differences []string, err error) {
 	rows, err := db.Rows(ctx, "SELECT id, k, c, pad FROM sbtest1")
 	if err != nil {
@@ -52,7 +52,7 @@ func lines(ctx context.Context, db lab.MySQL, query string) func() (lab.Held, er
 	}
 }
 
-// expected is what each view should hold of rows of id, k, c and pad.
+// expected returns what each view should hold for rows with id, k, c and pad.
 func expected(rows [][]string) map[string]lab.Held {
 	cache, byK, ranking := lab.Held{}, lab.Held{}, lab.Held{}
 	count, sum := map[string]int{}, map[string]int{}
@@ -64,7 +64,7 @@ func expected(rows [][]string) map[string]lab.Held {
 		}
 		byK["sbtest_by_k:"+k+" "+id] = ""
 		index = append(index, []string{k, id})
-		n, _ := strconv.Atoi(id) // an INT of the server's
+		n, _ := strconv.Atoi(id) // the server returned an INT
 		count[k], sum[k] = count[k]+1, sum[k]+n
 	}
 	for k, n := range count {

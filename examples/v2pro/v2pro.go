@@ -1,6 +1,6 @@
-// Package v2pro is the example of an event log: every command appends a row with the new state of an account and its
-// version, and the newest states are kept in MySQL, Redis and Elasticsearch. It holds the example's files, an
-// application that handles commands, and a check of every view against the log that shares no code with the program.
+// Package v2pro is an example with an event log. Every command appends a row with an account's new state and version.
+// The newest states are kept in MySQL, Redis and Elasticsearch. The package contains the example's files, an
+// application that handles commands, and a check of every view. The check shares no code with the program.
 package v2pro
 
 import _ "embed"

@@ -11,7 +11,7 @@ import (
 	"replicator/internal/lab"
 )
 
-// Sinks are where the views are kept.
+// Sinks are the servers that hold the views.
 type Sinks struct {
 	MySQL   lab.MySQL
 	Redis   lab.Redis
@@ -19,8 +19,8 @@ type Sinks struct {
 	Index   string // in Elasticsearch
 }
 
-// Verify compares every view with the newest version of every account, through the servers' own clients. Nobody may
-// write meanwhile.
+// Verify compares every view with the newest version of every account, using the servers' own clients. Nothing may
+// write in the meantime.
 func Verify(ctx context.Context, source lab.MySQL, sinks Sinks) (held int, differences []string, err error) {
 	accounts, err := newest(ctx, source)
 	if err != nil {
@@ -70,7 +70,7 @@ func decode(text string) (map[string]any, error) {
 	return m, err
 }
 
-// text is a property as the mysql client prints it.
+// text returns a property as the mysql client prints it.
 func (a *account) text(name string) string {
 	if v := a.state[name]; v != nil {
 		return fmt.Sprint(v)
@@ -78,7 +78,7 @@ func (a *account) text(name string) string {
 	return "NULL"
 }
 
-// expected is what each view should hold.
+// expected returns what each view should hold.
 func expected(accounts []account) map[string]lab.Held {
 	want := map[string]lab.Held{}
 	for _, view := range []string{"account_state", "index_account_owner", "account_hash", "account_json",
@@ -94,7 +94,7 @@ func expected(accounts []account) map[string]lab.Held {
 		if a.state["owner"] != nil {
 			want["index_account_owner"][a.id] = a.text("owner")
 		}
-		open := a.state["status"] != nil && a.state["status"] != "closed" // over a missing property a condition is false
+		open := a.state["status"] != nil && a.state["status"] != "closed" // a condition on a missing property is false
 		if open {
 			want["account_search"][a.id] = a.pick("owner", "email", "status", "balance", "points", "tags", "address")
 			money.add(a.state["currency"], a.state["balance"])
@@ -134,7 +134,8 @@ func (a *account) hash(to lab.Held) {
 	}
 }
 
-// pick is a document of some properties and the version, members sorted by name and numbers digit by digit.
+// pick returns a document of some properties and the version. Its members are sorted by name, and numbers keep all
+// digits.
 func (a *account) pick(names ...string) string {
 	m := map[string]any{"version": json.Number(a.version)}
 	for _, n := range names {
@@ -153,7 +154,7 @@ func encode(v any) string {
 	return string(text)
 }
 
-// sums adds up exactly.
+// sums holds exact sums.
 type sums map[string]*big.Rat
 
 func (s sums) add(group, amount any) {
@@ -171,7 +172,7 @@ func (s sums) add(group, amount any) {
 	s[group.(string)].Add(s[group.(string)], r)
 }
 
-// held leaves out sums of 0, which no sink keeps.
+// held omits sums of 0, which no sink keeps.
 func (s sums) held(prefix string, decimals int) lab.Held {
 	h := lab.Held{}
 	for group, sum := range s {
@@ -250,7 +251,8 @@ func (s Sinks) fromRedis(ctx context.Context, keep func(view string, h lab.Held,
 	keep("level_ranking", levels, err)
 }
 
-// emails checks the unique index: each email that is claimed leads to one of those who claim it, and no other is there.
+// emails checks the unique index. Each claimed email must lead to one of the accounts that claim it, and no other email
+// may exist.
 func emails(accounts []account, got lab.Held) []string {
 	claims := map[string][]string{}
 	for _, a := range accounts {

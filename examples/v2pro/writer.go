@@ -15,30 +15,30 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Hot is the account that everybody uses.
+// Hot is the account that every application uses.
 const Hot = "hot"
 
-// Application handles commands as the design has it: load the newest state, make the new one, append it with the next
-// version. Of two that do so at once the unique key refuses the later one, which tries again. It keeps no state of its
-// own, so any number of them may work on one log.
+// Application handles commands: it loads an account's newest state, computes the new one, and appends it with the next
+// version. If two applications do so at once, the unique key rejects the later one, which retries. An Application has
+// no state of its own, so any number of them may work on one log.
 type Application struct {
 	db       *sql.DB
 	rand     *rand.Rand
 	accounts int
-	name     uint64 // what its command ids begin with
+	name     uint64 // the start of its command ids
 
 	commands atomic.Int64
 }
 
-// NewApplication makes an application; two on one log need different seeds.
+// NewApplication returns an application. Two applications on one log need different seeds.
 func NewApplication(db *sql.DB, seed uint64, accounts int) *Application {
 	return &Application{db: db, rand: rand.New(rand.NewPCG(seed, 0)), accounts: accounts, name: seed}
 }
 
-// Commands is how many commands were committed. It may be called meanwhile.
+// Commands returns how many commands were committed. It may be called while the application works.
 func (a *Application) Commands() int64 { return a.commands.Load() }
 
-// Step handles a command, or now and then archives an account's old versions.
+// Step handles a command. Now and then it archives an account's old versions instead.
 func (a *Application) Step(ctx context.Context) error {
 	id := fmt.Sprintf("account-%d", a.rand.IntN(a.accounts))
 	switch a.rand.IntN(20) {
@@ -50,13 +50,13 @@ func (a *Application) Step(ctx context.Context) error {
 	return a.Burst(ctx, id, 1)
 }
 
-// Burst handles n commands for one account and commits them together, as an application server does that queues the
-// commands of an account and takes them in batches.
+// Burst handles n commands for one account and commits them together, like an application server that processes the
+// commands of an account in batches.
 func (a *Application) Burst(ctx context.Context, id string, n int) error {
 	for {
 		err := a.append(ctx, id, n)
 		if again(err) {
-			continue // another server was first: its state is the old one now
+			continue // another application was first, so its state is the old one now
 		}
 		if err == nil {
 			a.commands.Add(int64(n))
@@ -65,15 +65,15 @@ func (a *Application) Burst(ctx context.Context, id string, n int) error {
 	}
 }
 
-// again reports whether another application was in the way: it wrote the version first (1062), held what a deadlock was
-// about (1213), or changed what a statement of MariaDB had read (1020).
+// again reports whether another application interfered: it wrote the version first (1062), there was a deadlock (1213),
+// or it changed a row that a MariaDB statement had read (1020).
 func again(err error) bool {
 	var refused *mysql.MySQLError
 	return errors.As(err, &refused) && slices.Contains([]uint16{1020, 1062, 1213}, refused.Number)
 }
 
-// decimal marks a number in a state that MySQL keeps all digits of only if it is made of a DECIMAL: a JSON text's
-// numbers become DOUBLE there.
+// decimal marks a number of a state that MySQL must receive as a DECIMAL to keep all digits. Numbers in a JSON text
+// become DOUBLE there.
 type decimal string
 
 func (a *Application) append(ctx context.Context, id string, n int) error {
@@ -87,7 +87,7 @@ func (a *Application) append(ctx context.Context, id string, n int) error {
 		version++
 		state = a.handle(state)
 		if id == Hot {
-			state["status"] = "open" // that one is never closed
+			state["status"] = "open" // this account is never closed
 		}
 		expression, values := object(state)
 		rows = append(rows, "(?, ?, ?, 'change', '{}', '{\"ok\": true}', "+expression+")")
@@ -99,7 +99,7 @@ func (a *Application) append(ctx context.Context, id string, n int) error {
 	return err
 }
 
-// load reads an account's newest state and version; an empty one and 0 if there is none.
+// load reads an account's newest state and version. It returns an empty state and 0 if there is none.
 func (a *Application) load(ctx context.Context, id string) (map[string]any, int64, error) {
 	var text []byte
 	var version int64
@@ -123,7 +123,7 @@ func (a *Application) load(ctx context.Context, id string) (map[string]any, int6
 	return state, version, nil
 }
 
-// handle makes the state after a command.
+// handle returns the state after a command.
 func (a *Application) handle(old map[string]any) map[string]any {
 	state := maps.Clone(old)
 	pick := func(of ...any) any { return of[a.rand.IntN(len(of))] }
@@ -150,7 +150,7 @@ func (a *Application) handle(old map[string]any) map[string]any {
 			state["level"] = json.Number(fmt.Sprint(n % 100))
 		}
 	}
-	if a.rand.IntN(10) == 0 { // a property goes
+	if a.rand.IntN(10) == 0 { // remove a property
 		if names := slices.Sorted(maps.Keys(state)); len(names) > 0 {
 			delete(state, names[a.rand.IntN(len(names))])
 		}
@@ -158,7 +158,7 @@ func (a *Application) handle(old map[string]any) map[string]any {
 	return state
 }
 
-// object is an expression that makes the state: a JSON text, into which decimals are put as such.
+// object returns an SQL expression for the state: a JSON text into which the decimals are inserted as DECIMAL.
 func object(state map[string]any) (expression string, args []any) {
 	rest := map[string]any{}
 	expression = "?"
@@ -172,18 +172,18 @@ func object(state map[string]any) (expression string, args []any) {
 	}
 	text, err := json.Marshal(rest)
 	if err != nil {
-		panic(err) // strings, numbers, lists and maps of them
+		panic(err) // can't happen: strings, numbers, lists and maps of them always marshal
 	}
 	return expression, append([]any{string(text)}, args...)
 }
 
-// archive deletes all versions of an account but the newest few.
+// archive deletes all versions of an account except the newest few.
 func (a *Application) archive(ctx context.Context, id string) error {
 	_, err := a.db.ExecContext(ctx,
 		"DELETE FROM account WHERE entity_id = ? AND version < (SELECT * FROM (SELECT MAX(version) - 3 FROM account WHERE entity_id = ?) newest)",
 		id, id)
 	if again(err) {
-		return nil // another time
+		return nil // the next step tries again
 	}
 	return err
 }

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Writer runs a shop: orders are placed, change and go; customers move to other cities and companies; items move from
-// one order to another; companies are renamed, and closed.
+// Writer runs a shop. Orders are placed, changed and deleted. Customers move to other cities and companies. Items move
+// from one order to another. Companies are renamed and closed.
 type Writer struct {
 	db   *sql.DB
 	rand *rand.Rand
@@ -17,7 +17,7 @@ type Writer struct {
 	written atomic.Int64
 }
 
-// How many there are of each, about.
+// The approximate number of rows in each table.
 const (
 	companies = 6
 	customers = 25
@@ -26,15 +26,15 @@ const (
 	staff     = 15
 )
 
-// Hot is an order that changes often, of a customer and a company that change often, too, and never of another one.
+// Hot is an order that changes often. Its customer and company also change often, and it always keeps them.
 const Hot = 1
 
-// NewWriter makes a writer; two writers of one database need different seeds.
+// NewWriter returns a writer. Two writers of one database need different seeds.
 func NewWriter(db *sql.DB, seed uint64) *Writer {
 	return &Writer{db: db, rand: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// Begin puts the first rows into the tables.
+// Begin inserts the first rows into the tables.
 func Begin(ctx context.Context, db *sql.DB) error {
 	for _, statement := range []string{
 		"INSERT INTO companies (id, name) VALUES (1, 'company 1')",
@@ -48,16 +48,16 @@ func Begin(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Written is how many statements were committed. It may be called while the writer works.
+// Written returns how many statements were committed. It may be called while the writer works.
 func (w *Writer) Written() int64 { return w.written.Load() }
 
-// Step commits one transaction. An error leaves the database as it was, or as after the transaction.
+// Step commits one transaction. After an error, the transaction is either complete or not in the database at all.
 func (w *Writer) Step(ctx context.Context) error {
 	tx, err := w.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // has no effect after a commit
 	n := 1 + w.rand.IntN(4)
 	for range n {
 		if _, err := tx.ExecContext(ctx, w.change()); err != nil {
@@ -65,7 +65,7 @@ func (w *Writer) Step(ctx context.Context) error {
 		}
 	}
 	if w.rand.IntN(40) == 0 {
-		return nil // changed its mind: rolled back
+		return nil // the shop changes its mind: roll back
 	}
 	if err := tx.Commit(); err != nil {
 		return err
@@ -74,10 +74,10 @@ func (w *Writer) Step(ctx context.Context) error {
 	return nil
 }
 
-// some is the number of one of n, but not of what is hot.
+// some returns a random id of n rows, never a hot one.
 func (w *Writer) some(n int) int { return 2 + w.rand.IntN(n) }
 
-// maybe is the number of one of n, of one that is not there, or NULL.
+// maybe returns a random id of n rows, the id of a row that doesn't exist, or NULL.
 func (w *Writer) maybe(n int) string {
 	if w.rand.IntN(8) == 0 {
 		return "NULL"
@@ -133,7 +133,7 @@ func (w *Writer) change() string {
 		return fmt.Sprintf("UPDATE IGNORE orders SET id = %d WHERE id = %d", w.some(orders), order)
 	case 19:
 		return fmt.Sprintf("UPDATE IGNORE customers SET id = %d WHERE id = %d", w.some(customers), customer)
-	case 16: // everywhere at once
+	case 16: // many orders at once
 		return fmt.Sprintf("UPDATE order_items SET price = price + 1 WHERE product_id = %d", product)
 	case 17:
 		return fmt.Sprintf("REPLACE INTO products VALUES (%d, 'sku%d', 'title %d')", product, product, w.rand.IntN(1000))
