@@ -48,7 +48,7 @@ func check(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 	return report(out, findings, asJSON)
 }
 
-// report prints findings; failures make the command fail.
+// report prints findings. It returns an error if there are failures.
 func report(out io.Writer, findings []replicator.Finding, asJSON bool) error {
 	failed := 0
 	type line struct {

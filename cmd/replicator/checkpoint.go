@@ -51,7 +51,7 @@ func checkpointShow(o *options) *cobra.Command {
 	return cmd
 }
 
-// shownCheckpoint is a checkpoint as it is printed.
+// shownCheckpoint is the printed form of a checkpoint.
 type shownCheckpoint struct {
 	View     string                         `json:"view"`
 	Source   string                         `json:"source,omitempty"`
@@ -162,7 +162,7 @@ The program must not be running.`,
 	return cmd
 }
 
-// forgetData removes what views left in their sinks, once that was shown and confirmed.
+// forgetData shows what views left in their sinks, and removes it after the operator has confirmed.
 func forgetData(cmd *cobra.Command, o *options, names []string, yes bool) (err error) {
 	setup, err := o.setup()
 	if err != nil {
@@ -190,7 +190,7 @@ func forgetData(cmd *cobra.Command, o *options, names []string, yes bool) (err e
 	return p.Discard(cmd.Context())
 }
 
-// withPositions does something to the positions of views, once somebody has confirmed it.
+// withPositions changes the positions of views after the operator has confirmed.
 func withPositions(cmd *cobra.Command, o *options, names []string, yes bool, question string,
 	do func(*service.Positions, context.Context) error) error {
 	setup, err := o.setup(names...)
@@ -241,7 +241,7 @@ func namesOrAll(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// confirm asks a person, unless told not to. Without a terminal there is nobody to ask.
+// confirm asks the operator, unless yes is set. It returns an error if there is no terminal.
 func confirm(cmd *cobra.Command, yes bool, question string) error {
 	if yes {
 		return nil

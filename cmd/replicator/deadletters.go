@@ -66,14 +66,14 @@ kind. --all lists each of them, oldest first, and so does --json. --limit shows 
 	return cmd
 }
 
-// letterList is which dead letters are listed, and how.
+// letterList holds the flags of a listing: which dead letters it shows, and how.
 type letterList struct {
 	view, after string
-	limit       int // 0: none
+	limit       int // 0: no limit
 	all, json   bool
 }
 
-// groups lists kinds of dead letters.
+// groups lists dead letters grouped by reason.
 func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Writer) error {
 	const most = 50
 	groups, err := service.Groups(ctx, cfg, l.view)
@@ -102,7 +102,7 @@ func (l letterList) groups(ctx context.Context, cfg *config.Config, out io.Write
 	return err
 }
 
-// errPageFull ends a listing.
+// errPageFull ends a listing at its limit.
 var errPageFull = errors.New("the page is full")
 
 // each lists dead letters one by one.
@@ -181,7 +181,7 @@ func showLetter(out io.Writer, l replicator.DeadLetter, asJSON bool) error {
 	return err
 }
 
-// viewsNamed is a view that may be named.
+// viewsNamed returns view as a list, or nil if it is empty.
 func viewsNamed(view string) []string {
 	if view == "" {
 		return nil
@@ -189,7 +189,7 @@ func viewsNamed(view string) []string {
 	return []string{view}
 }
 
-// selection is what retry and drop are given: ids, --view or --all, just one of them.
+// selection converts the arguments of retry and drop. They must name exactly one of ids, --view and --all.
 func selection(ids []string, view string, all bool) (server.Selection, error) {
 	ways := 0
 	for _, given := range []bool{len(ids) > 0, view != "", all} {
@@ -242,7 +242,7 @@ func deadLettersDrop(o *options) *cobra.Command {
 		})
 }
 
-// selecting makes a command that works on selected dead letters.
+// selecting returns a command that works on selected dead letters.
 func selecting(o *options, name, short string, do func(*cobra.Command, server.Selection) error) *cobra.Command {
 	view, all := "", false
 	cmd := &cobra.Command{

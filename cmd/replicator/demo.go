@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the demo's writer and checks
+	_ "github.com/go-sql-driver/mysql" // for the demo's writer and checks
 	"github.com/spf13/cobra"
 
 	"replicator/config"
@@ -61,7 +61,7 @@ type demo struct {
 	writer *jogchat.Writer
 }
 
-// say writes a text, in lines that fit the terminal.
+// say writes a text in lines that fit the terminal.
 func (d *demo) say(text string) {
 	columns, _ := newTerminal(d.out).size()
 	for _, line := range wrapped(text, columns) {
@@ -120,7 +120,7 @@ func (d *demo) prepare(ctx context.Context, server *servers.Server) error {
 	return nil
 }
 
-// demoConfig is the example's configuration, with what it takes from the environment.
+// demoConfig returns the example's configuration, with its variables replaced from env.
 func demoConfig(dir string, env map[string]string) (*config.Config, error) {
 	file := filepath.Join(dir, "replicator.toml")
 	if err := os.WriteFile(file, []byte(jogchat.Config), 0o600); err != nil {
@@ -129,7 +129,7 @@ func demoConfig(dir string, env map[string]string) (*config.Config, error) {
 	return config.Load(file, func(name string) (string, bool) { v, ok := env[name]; return v, ok }, sinks.Types())
 }
 
-// show runs writer and program until the time is up or a person has seen enough, then verifies.
+// show runs the writer and the program until the time is up or the user quits. Then it verifies the views.
 func (d *demo) show(ctx context.Context) error {
 	seen, enough := context.WithTimeout(ctx, d.duration)
 	defer enough()
@@ -146,7 +146,7 @@ func (d *demo) show(ctx context.Context) error {
 	for tick := time.NewTicker(screen.interval()); seen.Err() == nil; {
 		select {
 		case <-tick.C:
-			if f := d.frame(seen); seen.Err() == nil { // or it may lack what was still to be read
+			if f := d.frame(seen); seen.Err() == nil { // after a quit, it may lack values that were not read yet
 				screen.draw(f)
 			}
 		case <-seen.Done():
@@ -165,7 +165,7 @@ func (d *demo) show(ctx context.Context) error {
 	return d.verify(context.WithoutCancel(ctx))
 }
 
-// write writes at the demo's rate until ctx is done.
+// write makes changes at the demo's rate until ctx is done.
 func (d *demo) write(ctx context.Context) error {
 	tick := time.NewTicker(time.Second / time.Duration(max(1, d.rate)))
 	defer tick.Stop()

@@ -83,7 +83,7 @@ ranking also those of its member. What makes a sum is looked for in all that the
 	return cmd
 }
 
-// printListing prints a line of what is true of all, a table of the cells, and why those that differ do.
+// printListing prints a summary, a table of the cells, and the reasons of those that differ.
 func printListing(out io.Writer, found service.Listing, all []service.Explanation) error {
 	fmt.Fprintf(out, "view   %s, %s\n", found.View, found.Place)
 	if found.Shown != "" {
@@ -127,7 +127,7 @@ func printListing(out io.Writer, found service.Listing, all []service.Explanatio
 	return nil
 }
 
-// listedRow is a cell as a listing shows it: the source is shown by what the view should hold.
+// listedRow returns a cell's row of a listing. It shows the source by what the view should hold.
 func listedRow(e service.Explanation, sums bool) (row []string) {
 	should := make([]string, len(e.Expected))
 	for i, x := range e.Expected {
@@ -187,7 +187,7 @@ func printExplanation(out io.Writer, e service.Explanation) {
 	fmt.Fprintf(out, "because   %s\n\n", e.Why)
 }
 
-// printJoins prints which rows an entity is made with, and by which condition each was found.
+// printJoins prints the rows that an entity is joined with, and the condition that found each.
 func printJoins(out io.Writer, joins []service.ExplainedJoin) {
 	for _, j := range joins {
 		where := ""
@@ -214,7 +214,7 @@ func printJoins(out io.Writer, joins []service.ExplainedJoin) {
 	}
 }
 
-// printEntries prints entries, each on a line of its own.
+// printEntries prints each entry on its own line.
 func printEntries(out io.Writer, title string, entries []json.RawMessage) {
 	fmt.Fprint(out, title)
 	if len(entries) == 0 {

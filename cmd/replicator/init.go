@@ -56,7 +56,7 @@ ${DB_PASSWORD}, ${REDIS_PASSWORD}, ${ELASTIC_PASSWORD}, ${SINK_PASSWORD}, or the
 	return cmd
 }
 
-// initialization is what init was told.
+// initialization holds the flags of init.
 type initialization struct {
 	source string
 	sinks  []string
@@ -103,7 +103,7 @@ func (i *initialization) run(ctx context.Context, out, errOut io.Writer) error {
 	return nil
 }
 
-// parseTargets reads what --sink says.
+// parseTargets parses the values of --sink.
 func parseTargets(sinks []string) (targets []survey.Target, err error) {
 	for _, text := range sinks {
 		t, err := survey.ParseTarget(text)
@@ -119,8 +119,8 @@ func parseTargets(sinks []string) (targets []survey.Target, err error) {
 	return targets, nil
 }
 
-// lookAtTargets looks at what is in a MySQL server that is not the source itself: a view is kept in no table that holds
-// something else.
+// lookAtTargets reads the databases of MySQL sinks that are not the source itself. A view must not use a table with
+// other content.
 func lookAtTargets(ctx context.Context, targets []survey.Target, source string) ([]survey.Target, error) {
 	for i := range targets {
 		t := &targets[i]
@@ -138,11 +138,11 @@ func lookAtTargets(ctx context.Context, targets []survey.Target, source string) 
 	return targets, nil
 }
 
-// variablePassword is a variable in place of a DSN's password.
+// variablePassword matches a DSN with an environment variable instead of the password.
 var variablePassword = regexp.MustCompile(`^[^:@/]*:(\$\{([A-Za-z_][A-Za-z0-9_]*)\})@`)
 
-// withPassword puts the password into a DSN that names a variable in its place, and returns the variable's name; one
-// that the configuration is to have if the DSN holds a password itself.
+// withPassword replaces the variable in a DSN by the password, and returns the variable's name. If the DSN contains the
+// password itself, the name is the one that the configuration will use.
 func withPassword(flag, dsn string, env func(string) (string, bool)) (full, variable string, err error) {
 	at := variablePassword.FindStringSubmatch(dsn)
 	if at == nil {
@@ -155,7 +155,7 @@ func withPassword(flag, dsn string, env func(string) (string, bool)) (full, vari
 	return strings.Replace(dsn, at[1], password, 1), at[2], nil
 }
 
-// codecStages are the codecs that bodies may be written in: those of one compression or none, then those of two.
+// codecStages returns the codecs to try for bodies: first those with at most one compression, then those with two.
 func codecStages() ([][]survey.Codec, error) {
 	layers := codec.Compressions()
 	stages := make([][]survey.Codec, 2)

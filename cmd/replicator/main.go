@@ -1,9 +1,9 @@
-// Command replicator keeps indexes and views of schemaless cells in MySQL, Redis and Elasticsearch, from the binlog of
-// the MySQL or MariaDB server that the cells are written to. Each command stands in a file of its own, which parses and
-// prints; what it does is package service's. app.go opens the sinks.
+// Command replicator keeps indexes and views of schemaless cells in MySQL, Redis and Elasticsearch. It reads the cells
+// from the binlog of a MySQL or MariaDB server. Each command has its own file, which parses arguments and prints
+// results; package service does the work. sink.go opens the sinks.
 //
-// Exit status: 0 done; 1 failed at run time; 2 usage or configuration error, nothing was started; 3 verify found
-// differences that remain.
+// The exit status is 0 if the command is done, 1 if it failed at run time, and 2 after a usage or configuration error,
+// when nothing was started. It is 3 if verify found differences that remain.
 package main
 
 import (
@@ -31,7 +31,7 @@ const (
 	exitDiffer = 3
 )
 
-// usageError is a mistake in the command line or the configuration: nothing was started.
+// usageError is a mistake in the command line or the configuration. Nothing was started.
 type usageError struct{ err error }
 
 func (e usageError) Error() string { return e.err.Error() }
@@ -45,12 +45,12 @@ func main() {
 	os.Exit(profiled(func() int { return execute(os.Args[1:]) }))
 }
 
-// execute runs one command line. The first SIGINT or SIGTERM ends ctx; what a command does then is its own; a second
+// execute runs one command line. The first SIGINT or SIGTERM ends ctx, and the command decides how it stops. A second
 // one ends the program at once.
 func execute(args []string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	context.AfterFunc(ctx, cancel) // gives the signals back: the second one does what it does without us
+	context.AfterFunc(ctx, cancel) // stops catching signals, so that the second one kills the program
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -118,7 +118,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// complete has the errors of a command, and of those below it, name commands with the file.
+// complete adds the configuration file to the commands in errors, for cmd and its subcommands.
 func (o *options) complete(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.file.Err(run(cmd, args)) }
@@ -128,8 +128,8 @@ func (o *options) complete(cmd *cobra.Command) {
 	}
 }
 
-// refuseUnknown has commands that only have others below them, and help, refuse what is none of those. By itself, cobra
-// explains the command that it knows, and exits 0.
+// refuseUnknown makes help, and commands that only have subcommands, refuse unknown subcommands. Cobra would print the
+// help of the parent command and exit with 0.
 func refuseUnknown(cmd *cobra.Command) {
 	if cmd.HasSubCommands() {
 		cmd.Args = unknownCommand
@@ -146,7 +146,7 @@ func refuseUnknown(cmd *cobra.Command) {
 	}
 }
 
-// wrapArgs makes mistakes in arguments usage errors.
+// wrapArgs turns errors in arguments into usage errors.
 func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -162,7 +162,7 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 }
 
-// unknownCommand refuses words that are no command below cmd, with the nearest one.
+// unknownCommand refuses words that are not a subcommand of cmd, and suggests the nearest one.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -18,19 +18,20 @@ import (
 	"replicator/sinks"
 )
 
-// options are the flags that every command has.
+// options holds the flags that every command has.
 type options struct {
 	config    string
 	logFormat string
 	logLevel  string
 
-	file remedy.File // what was read; "": nothing was yet
+	file remedy.File // the file that was read; "" before that
 }
 
-// load reads the configuration: -c, then $REPLICATOR_CONFIG, then replicator.toml.
+// load reads the configuration file. path says which one.
 func (o *options) load() (*config.Config, error) { return o.loadBy(config.Load) }
 
-// loadToAsk reads it for a command that only asks the running process: it needs none of the file's secrets.
+// loadToAsk reads the configuration for a command that only asks the running process. It needs none of the file's
+// secrets.
 func (o *options) loadToAsk() (*config.Config, error) { return o.loadBy(config.LoadToAsk) }
 
 func (o *options) loadBy(load func(string, func(string) (string, bool), []config.SinkType) (*config.Config,
@@ -47,7 +48,7 @@ func (o *options) loadBy(load func(string, func(string) (string, bool), []config
 	return c, nil
 }
 
-// path is that of the file: -c, then $REPLICATOR_CONFIG, then replicator.toml.
+// path returns the configuration file's path: -c, then $REPLICATOR_CONFIG, then replicator.toml.
 func (o *options) path() (string, error) {
 	path := o.config
 	if path == "" {
@@ -63,7 +64,7 @@ func (o *options) path() (string, error) {
 	return path, nil
 }
 
-// someViews are the arguments of a command that must be told which views it is about.
+// someViews checks the arguments of a command that needs at least one view.
 func (o *options) someViews(cmd *cobra.Command, names []string) error {
 	if len(names) > 0 {
 		return nil
@@ -76,7 +77,7 @@ func (o *options) someViews(cmd *cobra.Command, names []string) error {
 		strings.Join(viewNames(cfg), ", "))}
 }
 
-// completeViews completes the names of the file's views that are not among the words yet.
+// completeViews completes the names of configured views that are not among the words yet.
 func (o *options) completeViews(
 	_ *cobra.Command, words []string, _ string,
 ) ([]string, cobra.ShellCompDirective) {
@@ -98,7 +99,7 @@ func (o *options) completeView(
 	return o.completeViews(cmd, words, begun)
 }
 
-// setup is what a command works with: the configuration, which has the named views, and a log.
+// setup returns the configuration, which must have the named views, and a logger.
 func (o *options) setup(views ...string) (service.Setup, error) {
 	cfg, err := loadViews(o, views)
 	if err != nil {
@@ -111,7 +112,7 @@ func (o *options) setup(views ...string) (service.Setup, error) {
 	return service.Setup{Config: cfg, Log: log, OpenSink: openSink}, service.Define(cfg)
 }
 
-// logger writes to standard error: for people on a terminal, JSON otherwise, or as asked.
+// logger returns a logger on standard error. Its default format is text on a terminal and JSON otherwise.
 func (o *options) logger() (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -134,8 +135,8 @@ func (o *options) logger() (*slog.Logger, error) {
 	return nil, usageError{fmt.Errorf("--log-format is human or json, not %q", o.logFormat)}
 }
 
-// readable writes durations as people do: in JSON they would be numbers of nanoseconds. Commands are completed with the
-// file.
+// readable formats durations for people, because JSON would show nanoseconds. It also adds the configuration file to
+// commands.
 func (o *options) readable(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindDuration:

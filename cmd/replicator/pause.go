@@ -28,13 +28,13 @@ missed. One that is not paused stays as it is. The running process does it (repl
 	})
 }
 
-// pausedView is what pause or resume did.
+// pausedView is the result of pause or resume for one view.
 type pausedView struct {
 	View string `json:"view"`
 	Did  string `json:"did"`
 }
 
-// askingCommand makes cmd a command that asks the running process to do something to each of the named views.
+// askingCommand turns cmd into a command that asks the running process to do something to each of the named views.
 func askingCommand(o *options, name, did string, ask func(server.Client, context.Context, string) error,
 	cmd *cobra.Command) *cobra.Command {
 	asJSON := false
@@ -52,7 +52,7 @@ func askingCommand(o *options, name, did string, ask func(server.Client, context
 		for _, view := range names {
 			if err := asked(name, view, ask(service.Client(cfg), cmd.Context(), view)); errors.Is(err, server.ErrNotRunning) {
 				return err
-			} else if err != nil { // it is no reason not to ask for the others
+			} else if err != nil { // try the other views anyway
 				failed = errors.Join(failed, err)
 				continue
 			}
@@ -64,7 +64,7 @@ func askingCommand(o *options, name, did string, ask func(server.Client, context
 	return cmd
 }
 
-// asked says of an error of the running process what to do.
+// asked adds advice to an error of the running process.
 func asked(name, view string, err error) error {
 	switch {
 	case err == nil:

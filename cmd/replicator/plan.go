@@ -78,8 +78,7 @@ func plan(cmd *cobra.Command, o *options, rate int, asJSON bool) error {
 	return err
 }
 
-// planDespite prints what a file that can't be used would do to the running program, which is nothing. The error is
-// what is wrong with the file.
+// planDespite prints the plan of an invalid file: the running program changes nothing. It returns the file's error.
 func planDespite(cmd *cobra.Command, o *options, wrong error, asJSON bool) error {
 	running, err := o.askDespite(cmd.Context(), wrong, io.Discard)
 	if err != nil {
@@ -88,7 +87,7 @@ func planDespite(cmd *cobra.Command, o *options, wrong error, asJSON bool) error
 	var views []service.PlannedView
 	for _, v := range running {
 		same := func(other service.PlannedView) bool { return other.View == v.View }
-		if !slices.ContainsFunc(views, same) { // it has a row for each source
+		if !slices.ContainsFunc(views, same) { // a view has a row for each source
 			views = append(views, service.PlannedView{
 				View: v.View, Sink: v.Sink, Kind: v.Kind, Action: service.PlanUnchanged,
 				Reason: "the file can't be used: the program goes on with what it read before",
@@ -125,7 +124,7 @@ func printPlan(out io.Writer, views []service.PlannedView) error {
 	return err
 }
 
-// saidRate says what rate the time of a view is at, and why.
+// saidRate returns the rate that a view's duration assumes, and where it comes from.
 func saidRate(v service.PlannedView) string {
 	why := map[string]string{
 		service.RateAsked:   "as --rate says",

@@ -12,8 +12,8 @@ import (
 	"replicator/internal/guide"
 )
 
-// profiled writes a profile of what execute does into the directory that guide.Variable names: `make profile` gathers
-// them. No other build has this.
+// profiled runs execute and writes a CPU profile into the directory that the variable guide.Variable names. `make
+// profile` collects the profiles. Only builds with the tag "profile" have this function.
 func profiled(execute func() int) (status int) {
 	file, err := os.Create(filepath.Join(os.Getenv(guide.Variable), fmt.Sprintf("%d.pprof", os.Getpid())))
 	if err == nil {

@@ -9,13 +9,13 @@ import (
 	"replicator/internal/human"
 )
 
-// progress shows how far long work is: a bar on a terminal, a line now and then otherwise. It implements
-// service.Display.
+// progress shows the progress of a long operation: a bar on a terminal, otherwise a line from time to time. It
+// implements service.Display.
 type progress struct {
 	terminal
-	began time.Time // when progress was first shown
-	what  string    // was done then
-	rows  int64     // that were done then, by an earlier run perhaps
+	began time.Time // when this operation was first shown
+	what  string    // the operation that began then
+	rows  int64     // rows that were done then, perhaps by an earlier run
 	ratio float64
 	last  time.Time
 	drawn bool
@@ -23,7 +23,7 @@ type progress struct {
 
 func newProgress(out io.Writer) *progress { return &progress{terminal: newTerminal(out)} }
 
-// Progress shows rows done, and the share of all, if it is known.
+// Progress shows how many rows are done, and their share of all rows if that is known.
 func (p *progress) Progress(what string, rows int64, ratio float64) {
 	wait := 5 * time.Second
 	if p.file != nil {
@@ -33,13 +33,14 @@ func (p *progress) Progress(what string, rows int64, ratio float64) {
 		return
 	}
 	p.last = time.Now()
-	if what != p.what || rows < p.rows { // something else begins, or the same anew
+	if what != p.what || rows < p.rows { // another operation starts, or the same one again
 		p.began, p.what, p.rows, p.ratio = p.last, what, rows, ratio
 	}
 	p.show(p.line(what, rows, ratio, time.Since(p.began)))
 }
 
-// line says how far it is after a time. What matters most stands first: a narrow terminal cuts off the rest.
+// line describes the progress after a time. The most important part comes first, because a narrow terminal cuts off the
+// rest.
 func (p *progress) line(what string, rows int64, ratio float64, took time.Duration) string {
 	bar, share := "", ""
 	if ratio > p.ratio+0.001 && ratio < 1 {
@@ -60,15 +61,15 @@ func (p *progress) line(what string, rows int64, ratio float64, took time.Durati
 
 func (p *progress) show(text string) {
 	if p.file != nil {
-		columns, _ := p.size()                                  // it may have changed
-		fmt.Fprintf(p.out, "\r\x1b[2K%s", cut(text, columns-1)) // in the last column, some terminals begin a new line
+		columns, _ := p.size()                                  // the size may have changed
+		fmt.Fprintf(p.out, "\r\x1b[2K%s", cut(text, columns-1)) // in the last column, some terminals start a new line
 		p.drawn = true
 		return
 	}
 	fmt.Fprintln(p.out, text)
 }
 
-// Say shows a line of its own: the whole of it, however narrow the terminal is.
+// Say shows a line of its own. It shows the whole text even on a narrow terminal.
 func (p *progress) Say(text string) {
 	if p.file != nil {
 		fmt.Fprint(p.out, "\r\x1b[2K")
@@ -77,7 +78,7 @@ func (p *progress) Say(text string) {
 	p.drawn = false
 }
 
-// end leaves what is drawn where it is.
+// end finishes the drawing and leaves it on the screen.
 func (p *progress) end() {
 	if p.drawn {
 		fmt.Fprintln(p.out)

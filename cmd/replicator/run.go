@@ -37,10 +37,10 @@ others stand by, as status and /readyz say, and take over within seconds when it
 	return cmd
 }
 
-// run runs the pipelines until stop is done. A SIGHUP makes it go on with the file as it is then.
+// run runs the pipelines until stop is done. A SIGHUP makes it reload the file.
 func run(stop context.Context, o *options, untilCaughtUp bool) error {
-	// Held from here to the end: a SIGHUP that comes while the program reads its file, or changes from one configuration to
-	// the next, must not kill it.
+	// The signal is caught from here to the end. A SIGHUP must not kill the program while it reads its file or changes
+	// its configuration.
 	reread := make(chan os.Signal, 1)
 	signal.Notify(reread, syscall.SIGHUP)
 	defer signal.Stop(reread)

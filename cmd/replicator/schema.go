@@ -12,7 +12,7 @@ import (
 	"replicator/service"
 )
 
-// schemer is a sink that can say the DDL of targets that are missing.
+// schemer is a sink that can return the DDL of missing targets.
 type schemer interface {
 	Schema(ctx context.Context, views []*replicator.View) ([]string, error)
 }
@@ -31,7 +31,7 @@ Nothing is created: read them, adapt them, and run them yourself (or set create 
 	return cmd
 }
 
-// missingTarget is the DDL of a target that is missing.
+// missingTarget is the DDL of a missing target.
 type missingTarget struct {
 	Sink string `json:"sink"`
 	DDL  string `json:"ddl"`
@@ -43,7 +43,7 @@ func schema(ctx context.Context, o *options, out io.Writer, asJSON bool) error {
 		return err
 	}
 	cfg := setup.Config
-	var missing []missingTarget // printed once all is known: half of it is not to be run
+	var missing []missingTarget // printed only when complete: the operator must not run half of it
 	for i := range cfg.Sinks {
 		sink, err := openSink(cfg, &cfg.Sinks[i], setup.Log)
 		if err != nil {

@@ -34,12 +34,12 @@ type count struct {
 	rows  int64
 }
 
-// shownTables are those that the demo counts.
+// shownTables returns the tables that the demo counts.
 func shownTables() []string {
 	return []string{"users", "index_users_email", "companies", "index_companies_domain", "schools", "index_schools_name"}
 }
 
-// frame looks at the program and the tables. What can't be read just now is left out: the next frame has it.
+// frame reads the state of the program and the tables. It omits what can't be read now, and the next frame tries again.
 func (d *demo) frame(ctx context.Context) frame {
 	f := frame{written: d.writer.Written()}
 	if end, ok := ctx.Deadline(); ok {
@@ -66,7 +66,7 @@ func (d *demo) frame(ctx context.Context) frame {
 	return f
 }
 
-// lookup takes an email from somewhere in the index and follows it to the row, as the application would.
+// lookup reads a random email from the index and follows it to the row, as the application would.
 func (d *demo) lookup(ctx context.Context) string {
 	var email string
 	var key []byte
@@ -81,15 +81,15 @@ func (d *demo) lookup(ctx context.Context) string {
 		float64(time.Since(began).Microseconds())/1000)
 }
 
-// screen shows frames: redrawn in place on a terminal, a line each otherwise.
+// screen shows frames: redrawn in place on a terminal, otherwise one line each.
 type screen struct {
 	terminal
-	lines   int // drawn last
+	lines   int // lines of the last frame
 	once    sync.Once
 	restore func()
 }
 
-// newScreen makes a screen. On a terminal the key q calls quit.
+// newScreen returns a screen. On a terminal, the key q calls quit.
 func newScreen(out io.Writer, quit context.CancelFunc) *screen {
 	s := &screen{terminal: newTerminal(out), restore: func() {}}
 	if s.file != nil {
@@ -123,7 +123,7 @@ func untilQuit(quit context.CancelFunc) (restore func()) {
 			}
 		}
 	}()
-	return func() { _ = term.Restore(stdin, old) } // nothing can be done if that fails
+	return func() { _ = term.Restore(stdin, old) } // if that fails, nothing can be done
 }
 
 func (s *screen) close() { s.once.Do(s.restore) }
@@ -143,7 +143,7 @@ func (s *screen) draw(f frame) {
 	}
 	columns, height := s.size()
 	lines := f.lines()
-	lines = lines[:min(len(lines), max(height-1, 1))] // the cursor stands below them, and can't go up past the top
+	lines = lines[:min(len(lines), max(height-1, 1))] // the cursor is below the lines and can't move above the top
 	var b strings.Builder
 	if s.lines > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", s.lines)
@@ -153,15 +153,15 @@ func (s *screen) draw(f frame) {
 		if i == 0 {
 			look = bold
 		}
-		// Where the terminal has become narrower meanwhile, it cuts the line. A raw terminal wants both \r and \n.
+		// If the terminal has become narrower in the meantime, it cuts the line. A raw terminal needs both \r and \n.
 		fmt.Fprintf(&b, "\r\x1b[2K\x1b[?7l%s\x1b[?7h\r\n", painted{cut(line, columns), look}.show(s.colour))
 	}
-	b.WriteString("\x1b[J") // the frame before may have been longer
+	b.WriteString("\x1b[J") // the previous frame may have been longer
 	s.lines = len(lines)
-	_, _ = io.WriteString(s.out, b.String()) // nothing is lost with a frame
+	_, _ = io.WriteString(s.out, b.String()) // a lost frame doesn't matter
 }
 
-// lines are those of the frame on a terminal, the title first.
+// lines returns the lines of the frame on a terminal, starting with the title.
 func (f frame) lines() []string {
 	lines := []string{
 		"replicator demo   jogchat: users, companies and schools as schemaless cells, 17 tables kept of them",

@@ -14,7 +14,7 @@ import (
 	"replicator/view"
 )
 
-// openSink makes a sink of its configured type.
+// openSink opens a sink of its configured type.
 func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicator.Sink, error) {
 	views := service.ViewsOf(cfg, sink.Name)
 	wrong := func(err error) error {
@@ -38,11 +38,11 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 			return entities, wrong(err)
 		},
 	}
-	if len(cfg.Source.Shards) == 0 { // of a source in Kafka without a dsn: there is nobody to ask
+	if len(cfg.Source.Shards) == 0 { // a source in Kafka without a dsn: there is no server to ask
 		o.Samples = nil
 		o.Columns = func(context.Context, string, string) ([]config.Column, error) { return nil, nil }
 	}
-	if cfg.Source.Kafka == nil { // else they are the origin's, and feed nothing themselves
+	if cfg.Source.Kafka == nil { // with Kafka, the shards belong to the origin and feed nothing directly
 		o.Sources = cfg.Source.ShardNames()
 	} else if len(cfg.Source.Kafka.Topics) > 1 {
 		o.Partitions = service.Partitions(cfg)
@@ -50,14 +50,14 @@ func openSink(cfg *config.Config, sink *config.Sink, log *slog.Logger) (replicat
 	return sink.Open(o)
 }
 
-// sourceShard is a shard of the source: the first if none is named, for they are alike.
+// sourceShard returns a shard of the source. If no shard has the name, it returns the first, because shards are alike.
 func sourceShard(cfg *config.Config, name string) config.Shard {
 	i := slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == name })
 	return cfg.Source.Shards[max(i, 0)]
 }
 
-// sourceColumns asks a shard of the source for the columns of a table, for
-// the targets that have to tell apart what these do. It connects when it is asked.
+// sourceColumns returns a function that reads the columns of a table from a shard of the source. Sinks use it to keep
+// apart the values that the source's columns keep apart. The function connects when it is called.
 func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Context, source,
 	table string) ([]config.Column, error) {
 	return func(ctx context.Context, source, table string) ([]config.Column, error) {

@@ -64,8 +64,8 @@ func status(cmd *cobra.Command, o *options, names []string, asJSON bool) error {
 	return errors.Join(err, stopped)
 }
 
-// askStatus asks the running process, or the store if there is none: stopped then says since when. A file that is being
-// edited is no reason not to ask.
+// askStatus asks the running process, or reads the store if no process runs; stopped then says since when. It asks even
+// if the configuration file is invalid, because an operator may be editing it.
 func (o *options) askStatus(ctx context.Context, warnings io.Writer) (views []replicator.ViewStatus, stopped, err error) {
 	cfg, wrong := o.loadToAsk()
 	if wrong != nil {
@@ -76,7 +76,7 @@ func (o *options) askStatus(ctx context.Context, warnings io.Writer) (views []re
 	if !errors.Is(err, server.ErrNotRunning) {
 		return views, nil, err
 	}
-	if cfg.Checkpoint.Store == "mysql" { // now a server is asked
+	if cfg.Checkpoint.Store == "mysql" { // asking this server takes the file's secrets
 		if cfg, wrong = o.load(); wrong != nil {
 			return nil, nil, wrong
 		}
@@ -87,8 +87,8 @@ func (o *options) askStatus(ctx context.Context, warnings io.Writer) (views []re
 	return views, service.Stopped(ctx, cfg, err), nil
 }
 
-// askDespite asks the running process though the file can't be used, and warns of what is wrong with the file. If it
-// can't be asked, the error is that of the file.
+// askDespite asks the running process although the file is invalid, and prints the file's error as a warning. If the
+// process can't be asked, it returns the file's error.
 func (o *options) askDespite(ctx context.Context, wrong error, warnings io.Writer) ([]replicator.ViewStatus, error) {
 	path, err := o.path()
 	if err != nil {
@@ -108,7 +108,7 @@ func (o *options) askDespite(ctx context.Context, wrong error, warnings io.Write
 	return views, nil
 }
 
-// onlyNamed are the status of the named views; of all if none is named.
+// onlyNamed returns the status of the named views, or of all if none is named.
 func onlyNamed(views []replicator.ViewStatus, names []string) ([]replicator.ViewStatus, error) {
 	if len(names) == 0 {
 		return views, nil
@@ -129,7 +129,7 @@ func onlyNamed(views []replicator.ViewStatus, names []string) ([]replicator.View
 	}), nil
 }
 
-// statusLines are the table of views, and below it each error once. On a terminal an error takes one line.
+// statusLines returns the table of views, followed by each distinct error. On a terminal, an error takes one line.
 func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, colour bool) []string {
 	lines := statusTable(views).narrowed(columns, colour)
 	causes := replicator.CausesOf(views)
@@ -178,13 +178,13 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 	return lines
 }
 
-// seeManual says where causes and remedies are listed.
+// seeManual tells where causes and remedies are listed.
 const seeManual = "docs/operating.md, At 3 a.m., says what helps"
 
-// sharedText says of views that another program keeps them.
+// sharedText warns that another program also keeps a view.
 const sharedText = "another replicator keeps this, too; all stays right, but stop one of the two unless both are meant"
 
-// sharedLines say it once of all views of which it is so.
+// sharedLines shows sharedText once, for all views that it applies to.
 func sharedLines(views []replicator.ViewStatus, columns int, colour bool) []string {
 	var names []string
 	for _, v := range views {
@@ -202,7 +202,7 @@ func sharedLines(views []replicator.ViewStatus, columns int, colour bool) []stri
 	return lines
 }
 
-// comparedLines say of views that they are being compared with their source, once for all of which the same is said.
+// comparedLines shows which views are being compared with their source. Views with the same text share a line.
 func comparedLines(views []replicator.ViewStatus, columns int) (lines []string) {
 	for i, v := range views {
 		text := v.Comparing()
@@ -225,7 +225,7 @@ func comparedLines(views []replicator.ViewStatus, columns int) (lines []string) 
 	return lines
 }
 
-// statusTable is a row for each view.
+// statusTable returns a table with a row for each view.
 func statusTable(views []replicator.ViewStatus) *grid {
 	g := &grid{header: []string{"view", "sink", "kind", "state", "position", "lag", "rate", "dead letters"}}
 	shards := slices.ContainsFunc(views, func(v replicator.ViewStatus) bool { return v.Source != "" })
@@ -243,7 +243,7 @@ func statusTable(views []replicator.ViewStatus) *grid {
 	return g
 }
 
-// narrowed are the lines of a table of views that fits a terminal: what matters least is left out first.
+// narrowed returns the lines of a table of views that fits the terminal. It removes the least important columns first.
 func (g *grid) narrowed(columns int, colour bool) []string {
 	for _, name := range []string{"position", "kind", "sink", "rate"} {
 		if columns > 0 && g.width() > columns {
@@ -270,7 +270,7 @@ func shownLag(v replicator.ViewStatus) string {
 
 func shownRate(v replicator.ViewStatus) string { return strconv.FormatFloat(v.Rate, 'f', 1, 64) + "/s" }
 
-// inFull shows all that is known of views, with what happens next.
+// inFull shows everything that is known about views, with what happens next.
 func inFull(views []replicator.ViewStatus, file remedy.File, columns int, colour bool) (lines []string) {
 	for i, v := range views {
 		if i > 0 {

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/text/width"
 )
 
-// terminal is where a command writes, as far as that matters for how it writes.
+// terminal describes the output of a command, as far as it matters for the format.
 type terminal struct {
 	out    io.Writer
-	file   *os.File // nil: it is no terminal
+	file   *os.File // nil: not a terminal
 	colour bool
 }
 
-// newTerminal looks at an output. NO_COLOR (no-color.org) and TERM=dumb are respected.
+// newTerminal examines an output. It respects NO_COLOR (no-color.org) and TERM=dumb.
 func newTerminal(out io.Writer) terminal {
 	t := terminal{out: out}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -28,7 +28,8 @@ func newTerminal(out io.Writer) terminal {
 	return t
 }
 
-// size is that of the screen now: it may change at any time. Of what is no terminal it is not bounded, which is 0.
+// size returns the present size of the screen, which may change at any time. It returns 0 (no limit) if the output
+// isn't a terminal.
 func (t terminal) size() (columns, lines int) {
 	if t.file == nil {
 		return 0, 0
@@ -40,7 +41,7 @@ func (t terminal) size() (columns, lines int) {
 	return columns, lines
 }
 
-// paint is how text looks: the parameter of the terminal's SGR sequence; "": as it is.
+// paint is a text's style, as a parameter of the terminal's SGR sequence. "" means no style.
 type paint string
 
 const (
@@ -53,13 +54,13 @@ const (
 	blue   paint = "36" // cyan: blue is hard to read on black
 )
 
-// painted is a text with its look.
+// painted is a text with its style.
 type painted struct {
 	text  string
 	paint paint
 }
 
-// show is the text as it is written to a terminal.
+// show returns the text in the form that is written to a terminal.
 func (p painted) show(colour bool) string {
 	if !colour || p.paint == plain {
 		return p.text
@@ -67,7 +68,7 @@ func (p painted) show(colour bool) string {
 	return "\x1b[" + string(p.paint) + "m" + p.text + "\x1b[0m"
 }
 
-// cells is how many columns a text takes. What would do something to a terminal is not in it: see visible.
+// cells returns how many columns a text takes. The text must not contain control characters: see visible.
 func cells(text string) int {
 	n := 0
 	for _, r := range text {
@@ -84,7 +85,8 @@ func runeCells(r rune) int {
 	return 1
 }
 
-// visible replaces what a terminal would obey, or what would break a line: names and errors come from elsewhere.
+// visible replaces characters that a terminal would interpret or that would break a line. Names and errors come from
+// elsewhere and may contain them.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -97,7 +99,7 @@ func visible(text string) string {
 	}, text)
 }
 
-// cut shortens a text to some columns; 0: no limit.
+// cut shortens a text to a number of columns; 0: no limit.
 func cut(text string, columns int) string {
 	if columns <= 0 || cells(text) <= columns {
 		return text
@@ -111,7 +113,7 @@ func cut(text string, columns int) string {
 	return text
 }
 
-// wrapped breaks a text into lines of some columns, at spaces where there are any; 0: no limit.
+// wrapped breaks a text into lines of a number of columns, at spaces if possible; 0: no limit.
 func wrapped(text string, columns int) (lines []string) {
 	if columns <= 0 || cells(text) <= columns {
 		return []string{text}
@@ -135,7 +137,7 @@ func wrapped(text string, columns int) (lines []string) {
 	return lines
 }
 
-// grid is a table that fits the terminal. The note of a row stands below it.
+// grid is a table that fits the terminal. The notes of a row appear below it.
 type grid struct {
 	header []string
 	rows   []gridRow
@@ -146,7 +148,7 @@ type gridRow struct {
 	notes []painted
 }
 
-// add adds a row. What it shows is made visible here.
+// add adds a row. It makes the texts visible.
 func (g *grid) add(cells []painted, notes ...painted) {
 	row := gridRow{}
 	for _, c := range cells {
@@ -160,7 +162,7 @@ func (g *grid) add(cells []painted, notes ...painted) {
 	g.rows = append(g.rows, row)
 }
 
-// without is the table without the column of a name.
+// without returns the table without one column.
 func (g *grid) without(name string) *grid {
 	i := slices.Index(g.header, name)
 	if i < 0 {
@@ -173,7 +175,7 @@ func (g *grid) without(name string) *grid {
 	return less
 }
 
-// widths are those of the columns.
+// widths returns the widths of the columns.
 func (g *grid) widths() []int {
 	widths := make([]int, len(g.header))
 	for i, name := range g.header {
@@ -187,7 +189,7 @@ func (g *grid) widths() []int {
 	return widths
 }
 
-// width is that of the table.
+// width returns the width of the table.
 func (g *grid) width() int {
 	total := 2 * (len(g.header) - 1)
 	for _, w := range g.widths() {
@@ -196,7 +198,7 @@ func (g *grid) width() int {
 	return total
 }
 
-// lines are those of the table on a screen of some columns (0: no limit): a table, if that fits, or else a list.
+// lines returns the table for a screen with a number of columns (0: no limit). A table that doesn't fit becomes a list.
 func (g *grid) lines(columns int, colour bool) []string {
 	widths := g.widths()
 	if columns > 0 && g.width() > columns {
@@ -224,7 +226,7 @@ func (g *grid) lines(columns int, colour bool) []string {
 	return lines
 }
 
-// list shows each row as some lines: its first cell, and below it the others with their names.
+// list shows each row as several lines: its first cell, and below it the other cells with their column names.
 func (g *grid) list(columns int, colour bool) (lines []string) {
 	for _, r := range g.rows {
 		for i, c := range r.cells {
@@ -248,7 +250,7 @@ func (g *grid) list(columns int, colour bool) (lines []string) {
 	return lines
 }
 
-// below are the notes of a row.
+// below returns the notes of a row.
 func (r gridRow) below(columns int, colour bool) (lines []string) {
 	for _, n := range r.notes {
 		for _, text := range wrapped(n.text, max(columns-2, min(columns, 1))) {

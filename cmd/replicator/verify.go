@@ -16,11 +16,11 @@ import (
 	"replicator/verify"
 )
 
-// differencesError: verify found differences that remain, or dead letters.
+// differencesError means that verify found differences that remain, or dead letters.
 type differencesError struct {
 	n, dead int64
-	newer   []string // views that a repair can't help: their sink remembers what is newer than the source
-	beyond  []string // views that were repaired, and differ still
+	newer   []string // views that a repair can't fix: their sink has newer versions than the source
+	beyond  []string // views that were repaired and still differ
 }
 
 func (e differencesError) Error() string {
@@ -94,8 +94,8 @@ with --all all. Exit status 3 if differences remain, dead ones included.`,
 	return cmd
 }
 
-// reportVerified prints what was found of the views that could be verified, and what of the others failed. What remains
-// to be done is an error.
+// reportVerified prints the results of the views that could be verified, and the errors of the others. It returns an
+// error if something remains to be done.
 func reportVerified(out io.Writer, results []verify.Result, failed error, repaired, asJSON bool) error {
 	remaining := differencesError{}
 	for _, r := range results {
@@ -150,16 +150,16 @@ func showResults(out io.Writer, results []verify.Result, asJSON bool) error {
 	return nil
 }
 
-// bars shows how far each of several verifications is, one after the other: elsewhere than on a terminal once they take
-// long.
+// bars shows the progress of several verifications, one after the other. Without a terminal, it shows only those that
+// take long.
 type bars struct {
 	out   io.Writer
 	view  string
-	shown time.Time // when something was, or might have been
+	shown time.Time // when progress was last shown, or could have been for the first time
 	*progress
 }
 
-// quietFor is how long nothing is shown where there is no terminal.
+// quietFor is the interval between lines if there is no terminal.
 const quietFor = 5 * time.Second
 
 func (b *bars) verifying(view string, at verify.Progress) {

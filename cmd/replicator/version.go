@@ -12,7 +12,7 @@ import (
 // version is set by the build of a release (-ldflags "-X main.version=…").
 var version string
 
-// release is the version of the program. go install knows it from the module; a build of a checkout has none.
+// release returns the program's version. `go install` takes it from the module. A build of a checkout has none.
 func release() string {
 	if version != "" {
 		return version
@@ -23,7 +23,7 @@ func release() string {
 	return "0.1.0-dev"
 }
 
-// commit is set by the build of a release; other builds know it from the checkout.
+// commit is set by the build of a release. Other builds take it from the checkout.
 var commit string
 
 func versionCommand(*options) *cobra.Command {
@@ -38,7 +38,7 @@ func versionCommand(*options) *cobra.Command {
 	}
 }
 
-// versionText is the version as it is printed: with the commit, if the build knows it.
+// versionText returns the printed version, with the commit if the build knows it.
 func versionText() string {
 	at := revision()
 	if at != "" {
@@ -47,7 +47,7 @@ func versionText() string {
 	return fmt.Sprintf("replicator %s%s %s %s/%s", release(), at, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// revision is the commit that the program was built from, shortened; "" if the build doesn't know it.
+// revision returns the shortened commit that the program was built from; "" if the build doesn't know it.
 func revision() string {
 	if commit != "" {
 		return commit
