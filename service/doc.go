@@ -1,8 +1,8 @@
-// Package service is the program as it runs: a configuration made into pipelines, and what can be asked of them or done
-// to their views. Commands and HTTP are its users; they parse, print, and decide nothing.
+// Package service runs the program. It turns a configuration into pipelines, answers questions about them, and changes
+// their views. Commands and the HTTP server use it: they parse and print, and all decisions are made here.
 //
-// A Setup is what everything begins with: the configuration, and how a sink of it is opened. A Service is one
-// configuration that runs. A Runner runs one configuration after another, as SIGHUP brings them, and its Front lets
-// requests wait through the change. Verification, Explain, Check, Tail and Positions look at a view, or at what is
-// remembered of it, without a running pipeline. Client and Wait ask a process that runs elsewhere.
+// A Setup is a configuration with the way to open its sinks; everything starts with it. A Service runs one
+// configuration. A Runner runs one configuration after another, as SIGHUP loads them. Its Front makes requests wait
+// during the change. Verification, Explain, Check, Tail and Positions read a view or its saved state without a running
+// pipeline. Client and Wait ask a process that is already running.
 package service

@@ -87,8 +87,8 @@ func (s Setup) complete(all []Explanation) {
 	}
 }
 
-// ofShards drops the explanations of shards that know nothing of the entity, if another shard knows it: that shard
-// determines what the view holds. If two shards have rows, it explains that the view can't match both.
+// ofShards drops the explanations of shards without data of the entity, if another shard has some. If two shards have
+// rows of the entity, it sets Why to say so, because the view can't match both.
 func ofShards(all []Explanation) []Explanation {
 	known, having := map[string]bool{}, map[string]bool{}
 	for _, e := range all {

@@ -7,8 +7,8 @@ import (
 	"replicator/internal/seen"
 )
 
-// A table may have ordinary columns beside a body. Views show both. An index of such a column is the better choice if
-// the table itself has an index of it.
+// A table may have ordinary columns beside a body. Views show both. If the table itself has an index of such a column,
+// an index view of this column is preferred to one of a property.
 
 // beside returns the useful columns beside the body: those without a role whose names no property has.
 func (s *sortOfCell) beside() (all []*Column) {

@@ -59,8 +59,9 @@ func (f *followed) joins() bool {
 		func(name string) bool { return !f.col(name).temporal() })
 }
 
-// members suggests sets in Redis. A set holds the entities with one value of the column that users most likely search
-// by. For a key of several columns, it holds the other columns of the rows with one value of the first column.
+// members suggests sets in Redis. If the key has one column, each set holds the entities with the same value of the
+// column that users most likely search by. If the key has several columns, each set holds the other key columns of the
+// rows with the same value of the first.
 func (p *plan) members(f *followed, base, template string) (stanza, bool) {
 	if len(f.key) == 1 || f.version != "" {
 		c := f.likeliest()

@@ -152,8 +152,7 @@ func (o *operator) calculate(a, b any) (any, error) {
 	return d.InexactFloat64(), nil
 }
 
-// isLong reports whether an integer has more digits than a float64 can hold for certain. It is checked before an
-// addition.
+// isLong reports whether an integer has so many digits that a calculation with a float64 could lose some.
 func isLong(i int) bool { return i > 1e15 || i < -1e15 }
 
 func numbers(a, b any) (x, y decimal.Decimal, ok bool) {

@@ -117,7 +117,7 @@ func (p path) each() bool {
 }
 
 // walk follows steps without stepEach. It returns nil if any step finds nothing. It returns a value that can't be read
-// as it is, because nobody knows what is missing in it.
+// as it is, because its content is unknown.
 func walk(v any, steps []step) any {
 	for _, s := range steps {
 		if _, unread := v.(replicator.Unread); unread {

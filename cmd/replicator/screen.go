@@ -98,9 +98,10 @@ func newScreen(out io.Writer, quit context.CancelFunc) *screen {
 	return s
 }
 
-// untilQuit calls quit once q, Ctrl-C or Ctrl-D is pressed on the terminal. restore gives the terminal back.
+// untilQuit calls quit once the user presses q, Ctrl-C or Ctrl-D. restore resets the terminal.
 //
-// Its goroutine ends with that key, or with the program: a read from a terminal can't be interrupted.
+// The goroutine of untilQuit ends with that key or with the program, because a read from a terminal can't be
+// interrupted.
 func untilQuit(quit context.CancelFunc) (restore func()) {
 	stdin := int(os.Stdin.Fd())
 	if !term.IsTerminal(stdin) {

@@ -56,8 +56,9 @@ func sourceShard(cfg *config.Config, name string) config.Shard {
 	return cfg.Source.Shards[max(i, 0)]
 }
 
-// sourceColumns returns a function that reads the columns of a table from a shard of the source. Sinks use it to keep
-// apart the values that the source's columns keep apart. The function connects when it is called.
+// sourceColumns returns a function that reads the columns of a table from a shard of the source. Sinks need the
+// types and collations, because a target must distinguish all values that the source distinguishes. The function
+// connects when it is called.
 func sourceColumns(cfg *config.Config, log *slog.Logger) func(ctx context.Context, source,
 	table string) ([]config.Column, error) {
 	return func(ctx context.Context, source, table string) ([]config.Column, error) {
