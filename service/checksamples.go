@@ -102,8 +102,8 @@ func (t *trial) bodies(table *replicator.Table, rows *survey.Table) error {
 	return nil
 }
 
-// view tries the sampled rows on one view. It checks that the view's tables have rows, that the rows have the properties
-// that the view names, and that the values fit the target.
+// view tries the sampled rows on one view. It checks that the view's tables have rows, that the rows have the
+// properties that the view names, and that the values fit the target.
 func (t *trial) view(v *replicator.View, fits func(field int, value any) error) error {
 	tried, err := t.feeds(v)
 	if err != nil || tried == 0 {

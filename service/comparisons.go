@@ -105,8 +105,8 @@ func (c *comparisons) round(ctx context.Context, line int, l line) {
 	c.next[line] = time.Now().Add(time.Since(began))
 }
 
-// of returns the progress of a view's comparison for the change at a log position. It starts again if that position is
-// new.
+// of returns the progress of a view's comparison for the change at a log position. If the position is new,
+// the progress starts from zero.
 func (c *comparisons) of(view compared, at int64) *comparing {
 	one := c.views[view]
 	if one == nil {

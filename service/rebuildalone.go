@@ -65,8 +65,8 @@ func (s *Service) followOthers(ctx context.Context, show Display) error {
 	return follow(ctx, show, others, s.Status)
 }
 
-// listen serves HTTP like a running program, so that a second command for the same rebuild follows this one. It returns
-// a function that ends this. If the address is taken, the rebuild still runs.
+// listen serves HTTP like a running program, so that a second command for the same rebuild follows this one. hangUp
+// stops the server. If the address is taken, the rebuild still runs.
 func (s *Service) listen() (hangUp func()) {
 	as := s.Config.HTTP
 	if as.Listen == "" {
