@@ -14,8 +14,9 @@
 //
 // # Who may do what
 //
-// Most reads need no token. A request that changes something, or shows the values of a row, needs "Authorization: Bearer
-// TOKEN" if the server has a token. A server without a token refuses these requests if other machines can reach it.
+// Most reads need no token. A request that changes something, or shows the values of a row, needs "Authorization:
+// Bearer TOKEN" if the server has a token. A server without a token refuses these requests if other machines can reach
+// it.
 //
 // A malicious page must not use a browser against the program. So the server refuses a changing request that comes from
 // another site's page, by Origin and Sec-Fetch-Site, which a page can't forge. A server on loopback answers only to
@@ -25,8 +26,8 @@
 //
 // # Failure and life
 //
-// A goroutine observes the program every few seconds, so that the page can show the last hour. The history of a view has
-// a fixed size. Listen binds the address and serves until Close. Close ends waiting requests, lets short ones finish,
-// cuts off the rest, and returns after the server's goroutines have ended. Headers, bodies, durations and the number of
-// waiting requests are bounded.
+// A goroutine observes the program every few seconds, so that the page can show the last hour. The history of a view
+// has a fixed size. Listen binds the address and serves until Close. Close ends waiting requests, lets short ones
+// finish, cuts off the rest, and returns after the server's goroutines have ended. Headers, bodies, durations and the
+// number of waiting requests are bounded.
 package server

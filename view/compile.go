@@ -11,9 +11,9 @@ import (
 
 // Decoder decodes a fixed list of members of one table's bodies. It is safe for concurrent use.
 type Decoder interface {
-	// Decode stores the members in values, in the order of the names and in the forms of Entry.Fields. A value is nil if
-	// the member is missing or null. Texts may be parts of body, so the caller must not write to body any more. An error
-	// says what is wrong with the body and never quotes it.
+	// Decode stores the members in values, in the order of the names and in the forms of Entry.Fields. A value is nil
+	// if the member is missing or null. Texts may be parts of body, so the caller must not write to body any more. An
+	// error says what is wrong with the body and never quotes it.
 	Decode(body []byte, values []any) error
 }
 
