@@ -14,10 +14,10 @@ import (
 	"replicator/server"
 )
 
-// hold makes sure that the runner holds the checkpoint store of a configuration. It stands by while another process
-// holds the store, or while a MySQL store can't be reached at the start. A standby needs neither source nor sinks. It
-// waits until it has the store, stop is done, or a signal brings another configuration, which hold returns. A run with
-// UntilCaughtUp doesn't wait.
+// hold makes sure that the runner holds the checkpoint store of a configuration. If the store is in MySQL, hold stands
+// by while another process holds it, or while its server can't be reached at the start. A standby needs neither source
+// nor sinks. It waits until it has the store, stop is done, or a signal brings another configuration, which hold
+// returns. A store in files, or a run with UntilCaughtUp, doesn't wait: hold returns an error.
 func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config, error) {
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
 		return nil, nil // a reload keeps the store: another process would take over
