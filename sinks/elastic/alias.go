@@ -15,8 +15,8 @@ import (
 	"replicator"
 )
 
-// behind are the indexes that a view's alias leads to. It fails by what hinders the alias: an index of that name, or one
-// that is not ours behind it.
+// behind returns the indexes that a view's alias leads to. It fails if the alias can't be used: an index has its name,
+// or it leads to an index that this program did not make.
 func (s *Sink) behind(ctx context.Context, alias string) (map[string]indexInfo, error) {
 	found, err := s.describe(ctx, alias)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Sink) behind(ctx context.Context, alias string) (map[string]indexInfo, 
 	return found, strange(alias, found)
 }
 
-// strange says of what was found under an alias' name that it is not for this program.
+// strange returns the error for an alias, or an index of its name, that this program did not make.
 func strange(alias string, found map[string]indexInfo) error {
 	for name, info := range found {
 		switch {
@@ -40,7 +40,7 @@ func strange(alias string, found map[string]indexInfo) error {
 	return nil
 }
 
-// amiss says what is wrong with what an alias leads to, where all of that is ours; "" if nothing is.
+// amiss says what is wrong with an alias whose indexes are all this program's; "" if nothing is.
 func amiss(alias string, found map[string]indexInfo) string {
 	names := slices.Sorted(maps.Keys(found))
 	if len(names) > 1 {
@@ -57,7 +57,7 @@ func amiss(alias string, found map[string]indexInfo) string {
 	return ""
 }
 
-// filters reports whether an alias shows of the index what the program lets it show.
+// filters reports whether the alias has the program's filter on this index.
 func (i indexInfo) filters(alias string) bool {
 	var has struct {
 		Filter object `json:"filter"`
@@ -66,7 +66,8 @@ func (i indexInfo) filters(alias string) bool {
 	return err == nil && reflect.DeepEqual(plain(has.Filter), plain(filter()))
 }
 
-// plain is an object as any reader of JSON has it: Elasticsearch gives filters back spaced and ordered as it likes.
+// plain decodes an object. Elasticsearch returns filters with other spaces and another order, so texts can't be
+// compared.
 func plain(o object) (value any) {
 	text, err := json.Marshal(o)
 	if err == nil {
@@ -78,19 +79,18 @@ func plain(o object) (value any) {
 	return value
 }
 
-// numberOf is the number of an index among those of an alias; 0 if it has none.
+// numberOf returns the generation number of an index behind an alias; 0 if its name has none.
 func numberOf(alias, index string) int {
 	m := generationName.FindStringSubmatch(index)
 	if m == nil || m[1] != alias {
 		return 0
 	}
-	number, _ := strconv.Atoi(m[2]) // too large for any of ours: 0
+	number, _ := strconv.Atoi(m[2]) // a number that is too large is none of ours: 0
 	return number
 }
 
-// mendAlias lets a view's alias show what it should, where somebody made it anew without its filter, as a script or a
-// restore does, or gave it to another index of ours, too, as a template does: readers see cells that are gone then, and
-// the marks, and nothing else shows it. An alias that is gone is only noted.
+// mendAlias repairs a view's alias that lost its filter or leads to further indexes of this program. Scripts, restores
+// and templates do that. Readers would then see deleted cells and the marks. A missing alias is only noted.
 func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	found, err := s.behind(ctx, k.alias)
 	if err != nil {
@@ -105,7 +105,8 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	if wrong == "" || right == "" {
 		return nil
 	}
-	// One request that fails as a whole if the index lost the alias since it was looked at, as by another's swap.
+	// The request fails as a whole if the index has lost the alias since it was read, for example by another process's
+	// swap.
 	actions := []any{
 		object{"remove": object{"index": right, "alias": k.alias, "must_exist": true}},
 		object{"add": object{"index": right, "alias": k.alias, "filter": filter()}},
@@ -117,7 +118,7 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	}
 	request := esapi.IndicesUpdateAliasesRequest{Body: body(object{"actions": actions})}
 	if err := s.client.call(ctx, request, nil); isMissing(err) {
-		return nil // the next look tells
+		return nil // the next check reports it
 	} else if err != nil {
 		return fmt.Errorf("setting right what the alias %s shows: %w", k.alias, err)
 	}
@@ -126,8 +127,8 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	return nil
 }
 
-// rightful is the index that a view's alias should show of those that it leads to: the view's generation, or until that
-// is filled the one before; "" if it is none of them.
+// rightful returns the index that a view's alias should show, of those that it leads to: the view's generation, or the
+// previous one until that is filled; "" if neither is there.
 func (k *keeper) rightful(found map[string]indexInfo) (right string) {
 	own := k.generation.index
 	if _, ok := found[own]; ok && k.generation.shown && k.view.Shadows == "" {

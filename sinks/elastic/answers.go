@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// foundItem is what _mget answers of a document.
+// foundItem is one document's part of an _mget answer.
 type foundItem struct {
 	Found  bool            `json:"found"`
 	Seq    int64           `json:"_seq_no"`
@@ -54,7 +54,7 @@ func readAnswer(answer []byte, n int) ([]foundItem, error) {
 	return whole.Docs, err
 }
 
-// writtenItem is what _bulk answers of a document.
+// writtenItem is one document's part of a _bulk answer.
 type writtenItem struct {
 	Status int      `json:"status"`
 	Seq    int64    `json:"_seq_no"`
@@ -110,7 +110,7 @@ func writeAnswer(answer []byte, n int) ([]writtenItem, error) {
 	return items, nil
 }
 
-// failure is why something failed: rare, so it is read by encoding/json.
+// failure reads an error. Errors are rare, so encoding/json reads them.
 func (s *scanner) failure() *failure {
 	f := &failure{}
 	s.bad = json.Unmarshal(s.value(), f) != nil || s.bad

@@ -19,21 +19,21 @@ type batch struct {
 	target    *Target
 	ops       []replicator.Op
 	documents []*document
-	unplaced  []change // those that no document can be of, as their ids can't be made
+	unplaced  []change // changes whose document id can't be made, so no document can hold them
 }
 
 // change is what one value of an op does to one document.
 type change struct {
 	op, value int
-	slot      slot  // what it makes of its cell, but for the state
-	bad       error // why what it contributes can't be stored
-	applied   bool  // it counts, by what is known of the document
+	slot      slot  // the cell's new slot, without the state
+	bad       error // why the contribution can't be stored
+	applied   bool  // whether the change counts, as far as the document is known
 }
 
-// Apply implements replicator.Target. Every document is read, judged and written back on the condition that nobody
-// wrote it in between; what fails on that condition goes round again. Documents that are probably new are created
-// without being read before, and those written lately are judged by what was written: the condition is the same, so
-// that is exact, too.
+// Apply implements replicator.Target. It reads each document, judges it, and writes it back on the condition that no
+// other writer changed it in between. A document that fails on that condition goes through another round. Documents
+// that are probably new are created without reading them first. Documents written lately are judged by what was
+// written. The same condition guards both, so both are exact.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (applied replicator.Applied, err error) {
 	err = t.throughGates(ctx, func() (err error) {
 		applied, err = t.apply(ctx, ops)
@@ -61,10 +61,11 @@ func (t *Target) apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return b.outcome(), nil
 }
 
-// maxRounds bounds the rounds that one batch may take. Of writers that meet at a document one always gets through.
+// maxRounds bounds the rounds that one batch may take. When several writers compete for a document, one of them always
+// succeeds.
 const maxRounds = 200
 
-// gather finds the document of each value. Those of several cells of one entity share one.
+// gather finds the document of each value. Cells of one entity share a document.
 func (t *Target) gather(ops []replicator.Op) *batch {
 	b := &batch{Batch: judge.NewBatch(ops), target: t, ops: ops, documents: make([]*document, 0, len(ops))}
 	known := make(map[address]*document, len(ops))
@@ -80,7 +81,7 @@ func (t *Target) gather(ops []replicator.Op) *batch {
 			}
 			c.slot.Dead = v.Err != nil || c.bad != nil
 			id, routing, err := k.id(cell)
-			if err != nil { // no document can be there: nothing to take away
+			if err != nil { // no document can exist: there is nothing to remove
 				if c.slot.Shown || c.slot.Dead {
 					c.bad = cmp.Or(v.Err, err)
 					b.unplaced = append(b.unplaced, c)
@@ -90,7 +91,7 @@ func (t *Target) gather(ops []replicator.Op) *batch {
 			d := known[address{v.View, id}]
 			if d == nil {
 				d = k.document(id, routing)
-				d.whole = k.merged // numbers in a document that was cut are inexact
+				d.whole = k.merged // numbers in a filtered _source are inexact
 				known[address{v.View, id}] = d
 				b.documents = append(b.documents, d)
 			}
@@ -100,7 +101,7 @@ func (t *Target) gather(ops []replicator.Op) *batch {
 	return b
 }
 
-// round takes documents one step on and returns those that are not done.
+// round takes each document one step further and returns the unfinished ones.
 func (b *batch) round(ctx context.Context, pending []*document) (left []*document, err error) {
 	delay := time.Duration(0)
 	err = b.target.sink.client.inParts(pending, func(part []*document) error {
@@ -114,7 +115,7 @@ func (b *batch) round(ctx context.Context, pending []*document) (left []*documen
 	return left, pause.For(ctx, delay)
 }
 
-// step is a round of documents that may be read at once. Those that are done are no longer in memory then.
+// step is one round over documents that fit into one read. It frees the memory of finished documents.
 func (b *batch) step(ctx context.Context, pending []*document) (left []*document, delay time.Duration, err error) {
 	var unknown []*document
 	for _, d := range pending {
@@ -158,11 +159,11 @@ func (b *batch) step(ctx context.Context, pending []*document) (left []*document
 	return left, delay, nil
 }
 
-// release lets go of what only a document that is not done needs.
+// release frees the memory that only an unfinished document needs.
 func (d *document) release() { d.source, d.read, d.next, d.text = nil, nil, nil, nil }
 
-// decide judges the document's changes and makes what is to be written: nothing, if all are stale. It may find that it
-// must know more of the document; then that is no longer known.
+// decide judges the document's changes and sets what to write: nothing if all are stale. If it needs more of the
+// document than is known, it marks the document as unknown.
 func (b *batch) decide(d *document) error {
 	if d.read == nil {
 		d.read = d.contents()
@@ -178,7 +179,7 @@ func (b *batch) decide(d *document) error {
 		known.Horizon = d.horizon
 		unknown := b.UnknownIn(c.op, known)
 		state, applies := b.Judge(c.op, c.value, known)
-		if (unknown || !applies) && d.remembered { // another writer's look may have lowered the version since
+		if (unknown || !applies) && d.remembered { // another writer's re-read may have lowered the version since
 			d.forget()
 			return nil
 		}
@@ -206,7 +207,7 @@ func (b *batch) decide(d *document) error {
 				next = next.with(&shown)
 			}
 		case state != old.State:
-			if !d.whole { // it is written again as it is, for which its fields are needed
+			if !d.whole { // it is written again unchanged, which needs its fields
 				d.whole = true
 				d.forget()
 				return nil
@@ -237,7 +238,7 @@ func (b *batch) decide(d *document) error {
 	return nil
 }
 
-// fellows are the slots of a document that other sources have of a slot's cell.
+// fellows returns the slots in which a document holds the same cell from other sources.
 func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, slots []*slot) {
 	if len(t.nearby) == 0 {
 		return nil, nil
@@ -255,13 +256,13 @@ func (t *Target) fellows(stands contents, own *slot) (fellows []judge.Fellow, sl
 	return fellows, slots
 }
 
-// forget makes the document be read again.
+// forget marks the document as unknown, so that it is read again.
 func (d *document) forget() {
 	d.known, d.remembered, d.exists, d.source, d.read, d.next = false, false, false, nil, nil, nil
-	clear(d.refused) // of other cells it may be over; of the batch's own it will show again
+	clear(d.refused) // refusals of other cells may no longer hold; those of the batch's own cells will recur
 }
 
-// outcome says what became of the ops.
+// outcome returns the result of each op.
 func (b *batch) outcome() replicator.Applied {
 	for i := range b.unplaced {
 		c := &b.unplaced[i]
@@ -279,7 +280,7 @@ func (b *batch) outcome() replicator.Applied {
 	return b.Applied()
 }
 
-// rejectBeside tells of a cell that was refused and has no op in the batch with the op that brought it out.
+// rejectBeside records the refusal of a cell that has no op in the batch, under the op that made the document show it.
 func (b *batch) rejectBeside(d *document, name string, err error) {
 	if slices.ContainsFunc(d.changes, func(c change) bool { return c.applied && c.slot.name == name }) {
 		return

@@ -14,12 +14,12 @@ import (
 	"replicator"
 )
 
-// Elasticsearch takes requests of up to 100 MB (http.max_content_length) unless it is told otherwise; a smaller limit
-// shows itself by a 413, and the request is then split. So it is by a 429, for which a smaller one may have room: one
-// that is larger than indexing_pressure.memory.limit (a tenth of the heap) never has any.
+// Elasticsearch accepts requests of up to 100 MB (http.max_content_length) by default. A server with a smaller limit
+// answers 413, and the request is split. A 429 splits it, too, as a smaller request may fit. A request larger than
+// indexing_pressure.memory.limit (a tenth of the heap) never fits.
 const (
 	maxDocument = 90 << 20
-	bulkBytes   = 8 << 20 // a request is sent once it holds so much
+	bulkBytes   = 8 << 20 // a request is sent once it holds this much
 	bulkItems   = 1000
 )
 
@@ -31,7 +31,7 @@ func errTooLarge(size int) error {
 		"indexing_pressure.memory.limit")
 }
 
-// document is one document in a batch, from the first look at it until it is written.
+// document is one document in a batch, from the first read until it is written.
 type document struct {
 	index       string // the alias to write to
 	horizon     int64  // see gate
@@ -39,28 +39,28 @@ type document struct {
 	keeper      *keeper // nil for a registry
 	changes     []change
 
-	whole      bool // it has to be read, or was read, with its fields, and not for its state alone
-	known      bool // whether it exists is known, or taken for granted
-	remembered bool // it was not read: what is known is what it was when it was written last
+	whole      bool // it must be read with its fields, or was: the state alone is not enough
+	known      bool // whether the document exists is known or assumed
+	remembered bool // it was not read: what is known is from this target's last write
 	exists     bool
-	seq, term  int64 // what a write is conditional on, or how it was written
+	seq, term  int64 // the condition for a write, or the result of one
 	source     []byte
-	read       contents         // as it was read
+	read       contents         // as read
 	next       contents         // as it is to be written
-	refused    map[string]error // by slot: why what it contributes can't be stored
+	refused    map[string]error // by slot: why its contribution can't be stored
 	tries      int
-	remove     bool // nothing is to be left of it
+	remove     bool // the document is to be removed
 
-	text    []byte   // what is to be written, rendered: while it is
+	text    []byte   // the rendered source, while it is being written
 	failure *failure // how the last read or write ended; nil if it succeeded
 	written bool
 }
 
-// read reads documents, as they are now and not as of the last refresh: to read as of that would save nothing. They are
-// read whole: three quarters of what a read costs the server (some 25 µs a document) is that Lucene unpacks the block
-// that holds the source, whichever part of it is asked for, and to cut out the state costs twice what it costs to send
-// the rest. Where documents are large it is the other way round; a merged one is read whole all the same, as
-// Elasticsearch writes anew what it cuts out, and numbers as doubles.
+// read reads documents in real time, not as of the last refresh, which would cost as much. It reads them whole. Three
+// quarters of the server's cost of a read (some 25 µs a document) is that Lucene unpacks the block of the source,
+// whatever part is requested. Extracting the state costs twice as much as sending the rest. For large documents it is
+// the other way round. Merged documents are always read whole, because Elasticsearch re-encodes a filtered source and
+// writes its numbers as doubles.
 func (c *client) read(ctx context.Context, documents []*document) error {
 	if err := c.readEach(ctx, documents); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c *client) read(ctx context.Context, documents []*document) error {
 	return nil
 }
 
-// readEach reads documents, and notes those that can't be read. An error is one of a whole request.
+// readEach reads documents and notes those that can't be read. An error concerns a whole request.
 func (c *client) readEach(ctx context.Context, documents []*document) error {
 	return c.inParts(documents, func(part []*document) error {
 		var wholes, states []*document
@@ -97,10 +97,10 @@ func (c *client) readEach(ctx context.Context, documents []*document) error {
 	})
 }
 
-// needsWhole reports whether the document is to be read whole.
+// needsWhole reports whether the document must be read whole.
 func (d *document) needsWhole() bool { return d.whole || d.keeper == nil || !d.keeper.sizes.large() }
 
-// inParts deals with documents in parts, each of as many as may be read at once.
+// inParts calls deal with parts of documents, each small enough to be read at once.
 func (c *client) inParts(documents []*document, deal func(part []*document) error) error {
 	for len(documents) > 0 {
 		n := c.part(documents)
@@ -112,7 +112,7 @@ func (c *client) inParts(documents []*document, deal func(part []*document) erro
 	return nil
 }
 
-// part is how many of the documents may be read at once.
+// part returns how many of the documents may be read at once.
 func (c *client) part(documents []*document) int {
 	items, states, size := 0, 0, 0
 	for i, d := range documents {
@@ -132,10 +132,10 @@ func (c *client) part(documents []*document) int {
 	return len(documents)
 }
 
-// size is about how large the document is.
+// size estimates the document's size.
 func (d *document) size() int {
 	if d.keeper == nil {
-		return 500 // marks
+		return 500 // the marks
 	}
 	n := 0
 	for i := range d.changes {
@@ -146,7 +146,7 @@ func (d *document) size() int {
 	return max(n, d.keeper.sizes.expected())
 }
 
-// readSome reads documents by one request, or, where they turn out to be too large for one, by several.
+// readSome reads documents with one request, or with several if the answer to one would be too large.
 func (c *client) readSome(ctx context.Context, documents []*document, whole bool) error {
 	if len(documents) == 0 {
 		return nil
@@ -184,7 +184,7 @@ func (c *client) readSome(ctx context.Context, documents []*document, whole bool
 	return found(answer, documents, whole)
 }
 
-// found notes what was answered of each document.
+// found notes the answer for each document.
 func found(answer []byte, documents []*document, whole bool) error {
 	found, err := readAnswer(answer, len(documents))
 	if err != nil {
@@ -211,7 +211,7 @@ func gone(index string) error {
 	return fmt.Errorf("the index behind %s was removed, or lost that alias: %w", index, replicator.ErrSinkLost)
 }
 
-// write writes documents, each only if it still is as it was read, and notes how each write ended. An error is one of a
+// write writes documents, each only if it is unchanged since it was read, and notes each result. An error concerns a
 // whole request: some documents may be written and others not.
 func (c *client) write(ctx context.Context, documents []*document) error {
 	for len(documents) > 0 {
@@ -231,7 +231,8 @@ func (c *client) write(ctx context.Context, documents []*document) error {
 	return nil
 }
 
-// rendered is what is to be written. Where a batch has large documents, those of one request are in memory as texts.
+// rendered returns the source to write. For large documents, only those of one request are rendered in memory at a
+// time.
 func (d *document) rendered() []byte {
 	if d.text == nil && !d.remove {
 		d.text = d.keeper.render(nil, d.next)
@@ -266,7 +267,7 @@ func (c *client) writeSome(ctx context.Context, documents []*document, size int)
 	return results(answer, documents)
 }
 
-// appendAddress appends where the document is.
+// appendAddress appends the document's address.
 func (d *document) appendAddress(b []byte) []byte {
 	b = replicator.AppendJSON(append(b, `"_index":`...), d.index)
 	b = replicator.AppendJSON(append(b, `,"_id":`...), d.id)
@@ -276,7 +277,7 @@ func (d *document) appendAddress(b []byte) []byte {
 	return b
 }
 
-// appendItem appends the lines of one document: created if there was none, else written over what was read.
+// appendItem appends the lines of one document: a create if there was none, otherwise a conditional overwrite.
 func (d *document) appendItem(b []byte) []byte {
 	if !d.exists {
 		b = d.appendAddress(append(b, `{"create":{`...))
@@ -298,7 +299,7 @@ func (d *document) appendItem(b []byte) []byte {
 	return append(append(b, d.rendered()...), '\n')
 }
 
-// results notes what became of each item.
+// results notes the result of each item.
 func results(answer []byte, documents []*document) error {
 	items, err := writeAnswer(answer, len(documents))
 	if err != nil {
@@ -309,7 +310,7 @@ func results(answer []byte, documents []*document) error {
 	}
 	for i, d := range documents {
 		item := items[i]
-		// One that the index's pipeline dropped has status 200, too, but no place in the index.
+		// A document that the index's pipeline dropped also has status 200, but no term.
 		if d.failure, d.written = nil, isSuccess(item.Status) && item.Term > 0; d.written {
 			d.seq, d.term = item.Seq, item.Term
 			continue

@@ -15,7 +15,7 @@ import (
 	"replicator"
 )
 
-// Check looks at what the views need of the cluster, and changes nothing.
+// Check checks the cluster for what the views need. It changes nothing.
 func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	what := "sink " + s.name
 	version, err := s.version(ctx)
@@ -38,7 +38,7 @@ func failed(what string, err error, fix string) replicator.Finding {
 	return replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: replicator.FixFor(err, fix)}
 }
 
-// entering is what lets the sink in where its first request failed.
+// entering suggests how to get the sink connected after its first request failed.
 func entering(err error) string {
 	var unproven *tls.CertificateVerificationError
 	switch {
@@ -52,7 +52,7 @@ func entering(err error) string {
 	return "start Elasticsearch or OpenSearch, or check addresses"
 }
 
-// version asks a node; servers without GET / (a test distribution) say it too.
+// version asks a node for its version. Servers without GET / (a test distribution) report it in another request.
 func (s *Sink) version(ctx context.Context) (string, error) {
 	var said info
 	err := s.client.call(ctx, esapi.InfoRequest{}, &said)
@@ -94,8 +94,7 @@ func (s *Sink) health(ctx context.Context) replicator.Finding {
 	return f
 }
 
-// privileges asks what the sink's user may do with the views' indexes. A cluster without security doesn't know the
-// question.
+// privileges checks the user's privileges on the views' indexes. A cluster without security does not know the request.
 func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	f := replicator.Finding{What: "sink " + s.name + ": privileges", Level: replicator.OK}
 	var names []string
@@ -148,7 +147,7 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 	return findings
 }
 
-// without are the privileges that are not there.
+// without lists the missing privileges.
 func without(has map[string]bool) (lacks []string) {
 	for name, there := range has {
 		if !there {
@@ -159,7 +158,7 @@ func without(has map[string]bool) (lacks []string) {
 	return lacks
 }
 
-// checkView looks at a view's alias and the index behind it.
+// checkView checks a view's alias and the index behind it.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.Finding {
 	f := replicator.Finding{What: "view " + v.Name + ": index", Level: replicator.OK}
 	alias := settingsOf(v).Index
@@ -210,8 +209,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 	return findings
 }
 
-// unblocking is what takes blocks from an index: one after another, and first those that keep settings from being
-// changed, as OpenSearch takes them.
+// unblocking returns the requests that remove blocks from an index, one after another. Blocks that protect settings
+// come first, because OpenSearch requires that order.
 func unblocking(index string, blocks []string) string {
 	var last, requests []string
 	for _, b := range blocks {
@@ -229,7 +228,7 @@ func unblocking(index string, blocks []string) string {
 	return text
 }
 
-// blocks are the settings that keep an index from being written.
+// blocks returns the settings that block writes to an index.
 func (s *Sink) blocks(ctx context.Context, index string) []string {
 	var found map[string]struct {
 		Settings map[string]json.RawMessage `json:"settings"`
@@ -238,7 +237,7 @@ func (s *Sink) blocks(ctx context.Context, index string) []string {
 	request := esapi.IndicesGetSettingsRequest{
 		Index: []string{index}, Name: []string{"index.blocks.*"}, FlatSettings: &flat}
 	if err := s.client.call(ctx, request, &found); err != nil {
-		return nil // said by what follows
+		return nil // later checks report the error
 	}
 	var blocks []string
 	for _, i := range found {

@@ -20,22 +20,22 @@ import (
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 )
 
-// client speaks to the cluster by the requests of Elastic's own client, over its transport; bodies are rendered and
-// answers read here (ADR 8). It tries another node where one can't be reached; all further retries are the pipeline's.
+// client sends requests of Elastic's own client over its transport. Bodies are rendered and answers read here (ADR 8).
+// It tries another node if one can't be reached. The pipeline does all other retries.
 type client struct {
 	elastic *elastictransport.Client
 	http    *http.Transport
-	limit   time.Duration // how long a request may take in all
+	limit   time.Duration // how long a request may take in total
 	held    time.Duration // how long the cluster may hold a request back (see hold)
 
-	states pace // how many documents' states are read at once
+	states pace // how many documents' states to read at once
 
-	openSearch atomic.Bool // that answers, and not Elasticsearch
-	doubted    atomic.Bool // it is to be asked whether it still does
+	openSearch atomic.Bool // the server is OpenSearch
+	doubted    atomic.Bool // whether that still holds must be asked again
 }
 
-// Timeout is how long an answer is waited for, until it begins, unless Config.Timeout says otherwise. Until all of it
-// is read it may take twice as long.
+// Timeout is how long to wait for the first byte of an answer, by default (see Config.Timeout). The whole answer may
+// take twice as long.
 const Timeout = 30 * time.Second
 
 func newClient(c Config) (*client, error) {
@@ -66,7 +66,7 @@ func newClient(c Config) (*client, error) {
 		DialContext:         (&net.Dialer{Timeout: min(c.Timeout, 10*time.Second), KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout: min(c.Timeout, 10*time.Second), ResponseHeaderTimeout: c.Timeout,
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
-		// All requests share a connection of HTTP/2, which none of them ends: it is asked whether it lives.
+		// All requests share one HTTP/2 connection, and none of them closes it. So it is checked by pings.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: c.Timeout, PingTimeout: c.Timeout},
 	}
 	options := []elastictransport.Option{
@@ -78,7 +78,7 @@ func newClient(c Config) (*client, error) {
 	} else {
 		options = append(options, elastictransport.WithRetry(len(nodes)-1, http.StatusBadGateway))
 	}
-	if !local { // on loopback it only costs
+	if !local { // on loopback, compression only costs time
 		options = append(options, elastictransport.WithCompression(1))
 	}
 	switch {
@@ -96,7 +96,7 @@ func newClient(c Config) (*client, error) {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// call sends a request, and reads the answer into into, if it is given.
+// call sends a request and decodes the answer into into, unless that is nil.
 func (c *client) call(ctx context.Context, request esapi.Request, into any) error {
 	answer, err := c.send(ctx, request)
 	if err != nil || into == nil {
@@ -105,8 +105,8 @@ func (c *client) call(ctx context.Context, request esapi.Request, into any) erro
 	return decode(answer, into)
 }
 
-// refresh makes searches see all that indexes hold. A connection that went silent while it was idle says nothing of the
-// cluster, so the request is then sent again over another one, within the time that a request has.
+// refresh makes searches see everything that the indexes hold. A connection that died while idle says nothing about the
+// cluster, so the request is then sent once more over another one, within the same time limit.
 func (c *client) refresh(ctx context.Context, indexes []string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -125,7 +125,7 @@ func (c *client) refresh(ctx context.Context, indexes []string) error {
 // object is a JSON object that the sink makes.
 type object = map[string]any
 
-// body is what a request sends, as JSON. It is made of the sink's own maps and texts, which can always be marshalled.
+// body encodes a request's body as JSON. It holds only the sink's own maps and texts, which always encode.
 func body(of any) io.Reader {
 	text, err := json.Marshal(of)
 	if err != nil {
@@ -141,15 +141,15 @@ func decode(answer []byte, into any) error {
 	return nil
 }
 
-// send sends a request and returns the answer's body; an answer that is no success is an error, classified.
+// send sends a request and returns the answer's body. An answer that reports a failure becomes a classified error.
 func (c *client) send(ctx context.Context, request esapi.Request) ([]byte, error) {
 	return c.receive(ctx, request, 0)
 }
 
-// errTooMuch: an answer is larger than it may be.
+// errTooMuch means that an answer is larger than allowed.
 var errTooMuch = errors.New("the answer holds too much at once")
 
-// receive is send for an answer that may have so many bytes; 0: any. Of what is too much it returns a part.
+// receive is send with a limit on the answer's bytes; 0: no limit. If the answer is too large, it returns a part.
 func (c *client) receive(ctx context.Context, request esapi.Request, most int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -178,11 +178,10 @@ func (c *client) receive(ctx context.Context, request esapi.Request, most int64)
 	return answer, nil
 }
 
-// hold is the request, which says how long the cluster may hold it back before it answers what hinders it: a write
-// whose index lacks copies (index.write.wait_for_active_shards) for timeout, by itself a minute; what needs a master
-// while there is none for master_timeout, and what all nodes are to know for timeout after that, by themselves 30 s
-// each. By then the client would have given up, and the trouble of one index would look like a cluster that can't be
-// reached.
+// hold sets how long the cluster may wait before it answers. A write to an index that lacks copies
+// (index.write.wait_for_active_shards) waits for timeout, a minute by default. A request that needs a master waits for
+// master_timeout, and then for timeout until all nodes know the change, 30 s each by default. The client would give up
+// before that, and the problem of one index would look like an unreachable cluster.
 func (c *client) hold(request esapi.Request) esapi.Request {
 	switch r := request.(type) {
 	case esapi.BulkRequest:
@@ -219,8 +218,8 @@ func (c *client) hold(request esapi.Request) esapi.Request {
 	return request
 }
 
-// lost is the error of a request without an answer. Where one connection went silent all others are as dead, and each
-// would be waited for: those that are idle are given up. What answers next may be another server.
+// lost returns the error of a request without an answer. If one connection died, the idle ones probably did, too, and a
+// request would wait on each, so they are closed. The next answer may come from another server.
 func (c *client) lost(err error) error {
 	c.doubted.Store(true)
 	c.http.CloseIdleConnections()

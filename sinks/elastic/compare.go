@@ -46,15 +46,16 @@ func (t *Target) compare(ctx context.Context, ops []replicator.Op) ([]replicator
 	})
 }
 
-// dead is the difference of a change whose cell is known as a dead letter, or must be one.
+// dead returns the difference of a change whose cell is, or must be, a dead letter.
 func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 	v := b.ops[c.op].Values[c.value]
 	why := cmp.Or(v.Err, c.bad)
 	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: why}
 }
 
-// compare returns where a document is not what its changes make, all of the source's cells being among them, and what
-// it says that other sources' cells give, which their own verify compares; or else which of the changes are dead.
+// compare returns where a document differs from what its changes, all of the source's cells among them, require. It
+// takes other sources' contributions as the document states them: their own verify compares those. It also returns
+// which of the changes are dead.
 func (b *batch) compare(d *document) (differences []replicator.Difference, err error) {
 	k := d.keeper
 	stands := d.contents()
@@ -68,7 +69,7 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		if err := judge.Claimed(b.ops[c.op], fellows); err != nil {
 			c.bad, w.Dead = err, true
 		}
-		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // the index refused it, if there is no other reason
+		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // the index refused it, unless there is another reason
 			w.Shown = false
 			differences = append(differences, b.dead(c, known))
 		}
@@ -108,10 +109,10 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 	return []replicator.Difference{wrong}, nil
 }
 
-// others are those cells of a document that other sources have: an entity may have moved to one of them, and then the
-// document is right although this source has nothing to show.
+// others returns the document's cells that come from other sources. An entity may have moved to another source, and
+// then the document is right although this source has nothing to show.
 func (t *Target) others(k *keeper, stands contents) (others contents) {
-	if !k.merged { // whatever else is there, the next op replaces it
+	if !k.merged { // the next op replaces anything else in it
 		return nil
 	}
 	for _, s := range stands {
@@ -122,8 +123,8 @@ func (t *Target) others(k *keeper, stands contents) (others contents) {
 	return others
 }
 
-// lingers reports whether a document remembers a contribution of this source's where none is wanted, beside those of
-// other sources: it may show the same, but would go on showing it when those go.
+// lingers reports whether a document keeps a contribution of this source that should be gone, beside those of other
+// sources. It may show the right fields now, but would still show them after the others are gone.
 func (t *Target) lingers(k *keeper, stands, wanted contents) bool {
 	return k.merged && slices.ContainsFunc(stands, func(s *slot) bool {
 		from, _, ok := t.sink.cell(s)
@@ -135,8 +136,8 @@ func (t *Target) lingers(k *keeper, stands, wanted contents) bool {
 	})
 }
 
-// remembers reports whether a document knows the cells that it shows, and what each contributes: else it would stay as
-// it is when they go, or show something else once one of them changes.
+// remembers reports whether a document's state lists the cells that it shows and their contributions. Without that, the
+// document would not change when they are deleted, or would show wrong fields after one of them changes.
 func (t *Target) remembers(stands, wanted contents) bool {
 	return !slices.ContainsFunc(wanted, func(w *slot) bool {
 		if !w.Shown {
@@ -151,8 +152,8 @@ func (t *Target) remembers(stands, wanted contents) bool {
 	})
 }
 
-// shown are the fields that a document shows, in the order of the view's; nil if there is none, or none that the alias
-// shows.
+// shown returns the fields that a document shows, in the view's order; nil if there is no document or the alias hides
+// it.
 func (k *keeper) shown(source []byte) ([][]byte, error) {
 	if source == nil {
 		return nil, nil

@@ -14,9 +14,9 @@ import (
 	"replicator"
 )
 
-// design is the body of the request that creates an index, as far as the cluster takes it: it is asked what it would
-// make of a template with these mappings and settings, which changes nothing. A user who may not ask that learns it
-// when the index is created.
+// design returns the body of the request that creates an index, without what the cluster refuses. To find that out, it
+// asks the cluster to simulate a template with these mappings and settings, which changes nothing. If the user may not
+// simulate, the error appears when the index is created.
 func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (object, error) {
 	design, err := s.creation(ctx, v, g)
 	if err != nil {
@@ -39,21 +39,21 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (o
 	own := made.sourceField()
 	source, _ := design["mappings"].(object)["_source"].(object)
 	if enabled := fmt.Sprint(source["enabled"]) == "true"; enabled {
-		own.Enabled = &enabled // a simulation is silent of what is by default, though it counts more than a template
+		own.Enabled = &enabled // a simulation omits defaults, but those override a template
 	}
 	return design, template.sourceField().with(own).keeping(v)
 }
 
-// simulation is what the cluster would make of an index.
+// simulation is the cluster's answer to a simulated index.
 type simulation struct {
 	Template indexInfo `json:"template"`
 }
 
-// ofSource is what is looked at of a simulation.
+// ofSource lists the parts of a simulation that concern _source.
 var ofSource = []string{"template.mappings._source", "template.settings.index.mapping.source"}
 
-// template asks what the cluster's own templates have for an index. Those of the old kind (_template), and what a user
-// may not ask, are learned once the index is created.
+// template asks what the cluster's own templates set for an index. Legacy templates (_template), and templates that the
+// user may not read, only show after the index is created.
 func (s *Sink) template(ctx context.Context, g *generation) (indexInfo, error) {
 	var made simulation
 	err := s.client.call(ctx, esapi.IndicesSimulateIndexTemplateRequest{Name: g.index, FilterPath: ofSource}, &made)
@@ -63,7 +63,7 @@ func (s *Sink) template(ctx context.Context, g *generation) (indexInfo, error) {
 	return made.Template, nil
 }
 
-// simulate asks what the cluster would make of an index by the design alone; refused: it would make none.
+// simulate asks the cluster for the index that the design alone would make. refused says why it would not make one.
 func (s *Sink) simulate(ctx context.Context, g *generation, design object) (made indexInfo, refused bool, err error) {
 	var simulated simulation
 	template := object{
@@ -80,8 +80,8 @@ func (s *Sink) simulate(ctx context.Context, g *generation, design object) (made
 	return simulated.Template, false, nil
 }
 
-// simulable are settings without what Elasticsearch takes for wrong only there: the index that it simulates has one
-// shard, whatever the settings say, and so no partition of them.
+// simulable returns settings without those that Elasticsearch refuses only in a simulation: the simulated index always
+// has one shard, so routing can't be partitioned.
 func simulable(settings object) object {
 	some := maps.Clone(settings)
 	if index, ok := some["index"].(object); ok {
@@ -104,12 +104,12 @@ func misdesigned(v *replicator.View, err error) error {
 	return replicator.Fatal(err)
 }
 
-// filter is what an alias shows: all documents but those that only remember a cell.
+// filter is the alias's filter: it shows all documents except those that only remember deleted cells.
 func filter() object {
 	return object{"bool": object{"must_not": object{"term": object{stateField + ".hidden": true}}}}
 }
 
-// creation is the body of the request that creates an index.
+// creation returns the body of the request that creates an index.
 func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) (object, error) {
 	mapping, err := jsonObject(settingsOf(v).Mapping, "mappings")
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) 
 			"or take the demand from the file"))
 	}
 	properties := member(mapping, "properties")
-	// Nothing of the state is indexed but whether the document is hidden: states cost no more than their bytes.
+	// Of the state, only whether the document is hidden is indexed. The rest costs only its bytes.
 	properties[stateField] = object{"type": "object", "dynamic": false, "properties": object{
 		"hidden": object{"type": "boolean", "doc_values": false},
 		"cells":  object{"type": "object", "enabled": false},
@@ -147,7 +147,7 @@ func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) 
 	return object{"settings": settings, "mappings": mapping, "aliases": aliases}, nil
 }
 
-// member is an object's member of a name, which is an object, too. It is made where there is none.
+// member returns the object under a name in an object. It adds one if there is none.
 func member(of object, name string) object {
 	inner, ok := of[name].(object)
 	if !ok {
@@ -157,7 +157,7 @@ func member(of object, name string) object {
 	return inner
 }
 
-// jsonObject reads a JSON object, or what stands in it under the one name that Elasticsearch's own requests have.
+// jsonObject reads a JSON object, or the object under the single name that Elasticsearch's own requests wrap it in.
 func jsonObject(text, name string) (object, error) {
 	top := object{}
 	if text == "" {

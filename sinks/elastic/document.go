@@ -17,31 +17,31 @@ import (
 	"replicator/sinks/judge"
 )
 
-// stateField is where a document keeps what the sink remembers of its cells.
+// stateField is the field in which a document keeps the state of its cells.
 const stateField = "_replicator"
 
-// stateAlone is what to ask for where the state decides alone. What cells of a merged document contribute is not asked
-// for, but where a field or a column has the name of one of these members: to name what is not wanted would cost the
-// cell of a column f, as Elasticsearch takes the dots in cells' names for levels.
+// stateAlone are the fields to request when the state alone decides. The contributions in a merged document are left
+// out, unless a field or column has the name of one of these members. Excluding fields by name would also exclude the
+// cell of a column named f, because Elasticsearch splits cell names at their dots.
 var stateAlone = []string{stateField + ".hidden", stateField + ".dead", stateField + ".cells.**.k",
 	stateField + ".cells.**.v", stateField + ".cells.**.o", stateField + ".cells.**.a", stateField + ".cells.**.d"}
 
-// keeper keeps one view in its index.
+// keeper maintains one view in its index.
 type keeper struct {
 	view       *replicator.View
-	place      int // in Target.Views
+	place      int // the view's index in Target.Views
 	alias      string
 	generation *generation
 	gate       atomic.Pointer[gate]
-	moved      int64    // the horizon that the gate was moved for last
-	forgets    int64    // the horizon below which may be forgotten: no write judged by a lower one is under way
+	moved      int64    // the horizon for which the gate was last moved
+	forgets    int64    // the horizon up to which cells may be forgotten: no pending write was judged by a lower one
 	merged     bool     // several cells may share a document: it then keeps the fields of each
 	names      [][]byte // the fields' names, quoted, with a colon
 	documentID func(*replicator.View, replicator.Cell) (string, string, error)
 	sizes      sizes
 }
 
-// id is the document's id and routing.
+// id returns the document's id and routing.
 func (k *keeper) id(c replicator.Cell) (id, routing string, err error) {
 	if k.view.Key == "" && k.view.Member == "" {
 		id = c.Key.String()
@@ -65,25 +65,25 @@ func (k *keeper) id(c replicator.Cell) (id, routing string, err error) {
 	return id, routing, nil
 }
 
-// document is the view's of an id and a routing, of which nothing is known yet.
+// document returns a document of the view about which nothing is known yet.
 func (k *keeper) document(id, routing string) *document {
 	g := k.gate.Load()
 	return &document{index: g.alias, horizon: g.horizon, id: id, routing: routing, keeper: k}
 }
 
-// slot is what a document holds of one cell.
+// slot is what a document holds about one cell.
 type slot struct {
 	name string // slotName of the cell
 	key  replicator.Key
 	judge.Known
-	barren bool     // it Waits, and what it would contribute can't be stored
+	barren bool     // it Waits, and its contribution can't be stored
 	fields [][]byte // JSON texts in the order of the view's fields, nil where one is missing
 }
 
-// gone reports whether the cell's source has no row of it, as far as the document knows.
+// gone reports whether the cell's row is gone at the source, as far as the document knows.
 func (s *slot) gone() bool { return s.State.Version == replicator.NoVersion }
 
-// field is what the cell gives to a field, the view's i-th; nil if nothing.
+// field returns the cell's value for the view's i-th field; nil if it has none.
 func (s *slot) field(i int) []byte {
 	if !s.Shown || s.fields == nil {
 		return nil
@@ -91,10 +91,10 @@ func (s *slot) field(i int) []byte {
 	return s.fields[i]
 }
 
-// contents are the cells of a document. What is written has them in the order in which a merge takes them.
+// contents are the cells of a document. Before a write they are sorted in merge order.
 type contents []*slot
 
-// find is the cell of a name; nil if there is none.
+// find returns the cell with this name; nil if there is none.
 func (c contents) find(name string) *slot {
 	for _, s := range c {
 		if s.name == name {
@@ -104,7 +104,7 @@ func (c contents) find(name string) *slot {
 	return nil
 }
 
-// known is what the document says of the cell of a name.
+// known returns what the document says about the cell with this name.
 func (c contents) known(name string) judge.Known {
 	if s := c.find(name); s != nil {
 		return s.Known
@@ -112,7 +112,7 @@ func (c contents) known(name string) judge.Known {
 	return judge.Unseen
 }
 
-// with puts a cell in, in place of the one of its name.
+// with adds a cell, or replaces the one with its name.
 func (c contents) with(s *slot) contents {
 	for i := range c {
 		if c[i].name == s.name {
@@ -123,8 +123,8 @@ func (c contents) with(s *slot) contents {
 	return append(c, s)
 }
 
-// sort brings cells into the order in which the view takes fields from them. Those of one key and several sources may
-// have keys of different types, so it goes by the sources' names.
+// sort puts cells into merge order. Cells of one key from several sources may have keys of different types, so they are
+// sorted by source name.
 func (k *keeper) sort(c contents) {
 	slices.SortFunc(c, func(a, b *slot) int {
 		_, first, _ := cellOf(a.name, "")
@@ -133,7 +133,7 @@ func (k *keeper) sort(c contents) {
 	})
 }
 
-// slotName tells cells of one document apart: TABLE.COLUMN, with @SOURCE where there are shards. It is stored.
+// slotName identifies a cell within a document: TABLE.COLUMN, with @SOURCE if there are shards. It is stored.
 func slotName(source string, c replicator.Cell) string {
 	name := url.QueryEscape(c.Table) + "." + url.QueryEscape(c.Column)
 	if source != "" {
@@ -142,7 +142,7 @@ func slotName(source string, c replicator.Cell) string {
 	return name
 }
 
-// cellOf is the cell that a slot is of; false if its name has another form.
+// cellOf returns the cell of a slot; false if the slot's name has another form.
 func cellOf(name string, key replicator.Key) (source string, c replicator.Cell, ok bool) {
 	name, source, _ = strings.Cut(name, "@")
 	table, column, found := strings.Cut(name, ".")
@@ -157,7 +157,7 @@ func cellOf(name string, key replicator.Key) (source string, c replicator.Cell, 
 	return source, c, errors.Join(errs[:]...) == nil
 }
 
-// storedState is the form of the state in a document. Names are short: every document carries them.
+// storedState is the form of the state in a document. Its names are short because every document carries them.
 type storedState struct {
 	Hidden bool                   `json:"hidden"`
 	Cells  map[string]*storedSlot `json:"cells"`
@@ -171,10 +171,10 @@ type storedSlot struct {
 	Dead    bool                       `json:"d"`
 	Waits   bool                       `json:"w"`
 	Barren  bool                       `json:"b"`
-	Fields  map[string]json.RawMessage `json:"f"` // what it contributes, or would if it did not wait, in merged documents
+	Fields  map[string]json.RawMessage `json:"f"` // its contribution, also while it waits, in merged documents
 }
 
-// contents are the cells of a document as it was read; none if it does not exist.
+// contents returns the cells of a document that was read; none if it does not exist.
 func (d *document) contents() contents {
 	if !d.exists {
 		return nil
@@ -182,9 +182,9 @@ func (d *document) contents() contents {
 	return d.keeper.parse(d.source)
 }
 
-// parse reads a document's state; what each cell contributes only where several may share a document: see complete. Of
-// a state that can't be read, as somebody changed it by hand, nothing is known: the next op of any of its cells writes
-// the document anew, and what other cells gave it a comparison then misses.
+// parse reads a document's state. It reads contributions only if several cells may share a document (see complete). If
+// the state can't be read, because a user edited it, nothing is known. The next op of any of its cells then replaces
+// the document, and a comparison finds the other cells' fields missing.
 func (k *keeper) parse(source []byte) contents {
 	state, err := readState(source)
 	if err != nil {
@@ -208,9 +208,9 @@ func (k *keeper) parse(source []byte) contents {
 	return all
 }
 
-// readState reads the state in a document's source. It is what render writes last, and to read nothing else costs a
-// third: text from the field's name up to the document's closing brace is one JSON value only if it is the document's
-// last member.
+// readState reads the state in a document's source. render writes the state as the last member, so it reads only from
+// the field's name to the closing brace, which costs a third. That text is valid JSON only if the field is the last
+// member.
 func readState(source []byte) (state storedState, err error) {
 	const name = `"` + stateField + `":`
 	if at := bytes.LastIndex(source, []byte(name)); at > 0 && source[at-1] != '\\' && source[len(source)-1] == '}' {
@@ -226,7 +226,7 @@ func readState(source []byte) (state storedState, err error) {
 	return doc.State, err
 }
 
-// complete gives the only cell of a document what the document shows, for when it has to be written again as it is.
+// complete sets the fields of a document's only cell from the document, which is about to be written again unchanged.
 func (k *keeper) complete(s *slot, source []byte) error {
 	if k.merged || !s.Shown || s.fields != nil {
 		return nil
@@ -246,7 +246,7 @@ func (k *keeper) fieldsOf(values map[string]json.RawMessage) [][]byte {
 		if v == nil || string(v) == "null" {
 			continue
 		}
-		if bytes.IndexByte(v, '\n') >= 0 { // somebody wrote the document by hand; a line ends an item of a bulk request
+		if bytes.IndexByte(v, '\n') >= 0 { // a user wrote the document; a newline would end an item of a bulk request
 			var line bytes.Buffer
 			if json.Compact(&line, v) == nil {
 				v = line.Bytes()
@@ -257,11 +257,11 @@ func (k *keeper) fieldsOf(values map[string]json.RawMessage) [][]byte {
 	return fields
 }
 
-// maxDepth is how deeply a value may be nested: the server's parser stops at 1000, and a merged document holds values
+// maxDepth is how deeply a value may be nested. The server's parser stops at 1000, and a merged document nests values
 // two levels deeper.
 const maxDepth = 500
 
-// contribution converts an entry's fields; an error says what can't be stored.
+// contribution converts an entry's fields. Its error says what can't be stored.
 func (k *keeper) contribution(e replicator.Entry) ([][]byte, error) {
 	fields := make([][]byte, len(e.Fields))
 	size := 0

@@ -19,7 +19,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Config says where an Elasticsearch is and how to get in.
+// Config says where the Elasticsearch cluster is and how to log in.
 type Config struct {
 	Name      string   // the sink's name, for messages
 	Addresses []string // http://HOST:PORT or https://HOST:PORT, of one or several nodes of one cluster
@@ -28,35 +28,37 @@ type Config struct {
 	APIKey             string // base64 as Elasticsearch shows it; instead of user and password
 	TLS                config.TLS
 
-	// Tables are the source's tables: they tell whether several cells may share a document.
+	// Tables are the source's tables. They tell whether several cells may share a document.
 	Tables []replicator.Table
 
-	// Views are all views of the sink. Marks and Forget leave what is not of these alone: a cluster may serve several
-	// programs, and the marks of another's source mean nothing here. nil: whatever this package keeps in the cluster.
+	// Views are all views of the sink. Marks and Forget ignore everything else in the cluster, because other programs
+	// may use it, and the marks of their sources mean nothing here. nil: everything that this package keeps in the
+	// cluster.
 	Views []*replicator.View
 
-	// Sources are the names of all sources that feed the views: a view that is filled anew is shown once it is filled from
-	// each of them. Empty: those that have opened it by then.
+	// Sources are the names of all sources that feed the views. A view that is refilled is shown once it is filled from
+	// each of them. Empty: the sources that have opened it by then.
 	Sources []string
 
-	// Partitions asks for the names of the partitions of all topics that feed the views; nil if an entity can't move
-	// between them.
+	// Partitions returns the names of the partitions of all topics that feed the views. nil if an entity can't move
+	// between partitions.
 	Partitions func(ctx context.Context) ([]string, error)
 
-	// DocumentID makes a document's id and routing of a cell, by a view's Key and Member: both follow from the cell's key,
-	// so a cell that is gone has them, too. nil: the key's text, and views must have neither.
+	// DocumentID returns a document's id and routing for a cell, by a view's Key and Member. Both follow from the
+	// cell's key, so deleted cells have them, too. nil: the id is the key's text, and views must have neither Key nor
+	// Member.
 	DocumentID func(v *replicator.View, c replicator.Cell) (id, routing string, err error)
 
-	// Columns and Samples say what the fields of a view are at the source (see config.Opening), of which the mapping is
-	// made where the configuration has none. nil: nothing is known.
+	// Columns and Samples describe a view's fields at the source (see config.Opening). The mapping is made from them if
+	// the configuration has none. nil: nothing is known.
 	Columns func(ctx context.Context, source, table string) ([]config.Column, error)
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 
-	// SearchTime is how long an index stays that an alias showed until now: as long as a search may take that resolved the
-	// alias before. 0: the constant SearchTime.
+	// SearchTime is how long to keep an index after its alias has moved away. A search that resolved the alias before
+	// that may take this long. 0: the constant SearchTime.
 	SearchTime time.Duration
 
-	Timeout time.Duration // how long an answer is waited for, until it begins; 0: the constant Timeout
+	Timeout time.Duration // how long to wait for the first byte of an answer; 0: the constant Timeout
 
 	Logger *slog.Logger // nil: none
 }
@@ -76,7 +78,7 @@ var (
 	_ replicator.Sourced = (*Sink)(nil)
 )
 
-// New makes a sink. It connects to nothing yet; what is wrong with the configuration's files is an error.
+// New makes a sink, without connecting. It returns an error if a file of the configuration is wrong.
 func New(c Config) (*Sink, error) {
 	cl, err := newClient(c)
 	if err != nil {
@@ -124,11 +126,11 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	return t, nil
 }
 
-// metadataFields are names that Elasticsearch 8 takes from no document.
+// metadataFields are field names that Elasticsearch 8 accepts in no document.
 var metadataFields = []string{"_id", "_index", "_source", "_version", "_routing", "_field_names", "_ignored",
 	"_ignored_source", "_seq_no", "_primary_term", "_doc_count", "_tier", "_nested_path"}
 
-// keep makes a keeper of a view, or says why it can't be kept.
+// keep makes a view's keeper, or says why the sink can't keep the view.
 func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	switch {
 	case v.Kind != "document":
@@ -154,8 +156,8 @@ func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	return k, nil
 }
 
-// cell is the cell that a document holds something of; false if the name or the key that stands there is none, as
-// somebody changed it.
+// cell returns the cell of a slot; false if the slot's name or key is not one that the program writes, because a user
+// changed it.
 func (s *Sink) cell(of *slot) (source string, c replicator.Cell, ok bool) {
 	source, c, ok = cellOf(of.name, of.key)
 	values, err := c.Key.Values()
@@ -165,8 +167,8 @@ func (s *Sink) cell(of *slot) (source string, c replicator.Cell, ok bool) {
 
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
-// ours lists the indexes of the sink's views. Each view's are asked for by themselves, as one that somebody blocked
-// (index.blocks.metadata) fails the whole request: unreadable are the marks of the views that fail so.
+// ours lists the indexes of the sink's views. It requests each view's indexes separately, because one blocked index
+// (index.blocks.metadata) fails a whole request. unreadable are the marks of the views whose request fails.
 func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replicator.Mark, err error) {
 	if s.config.Views == nil {
 		all, err = s.generations(ctx, "*")
@@ -174,7 +176,7 @@ func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replic
 	}
 	for _, v := range s.config.Views {
 		some, err := s.own(ctx, v)
-		if err = ofView(v, err); replicator.IsOfViews(err) { // who reads marks says which view's they are
+		if err = ofView(v, err); replicator.IsOfViews(err) { // callers of Marks know the view
 			unreadable = append(unreadable, replicator.Mark{View: v.Name, Err: err})
 		} else if err != nil {
 			return nil, nil, err
@@ -210,15 +212,15 @@ func (s *Sink) Marks(ctx context.Context, source string) (marks []replicator.Mar
 	return append(unreadable, marks...), nil
 }
 
-// Sources implements replicator.Sourced. Of marks that can't be read the sources are not known.
+// Sources implements replicator.Sourced. It omits the sources of marks that can't be read.
 func (s *Sink) Sources(ctx context.Context) (sources []string, err error) {
 	known := registry{}
 	_, err = s.eachRegistry(ctx, func(_ *generation, r registry, _ error) { maps.Copy(known, r) })
 	return slices.Collect(maps.Keys(known)), err
 }
 
-// eachRegistry gives do what the registry of each view says, or why it can't be read. Of the views that it returns not
-// even the indexes can be.
+// eachRegistry calls do with the registry of each view, or with why it can't be read. It returns the views whose
+// indexes can't be listed either.
 func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, error)) ([]replicator.Mark, error) {
 	all, unreadable, err := s.ours(ctx)
 	if err != nil {
@@ -238,7 +240,7 @@ func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, 
 	for i, d := range documents {
 		r, err := parseRegistry(d)
 		if f := asFailure(err); f != nil && f.isGone() {
-			continue // with its index
+			continue // it was removed with its index
 		} else if f != nil && f.ofCluster() {
 			return nil, fmt.Errorf("reading marks: %w", err)
 		}
@@ -247,8 +249,8 @@ func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, 
 	return unreadable, nil
 }
 
-// Forget implements replicator.Sink. States live in the documents, so the view's next Open makes a new index; what is
-// shown stays until that one is filled.
+// Forget implements replicator.Sink. The documents hold the states, so the view's next Open makes a new index. The
+// alias shows the old one until the new one is filled.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	all, unreadable, err := s.ours(ctx)
 	if i := slices.IndexFunc(unreadable, func(m replicator.Mark) bool { return m.View == view }); i >= 0 {
@@ -273,8 +275,8 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	return nil
 }
 
-// Close implements replicator.Sink. Targets are closed before. Indexes that were swapped out a moment ago are waited
-// for.
+// Close implements replicator.Sink. Targets are closed before. Close waits until indexes that were just swapped out can
+// be removed.
 func (s *Sink) Close() error {
 	s.awaitRetired()
 	s.client.close()

@@ -15,7 +15,7 @@ import (
 	"replicator"
 )
 
-// failure is what Elasticsearch says of a request, or of an item of one, that did not succeed.
+// failure is Elasticsearch's description of a request, or an item of one, that failed.
 type failure struct {
 	Status int `json:"-"`
 	reason
@@ -28,10 +28,10 @@ type reason struct {
 	Cause  *reason `json:"caused_by"`
 }
 
-// Error says what is wrong, without values of the document: Elasticsearch's reasons quote them.
+// Error says what is wrong. It omits Elasticsearch's reasons where they quote values of the document.
 func (f *failure) Error() string {
 	text := fmt.Sprintf("the cluster answers %d %s", f.Status, cmp.Or(f.Type, http.StatusText(f.Status)))
-	for _, say := range []func(typ, text string) string{specific, harmless} { // what lies deeper may say more
+	for _, say := range []func(typ, text string) string{specific, harmless} { // the innermost reasons say most
 		for r := &f.reason; r != nil; r = r.Cause {
 			if safe := say(r.Type, r.Reason); safe != "" {
 				return text + ": " + safe
@@ -41,7 +41,7 @@ func (f *failure) Error() string {
 	return text
 }
 
-// deepest is the whole text of the innermost reason. It may be shown where no document was sent.
+// deepest returns the full text of the innermost reason. It may only be shown if the request sent no document.
 func (f *failure) deepest() string {
 	r := &f.reason
 	for r.Cause != nil && r.Cause.Reason != "" {
@@ -50,10 +50,10 @@ func (f *failure) deepest() string {
 	return ofSimulation.ReplaceAllString(r.Reason, "")
 }
 
-// ofSimulation names a template that exists only while the cluster is asked what it would make of an index.
+// ofSimulation matches the name of the template that exists only during a simulation.
 var ofSimulation = regexp.MustCompile(`(?:index_template|composable template) \[simulate_template_[^\]]*\](?: invalid, cause)? ?`)
 
-// field is the field that a document was refused for; "" if the reason names none.
+// field returns the field that the document was refused for; "" if the reason names none.
 func (f *failure) field() string {
 	for r := &f.reason; r != nil; r = r.Cause {
 		for _, form := range []*regexp.Regexp{ofField, ofStrict, ofImmense, ofMixed, ofMapper} {
@@ -65,7 +65,7 @@ func (f *failure) field() string {
 	return ""
 }
 
-// What a reason says of the mapping, apart from what it says of the value.
+// The parts of a reason that concern the mapping and hold no value.
 var (
 	ofField   = regexp.MustCompile(`(?:field|mapping for) \[([^\]]*)\](?: of type \[([^\]]*)\])?`)
 	ofStrict  = regexp.MustCompile(`dynamic introduction of \[([^\]]*)\]`)
@@ -77,22 +77,22 @@ var (
 	ofIndex   = regexp.MustCompile(`no such index \[[^\]]*\]|(?:index|alias) \[[^\]]*\][^\[\]:]*(?:blocked|exists|closed)`)
 )
 
-// ofPipeline is what an index says whose settings name a pipeline that there is not.
+// ofPipeline matches the error of an index whose settings name a missing pipeline.
 var ofPipeline = regexp.MustCompile(`^pipeline with id \[[^\]]*\] does not exist$`)
 
-// asItIs is what to do about a value that Elasticsearch can hold, but not index by its members.
+// asItIs is the advice for a value that Elasticsearch can store but can't index by its members.
 const asItIs = `map the field as "flattened" (OpenSearch: "flat_object"), or as "object" with "enabled": false`
 
-// aboutServer are types of errors whose reasons speak of the cluster, never of a document.
+// aboutServer matches types of errors whose reasons concern the cluster, never a document.
 var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|resource_already_exists|` +
 	`invalid_index_name|unavailable_shards|master_not_discovered|process_cluster_event_timeout|` +
 	`circuit_breaking|no_shard_available_action|invalid_alias_name|cluster_manager|validation|settings|` +
 	`mapper_parsing_in_mapping)_?`)
 
-// ofRequest is the request that could not be made, which is shown with the document: index {[INDEX][ID], source[…]}.
+// ofRequest matches the failed request in a reason, which includes the document: index {[INDEX][ID], source[…]}.
 var ofRequest = regexp.MustCompile(`(?s)\.? *Timeout: \[.*`)
 
-// specific says what is wrong, where the reason has one of the forms that tell it best.
+// specific describes the error, for the forms of reasons that allow a precise description.
 func specific(typ, text string) string {
 	if typ == "routing_missing_exception" {
 		return "the index demands a routing of each document (_routing.required): give the view one"
@@ -107,7 +107,7 @@ func specific(typ, text string) string {
 	if m := ofMixed.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("field [%s] holds objects and other values, for which there is no mapping; %s", m[1], asItIs)
 	}
-	if ofMapper.MatchString(text) || ofPipeline.MatchString(text) { // they name fields, types, pipelines, and no value
+	if ofMapper.MatchString(text) || ofPipeline.MatchString(text) { // they name fields, types and pipelines, no values
 		return text
 	}
 	if ofName.MatchString(text) {
@@ -123,14 +123,14 @@ func specific(typ, text string) string {
 	return ""
 }
 
-// limits are the settings of the limits of mappings, as reasons name them.
+// limits maps a mapping limit, as reasons name it, to its setting.
 var limits = map[string]string{
 	"total fields":  "index.mapping.total_fields.limit",
 	"mapping depth": "index.mapping.depth.limit",
 	"nested fields": "index.mapping.nested_fields.limit",
 }
 
-// harmless is what may be shown of a reason.
+// harmless returns the parts of a reason that may be shown.
 func harmless(typ, text string) string {
 	if strings.HasSuffix(typ, rejected) {
 		return full(text)
@@ -151,11 +151,11 @@ const rejected = "rejected_execution_exception" // Elasticsearch's begins with e
 
 var (
 	ofQueue    = regexp.MustCompile(`\[name = ([^,\]]+), queue capacity = (\d+)`)
-	ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`) // what a request took, what all may take
+	ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`) // the request's size; the limit for all
 )
 
-// full is what has no room for a request, or an item of one. What else the reason holds is Java's: the task, which may
-// show the document.
+// full describes what had no room for a request or an item. The rest of the reason is a Java task, which may include
+// the document.
 func full(text string) string {
 	if m := ofQueue.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("the thread pool %s takes no more (queue capacity %s)", m[1], m[2])
@@ -166,20 +166,20 @@ func full(text string) string {
 	return ""
 }
 
-// refused is the error of an answer that is no success.
+// refused returns the error for an answer that reports a failure.
 func refused(status int, answer []byte) error {
 	var body struct {
 		Error json.RawMessage `json:"error"`
 	}
 	f := &failure{}
 	if json.Unmarshal(answer, &body) == nil && len(body.Error) > 0 && body.Error[0] == '{' {
-		_ = json.Unmarshal(body.Error, f) // what it doesn't say stays empty
+		_ = json.Unmarshal(body.Error, f) // missing members stay empty
 	}
 	f.Status = status
 	return f.classify()
 }
 
-// classify makes the failure Fatal if somebody must act, and says what to do.
+// classify makes the failure Fatal if an operator must act, and says what to do.
 func (f *failure) classify() error {
 	switch {
 	case f.isClosed():
@@ -205,14 +205,14 @@ func (f *failure) classify() error {
 	return f
 }
 
-// Blocks that were set by a request, and not by Elasticsearch: on an index, and on all that the cluster has.
+// Blocks that a request set, and not Elasticsearch itself: on one index, and on the whole cluster.
 var (
 	ofBlock = regexp.MustCompile(
 		`index \[([^\]]*)\] blocked by: \[[A-Z_]+/\d+/index (metadata|read-only|read|write) \(api\)`)
 	ofClusterBlock = regexp.MustCompile(`^blocked by: \[[A-Z_]+/\d+/cluster (read-only(?: / allow delete)?) \(api\)`)
 )
 
-// unblocking is what to do about a block.
+// unblocking says how to remove a block.
 func (f *failure) unblocking() string {
 	setting := strings.NewReplacer(" / ", "_", "-", "_", " ", "_")
 	if m := ofBlock.FindStringSubmatch(f.Reason); m != nil {
@@ -236,8 +236,9 @@ func (f *failure) unblocking() string {
 
 func (f *failure) isBlock() bool { return f.Type == "cluster_block_exception" }
 
-// isTemporary reports whether an item may succeed if it is sent again soon. For the copies that an index lacks
-// Elasticsearch has waited by itself, and a block stays until somebody takes it away, or the disk has room.
+// isTemporary reports whether an item may succeed if it is sent again soon. Missing copies of a shard don't count:
+// Elasticsearch has already waited for them. Blocks don't either: each stays until an operator removes it or the disk
+// has room.
 func (f *failure) isTemporary() bool {
 	return (f.Status == http.StatusTooManyRequests || f.Status >= 500) && !f.isBlock() && !f.lacksShards()
 }
@@ -245,11 +246,11 @@ func (f *failure) isTemporary() bool {
 // lacksShards reports whether an index has too few copies of a shard to be written.
 func (f *failure) lacksShards() bool { return f.Type == "unavailable_shards_exception" }
 
-// ofNodes are types of errors that pass: of a node that is busy, or does not answer.
+// ofNodes matches types of errors that pass: a node is busy or does not answer.
 var ofNodes = regexp.MustCompile(
 	`rejected_execution|circuit_breaking|time(d_)?out|node|connect|transport|shard|master|cluster_manager|task_cancelled`)
 
-// statusOfType is the status that an error of that type has where a whole request ends by it.
+// statusOfType returns the HTTP status that an error of this type gives a whole request.
 func (f *failure) statusOfType() int {
 	switch {
 	case ofNodes.MatchString(f.Type):
@@ -262,18 +263,18 @@ func (f *failure) statusOfType() int {
 
 func isSuccess(status int) bool { return status >= 200 && status < 300 }
 
-// isClosed reports whether somebody closed the index.
+// isClosed reports whether the index was closed.
 func (f *failure) isClosed() bool { return f.Type == "index_closed_exception" }
 
-// lacksPipeline reports whether the index sends documents through a pipeline that there is not.
+// lacksPipeline reports whether the index's settings name a pipeline that does not exist.
 func (f *failure) lacksPipeline() bool { return ofPipeline.MatchString(f.Reason) }
 
-// isGone reports whether what was written to is no longer there: its alias, or the index.
+// isGone reports whether the alias or index of a write no longer exists.
 func (f *failure) isGone() bool {
 	return f.Type == "index_not_found_exception" || f.Type == "alias_not_found_exception"
 }
 
-// inView says which view an error is about, and that it is the view's own: see ofView.
+// inView names the view in its error, and marks the error as the view's own (see ofView).
 func inView(v *replicator.View, err error) error {
 	if err == nil {
 		return nil
@@ -281,14 +282,13 @@ func inView(v *replicator.View, err error) error {
 	return ofView(v, fmt.Errorf("view %s: %w", v.Name, err))
 }
 
-// existsAlready reports whether an index could not be created because there is one of that name.
+// existsAlready reports whether an index could not be created because its name is taken.
 func existsAlready(err error) bool {
 	f := asFailure(err)
 	return f != nil && f.Type == "resource_already_exists_exception"
 }
 
-// ofView says that an error is the view's own, where it is about the view's index or definition and not about the whole
-// cluster.
+// ofView marks an error as the view's own if it concerns the view's index or definition and not the whole cluster.
 func ofView(v *replicator.View, err error) error {
 	f := asFailure(err)
 	own := replicator.IsFatal(err)
@@ -301,9 +301,9 @@ func ofView(v *replicator.View, err error) error {
 	return replicator.OfView(err, v.Name)
 }
 
-// ofCluster reports whether the cluster fails by it, whatever is asked for: nobody may log in, a node is busy, there is
-// no master, somebody blocked all of it. What an index lacks is a shard. A block on an index, whose reason names it,
-// has the status of its kind: 429 is that of the blocks that Elasticsearch sets where a disk is full.
+// ofCluster reports whether the whole cluster fails, whatever is requested: logins fail, a node is busy, there is no
+// master, or all of it is blocked. A missing shard concerns one index. So does a block whose reason names the index.
+// Its status depends on the kind: 429 means that Elasticsearch blocked the index because the disk is full.
 func (f *failure) ofCluster() bool {
 	switch {
 	case f.lacksShards(), f.Type == "no_shard_available_action_exception":
@@ -314,8 +314,8 @@ func (f *failure) ofCluster() bool {
 	return f.Status == http.StatusUnauthorized || f.Status == http.StatusTooManyRequests || f.Status >= 500
 }
 
-// unreachable is the error of a request without an answer. The URL that Go's error shows holds no secret: users stand
-// in headers.
+// unreachable is the error of a request without an answer. The URL in Go's error holds no secret, because credentials
+// are sent in headers.
 func unreachable(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -344,13 +344,13 @@ func isTooLarge(err error) bool {
 	return f != nil && (f.Status == http.StatusRequestEntityTooLarge || strings.HasPrefix(f.Type, "too_long"))
 }
 
-// isRejected reports whether there was no room for a request, which a smaller one may find.
+// isRejected reports whether there was no room for a request. A smaller one may fit.
 func isRejected(err error) bool {
 	f := asFailure(err)
 	return f != nil && f.Status == http.StatusTooManyRequests && !f.isBlock()
 }
 
-// isAbovePressure reports whether a request was rejected that by itself takes more than all may: it never succeeds.
+// isAbovePressure reports whether a request alone exceeds the limit for all requests. It can never succeed.
 func isAbovePressure(err error) bool {
 	if !isRejected(err) {
 		return false

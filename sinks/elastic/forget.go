@@ -12,9 +12,9 @@ import (
 
 var _ replicator.Forgetter = (*Target)(nil)
 
-// ForgetGone implements replicator.Forgetter. A walk begins with other gates, so that nothing is written any more that
-// was judged by a lower horizon. Then it goes through the documents, view by view: those that are hidden, or all of a
-// merged view, where a document that shows some cells may remember others that are gone.
+// ForgetGone implements replicator.Forgetter. A walk first moves the gates, so that no write judged by a lower horizon
+// can arrive. Then it reads the documents, view by view: the hidden ones, or all of a merged view, where a document
+// that shows some cells may remember others that are gone.
 func (t *Target) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -48,15 +48,16 @@ func (t *Target) ForgetGone(
 	return found, next, nil
 }
 
-// onlyHidden finds the documents that show nothing, but for the registry.
+// onlyHidden matches the hidden documents, except the registry.
 func onlyHidden() object {
 	query := everything()
 	query["bool"].(object)["filter"] = object{"term": object{stateField + ".hidden": true}}
 	return query
 }
 
-// raiseHorizons raises the horizons of the views that are filled, each to its mark at most, and moves the gates. A gate is
-// moved once in a session even if the horizon was raised before: whoever raised it may have died before he moved it.
+// raiseHorizons raises the horizons of the views that are filled, each to its mark at most, and moves the gates. It
+// moves each gate once a session, even if the horizon was raised before: the process that raised it may have died
+// before it moved the gate.
 func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	registries, err := t.update(ctx, func(view int, r registry) error {
 		m, ok := r[t.source]
@@ -90,7 +91,7 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return nil
 }
 
-// forgetSome removes what may be forgotten of a view from documents that were found.
+// forgetSome removes cells that may be forgotten from a view's documents that a search found.
 func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found replicator.GoneCells, err error) {
 	var documents []*document
 	for _, h := range hits {
@@ -109,8 +110,8 @@ func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found r
 	return found, err
 }
 
-// forgetIn removes what may be forgotten from documents that may be read at once. What somebody has changed meanwhile
-// stays, and is looked at again in the next walk.
+// forgetIn removes cells that may be forgotten from documents that fit into one read. It skips a document that another
+// writer has changed meanwhile. The next walk reads that again.
 func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (found replicator.GoneCells, err error) {
 	if err := t.sink.client.read(ctx, part); err != nil {
 		return found, err
@@ -119,7 +120,7 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	of := map[*document]int{}
 	for _, d := range part {
 		left, may, _ := t.forgettable(k, d.contents())
-		if may == 0 || len(left) > 0 && !k.merged { // what another definition left
+		if may == 0 || len(left) > 0 && !k.merged { // leftovers of another definition
 			continue
 		}
 		k.sort(left)
@@ -146,8 +147,8 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	return found, nil
 }
 
-// forgettable is what is left of a document's cells without those of the source that may be forgotten, how many these
-// are, and how many of the source's are gone.
+// forgettable returns a document's cells without this source's cells that may be forgotten. It also returns how many
+// those are, and how many of the source's cells are gone.
 func (t *Target) forgettable(k *keeper, all contents) (left contents, may, gone int) {
 	left = slices.DeleteFunc(slices.Clone(all), func(s *slot) bool {
 		from, _, ok := t.sink.cell(s)

@@ -12,25 +12,24 @@ import (
 	"replicator/internal/pause"
 )
 
-// gate is the alias that requests of a view go to, and the horizon that its writes are judged by. The two belong
-// together: the horizon is raised in the registry first, then another alias takes this one's place, and only then is
-// anything removed that lies below the horizon. So a write that was judged by a lower horizon goes to an alias that there
-// is not any more, and fails. It is then judged once more.
+// gate is the alias that a view's writes go to, and the horizon that they are judged by. The registry's horizon is
+// raised first. Then a new alias replaces the old one. Only then is anything below the horizon removed. So a write that
+// was judged by a lower horizon names an alias that no longer exists, and fails. It is then judged again.
 //
-// Elasticsearch makes no write depend on another document, and a document that was removed can be created again. This is
-// how such a create depends on the horizon.
+// In Elasticsearch, a write can't depend on another document, and a removed document can be created again. The gate
+// makes such a create depend on the horizon.
 type gate struct {
 	alias   string
 	horizon int64 // of the target's source; it never falls
 }
 
-// goesOnIn sets the generation that a view is written to. Which horizon it has, the registry says: see register.
+// goesOnIn sets the generation that a view is written to. The registry knows its horizon (see register).
 func (k *keeper) goesOnIn(g *generation) {
 	k.generation = g
 	k.gate.Store(&gate{alias: g.write})
 }
 
-// throughGates does something, once more each time it found a gate gone in whose place there is another one.
+// throughGates calls do, and calls it again each time a gate is gone and another has replaced it.
 func (t *Target) throughGates(ctx context.Context, do func() error) error {
 	for range maxRounds {
 		before := make([]*gate, len(t.kept))
@@ -55,7 +54,7 @@ func (t *Target) throughGates(ctx context.Context, do func() error) error {
 	return errAgain
 }
 
-// learnGate asks which gate a view has.
+// learnGate reads a view's gate from the cluster.
 func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 	was := k.gate.Load()
 	all, err := t.sink.generations(ctx, k.alias)
@@ -63,13 +62,13 @@ func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 		return err
 	}
 	for _, g := range all {
-		if g.index != k.generation.index || g.uuid != k.generation.uuid { // another one of its name, perhaps
+		if g.index != k.generation.index || g.uuid != k.generation.uuid { // perhaps the index was made again
 			continue
 		}
 		if g.write == "" || g.write == was.alias {
 			continue
 		}
-		r, err := t.sink.registry(ctx, g) // after the alias was read: nothing is forgotten by a higher horizon
+		r, err := t.sink.registry(ctx, g) // read after the alias: nothing is forgotten by a higher horizon
 		if err != nil {
 			return err
 		}
@@ -78,7 +77,7 @@ func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 	return nil
 }
 
-// moveGate puts another gate in the place of a view's, for a horizon that the registry has.
+// moveGate replaces a view's gate for a horizon that is already in the registry.
 func (t *Target) moveGate(ctx context.Context, k *keeper, horizon int64) error {
 	g, was := k.generation, k.gate.Load()
 	next := &gate{g.newGate(), max(was.horizon, horizon)}
@@ -96,18 +95,17 @@ func (t *Target) moveGate(ctx context.Context, k *keeper, horizon int64) error {
 		return gone(was.alias)
 	case err != nil:
 		return fmt.Errorf("giving index %s another alias to write to: %w", g.index, err)
-	case !answer.Acknowledged: // a node may go on with the old one
+	case !answer.Acknowledged: // a node may still use the old alias
 		return fmt.Errorf("giving index %s another alias to write to: not all nodes have done it", g.index)
 	}
 	k.gate.CompareAndSwap(was, next)
 	return nil
 }
 
-// writesPatience is how long writes are waited for that were under way. The cluster ends them itself after a minute.
+// writesPatience is how long to wait for pending writes. The cluster itself ends them after a minute.
 const writesPatience = 2 * time.Minute
 
-// writesEnd waits until no write is under way any more that is now: it may have found out before to which index an alias
-// leads.
+// writesEnd waits until all writes that are pending now have ended: they may have resolved an alias before it moved.
 func (c *client) writesEnd(ctx context.Context) error {
 	under, err := c.writes(ctx)
 	for late := time.Now().Add(writesPatience); err == nil && len(under) > 0; {
@@ -129,7 +127,7 @@ func (c *client) writesEnd(ctx context.Context) error {
 	return err
 }
 
-// writes lists the bulk requests that the cluster's nodes are at.
+// writes lists the bulk requests that the cluster's nodes are running.
 func (c *client) writes(ctx context.Context) (map[string]bool, error) {
 	var answer struct {
 		Nodes map[string]struct {

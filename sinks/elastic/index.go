@@ -19,44 +19,45 @@ import (
 	"replicator"
 )
 
-// generation is an index of ours: the alias NAME shows the documents of one of NAME-r1, NAME-r2 and so on. A view that
-// is defined anew or forgotten gets the next one, which takes the alias once it is filled.
+// generation is one of the program's indexes. The alias NAME shows the documents of one of NAME-r1, NAME-r2 and so on.
+// A view that is redefined or forgotten gets the next one, which takes over the alias once it is filled.
 type generation struct {
 	index       string
 	number      int
 	view        string
 	fingerprint string
-	forgotten   bool        // what it holds is shown, but not gone on with
+	forgotten   bool        // its content is shown, but not updated
 	shown       bool        // the alias shows it
-	routed      bool        // its mapping demands a routing of each document
-	source      sourceField // what its mapping says of _source
-	uuid        string      // tells it from another index of its name
+	routed      bool        // its mapping requires a routing for each document
+	source      sourceField // the mapping's and settings' rules for _source
+	uuid        string      // distinguishes it from another index of its name
 
-	// write is the alias that the sink writes to. Requests demand an alias (require_alias): else a write after somebody
-	// removed the index would make Elasticsearch create an empty one of the same name, with a mapping of its own guess. It
-	// ends at random, so that an index of that name that was made anew is never taken for this one. It is another one
-	// after each rise of a horizon: see gate.
+	// write is the alias that the sink writes to. Requests require an alias (require_alias). Otherwise, a write after
+	// the index was removed would make Elasticsearch create an empty one of that name, with a guessed mapping. The
+	// alias ends in random digits, so another index of the same name is never taken for this one. Each time a horizon
+	// rises, a new alias replaces it (see gate).
 	write string
 }
 
-// alias is the name that the index goes by.
+// alias returns the name that readers use for the index.
 func (g *generation) alias() string { return generationName.FindStringSubmatch(g.index)[1] }
 
-// holds reports whether the generation is of the view as it is defined for the source that made it.
+// holds reports whether the generation belongs to the view as defined for the source that made it.
 func (g *generation) holds(v *replicator.View) bool {
 	return g.belongs(v) && g.fingerprint == v.Fingerprint
 }
 
-// belongs reports whether the generation is of the view as the file defines it. Several sources fill one, whose tables
-// may differ, and so the fingerprints: of each source's part the registry says by which it was begun.
+// belongs reports whether the generation belongs to the view as the configuration defines it. Several sources may fill
+// one index. Their tables, and so their fingerprints, may differ. The registry has the fingerprint of each source's
+// part.
 func (g *generation) belongs(v *replicator.View) bool {
 	return !g.forgotten && g.write != "" && g.view == v.Name && g.source.keeping(v) == nil &&
 		replicator.InFile(g.fingerprint) == replicator.InFile(v.Fingerprint)
 }
 
-// takes reports whether the view can be gone on with for a source in the generation: its part was begun by the same
-// definition, or is not there yet. Where its tables are others than when it was begun, all sources begin anew in the
-// next one: an id may be another cell's now.
+// takes reports whether a source can continue the view in the generation: its part has the same definition, or does not
+// exist yet. If its tables have changed, all sources start again in the next generation, because an id may belong to
+// another cell now.
 func (s *Sink) takes(ctx context.Context, g *generation, v *replicator.View, source string) (bool, error) {
 	if source == "" || !g.belongs(v) {
 		return g.holds(v), nil
@@ -69,7 +70,7 @@ func (s *Sink) takes(ctx context.Context, g *generation, v *replicator.View, sou
 	return !known || own.fingerprint(g) == v.Fingerprint, nil
 }
 
-// meta is what the index's mapping says of it: how it is known as ours.
+// meta is what the index's mapping says about the index. It identifies the program's indexes.
 func (g *generation) meta() object {
 	own := object{"view": g.view, "fingerprint": g.fingerprint}
 	if g.forgotten {
@@ -78,17 +79,17 @@ func (g *generation) meta() object {
 	return object{"replicator": own}
 }
 
-// writeSuffix follows an index's name in the alias to write to; random digits follow it.
+// writeSuffix follows an index's name in the write alias. Random digits follow it.
 const writeSuffix = "-write-"
 
-// newGate is a new name for the alias to write to.
+// newGate returns a new name for the write alias.
 func (g *generation) newGate() string {
 	return g.index + writeSuffix + strings.ToLower(rand.Text()[:8])
 }
 
 var generationName = regexp.MustCompile(`^(.+)-r([1-9][0-9]*)$`)
 
-// indexInfo is what GET INDEX says of an index.
+// indexInfo is the answer to GET INDEX for one index.
 type indexInfo struct {
 	Aliases  map[string]json.RawMessage `json:"aliases"`
 	Mappings struct {
@@ -116,7 +117,7 @@ type indexInfo struct {
 	} `json:"settings"`
 }
 
-// describe asks what the indexes are that a name, an alias or a pattern leads to.
+// describe returns the indexes that a name, an alias or a pattern leads to.
 func (s *Sink) describe(ctx context.Context, name string) (found map[string]indexInfo, err error) {
 	err = s.client.call(ctx, esapi.IndicesGetRequest{
 		Index: []string{name}, ExpandWildcards: "all",
@@ -130,12 +131,12 @@ func (s *Sink) describe(ctx context.Context, name string) (found map[string]inde
 	return found, err
 }
 
-// putMeta writes what the index says of itself.
+// putMeta is the request that writes meta into the index's mapping.
 func (g *generation) putMeta() esapi.Request {
 	return esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: body(object{"_meta": g.meta()})}
 }
 
-// remove removes an index. That there is none any more is no error.
+// remove removes an index. A missing one is no error.
 func (s *Sink) remove(ctx context.Context, index string) error {
 	err := s.client.call(ctx, esapi.IndicesDeleteRequest{Index: []string{index}}, nil)
 	if isMissing(err) {
@@ -144,7 +145,7 @@ func (s *Sink) remove(ctx context.Context, index string) error {
 	return err
 }
 
-// generations lists the indexes of ours behind an alias ("*": behind all).
+// generations lists the program's indexes behind an alias ("*": behind all).
 func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, error) {
 	found, err := s.describe(ctx, alias+"-r*")
 	if err != nil {
@@ -178,16 +179,16 @@ func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, er
 	return all, nil
 }
 
-// newest is each view's generation with the highest number.
+// newest returns each view's generation with the highest number.
 func newest(all []*generation) []*generation {
 	last := map[string]*generation{}
 	for _, g := range all {
-		last[g.view] = g // sorted by number
+		last[g.view] = g // all is sorted by number
 	}
 	return slices.SortedFunc(maps.Values(last), func(a, b *generation) int { return cmp.Compare(a.view, b.view) })
 }
 
-// openGeneration finds the generation that a view goes on in for a source, or makes one.
+// openGeneration finds the generation in which a source continues a view, or makes one.
 func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) error {
 	if _, err := s.behind(ctx, k.alias); err != nil {
 		return err
@@ -213,7 +214,7 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) err
 		}
 		err = s.create(ctx, k, shown || isShadow)
 		if existsAlready(err) {
-			continue // another replicator was quicker
+			continue // another replicator was faster
 		}
 		if err != nil {
 			return err
@@ -224,15 +225,15 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) err
 	return errors.New("other replicators with other definitions of the view make indexes for it at the same time")
 }
 
-// goOn makes a generation that is there fit to be gone on with.
+// goOn prepares an existing generation for further writes.
 func (s *Sink) goOn(ctx context.Context, k *keeper, shown bool) error {
 	if shown {
 		return nil
 	}
-	return s.show(ctx, []*generation{k.generation}, nil) // somebody removed the alias, or the index that had it
+	return s.show(ctx, []*generation{k.generation}, nil) // the alias was removed, or the index that had it
 }
 
-// nextNumber is that of the next index behind an alias. Somebody else's index may have the name that ours would have.
+// nextNumber returns the number of the next index behind an alias. It skips names that other indexes have.
 func (s *Sink) nextNumber(ctx context.Context, alias string) (int, error) {
 	found, err := s.describe(ctx, alias+"-r*")
 	if err != nil {
@@ -271,12 +272,12 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	if err != nil {
 		return fmt.Errorf("creating index %s: %w", g.index, err)
 	}
-	made, err := s.describe(ctx, g.index) // a template may have a part in its mapping
+	made, err := s.describe(ctx, g.index) // a template may add to its mapping
 	if err != nil {
 		return fmt.Errorf("looking at index %s: %w", g.index, err)
 	}
 	if err := made[g.index].sourceField().keeping(k.view); err != nil {
-		return errors.Join(err, s.remove(ctx, g.index)) // it never gets another _source
+		return errors.Join(err, s.remove(ctx, g.index)) // _source can't be changed later
 	}
 	g.routed, g.uuid = made[g.index].Mappings.Routing.Required, made[g.index].Settings.Index.UUID
 	k.goesOnIn(g)
@@ -284,8 +285,8 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	return nil
 }
 
-// show makes aliases show these generations in place of others. Nobody can write to these any more from that very step
-// on; they are removed a while later (see retired).
+// show moves aliases from older generations to these ones. From that step on, nothing can be written to the older ones.
+// They are removed a while later (see retired).
 func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	var actions []any
 	var names []string
@@ -311,8 +312,8 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	return nil
 }
 
-// removeAbandoned removes generations that were never shown and that a newer one has taken the place of. One that can't
-// be removed is in nobody's way.
+// removeAbandoned removes generations that were never shown and that a newer one has replaced. If one can't be removed,
+// it does no harm.
 func (s *Sink) removeAbandoned(ctx context.Context, older []*generation) {
 	s.retireSuperseded(older)
 	for _, g := range older {

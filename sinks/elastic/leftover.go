@@ -11,14 +11,14 @@ import (
 
 var _ replicator.Emptier = (*Sink)(nil)
 
-// Left implements replicator.Emptier. An index says by its mapping which view it is of.
+// Left implements replicator.Emptier. An index's mapping names its view.
 func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftover, err error) {
 	all, err := s.leftIndexes(ctx, view)
 	for i := 0; i < len(all) && err == nil; i++ {
 		var counted struct{ Count int64 }
 		of := all[i].index
 		if all[i].shown {
-			of = all[i].alias() // which hides what is gone
+			of = all[i].alias() // the alias hides deleted cells
 		}
 		err = s.client.call(ctx, esapi.CountRequest{Index: []string{of}}, &counted)
 		left = append(left, replicator.Leftover{What: "index " + all[i].index, Count: counted.Count, Of: "documents"})

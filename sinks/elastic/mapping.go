@@ -13,12 +13,12 @@ import (
 	"replicator/internal/seen"
 )
 
-// Where the configuration has no mapping_file, fields are mapped by what they are at the source, so that Elasticsearch
-// refuses no value that the source can hold. What it can't index it keeps in _source all the same, and names in the
-// document's _ignored: a date without a day, a text where numbers were seen.
+// Without a mapping_file, fields are mapped by their types at the source, so that Elasticsearch refuses no value that
+// the source can hold. A value that it can't index stays in _source, and the document's _ignored names the field.
+// Examples are a date without a day, or a text where numbers were seen.
 
-// made is the mapping that the program makes of a view's fields. A field of which nothing is known is not in it:
-// Elasticsearch decides by the first value, but never for a date, which the next value may be none of.
+// made returns the mapping that the program derives for a view's fields. It omits fields about which nothing is known.
+// Elasticsearch maps those by their first value, but never as dates, because the next value may not be a date.
 func (s *Sink) made(ctx context.Context, v *replicator.View) (object, error) {
 	var sampled []seen.Values
 	var err error
@@ -45,8 +45,8 @@ func (s *Sink) made(ctx context.Context, v *replicator.View) (object, error) {
 	return object{"date_detection": false, "properties": properties}, nil
 }
 
-// fieldMapping is the mapping of a field, made of the columns that it is made of and of what was seen in bodies; nil if
-// nothing is known. columns are those that were asked for, by table.
+// fieldMapping returns a field's mapping, derived from its columns and from what was seen in bodies; nil if nothing is
+// known. columns caches the columns already requested, by table.
 func (s *Sink) fieldMapping(ctx context.Context, v *replicator.View, f replicator.Field, of *seen.Values,
 	columns map[string][]config.Column) (object, error) {
 	var found []object
@@ -90,7 +90,7 @@ func (s *Sink) fieldMapping(ctx context.Context, v *replicator.View, f replicato
 	return found[0], nil
 }
 
-// ofJoined is the mapping of a join's rows, made of the columns that they consist of; nil if they hold anything else.
+// ofJoined returns the mapping of a join's rows, derived from their columns; nil if they hold anything else.
 func ofJoined(j *replicator.Join, t replicator.Table, columns []config.Column) object {
 	fields := j.Fields
 	if len(fields) == 0 && t.Body == "" {
@@ -113,7 +113,7 @@ func ofJoined(j *replicator.Join, t replicator.Table, columns []config.Column) o
 	return object{"properties": properties}
 }
 
-// ofAnything is the mapping of what one table has as one type and another as another.
+// ofAnything returns the mapping of a field that has different types in different tables.
 func ofAnything(found []object) object {
 	for _, m := range found {
 		if m["type"] == "flattened" || m["type"] == "object" {
@@ -123,40 +123,41 @@ func ofAnything(found []object) object {
 	return keyword()
 }
 
-// longestTerm is how many characters a term may have: Lucene takes 32,766 bytes.
+// longestTerm is the most characters that a term may have: Lucene takes 32,766 bytes.
 const longestTerm = 8191
 
 func keyword() object { return object{"type": "keyword", "ignore_above": longestTerm} }
 
-// phrase is what is found as a whole, and by its words.
+// phrase maps texts to be found as a whole and by their words.
 func phrase() object {
 	m := keyword()
 	m["fields"] = object{"text": object{"type": "text"}}
 	return m
 }
 
-// prose is what is found by its words, and if it is short as a whole: as Elasticsearch itself maps texts.
+// prose maps texts to be found by their words, and short ones as a whole, too. Elasticsearch's default mapping does the
+// same.
 func prose() object {
 	return object{"type": "text", "fields": object{"keyword": object{"type": "keyword", "ignore_above": 256}}}
 }
 
-// flattened takes objects of any members; each is found by PATH.MEMBER as a keyword.
+// flattened maps objects with any members. Each member is found by PATH.MEMBER as a keyword.
 func flattened() object {
 	return object{"type": "flattened", "ignore_above": longestTerm, "depth_limit": 200}
 }
 
-// unsearched takes any JSON, and looks at none of it.
+// unsearched maps any JSON without indexing it.
 func unsearched() object { return object{"type": "object", "enabled": false} }
 
-// shortText is how long a column's texts may be that are looked for as a whole alone.
+// shortText is the longest column, in characters, whose texts are indexed only as a whole.
 const shortText = 32
 
-// ofColumn is the mapping of a column's values. of is what was seen in it, if it is JSON.
+// ofColumn returns the mapping of a column's values. of is what was seen in a JSON column.
 func ofColumn(declared string, of *seen.Values) object {
 	name, size, _ := strings.Cut(strings.ToLower(declared), "(")
 	name, _, _ = strings.Cut(name, " ")
 	size, _, _ = strings.Cut(size, ")")
-	length, _ := strconv.Atoi(size) // 0: it has none, or is no length
+	length, _ := strconv.Atoi(size) // 0: the column has no length
 	switch name {
 	case "tinyint", "smallint", "mediumint", "int", "year":
 		return object{"type": "long"}
@@ -180,11 +181,11 @@ func ofColumn(declared string, of *seen.Values) object {
 	case "json":
 		return ofJSON(of)
 	}
-	return keyword() // ENUM, SET, TIME; what is shown in hexadecimal digits; addresses
+	return keyword() // ENUM, SET, TIME; values shown as hexadecimal digits; addresses
 }
 
-// withoutUnsigned maps as double what a design has as unsigned_long, which distributions without X-Pack don't know:
-// what is found by it is then not exact beyond 2^53. It reports whether there was any.
+// withoutUnsigned replaces unsigned_long, which distributions without X-Pack lack, by double in a design. Searches are
+// then inexact beyond 2^53. It reports whether it replaced any.
 func withoutUnsigned(design object) (changed bool) {
 	return unsignedAsDouble(member(member(design, "mappings"), "properties"))
 }
@@ -195,17 +196,17 @@ func unsignedAsDouble(properties object) (changed bool) {
 		if m["type"] == "unsigned_long" {
 			m["type"], changed = "double", true
 		}
-		inner, _ := m["properties"].(object) // of the rows of a join
+		inner, _ := m["properties"].(object) // of a join's rows
 		changed = unsignedAsDouble(inner) || changed
 	}
 	return changed
 }
 
-// isoFormats are for queries: what is stored has none of these forms.
+// isoFormats are for queries. Stored values have none of these forms.
 const isoFormats = "strict_date_optional_time||epoch_millis"
 
-// timeFormats are the formats of a column's date and time, that of its own digits of a second first: Elasticsearch
-// shows dates in it.
+// timeFormats returns the formats of a column's dates and times. The one with the column's own number of fractional
+// digits comes first, because Elasticsearch prints dates in it.
 func timeFormats(digits int) string {
 	const seconds = "uuuu-MM-dd HH:mm:ss"
 	form := func(n int) string {
@@ -223,8 +224,8 @@ func timeFormats(digits int) string {
 	return strings.Join(append(formats, isoFormats), "||")
 }
 
-// ofJSON is the mapping of a JSON column: objects can be searched where nothing else was seen. Elasticsearch takes
-// objects or other values in one field, not both.
+// ofJSON returns the mapping of a JSON column. Objects can be searched if nothing else was seen, because Elasticsearch
+// takes either objects or other values in a field, not both.
 func ofJSON(of *seen.Values) object {
 	all := flat(of)
 	if all.Objects > 0 && all.Scalars() == 0 {
@@ -233,7 +234,7 @@ func ofJSON(of *seen.Values) object {
 	return unsearched()
 }
 
-// flat is what was seen as Elasticsearch takes it: a list is its elements.
+// flat sums up what was seen as Elasticsearch sees it: a list counts as its elements.
 func flat(of *seen.Values) seen.Values {
 	all := *of
 	if e := of.Elements; e != nil {
@@ -249,7 +250,7 @@ func flat(of *seen.Values) seen.Values {
 	return all
 }
 
-// ofSampled is the mapping of a property, of which something was seen.
+// ofSampled returns the mapping of a property whose values were sampled.
 func ofSampled(of *seen.Values) object {
 	all := flat(of)
 	texts := all.Texts + all.UUIDs + all.Bytes
@@ -274,7 +275,7 @@ func ofSampled(of *seen.Values) object {
 	return object{"type": "double"}
 }
 
-// fits reports whether all integers that were seen are a long's.
+// fits reports whether all integers that were seen fit into a long.
 func fits(of *seen.Values) bool {
 	return of.Integers == 0 || of.Least.IsInt64() && of.Greatest.IsInt64()
 }

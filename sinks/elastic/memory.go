@@ -7,33 +7,33 @@ import (
 	"replicator/sinks/judge"
 )
 
-// memory knows how documents were when this target wrote them last, of those written lately: an update of one then
-// costs one request instead of two. What it says may be out of date. A write is conditional on it, so it then fails and
-// the document is read; and what it takes for stale is read first.
+// memory remembers documents that this target wrote lately, so that an update costs one request instead of two. It may
+// be out of date. Writes are conditional on what it says, so such a write fails and the document is read. A change that
+// is stale according to memory is checked against the document first.
 type memory struct{ *judge.Lately[address, memo] }
 
-// address is where a document is: in a view, by its id.
+// address identifies a document: its view and its id.
 type address struct {
 	view int
 	id   string
 }
 
-// memo is what is remembered of a document with one cell.
+// memo is what memory keeps about a document with one cell.
 type memo struct {
 	slot      string
 	state     replicator.State
 	seq, term int64
 }
 
-// remembered is how many documents are remembered at least, some 150 bytes each.
+// remembered is the least number of documents that memory keeps, at some 150 bytes each.
 const remembered = 50_000
 
 func newMemory() memory { return memory{judge.NewLately[address, memo](remembered)} }
 
-// note remembers a document that was written, and forgets one whose write failed.
+// note remembers a document that was written, and drops one whose write failed.
 func (m memory) note(d *document) {
 	if d.keeper.merged {
-		return // fields of other cells would have to be remembered, too
+		return // memory would have to keep the fields of other cells, too
 	}
 	at, name := address{d.keeper.place, d.id}, d.changes[0].slot.name
 	s := d.next.find(name)
@@ -44,7 +44,7 @@ func (m memory) note(d *document) {
 	m.Note(at, memo{slot: name, state: s.State, seq: d.seq, term: d.term})
 }
 
-// recall takes what is remembered of documents for known.
+// recall marks documents as known by memory.
 func (b *batch) recall() {
 	for _, d := range b.documents {
 		if d.keeper.merged {
@@ -60,8 +60,9 @@ func (b *batch) recall() {
 	}
 }
 
-// guess takes documents for new where most have been lately: a create then costs one request, and one more where it is
-// wrong. A look is at a cell that is known, and of what is below the horizon it has to be known what stands there.
+// guess assumes that documents are new if most were lately. A create then costs one request, or two if the guess is
+// wrong. It never guesses for a re-read, whose cell is known, nor for a change below the horizon, which depends on the
+// stored state.
 func (b *batch) guess() {
 	if !b.target.novelty.Likely() {
 		return
@@ -73,7 +74,7 @@ func (b *batch) guess() {
 	}
 }
 
-// learn notes how many documents were new.
+// learn counts how many documents were new.
 func (b *batch) learn() {
 	created, others := 0, 0
 	for _, d := range b.documents {

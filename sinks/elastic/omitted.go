@@ -9,29 +9,29 @@ import (
 	"replicator"
 )
 
-// sourceField is what a mapping says of _source, which is all that a document reads back as.
+// sourceField is an index's rules for _source. Fields that _source omits can't be read back.
 type sourceField struct {
 	Enabled  *bool    `json:"enabled"`
-	Mode     string   `json:"mode"` // index.mapping.source.mode sets it, too
+	Mode     string   `json:"mode"` // also set by index.mapping.source.mode
 	Includes []string `json:"includes"`
 	Excludes []string `json:"excludes"`
 }
 
-// with is what Elasticsearch makes of a template's and of an index's own: it joins lists, and of the rest the index's own
-// counts.
+// with combines a template's rules with an index's own, as Elasticsearch does: it joins the lists, and the index's own
+// values override the rest.
 func (f sourceField) with(own sourceField) sourceField {
 	return sourceField{Enabled: cmp.Or(own.Enabled, f.Enabled), Mode: cmp.Or(own.Mode, f.Mode),
 		Includes: slices.Concat(f.Includes, own.Includes), Excludes: slices.Concat(f.Excludes, own.Excludes)}
 }
 
-// sourceField is what the index's mapping and settings say of _source.
+// sourceField returns the rules for _source in the index's mapping and settings.
 func (i indexInfo) sourceField() sourceField {
 	f := i.Mappings.Source
 	f.Mode = cmp.Or(f.Mode, i.Settings.Index.Mapping.Source.Mode)
 	return f
 }
 
-// keeps reports whether a field is in _source, whatever it holds.
+// keeps reports whether _source keeps a field, whatever the field holds.
 func (f sourceField) keeps(name string) bool {
 	if f.Mode == "disabled" || f.Enabled != nil && !*f.Enabled {
 		return false
@@ -46,7 +46,7 @@ func (f sourceField) keeps(name string) bool {
 	return !slices.ContainsFunc(f.Excludes, func(pattern string) bool { return touches(pattern, name) })
 }
 
-// touches reports whether a pattern may be one of a field, or of anything in it: an asterisk is any text, dots too.
+// touches reports whether a pattern may match a field or anything in it. An asterisk matches any text, including dots.
 func touches(pattern, name string) bool {
 	start, _, wild := strings.Cut(pattern, "*")
 	if !wild {
@@ -55,8 +55,8 @@ func touches(pattern, name string) bool {
 	return strings.HasPrefix(name+".", start) || strings.HasPrefix(start, name+".")
 }
 
-// keeping fails where _source lacks a view's field, or the state: what is not there can't be judged by, and looks as if
-// somebody had removed it.
+// keeping fails if _source omits a view's field or the state. The program could not judge by omitted fields, and they
+// would look as if a user had removed them.
 func (f sourceField) keeping(v *replicator.View) error {
 	names := []string{stateField}
 	for _, field := range v.Fields {

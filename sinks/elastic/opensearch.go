@@ -13,23 +13,23 @@ import (
 	"replicator"
 )
 
-// OpenSearch takes the requests of Elasticsearch 7, from which it came, and all that has not become another since is in
-// this file:
-//   - who answers is not said by each answer, so it is asked for;
-//   - a point in time has a path of its own, and no order of its documents by _shard_doc;
-//   - there is no field type flattened. What is like it, flat_object, refuses texts that are longer than a term;
-//   - nobody can be asked what a user may do.
+// OpenSearch began as a copy of Elasticsearch 7. This file handles the differences:
+//   - Its answers don't name the product, so the client asks for it.
+//   - A point in time has another path, and can't be sorted by _shard_doc.
+//   - It has no field type flattened. The similar flat_object refuses texts that are longer than a term.
+//   - It has no request for a user's privileges.
 //
-// What errors are called is in errors.go, where both makes' stand side by side.
+// errors.go knows the names of both products' errors.
 
-// errStranger is a server that is neither.
+// errStranger means that the server is neither Elasticsearch nor OpenSearch.
 var errStranger = errors.New("the server that answers is neither Elasticsearch 7.14 or newer (it sends no header " +
 	"X-Elastic-Product) nor OpenSearch (GET / does not say so): check the sink's addresses")
 
 const openSearch = "opensearch"
 
-// recognise refuses a successful answer that is neither Elasticsearch's nor OpenSearch's: other servers take the same
-// requests, and mean others. OpenSearch says who it is where it is asked, once for as long as it is reached.
+// recognise refuses a successful answer from a server that is neither Elasticsearch nor OpenSearch: other servers
+// accept the same requests and mean something else by them. OpenSearch only names itself when asked. The client asks
+// again after each lost connection.
 func (c *client) recognise(ctx context.Context, answer *esapi.Response) error {
 	if answer.StatusCode >= 300 {
 		return nil
@@ -62,15 +62,15 @@ func (c *client) recognise(ctx context.Context, answer *esapi.Response) error {
 	return nil
 }
 
-// info is what GET / answers.
+// info is the answer to GET /.
 type info struct {
 	Version struct {
 		Number       string `json:"number"`
-		Distribution string `json:"distribution"` // OpenSearch's
+		Distribution string `json:"distribution"` // set by OpenSearch
 	} `json:"version"`
 }
 
-// product is what answers, the major releases that it is expected to work with, and what to say of any other.
+// product returns the server's name, the major releases that the program supports, and advice for any other release.
 func (c *client) product() (name string, major []string, fix string) {
 	if c.openSearch.Load() {
 		return "OpenSearch", []string{"2", "3"}, "the program is tested with OpenSearch 2.19; 2.4 or newer is expected to work"
@@ -79,7 +79,7 @@ func (c *client) product() (name string, major []string, fix string) {
 		"the program is tested with Elasticsearch 8.19; 8.0 or newer is expected to work"
 }
 
-// own is a request of OpenSearch's that Elasticsearch does not know.
+// own is a request that OpenSearch has and Elasticsearch lacks.
 type own struct {
 	method, path string
 	body         object
@@ -102,11 +102,11 @@ func (r own) Do(ctx context.Context, over esapi.Transport) (*esapi.Response, err
 	return &esapi.Response{StatusCode: res.StatusCode, Header: res.Header, Body: res.Body}, nil
 }
 
-// openPoint opens a point in time of what an alias leads to.
+// openPoint opens a point in time for the index behind an alias.
 func (c *client) openPoint(ctx context.Context, alias string) (id string, err error) {
 	var opened struct {
 		ID      string `json:"id"`
-		Another string `json:"pit_id"` // as OpenSearch calls it
+		Another string `json:"pit_id"` // OpenSearch's name for it
 	}
 	var open esapi.Request = esapi.OpenPointInTimeRequest{Index: []string{alias}, KeepAlive: keepPoint}
 	if c.openSearch.Load() {
@@ -116,7 +116,7 @@ func (c *client) openPoint(ctx context.Context, alias string) (id string, err er
 	return opened.ID + opened.Another, err
 }
 
-// closePoint closes a point in time. Otherwise it would expire later.
+// closePoint closes a point in time, which would otherwise stay open until it expires.
 func (c *client) closePoint(ctx context.Context, id string) {
 	var end esapi.Request = esapi.ClosePointInTimeRequest{Body: body(object{"id": id})}
 	if c.openSearch.Load() {
@@ -125,8 +125,8 @@ func (c *client) closePoint(ctx context.Context, id string) {
 	_ = c.call(ctx, end, nil)
 }
 
-// pageOrder is the field that pages of a point in time are sorted by, and whether it tells all documents apart. In
-// OpenSearch they are sorted by the number of their last write, of which each shard has one alike: see whole.
+// pageOrder returns the field by which the pages of a point in time are sorted, and whether its values are unique.
+// OpenSearch sorts by a document's last sequence number, which is unique only within a shard (see whole).
 func (c *client) pageOrder() (field string, apart bool) {
 	if c.openSearch.Load() {
 		return "_seq_no", false
@@ -134,22 +134,23 @@ func (c *client) pageOrder() (field string, apart bool) {
 	return "_shard_doc", true
 }
 
-// whole are the hits of a page that is full without those at its end that the next page would begin with others like
-// them: what is searched after is a number, of which several shards may have a document. If all of the page are alike
-// it has none.
+// whole drops the last hits of a full page: all those with the page's last sequence number. The next page starts after
+// a sequence number, and documents of several shards may have the same one. If all hits have the same number, none is
+// left.
 func whole(found []hit) []hit {
 	last := found[len(found)-1].Sort
 	return found[:slices.IndexFunc(found, func(h hit) bool { return bytes.Equal(h.Sort, last) })]
 }
 
-// known is a mapping as the cluster knows it. What has no type there that refuses nothing is not searched.
+// known adapts a mapping to the cluster. OpenSearch has no type that accepts all values of a flattened field, so such a
+// field becomes unsearched.
 func (c *client) known(properties object) object {
 	if !c.openSearch.Load() {
 		return properties
 	}
 	for name, field := range properties {
 		m, _ := field.(object)
-		if inner, ok := m["properties"].(object); ok { // of the rows of a join
+		if inner, ok := m["properties"].(object); ok { // of a join's rows
 			c.known(inner)
 		} else if m["type"] == "flattened" {
 			properties[name] = unsearched()

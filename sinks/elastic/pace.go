@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// An answer that holds documents should stay below both: all of it is in memory, here and at the node that makes it,
-// and to make it Elasticsearch unpacks each document as a whole, also where little of it is asked for. Nobody knows how
-// large a document is before it was read.
+// An answer that holds documents should stay below both limits. It is held in memory here and at the node that makes
+// it. Elasticsearch unpacks each document as a whole, even if the request asks for little of it. A document's size is
+// only known after it was read.
 const (
 	answerBytes = 8 << 20
 	answerTime  = time.Second
 )
 
 const (
-	fewDocuments = 20   // whose states are asked for while nothing is known
-	readItems    = 1000 // at most
+	fewDocuments = 20   // how many states to request while nothing is known
+	readItems    = 1000 // the upper limit
 )
 
-// mostAnswer is where an answer is given up that holds several documents: fewer are asked for then.
+// mostAnswer is the size at which the client aborts an answer with several documents. It then requests fewer.
 const mostAnswer = 4 * answerBytes
 
-// paced is how many documents to ask for where it was n until now, after some made an answer of so many bytes that took
-// so long. Where documents are large there is no least number; where the cluster is only slow, there is.
+// paced returns how many documents to request next, given the last number n, and the size and duration of the answer.
+// Large documents may bring it down to one. A slow cluster only brings it down to a minimum.
 func paced(n, answered, bytes int, took time.Duration) int {
 	switch {
 	case bytes > answerBytes:
@@ -35,8 +35,8 @@ func paced(n, answered, bytes int, took time.Duration) int {
 	return n
 }
 
-// pace is how many documents are asked for at once, by how it went lately. It is safe for concurrent use: of several
-// that learn at a time one counts.
+// pace is how many documents to request at once, based on recent answers. It is safe for concurrent use: if several
+// goroutines update it at once, one update counts.
 type pace struct{ n atomic.Int64 }
 
 func (p *pace) documents() int {
@@ -50,8 +50,8 @@ func (p *pace) learn(answered, bytes int, took time.Duration) {
 	p.n.Store(int64(paced(p.documents(), answered, bytes, took)))
 }
 
-// sizes is how large documents of a view are that were read, on average over some hundred. It is safe for concurrent
-// use, as pace is.
+// sizes is the average size of a view's documents over the last few hundred reads. It is safe for concurrent use, like
+// pace.
 type sizes struct{ mean atomic.Int64 }
 
 func (s *sizes) learn(bytes int) {
@@ -64,10 +64,10 @@ func (s *sizes) learn(bytes int) {
 	s.mean.Store((mean*(weight-1) + int64(bytes)) / weight)
 }
 
-// raise notes that documents turned out to be at least so large.
+// raise notes that documents are at least this large.
 func (s *sizes) raise(bytes int) { s.mean.Store(max(s.mean.Load(), int64(bytes))) }
 
-// expected is how large a document is probably.
+// expected returns the likely size of a document.
 func (s *sizes) expected() int {
 	const unknown = 1 << 20
 	if mean := s.mean.Load(); mean > 0 {
@@ -76,6 +76,6 @@ func (s *sizes) expected() int {
 	return unknown
 }
 
-// large reports whether documents are so large that to send them costs more than to cut out their states: where these
-// decide alone, the documents are not read whole any more, and so this stays.
+// large reports whether documents are so large that sending them costs more than extracting their states. Then
+// documents are no longer read whole if the state alone decides, so the average stays as it is.
 func (s *sizes) large() bool { return s.mean.Load() > 64<<10 }

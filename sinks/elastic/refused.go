@@ -12,20 +12,21 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Items that Elasticsearch had no room for are sent again, a few times; then the pipeline waits, which it does longer.
+// An item that Elasticsearch had no room for is sent again a few times. After that, the pipeline waits longer and
+// retries.
 const (
 	maxTries   = 6
 	firstDelay = 50 * time.Millisecond
 )
 
-// backoff is how long to wait before an item is sent for the nth time again.
+// backoff returns how long to wait before the nth retry of an item.
 func backoff(n int) time.Duration {
 	delay := firstDelay << n
 	return delay/2 + rand.N(delay/2)
 }
 
-// refuse decides what follows from a write that failed: another look at the document, another try after a while, or a
-// value that can't be stored. Everything else is an error.
+// refuse decides how to continue after a failed write: read the document again, retry after a while, or reject a value
+// that can't be stored. Everything else is an error.
 func (d *document) refuse() (wait time.Duration, err error) {
 	f := d.failure
 	switch {
@@ -37,7 +38,7 @@ func (d *document) refuse() (wait time.Duration, err error) {
 	case f.isTemporary() && d.tries < maxTries:
 		d.tries++
 		return backoff(d.tries), nil
-	case f.isClosed(), f.lacksPipeline(): // no fault of the document
+	case f.isClosed(), f.lacksPipeline(): // not the document's fault
 	case f.Status == http.StatusBadRequest || f.Status == http.StatusRequestEntityTooLarge:
 		return 0, d.blame(f)
 	}
@@ -45,15 +46,15 @@ func (d *document) refuse() (wait time.Duration, err error) {
 	return 0, ofView(view, fmt.Errorf("writing a document of view %s: %w", view.Name, f.classify()))
 }
 
-// blame finds which cell's contribution a document was refused for. A merged document may show a field of another cell
-// than the one that changed: one that was hidden behind it until now.
+// blame finds the cell for whose contribution a document was refused. In a merged document, that may be another cell
+// than the one that changed, because its field was hidden until now.
 func (d *document) blame(f *failure) error {
 	reason := error(f)
 	if f.Status == http.StatusRequestEntityTooLarge {
 		reason = errTooLarge(0)
 	}
 	suspected := hasOddName
-	if field := f.field(); field != "" { // a member of an object is named by its path
+	if field := f.field(); field != "" { // a reason names a member of an object by its path
 		suspected = func(name string, _ []byte) bool { return name == field || strings.HasPrefix(field, name+".") }
 	}
 	if s, field := d.suspect(suspected); s != nil {
@@ -84,7 +85,7 @@ func (d *document) reject(s *slot, reason error) error {
 	return nil
 }
 
-// suspect is the first field that is suspected, and the cell that gives it; nil if there is none.
+// suspect returns the first suspected field, and the cell that provides it; nil if there is none.
 func (d *document) suspect(suspected func(name string, value []byte) bool) (s *slot, field int) {
 	for i, f := range d.keeper.view.Fields {
 		giver := judge.Giver(len(d.next), func(n int) bool {
@@ -98,7 +99,7 @@ func (d *document) suspect(suspected func(name string, value []byte) bool) (s *s
 	return nil, 0
 }
 
-// kindOf is what a field's value is, for messages: values themselves are not shown.
+// kindOf describes the type of a field's value, for messages, which never show values.
 func kindOf(value []byte) string {
 	switch value[0] {
 	case '"':
@@ -113,8 +114,8 @@ func kindOf(value []byte) string {
 	return "a number"
 }
 
-// hasOddName reports whether a field's value has a member whose name no mapping can hold: it is blank, or empty before,
-// between or behind dots.
+// hasOddName reports whether a field's value has a member that no mapping can name: its name is blank, or is empty
+// before, between or after dots.
 func hasOddName(_ string, value []byte) bool {
 	var v any
 	return json.Unmarshal(value, &v) == nil && oddName(v)

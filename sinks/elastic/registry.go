@@ -17,29 +17,29 @@ import (
 	"replicator/sinks/judge"
 )
 
-// registryID is the id of the document in each index that holds the marks: beside the data, so that whoever removes,
-// empties or restores the index takes them along.
+// registryID is the id of the document in each index that holds the marks. It lies with the data, so that removing,
+// emptying or restoring the index affects both.
 const registryID = "replicator:marks"
 
-// registry is what that document says: the view's mark for each source.
+// registry is the content of that document: the view's mark for each source.
 type registry map[string]registered
 
-// registered is a source's part of a view.
+// registered is one source's part of a view.
 type registered struct {
 	replicator.StoredStanding
-	Fingerprint string `json:"fingerprint,omitempty"` // where it is another than the index's: see generation.belongs
-	Horizon     int64  `json:"horizon,omitempty"`     // what was gone below may be forgotten
+	Fingerprint string `json:"fingerprint,omitempty"` // if it differs from the index's: see generation.belongs
+	Horizon     int64  `json:"horizon,omitempty"`     // cells that were deleted below it may be forgotten
 }
 
-// fingerprint is by which definition a source's part of the generation was begun.
+// fingerprint returns the definition by which a source's part of the generation was begun.
 func (r registered) fingerprint(of *generation) string { return cmp.Or(r.Fingerprint, of.fingerprint) }
 
-// registryOf is the document as it is read: by the index's name, as the alias to write to may become another one.
+// registryOf returns the registry's document, to be read by the index's name, because the write alias may change.
 func registryOf(g *generation) *document {
 	return &document{index: g.index, id: registryID, routing: g.registryRouting()}
 }
 
-// registryRouting is the routing of the registry, which has one where the mapping demands it of each document.
+// registryRouting returns the registry's routing, for indexes whose mapping requires one.
 func (g *generation) registryRouting() string {
 	if g.routed {
 		return registryID
@@ -47,7 +47,7 @@ func (g *generation) registryRouting() string {
 	return ""
 }
 
-// registryState is the state that the document has in place of cells' states.
+// registryState is the registry document's content.
 type registryState struct {
 	Cells struct {
 		Marks registry `json:"marks"`
@@ -55,7 +55,7 @@ type registryState struct {
 	Hidden bool `json:"hidden"`
 }
 
-// parseRegistry reads the marks of a registry's document that was read; there are none if it does not exist.
+// parseRegistry decodes the marks from a registry's document; none if the document does not exist.
 func parseRegistry(d *document) (registry, error) {
 	if d.failure != nil {
 		return nil, fmt.Errorf("its marks can't be read: %w", d.failure.classify())
@@ -74,8 +74,8 @@ func parseRegistry(d *document) (registry, error) {
 	return doc.State.Cells.Marks, nil
 }
 
-// registry reads the marks of a generation. One that another source's pipeline is just making has no shard for a
-// moment.
+// registry reads the marks of a generation. If another source's pipeline is just creating the index, it has no shard
+// for a moment.
 func (s *Sink) registry(ctx context.Context, g *generation) (registry, error) {
 	for tries := 1; ; tries++ {
 		d := registryOf(g)
@@ -94,18 +94,18 @@ func (s *Sink) registry(ctx context.Context, g *generation) (registry, error) {
 	}
 }
 
-// render makes the document, which no alias shows and of which nothing is indexed.
+// render encodes the document. No alias shows it, and none of it is indexed.
 func (r registry) render() ([]byte, error) {
 	state := registryState{Hidden: true}
 	state.Cells.Marks = r
 	return json.Marshal(map[string]registryState{stateField: state})
 }
 
-// errAgain: another replicator wrote marks at the same time.
+// errAgain means that other replicators changed the marks in every round.
 var errAgain = errors.New("others write the same marks all the time")
 
-// update changes the marks of all kept views, each on the condition that nobody changed them in between. The change may
-// be made several times, on what it made already, too.
+// update changes the marks of all kept views, each on the condition that no other process changed them in between. It
+// may call change several times, also on marks that change has already changed.
 func (t *Target) update(ctx context.Context, change func(view int, r registry) error) ([]registry, error) {
 	tries := 0
 	for range maxRounds {
@@ -182,7 +182,7 @@ func (t *Target) registries(ctx context.Context) ([]*document, []registry, error
 	return documents, registries, errors.Join(refused...)
 }
 
-// register gives each view a mark for the source where it has none.
+// register adds a mark for the source to each view that has none.
 func (t *Target) register(ctx context.Context) error {
 	at := make([]replicator.Standing, len(t.views))
 	register := func(view int, r registry) error {
@@ -209,8 +209,8 @@ func (t *Target) register(ctx context.Context) error {
 		g := k.gate.Load()
 		k.gate.Store(&gate{g.alias, max(g.horizon, registries[i][t.source].Horizon)})
 	}
-	// No server has a name: what Elasticsearch acknowledged is on the disks of all copies in sync, and one of them goes
-	// on.
+	// The server's name is empty: what Elasticsearch acknowledged is on the disks of all in-sync copies, and one of
+	// those takes over.
 	t.marks = judge.NewMarks(t.views, at, "")
 	return nil
 }
@@ -218,7 +218,7 @@ func (t *Target) register(ctx context.Context) error {
 // Foreign implements replicator.Shared.
 func (t *Target) Foreign() []string { return t.marks.Foreign() }
 
-// Mark implements replicator.Target. A view whose every source has now filled it is shown.
+// Mark implements replicator.Target. Once every source has filled a view, it is shown.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {
 		var registries []registry
@@ -246,12 +246,12 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return err
 }
 
-// aliasInterval is how often somebody's having removed, moved or changed an alias is looked for: one small request a
+// aliasInterval is how often to check whether an alias was removed, moved or changed. A check is one small request a
 // view.
 const aliasInterval = 10 * time.Second
 
-// showFilled lets aliases show the views that have been filled since they were opened, or whose alias is gone: readers
-// would find nothing, and nothing else would show that. Where it leads to what is not this program's, the view fails.
+// showFilled points aliases to the views that have been filled since they were opened, and restores missing aliases,
+// without which readers would find nothing. A view fails if its alias leads to an index that this program did not make.
 func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 	look := time.Since(t.looked) > aliasInterval
 	if look {
@@ -265,7 +265,8 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 			if err := t.sink.mendAlias(ctx, k); err != nil {
 				return inView(k.view, err)
 			}
-			// Another source's part goes on in the new generation, which is shown once this one's is there, too.
+			// The other source's part continues in the new generation, which is shown once this source's part is there,
+			// too.
 			if replaced, err := t.leftBehind(ctx, k); err != nil {
 				return inView(k.view, err)
 			} else if replaced {
@@ -281,7 +282,7 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 	return nil
 }
 
-// leftBehind reports whether another source has begun the view anew.
+// leftBehind reports whether another source has started the view again in a newer generation.
 func (t *Target) leftBehind(ctx context.Context, k *keeper) (bool, error) {
 	if t.source == "" {
 		return false, nil
@@ -302,7 +303,7 @@ func (t *Target) isFilled(r registry) bool {
 	})
 }
 
-// takeOver lets the alias show the view's generation in place of the older ones, which go. Searches see either or the
+// takeOver moves the alias from the older generations to the view's, and retires them. A search sees either one or the
 // other.
 func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 	if err := t.Refresh(ctx); err != nil {
@@ -319,9 +320,9 @@ func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 		case g.number < k.generation.number:
 			older = append(older, g)
 		case g.number > k.generation.number:
-			return nil // this one has been superseded itself; the next mark will tell
+			return nil // this one has been superseded itself; the next mark reports it
 		case g.shown:
-			k.generation.shown = true // another shard's pipeline did it
+			k.generation.shown = true // another shard's pipeline moved the alias
 			return nil
 		}
 	}

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// SearchTime is how long an index stays that an alias showed until now. A search resolves the alias on one node and
-// then asks the index's shards: where the index is gone by then, it answers with nothing and a failed shard, and who
-// does not look at _shards takes that for an empty view.
+// SearchTime is how long to keep an index after its alias has moved away. A search resolves the alias on one node and
+// then asks the index's shards. If the index is removed in between, the search returns nothing and a failed shard. A
+// reader that does not check _shards would take the view for empty.
 const SearchTime = 3 * time.Second
 
-// retired are indexes whose place others have taken, each with the time from which it may be removed.
+// retired are indexes that others have replaced, each with the time after which it may be removed.
 type retired struct {
 	mu    sync.Mutex
 	until map[string]time.Time
 }
 
-// isRetired reports whether nothing leads to the generation any more.
+// isRetired reports whether no alias leads to the generation any more.
 func (g *generation) isRetired() bool { return !g.shown && g.write == "" }
 
 func (r *retired) add(stay time.Duration, generations ...*generation) {
@@ -32,7 +32,7 @@ func (r *retired) add(stay time.Duration, generations ...*generation) {
 	}
 }
 
-// take returns the indexes whose time has come, which are then no longer here.
+// take removes the indexes whose time has come from the list, and returns them.
 func (r *retired) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *retired) take() []string {
 	return due
 }
 
-// last is the time from which all may be removed.
+// last returns the time after which all may be removed.
 func (r *retired) last() (last time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +59,7 @@ func (r *retired) last() (last time.Time) {
 	return last
 }
 
-// retireSuperseded takes up the generations that a process retired which did not live to remove them.
+// retireSuperseded adds generations whose process retired them and ended before it removed them.
 func (s *Sink) retireSuperseded(older []*generation) {
 	for _, g := range older {
 		if g.isRetired() {
@@ -68,7 +68,7 @@ func (s *Sink) retireSuperseded(older []*generation) {
 	}
 }
 
-// removeRetired removes the retired indexes whose time has come. One that can't be removed is in nobody's way; the next
+// removeRetired removes the retired indexes whose time has come. If one can't be removed, it does no harm; the next
 // Open finds it again.
 func (s *Sink) removeRetired(ctx context.Context) {
 	for _, index := range s.retired.take() {
@@ -78,10 +78,10 @@ func (s *Sink) removeRetired(ctx context.Context) {
 	}
 }
 
-// removeTime is how long removing indexes at the end may take, beyond the time that these have to stay.
+// removeTime is how long the removal of indexes at the end may take, beyond the time that they must stay.
 const removeTime = 5 * time.Second
 
-// awaitRetired waits until the retired indexes may go, and removes them.
+// awaitRetired waits until the retired indexes may be removed, and removes them.
 func (s *Sink) awaitRetired() {
 	last := s.retired.last()
 	if last.IsZero() {

@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// scanner reads the answers that every document takes part in: those to _bulk and _mget, and the state in a document.
-// It takes what Elasticsearch and this sink write, and is bad at anything else, which is then read by encoding/json.
-// That takes 7 µs of CPU for a document that is read and written, and this 1.7 (BenchmarkAnswers).
+// scanner decodes the answers to _bulk and _mget and the states in documents. It only understands what Elasticsearch
+// and this sink write. Anything else sets bad, and encoding/json decodes it. A document that is read and written takes
+// 1.7 µs of CPU here, and 7 with encoding/json (BenchmarkAnswers).
 type scanner struct {
 	rest []byte
 	bad  bool
 }
 
-// object calls member for each member, which takes its value. Names have no escapes.
+// object calls member for each member of an object; member reads the value. Names have no escapes.
 func (s *scanner) object(member func(name []byte)) {
 	s.token('{')
 	for n := 0; !s.bad && s.peek() != '}'; n++ {
@@ -29,7 +29,7 @@ func (s *scanner) object(member func(name []byte)) {
 	s.token('}')
 }
 
-// array calls element for each element, which takes it.
+// array calls element for each element of an array; element reads it.
 func (s *scanner) array(element func()) {
 	s.token('[')
 	for n := 0; !s.bad && s.peek() != ']'; n++ {
@@ -41,10 +41,10 @@ func (s *scanner) array(element func()) {
 	s.token(']')
 }
 
-// end is whether all was read, and was good.
+// end reports whether everything was read without an error.
 func (s *scanner) end() bool { return s.peek() == 0 && !s.bad }
 
-// peek is the next byte that is no space; 0 at the end.
+// peek returns the next byte that is not white space; 0 at the end.
 func (s *scanner) peek() byte {
 	for len(s.rest) > 0 {
 		switch c := s.rest[0]; c {
@@ -65,7 +65,7 @@ func (s *scanner) token(c byte) {
 	s.rest = s.rest[1:]
 }
 
-// text is a string without escapes, without its quotes.
+// text reads a string without escapes and returns what is between its quotes.
 func (s *scanner) text() []byte {
 	v := s.value()
 	if s.bad || len(v) < 2 || v[0] != '"' || bytes.IndexByte(v, '\\') >= 0 {
@@ -75,7 +75,7 @@ func (s *scanner) text() []byte {
 	return v[1 : len(v)-1]
 }
 
-// value is a value as it stands there. That brackets match and strings end is all that is looked at.
+// value returns the next value undecoded. It only checks that brackets match and strings end.
 func (s *scanner) value() []byte {
 	s.peek()
 	n, depth := 0, 0
@@ -95,7 +95,7 @@ func (s *scanner) value() []byte {
 		case '{', '[':
 			depth++
 		case '}', ']', ',', ' ', '\n', '\t', '\r', ':':
-			if depth == 0 { // a number, true, false or null ends here
+			if depth == 0 { // ends a number, true, false or null
 				return s.cut(n)
 			}
 			if c == '}' || c == ']' {
@@ -113,7 +113,7 @@ func (s *scanner) value() []byte {
 	return s.cut(n)
 }
 
-// cut takes the first n bytes off.
+// cut reads the first n bytes.
 func (s *scanner) cut(n int) []byte {
 	if n == 0 {
 		s.bad = true
@@ -124,7 +124,7 @@ func (s *scanner) cut(n int) []byte {
 	return v
 }
 
-// stringSize is how long a string is, quotes included; 0 if it does not end.
+// stringSize returns a string's length, quotes included; 0 if it does not end.
 func stringSize(b []byte) int {
 	for n := 1; ; {
 		quote := bytes.IndexByte(b[n:], '"')
@@ -142,14 +142,14 @@ func stringSize(b []byte) int {
 	}
 }
 
-// number is a value that is a whole number.
+// number reads a whole number.
 func (s *scanner) number() int64 {
 	n, err := strconv.ParseInt(string(s.value()), 10, 64)
 	s.bad = s.bad || err != nil
 	return n
 }
 
-// flag is a value that is true or false.
+// flag reads true or false.
 func (s *scanner) flag() bool {
 	v := s.value()
 	is := string(v) == "true"

@@ -9,8 +9,8 @@ import (
 	"replicator/config"
 )
 
-// Settings are what the definition of a view in Elasticsearch says besides what every view's does. The names and the
-// order of its JSON are part of fingerprints: they never change.
+// Settings are the parts of a view's definition that only Elasticsearch has. The names and order of its JSON are part
+// of fingerprints, so they never change.
 type Settings struct {
 	Index         string `json:"index,omitempty"`    // the alias
 	Mapping       string `json:"mapping,omitempty"`  // JSON
@@ -22,14 +22,14 @@ func settingsOf(v *replicator.View) Settings {
 	return s
 }
 
-// Connection is where a cluster is and how to get in.
+// Connection says where a cluster is and how to log in.
 type Connection struct {
 	Addresses []string // without user and password
 	APIKey    config.Secret
 	Login     config.Login
 }
 
-// Type is this type of sink.
+// Type describes this sink to the configuration.
 func Type() config.SinkType {
 	return config.SinkType{
 		Name: "elastic",
@@ -84,14 +84,14 @@ func readView(s *config.ViewSection) config.Target {
 	s.Covers("id", v.Key)
 	target := config.Target{Key: "index"}
 	if at, _ := s.Sink.Settings.(Connection); index != "" {
-		for _, address := range at.Addresses { // of one cluster, whatever the number of sinks
+		for _, address := range at.Addresses { // addresses of one cluster, whatever the number of sinks
 			target.Places = append(target.Places, address+"\x00"+index)
 		}
 	}
 	return target
 }
 
-// badIndex says what Elasticsearch would refuse in an index's name.
+// badIndex says why Elasticsearch would refuse an index name; "" if it would not.
 func badIndex(name string) string {
 	switch {
 	case name != strings.ToLower(name):
@@ -106,7 +106,7 @@ func badIndex(name string) string {
 	return ""
 }
 
-// jsonFile reads a file of JSON.
+// jsonFile reads a JSON file that a key of the configuration names.
 func jsonFile(s *config.ViewSection, key string) string {
 	path := s.Name(key, "", `"users.json"`)
 	if path == "" {

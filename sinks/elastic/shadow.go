@@ -10,13 +10,13 @@ import (
 	"replicator"
 )
 
-// Shadowing is a Sink of one source that builds views beside the live ones and swaps them in. Several sources fill one
-// index, each by a pipeline of its own: which of them would swap? There a rebuild is done in place.
+// Shadowing is a Sink with one source that builds views beside the live ones and swaps them in. If several sources,
+// each with its own pipeline, fill an index, none of them could decide when to swap. There a rebuild is done in place.
 type Shadowing struct{ *Sink }
 
 var _ replicator.Shadower = Shadowing{}
 
-// Shadow implements replicator.Shadower. A shadow is the alias's next generation, which is not shown.
+// Shadow implements replicator.Shadower. A shadow is the alias's next generation, which the alias does not show yet.
 func (s Shadowing) Shadow(v *replicator.View) *replicator.View {
 	shadow := *v
 	shadow.Name, shadow.Shadows = v.Name+replicator.ShadowSuffix, v.Name
@@ -26,12 +26,12 @@ func (s Shadowing) Shadow(v *replicator.View) *replicator.View {
 // isShadow reports whether the generation is a shadow's.
 func (g *generation) isShadow() bool { return strings.HasSuffix(g.view, replicator.ShadowSuffix) }
 
-// Foreign implements replicator.Shadower: an index behind an alias is the program's alone.
+// Foreign implements replicator.Shadower. An index behind an alias belongs to the program alone.
 func (s Shadowing) Foreign(context.Context, *replicator.View) (string, error) { return "", nil }
 
-// Swap implements replicator.Shadower. First the shadows' indexes are said to be the views' own: they are then their
-// newest generations, which the next Open goes on in and the next Mark shows, should this process die here. Then one
-// request moves all the aliases. The indexes that they showed are removed a little later.
+// Swap implements replicator.Shadower. First it marks the shadows' indexes as the views' own. They are then the newest
+// generations: if this process dies here, the next Open continues in them and the next Mark shows them. Then one
+// request moves all the aliases. The replaced indexes are removed a little later.
 func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View) error {
 	var add, remove []*generation
 	var refused []error
@@ -70,7 +70,7 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 	return s.show(ctx, add, remove)
 }
 
-// shadowOf is the newest shadow of a view, or what a swap that was cut short has left of it; nil if there is none.
+// shadowOf returns a view's newest shadow, or what an interrupted swap has left of it; nil if there is none.
 func shadowOf(all []*generation, v *replicator.View) *generation {
 	for _, g := range slices.Backward(all) {
 		if g.view == v.Name+replicator.ShadowSuffix || g.holds(v) && !g.shown {

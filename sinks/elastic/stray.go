@@ -15,7 +15,8 @@ import (
 
 var _ replicator.Tidier = (*Target)(nil)
 
-// Strays implements replicator.Tidier: documents whose state names no cell, which the program never writes.
+// Strays implements replicator.Tidier. It returns documents whose state names no cell. The program never writes such
+// documents.
 func (t *Target) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -40,7 +41,7 @@ func (t *Target) strays(ctx context.Context, view int, after string, limit int) 
 	}
 	var strays []replicator.Stray
 	err = t.straysOf(ctx, suspects, func(d *document) error {
-		at, _ := json.Marshal([2]string{d.id, d.routing}) // texts can always be marshalled
+		at, _ := json.Marshal([2]string{d.id, d.routing}) // strings always encode
 		strays = append(strays, replicator.Stray{Name: d.id, At: string(at), Kind: replicator.Extra})
 		return nil
 	})
@@ -50,7 +51,7 @@ func (t *Target) strays(ctx context.Context, view int, after string, limit int) 
 	return strays, next, nil
 }
 
-// straysOf calls each for those documents that are strays as they are now.
+// straysOf reads the documents again and calls each for those that are still strays.
 func (t *Target) straysOf(ctx context.Context, documents []*document, each func(*document) error) error {
 	return t.sink.client.inParts(documents, func(part []*document) error {
 		if err := t.sink.client.read(ctx, part); err != nil {
@@ -68,7 +69,7 @@ func (t *Target) straysOf(ctx context.Context, documents []*document, each func(
 	})
 }
 
-// isStray reports whether the document is there and its state, if it has one that can be read, names no cell.
+// isStray reports whether the document exists and its state, if that can be read, names no cell.
 func (t *Target) isStray(d *document) bool {
 	return d.exists && d.id != registryID && !slices.ContainsFunc(d.contents(), func(s *slot) bool {
 		_, _, ok := t.sink.cell(s)
@@ -98,12 +99,12 @@ func (t *Target) tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	err = t.straysOf(ctx, documents, func(d *document) error {
 		seq, term := int(d.seq), int(d.term)
 		err := t.sink.client.call(ctx, esapi.DeleteRequest{
-			Index: d.index, DocumentID: url.PathEscape(d.id), // it is not escaped by Do
+			Index: d.index, DocumentID: url.PathEscape(d.id), // Do does not escape it
 			Routing: d.routing, IfSeqNo: &seq, IfPrimaryTerm: &term}, nil)
 		switch f := asFailure(err); {
 		case err == nil:
 			removed++
-		case f != nil && f.Status == http.StatusConflict: // somebody wrote it meanwhile: it is looked at again next time
+		case f != nil && f.Status == http.StatusConflict: // another writer changed it: the next pass checks it again
 		case isMissing(err):
 		default:
 			return fmt.Errorf("removing the orphaned document %s: %w", d.id, err)

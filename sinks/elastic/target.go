@@ -12,11 +12,11 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Target is some views of one source, open. It is safe for concurrent use.
+// Target is some opened views of one source. It is safe for concurrent use.
 type Target struct {
 	sink   *Sink
 	source string
-	nearby []string // other sources that an entity may move to
+	nearby []string // other sources to which an entity may move
 	views  []*replicator.View
 	kept   []*keeper // the views, in their order
 
@@ -24,7 +24,7 @@ type Target struct {
 	novelty judge.Novelty // of documents
 
 	marks  *judge.Marks
-	looked time.Time // when the aliases were looked at; only while marks are written
+	looked time.Time // when the aliases were last checked; used only while marks are written
 }
 
 var (
@@ -53,7 +53,7 @@ func (t *Target) versions(ctx context.Context, cells []replicator.Cell) ([]repli
 			}
 			id, routing, err := k.id(c)
 			if err != nil {
-				continue // no document of it can be there: nothing a delete could change
+				continue // no document can hold it, so a delete changes nothing
 			}
 			documents = append(documents, k.document(id, routing))
 			of = append(of, i)
@@ -74,11 +74,12 @@ func (t *Target) versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), err
 }
 
-// errReplaced: another replicator, or another source's pipeline, made a newer generation since the target was opened.
+// errReplaced means that another replicator, or another source's pipeline, has made a newer generation since the target
+// was opened.
 var errReplaced = fmt.Errorf("a view was rebuilt or begun again since the views were opened: %w", replicator.ErrOpenAgain)
 
-// replaced is err, or what really happened where an index is missed whose place another generation of the view has
-// taken: nothing is lost then.
+// replaced returns errReplaced instead of err if an index is missing because a newer generation of the view replaced
+// it. Then nothing is lost.
 func (t *Target) replaced(ctx context.Context, err error) error {
 	if !errors.Is(err, replicator.ErrSinkLost) {
 		return err
@@ -95,8 +96,8 @@ func (t *Target) replaced(ctx context.Context, err error) error {
 	return err
 }
 
-// isReplaced reports whether there is a newer generation of a view: a rebuild was swapped in, or another source, whose
-// tables are others now, has begun the view anew.
+// isReplaced reports whether a view has a newer generation: a rebuild was swapped in, or another source whose tables
+// changed has started the view again.
 func (t *Target) isReplaced(ctx context.Context, k *keeper) (bool, error) {
 	all, err := t.sink.generations(ctx, k.alias)
 	return slices.ContainsFunc(all, func(g *generation) bool {
@@ -104,8 +105,8 @@ func (t *Target) isReplaced(ctx context.Context, k *keeper) (bool, error) {
 	}), err
 }
 
-// Refresh makes readers see all that was applied: Elasticsearch lets searches see it only after a while
-// (refresh_interval).
+// Refresh makes everything that was applied visible to searches. By default, Elasticsearch does that only from time to
+// time (refresh_interval).
 func (t *Target) Refresh(ctx context.Context) error {
 	if len(t.kept) == 0 {
 		return nil

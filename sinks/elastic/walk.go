@@ -14,25 +14,26 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Unclaimed implements replicator.Tidier. There is nothing of the kind: a fill from the start writes to an index of its
-// own, which replaces what was shown before as a whole.
+// Unclaimed implements replicator.Tidier. There is never any: a fill from the start writes to its own index, which then
+// replaces the shown one as a whole.
 func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", nil
 }
 
-// page is where a walk goes on.
+// page says where a walk continues.
 type page struct {
 	View  int             `json:"view"`
-	Point string          `json:"point,omitempty"` // a point in time: what the pages are of
+	Point string          `json:"point,omitempty"` // the point in time that the pages are read from
 	After json.RawMessage `json:"after,omitempty"`
-	Size  int             `json:"size,omitempty"` // how many documents are asked for next
+	Size  int             `json:"size,omitempty"` // how many documents to request next
 }
 
-// keepPoint is how long a point in time is kept between two pages: the cells of one are looked up meanwhile.
+// keepPoint is how long the server keeps a point in time between two pages. The program looks up one page's cells
+// meanwhile.
 const keepPoint = "15m"
 
-// Outdated implements replicator.Target. It pages through all documents, view by view: also one that shows nothing may
-// know a version.
+// Outdated implements replicator.Target. It pages through all documents, view by view. Even a document that shows
+// nothing may hold a version.
 func (t *Target) Outdated(
 	ctx context.Context, before int64, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -49,13 +50,13 @@ func (t *Target) Outdated(
 	return cells, next, err
 }
 
-// everything finds all documents that are of cells.
+// everything matches all documents that hold cells.
 func everything() object {
 	return object{"bool": object{"must_not": object{"ids": object{"values": []string{registryID}}}}}
 }
 
-// Held implements replicator.Target. A document that somebody else put there has no cell: see Strays. Where another
-// source has the entity that left this one, what the document still knows of that is left out.
+// Held implements replicator.Target. It skips documents that the program did not write (see Strays). If an entity has
+// moved to another source, it skips what the document still knows about it from this source.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.walk(ctx, view, filter(), after, limit, func(s *slot, all contents) bool {
 		return !s.gone() || !slices.ContainsFunc(t.others(t.kept[view], all), func(o *slot) bool { return !o.gone() })
@@ -67,8 +68,8 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 	return t.walk(ctx, view, everything(), after, limit, func(s *slot, _ contents) bool { return s.Dead })
 }
 
-// walk pages through the documents that a query finds, and returns those cells of theirs that are wanted. Of merged
-// ones it is not told what each cell contributes: a cell that does has a version.
+// walk pages through the documents that a query finds, and returns those of their cells that are wanted. For merged
+// documents it does not request each cell's contribution: a cell that contributes has a version.
 func (t *Target) walk(
 	ctx context.Context, view int, query object, after string, limit int, wanted func(s *slot, all contents) bool,
 ) ([]replicator.Cell, string, error) {
@@ -89,7 +90,7 @@ func (t *Target) walk(
 	return cells, next, nil
 }
 
-// hit is a document as a search finds it.
+// hit is a document in a search's answer.
 type hit struct {
 	ID      string          `json:"_id"`
 	Routing string          `json:"_routing"`
@@ -136,7 +137,7 @@ func (t *Target) nextHits(
 	return found, judge.Cursor(p), nil
 }
 
-// page reads the next documents, moves p on, and reports whether there may be more.
+// page reads the next documents, advances p, and reports whether there may be more.
 func (t *Target) page(ctx context.Context, query object, p *page, size int) (found []hit, more bool, err error) {
 	order, apart := t.sink.client.pageOrder()
 	if !apart {
@@ -158,7 +159,7 @@ func (t *Target) page(ctx context.Context, query object, p *page, size int) (fou
 	return found, more, err
 }
 
-// search reads what the next page begins with.
+// search reads the start of the next page.
 func (t *Target) search(ctx context.Context, query object, order string, p *page, size int) ([]hit, error) {
 	search := object{
 		"size": size, "_source": stateAlone, "sort": []string{order}, "track_total_hits": false,
