@@ -6,9 +6,9 @@
 //   - replicator.State.Next (judge.Batch) decides about each write. The state lies in the document itself and changes
 //     only with it. So any number of replicators may write, and crash between any two requests.
 //   - What Apply has applied is durable as the index's translog.durability says (by default: on disk).
-//   - Integers and decimals of any size keep every digit in _source. A value that can't be stored unchanged is rejected:
-//     text that is not UTF-8, a number that is not finite, or a value that the mapping refuses. Reasons name the field,
-//     never the value.
+//   - Integers and decimals of any size keep every digit in _source. A value that can't be stored unchanged is
+//     rejected: text that is not UTF-8, a number that is not finite, or a value that the mapping refuses. Reasons name
+//     the field, never the value.
 //   - Readers never see a half-filled view: see Generations.
 //   - The sink only uses requests that every Elasticsearch 8 answers: no scripts, no delete_by_query.
 //

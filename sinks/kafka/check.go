@@ -10,7 +10,7 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Check looks at the cluster and at the topics of views, and changes nothing.
+// Check checks the cluster and the views' topics. It changes nothing.
 func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	at := "sink " + s.cfg.Name
 	if err := s.client.Ping(ctx); err != nil {
@@ -52,7 +52,7 @@ func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View, sou
 	return findings
 }
 
-// fault is what is wrong with a topic.
+// fault is a problem of a topic.
 type fault struct {
 	error
 	level replicator.Level

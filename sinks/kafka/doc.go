@@ -1,28 +1,30 @@
 // Package kafka is the sink for Kafka: views of kind changelog, the newest row of every cell in a compacted topic.
 //
-// docs/changelog-format.md says what a topic holds, docs/kafka.md how it is set up, and ADR 15 why it is made so.
+// docs/changelog-format.md describes a topic's content, docs/kafka.md the setup, and ADR 15 the reasons for the design.
 //
 // # How a cell is written
 //
-// A cell's state (see replicator.State) stands in its newest record. The sink keeps a table of the newest records on
-// the disk (changelog.Table), brought up to date when a view is opened, judges every op by it, and appends only what
-// counts. It must: compaction keeps the last record of a key, so a stale one at the end would take the newest with it.
+// A cell's state (see replicator.State) is in its newest record. The sink keeps a table of the newest records on disk
+// (changelog.Table), which it updates when a view is opened. It judges every op by the table, and appends only changes
+// that count. Compaction keeps the last record of a key, so a stale record at the end would replace the newest one.
 //
-// That nobody else appends in between is Kafka's doing. Each view and source has a producer with a transactional id of
-// its own. A publisher that opens the view takes the id over, which ends the older one's transaction and fences it: its
-// next one fails with an error that says so. Only then is the topic read to its end.
+// Kafka ensures that no other process appends in between. Each view and source has a producer with its own
+// transactional id. A publisher that opens the view takes the id over. This ends the older publisher's transaction and
+// fences it: its next transaction fails with an error that says so. Only then does the new publisher read the topic to
+// its end.
 //
-// A batch is a transaction, and durable when that is committed. If the outcome of one is not known, the target fails
-// from then on, and the next Open reads what became of it.
+// A batch is one transaction, and is durable once that is committed. If a transaction's outcome is unknown, the target
+// fails from then on. The next Open reads what became of it.
 //
-// Who only looks (Sink.Look) fences nobody and reads the topic on before each look. With the first value that it
-// applies it becomes a publisher. A look by the sink that publishes the view shares its producer.
+// A keeper that only reads (Sink.Look) fences no publisher, and reads the topic's new records before each look-up. It
+// becomes a publisher with the first value that it applies. If this sink already publishes the view, Look shares its
+// producer.
 //
 // # Marks
 //
-// A topic is one view's and one source's: what is marked for another view or source is refused (alone).
+// A topic belongs to one view and one source. A topic that is marked for another view or source is refused (alone).
 //
-// A mark stands in every partition of the topic, behind the data it stands for, and in the topic TOPIC.marks with the
-// offsets where those stand. A partition that ends before them, or begins behind where it began, or a topic with
-// another id, has lost data.
+// The sink writes a mark to every partition of the topic, after the data that it covers, and to the topic TOPIC.marks,
+// with the marks' offsets. Data was lost if a partition ends before its mark or begins later than before, or if the
+// topic has another id.
 package kafka

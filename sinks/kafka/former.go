@@ -13,8 +13,9 @@ import (
 
 var _ replicator.Relinquisher = (*Target)(nil)
 
-// Relinquish implements replicator.Relinquisher. Cells that feed a view no more, of a table or a column that it read by
-// an earlier definition, are written as gone. They can't be looked at: the source may not read their table any more.
+// Relinquish implements replicator.Relinquisher. It writes cells that no longer feed the view as deleted. They belong
+// to a table or column of an earlier definition. They can't be re-read, because the source may no longer read their
+// table.
 func (t *Target) Relinquish(ctx context.Context) error {
 	for _, k := range t.keepers {
 		if err := k.relinquish(ctx); err != nil {
@@ -39,13 +40,13 @@ func (k *keeper) relinquish(ctx context.Context) error {
 	}
 }
 
-// takenBack is how many cells are written as gone in one transaction, at most.
+// takenBack is how many cells one transaction writes as deleted, at most.
 const takenBack = 1000
 
-// unfed makes the records of cells that are gone because they don't feed the view, after a key, and says after which
-// the walk goes on; nil at the end. Such a record is what a look at the place of the one before it would come to, had
-// the view left the row out: readers take it for newer than that one, and what the source may tell of the cell later,
-// if it feeds the view again, for newer still.
+// unfed makes the records that delete cells which don't feed the view, after a key. It also returns the key after which
+// the walk continues; nil at the end. Such a record equals a re-read at the position of the previous record that found
+// the row gone. So readers take it for newer than that record. If the cell feeds the view again, the source's later
+// changes are newer still.
 func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err error) {
 	passed := 0
 	var wrong error
@@ -72,8 +73,8 @@ func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err er
 	return records, last, errors.Join(err, wrong)
 }
 
-// former is the highest position of a source that stands in a topic, by the marks in its first partition; zero if there
-// is none. They stay there when a view is forgotten, or its marks' topic is lost, and readers have come as far.
+// former returns the highest position of a source in a topic, from the marks in its first partition; zero if there is
+// none. Those marks stay when a view is forgotten or the marks topic is lost, and readers may have come that far.
 func (s *Sink) former(ctx context.Context, t *topic, source string) (last replicator.Position, err error) {
 	ends, err := s.ends(ctx, t.name)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Config is what a sink is made of.
+// Config configures a sink.
 type Config struct {
 	Name   string
 	Access kafkaclient.Access
-	Views  []*replicator.View // all of the sink
-	Codecs map[string]string  // by table: how its bodies are encoded
+	Views  []*replicator.View // all views of the sink
+	Codecs map[string]string  // by table: the encoding of its bodies
 
-	Sources []string // that feed the views; none: one without a name
+	Sources []string // the sources that feed the views; empty: one source without a name
 
 	Dir string // where tables of newest records are kept; "": the system's place for such files
 }
@@ -33,17 +33,17 @@ type Config struct {
 type Sink struct {
 	cfg     Config
 	options []kgo.Opt
-	client  *kgo.Client // for all but transactions
+	client  *kgo.Client // for everything except transactions
 	admin   *kadm.Client
 
-	takeover time.Duration // how long the cluster may take to end the transaction of another publisher
+	takeover time.Duration // how long the cluster may take to end another publisher's transaction
 
 	mu      sync.Mutex
 	keepers map[place]*keeper
-	looking []*keeper // of Look
+	looking []*keeper // keepers that Look made
 }
 
-// place is what a keeper is of.
+// place identifies a keeper.
 type place struct{ source, view string }
 
 var (
@@ -51,11 +51,12 @@ var (
 	_ replicator.Looker = (*Sink)(nil)
 )
 
-// New makes a sink. It connects to nothing yet; what is wrong with c is an error.
+// New makes a sink, without connecting. It returns an error if c is wrong.
 func New(c Config) (*Sink, error) {
 	options, err := c.Access.Options()
 	if err == nil {
-		// Who leads a partition is asked at most as often: by default, a new leader or topic would be waited for for 5 s.
+		// The client asks for partition leaders at most this often. By default, it would take 5 s to see a new leader or
+		// topic.
 		options = append(options, kgo.MetadataMinAge(100*time.Millisecond))
 		if len(c.Sources) == 0 {
 			c.Sources = []string{""}
@@ -70,7 +71,7 @@ func New(c Config) (*Sink, error) {
 	return nil, fmt.Errorf("sink %s: %w", c.Name, err)
 }
 
-// Open implements replicator.Sink. It fences every other publisher of the views, and reads what of their topics this
+// Open implements replicator.Sink. It fences all other publishers of the views, and reads the topics' records that this
 // process has not read yet.
 func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t, err := s.target(ctx, source, views, s.open)
@@ -80,8 +81,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	return t, nil
 }
 
-// Look implements replicator.Looker. It fences nobody; the first value that is applied does, unless this sink publishes
-// the view.
+// Look implements replicator.Looker. It fences no publisher. The first value that is applied does, unless this sink
+// itself publishes the view.
 func (s *Sink) Look(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t, err := s.target(ctx, source, views, s.look)
 	if err != nil {
@@ -110,12 +111,12 @@ func (s *Sink) target(ctx context.Context, source string, views []*replicator.Vi
 	if err := errors.Join(refused...); err != nil {
 		return nil, err
 	}
-	// No broker has a name: what was committed is on all replicas in sync, and only one of these may lead.
+	// The broker's name is empty: committed data is on all in-sync replicas, and only one of those may become leader.
 	t.marks = judge.NewMarks(t.views, marked, "")
 	return t, nil
 }
 
-// open makes the keeper of a view, with the table of one that this process had before.
+// open makes a view's keeper. It reuses the table of an earlier keeper in this process.
 func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
 	topic, err := s.topic(ctx, v, source)
 	if err != nil {
@@ -146,8 +147,8 @@ func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*ke
 	return k, nil
 }
 
-// look makes a keeper that only reads. Where this sink publishes the view, it is that keeper: it knows what stands there,
-// and another producer would fence it.
+// look makes a keeper that only reads. If this sink publishes the view, look returns the publishing keeper: its table
+// is up to date, and another producer would fence it.
 func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
 	s.mu.Lock()
 	publishes := s.keepers[place{source, v.Name}]
@@ -208,11 +209,11 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	return marks, nil
 }
 
-// Forget implements replicator.Sink. The next Open finds no mark, and takes what stands in the topic for unknown.
+// Forget implements replicator.Sink. The next Open finds no mark and treats the topic's content as unknown.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	i := slices.IndexFunc(s.cfg.Views, func(v *replicator.View) bool { return v.Name == view })
 	if i < 0 {
-		return nil // a view that the configuration lost; its topic is not known
+		return nil // the view is no longer in the configuration, so its topic is not known
 	}
 	var gone []*kgo.Record
 	for _, source := range s.cfg.Sources {

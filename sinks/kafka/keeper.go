@@ -18,7 +18,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// keeper writes one view of one source.
+// keeper writes one view for one source.
 type keeper struct {
 	sink   *Sink
 	source string
@@ -28,15 +28,15 @@ type keeper struct {
 	mu        sync.Mutex
 	producer  *kgo.Client
 	table     *changelog.Table
-	mark      *changelog.Mark // as it was written last
-	marksRead int64           // up to where the topic of marks was read
-	broken    error           // why nothing can be written any more: what became of a transaction is not known
-	looks     bool            // another publisher may write the view: it is read on, and nothing was written yet
+	mark      *changelog.Mark // the last mark written
+	marksRead int64           // the offset up to which the marks topic was read
+	broken    error           // the outcome of a transaction is unknown: nothing can be written any more
+	looks     bool            // it only reads: another publisher may write the view
 
-	waiting queue // what is to be applied by the next transaction
+	waiting queue // requests for the next transaction
 }
 
-// queue gathers requests while a transaction is under way: they go together into the next.
+// queue gathers requests while a transaction is pending. The next transaction writes them together.
 type queue struct {
 	mu       sync.Mutex
 	requests []*request
@@ -64,11 +64,11 @@ func (q *queue) take() []*request {
 	return all
 }
 
-// transactionTimeout is after how long the cluster ends the transaction of a publisher that is gone: until then readers
-// of committed records wait behind it.
+// transactionTimeout is how long the cluster waits before it ends the transaction of a publisher that is gone. Until
+// then, readers of committed records wait at that transaction.
 const transactionTimeout = 30 * time.Second
 
-// open takes the view over, and reads what of its topic the table lacks.
+// open takes the view over, and reads the records that the table lacks.
 func (k *keeper) open(ctx context.Context) error {
 	k.makeTable()
 	if err := k.takeOver(ctx); err != nil {
@@ -77,7 +77,7 @@ func (k *keeper) open(ctx context.Context) error {
 	if err := k.register(ctx); err != nil {
 		return err
 	}
-	// The mark that is written now stands at the end of every partition, and can be read: what lies before can, too.
+	// The mark is written to the end of every partition. Once it can be read, everything before it can be, too.
 	if err := k.writeMark(ctx, k.mark.Standing); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (k *keeper) open(ctx context.Context) error {
 	return k.restore(ctx, to)
 }
 
-// look reads the view as another publisher writes it.
+// look prepares to read the view while another publisher writes it.
 func (k *keeper) look(ctx context.Context) error {
 	k.makeTable()
 	if err := k.register(ctx); err != nil {
@@ -97,7 +97,7 @@ func (k *keeper) look(ctx context.Context) error {
 	return k.follow(ctx)
 }
 
-// follow reads on what another publisher has committed meanwhile.
+// follow reads what another publisher has committed since.
 func (k *keeper) follow(ctx context.Context) error {
 	if !k.looks {
 		return nil
@@ -105,7 +105,7 @@ func (k *keeper) follow(ctx context.Context) error {
 	return k.catchUp(ctx)
 }
 
-// catchUp reads what is committed. Like allMarks it waits a moment for what ends the transactions that stand there now.
+// catchUp reads what is committed. Like allMarks, it waits a moment for transactions that are just ending.
 func (k *keeper) catchUp(ctx context.Context) error {
 	written, err := k.sink.ends(ctx, k.topic.name)
 	if err != nil {
@@ -126,7 +126,7 @@ func (k *keeper) catchUp(ctx context.Context) error {
 		settled, to := true, map[int32]int64{}
 		for p, o := range committed[k.topic.name] {
 			settled = settled && o.Offset >= written[k.topic.name][p]
-			if o.Offset > starts[p] { // else all of it was removed, and nothing would come
+			if o.Offset > starts[p] { // otherwise all of it was removed, and no record would come
 				to[p] = o.Offset
 			}
 		}
@@ -139,7 +139,7 @@ func (k *keeper) catchUp(ctx context.Context) error {
 	}
 }
 
-// current makes sure that the table can be asked for what the topic has now.
+// current brings the table up to date with the topic before a look-up.
 func (k *keeper) current(ctx context.Context) error {
 	if err := k.usable(); err != nil {
 		return err
@@ -153,11 +153,10 @@ func (k *keeper) makeTable() {
 	}
 }
 
-// takeOver makes the producer, and has the cluster end the transaction of who published the view before: from then on
-// no other publisher can write. The client asks again for as long as that transaction has not ended, with no limit of
-// its own: while a partition in it has no leader, say. And where a broker refused what ends it (of which the topic's
-// message.timestamp.before.max.ms is asked, too) Kafka does not try again before the broker that coordinates the
-// transaction is started anew.
+// takeOver makes the producer, and has the cluster end the previous publisher's transaction. From then on, no other
+// publisher can write. The client retries without limit while that transaction has not ended, for example because one
+// of its partitions has no leader. If a broker refused the record that ends it (message.timestamp.before.max.ms applies
+// to that, too), Kafka does not retry until the broker that coordinates the transaction restarts.
 func (k *keeper) takeOver(ctx context.Context) error {
 	var err error
 	id := fmt.Sprintf("replicator/%s/%s/%s", k.topic.name, k.view.Name, k.source)
@@ -182,7 +181,7 @@ func (k *keeper) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// restore reads what the table lacks, by partition up to an offset.
+// restore reads the records that the table lacks, up to an offset in each partition.
 func (k *keeper) restore(ctx context.Context, to map[int32]int64) error {
 	from := map[int32]int64{}
 	for p := range to {
@@ -201,7 +200,7 @@ func (k *keeper) restore(ctx context.Context, to map[int32]int64) error {
 	return nil
 }
 
-// close ends the producer; the table stays.
+// close ends the producer. The table stays.
 func (k *keeper) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -229,8 +228,8 @@ func (k *keeper) usable() error {
 	return nil
 }
 
-// transact writes records in one transaction, and then those that last makes when the first are acknowledged. Without
-// an error all are committed; else the keeper is of no use any more.
+// transact writes records in one transaction. After they are acknowledged, it also writes those that last returns. If
+// it returns no error, all are committed. Otherwise the keeper can't be used any more.
 func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func() []*kgo.Record) (err error) {
 	if err := k.usable(); err != nil {
 		return err
@@ -253,7 +252,7 @@ func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func(
 	if err == nil {
 		err = k.producer.EndTransaction(ctx, kgo.TryCommit)
 	}
-	if err != nil && ctx.Err() != nil { // what the client says then is no more than that
+	if err != nil && ctx.Err() != nil { // the client's error only says that ctx is done
 		err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}
 	if err != nil {
@@ -262,21 +261,21 @@ func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func(
 	return nil
 }
 
-// produce waits until records are acknowledged. A transactional producer does not give up one that is under way,
-// although ctx is done: where no broker answers, only its end ends the waiting. It is of no use any more then.
+// produce waits until records are acknowledged. A transactional producer does not give up a pending record when ctx is
+// done. If no broker answers, only closing the producer ends the wait. After that the producer can't be used any more.
 func (k *keeper) produce(ctx context.Context, records []*kgo.Record) error {
 	defer context.AfterFunc(ctx, k.producer.Close)()
 	return k.producer.ProduceSync(ctx, records...).FirstErr()
 }
 
-// isFenced reports whether an error says that another producer has the transactional id. Which one comes depends on
-// what was under way.
+// isFenced reports whether an error means that another producer has taken the transactional id. Kafka returns different
+// errors, depending on the operation.
 func isFenced(err error) bool {
 	return errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch) ||
 		errors.Is(err, kerr.InvalidTxnState)
 }
 
-// explain says what an error of the producer means.
+// explain says what a producer's error means.
 func (k *keeper) explain(err error) error {
 	if isFenced(err) {
 		return replicator.Fatal(fmt.Errorf("view %s: topic %s: %w: end one of the two; or the cluster gave up a "+
@@ -286,7 +285,7 @@ func (k *keeper) explain(err error) error {
 		errors.Is(err, kerr.ClusterAuthorizationFailed) {
 		err = replicator.Fatal(fmt.Errorf("%w; docs/kafka.md lists what the user must be allowed to do", err))
 	}
-	if errors.Is(err, kerr.InvalidTimestamp) { // a record's is the time at which it is written
+	if errors.Is(err, kerr.InvalidTimestamp) { // the record's timestamp is the time of the write
 		err = fmt.Errorf("%w: by the broker's clock this machine's is wrong by more than the topic's "+
 			"message.timestamp.after.max.ms (an hour if nobody set it) or message.timestamp.before.max.ms: set the clocks "+
 			"right", err)
@@ -296,14 +295,14 @@ func (k *keeper) explain(err error) error {
 
 // part is one value of a batch.
 type part struct {
-	op, value int // its place
+	op, value int // its index in the batch
 	of        *replicator.Op
 	what      *replicator.Value
 	key       []byte
-	record    *changelog.Record // what the value comes to
+	record    *changelog.Record // the resulting record
 }
 
-// known is what is known of a cell by its entry.
+// known returns what a cell's entry says about the cell.
 func (k *keeper) known(e changelog.Entry) judge.Known {
 	known := judge.Known{State: e.State, Shown: e.Shown, Dead: e.Dead}
 	if k.forgotten(e) {
@@ -312,13 +311,13 @@ func (k *keeper) known(e changelog.Entry) judge.Known {
 	return known
 }
 
-// forgotten reports whether an entry is of another definition, or of a time of which nothing is known.
+// forgotten reports whether an entry is from another definition, or from a time about which nothing is known.
 func (k *keeper) forgotten(e changelog.Entry) bool {
 	return int(e.Partition) < len(k.mark.Forgotten) && e.Offset < k.mark.Forgotten[e.Partition]
 }
 
-// apply judges values, and writes those that count. A transaction takes several round trips, so who comes first writes
-// for all that wait: their values are of different cells (see replicator.Target).
+// apply judges values and writes those that count. A transaction takes several round trips, so the first caller writes
+// for all that wait. Their values concern different cells (see replicator.Target).
 func (k *keeper) apply(ctx context.Context, batch *judge.Batch, parts []part) error {
 	mine := &request{batch: batch, parts: parts}
 	k.waiting.add(mine)
@@ -372,7 +371,7 @@ func (k *keeper) write(ctx context.Context, records []*kgo.Record) error {
 	return nil
 }
 
-// judge makes the records that are to be written.
+// judge makes the records to write.
 func (k *keeper) judge(batch *judge.Batch, parts []part) (records []*kgo.Record, err error) {
 	keys := make([][]byte, len(parts))
 	for i := range parts {
@@ -393,7 +392,7 @@ func (k *keeper) judge(batch *judge.Batch, parts []part) (records []*kgo.Record,
 	return records, errors.Join(err, wrong)
 }
 
-// decide judges a value, and makes the record that is to be written; nil if there is nothing new.
+// decide judges a value and returns the record to write; nil if there is nothing new.
 func (k *keeper) decide(batch *judge.Batch, p *part, known judge.Known, e changelog.Entry) (*kgo.Record, error) {
 	next, applies := batch.Judge(p.op, p.value, known)
 	record := p.record
@@ -422,17 +421,17 @@ func (k *keeper) decide(batch *judge.Batch, p *part, known judge.Known, e change
 	}
 	if next == known.State && e.Shown == (record.Row != nil) && e.Dead == (record.Dead != "") &&
 		string(e.Value) == string(r.Value) && !p.of.Rewrite {
-		return nil, nil // it stands there: a replay
+		return nil, nil // the topic already has it: a replay
 	}
 	return r, nil
 }
 
-// held is what the table has of a cell.
+// held returns the cell's record in the table.
 func (k *keeper) held(key []byte, e changelog.Entry) (*changelog.Record, error) {
 	return changelog.DecodeEntry(key, e)
 }
 
-// overhead is what a record costs in a batch of its own, at most.
+// overhead is the largest size that Kafka adds to a record that is alone in its batch.
 const overhead = 150
 
 func recordSize(r *kgo.Record) int {

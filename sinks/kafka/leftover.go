@@ -9,7 +9,8 @@ import (
 
 var _ replicator.Emptier = (*Sink)(nil)
 
-// Left implements replicator.Emptier. Other programs may read a topic, and go on from its records: it is never removed.
+// Left implements replicator.Emptier. A topic is never removed, because other programs may read it and continue from
+// its records.
 func (s *Sink) Left(_ context.Context, view string) ([]replicator.Leftover, error) {
 	for _, v := range s.cfg.Views {
 		if v.Name == view {

@@ -14,18 +14,18 @@ import (
 	"replicator/internal/pause"
 )
 
-// found is a mark that was read: mark is nil if it was taken away, err says why it can't be read.
+// found is a mark that was read. mark is nil if it was deleted. err says why it can't be read.
 type found struct {
 	mark   *changelog.Mark
 	err    error
 	offset int64
 }
 
-// settling is how long readers of marks wait for transactions that are open. A commit is acknowledged before the
-// brokers have written what ends it into the partitions, so that a mark which was just set may look open for a moment.
+// settling is how long readers of marks wait for open transactions. Kafka acknowledges a commit before the brokers
+// write its end into the partitions, so a new mark may look uncommitted for a moment.
 const settling = time.Second
 
-// allMarks reads the topic of a topic's marks, and returns where to go on.
+// allMarks reads the marks topic of a topic, and returns the offset at which to continue.
 func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, error) {
 	marks, from := map[place]found{}, int64(0)
 	for late := time.Now().Add(settling); ; {
@@ -44,9 +44,9 @@ func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, 
 	}
 }
 
-// readMarks reads the topic of a topic's marks from an offset to its end, and returns where to go on: before the end
-// where a transaction is open. It does not wait for that: the transaction of a publisher that was killed is ended by
-// who takes the view over, and before that its marks are read.
+// readMarks reads the marks topic of a topic from an offset to its end, and returns the offset at which to continue. It
+// stops at an open transaction and does not wait for it. If a publisher was killed, the next one ends the transaction,
+// and it reads the marks before that.
 func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 	marks map[place]found, next, end int64, err error,
 ) {
@@ -71,7 +71,8 @@ func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 	return marks, next, end, nil
 }
 
-// register finds the view's mark, or makes the first one: of a view that was never marked, of which nothing is known.
+// register finds the view's mark. If the view was never marked, it writes a first mark, which says that nothing is
+// known.
 func (k *keeper) register(ctx context.Context) error {
 	marks, end, err := k.sink.allMarks(ctx, k.topic)
 	if err != nil {
@@ -122,10 +123,10 @@ func (k *keeper) register(ctx context.Context) error {
 	return nil
 }
 
-// spread is over how many partitions the topic's cells are spread: those that it had when it was first kept, for as
-// long as it is the same (its id), whatever becomes of views and marks. A cell that went to a partition that was added
-// would have two records that are newest. Marks of whatever view and source say the number: those in the topic of
-// marks, and, where none of them is of this topic, those that stand in its partitions.
+// spread returns how many partitions the topic's cells are spread over: the number that the topic had when its first
+// view was created, for as long as its id stays the same. If a cell moved to a partition added later, it would have two
+// newest records. The marks of any view and source give the number: those in the marks topic, or else those in the
+// topic's partitions.
 func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error) {
 	n := 0
 	for _, m := range marks {
@@ -151,14 +152,14 @@ func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error)
 	return k.topic.partitions, nil
 }
 
-// writeMark writes the mark into every partition and, with the places where it stands there, into the topic of marks:
-// in one transaction, behind all that it stands for.
+// writeMark writes the mark to every partition, and to the marks topic with the marks' offsets. All of it is one
+// transaction, after the data that the mark covers.
 func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
 	next := *k.mark
 	next.Standing, next.Time, next.Offsets = at, time.Now(), nil
 	short := next
 	short.Topic, short.Forgotten, short.Starts = "", nil, nil
-	// Partitions that were added hold no cells, but readers of them wait for marks, too.
+	// Partitions added later hold no cells, but their readers wait for marks, too.
 	behind := make([]*kgo.Record, k.topic.partitions)
 	for p := range behind {
 		behind[p] = changelog.EncodeMark(&short)
@@ -181,7 +182,7 @@ func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
 	return nil
 }
 
-// stood is the view's mark as the sink has it now; nil if it is gone.
+// stood reads the view's mark from the sink; nil if it is gone.
 func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,7 +212,7 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 		return nil, err
 	}
 	k.marksRead = read
-	if err := k.alone(marks); err != nil { // it was opened at the same time
+	if err := k.alone(marks); err != nil { // another view or source was opened at the same time
 		return nil, err
 	}
 	m, changed := marks[place{k.source, k.view.Name}]
@@ -226,14 +227,14 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	return &m.mark.Standing, nil
 }
 
-// standing is what the keeper marked last.
+// standing is the keeper's last mark.
 func (k *keeper) standing() replicator.Standing {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.mark.Standing
 }
 
-// raise writes a mark, unless that says what stands there.
+// raise writes a mark, unless the sink already has it.
 func (k *keeper) raise(ctx context.Context, at replicator.Standing) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"replicator/internal/changelog"
 )
 
-// A topic is kept for one view and one source. Readers take its last mark for how far all of it is published, and the
-// last record of a key for what the cell is: a second view's mark would stand for what the first has yet to write, and
-// the places of two sources are no one order.
+// A topic holds one view of one source. Readers take its last mark for the position up to which all is published, and
+// the last record of a key for the cell's content. A second view's mark would cover changes that the first has not
+// written yet. The positions of two sources can't be ordered.
 
-// rival says which other view or source the topic is kept for, and what to do; nil if there is none. Marks of a topic
-// that was made anew since are of nothing that stands there.
+// rival names the other view or source that the topic holds, and says what to do; nil if there is none. If the topic
+// was deleted and created again, older marks don't count.
 func (t *topic) rival(marks map[place]found, of place) *fault {
 	var other *place
 	for at, m := range marks {
@@ -43,7 +43,7 @@ func (t *topic) rival(marks map[place]found, of place) *fault {
 	}
 }
 
-// alone fails if some of the marks are another view's or source's.
+// alone fails if any of the marks belongs to another view or source.
 func (k *keeper) alone(marks map[place]found) error {
 	rival := k.topic.rival(marks, place{k.source, k.view.Name})
 	if rival == nil {
@@ -53,7 +53,7 @@ func (k *keeper) alone(marks map[place]found) error {
 		rival.error, rival.fix)), k.view.Name)
 }
 
-// checkMarks looks for a view or a source that a topic is kept for besides v and its source.
+// checkMarks checks whether a topic holds another view or source than v and its source.
 func (s *Sink) checkMarks(ctx context.Context, t *topic, of place) *fault {
 	if t.id == "" || t.marks == nil {
 		return nil

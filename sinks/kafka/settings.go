@@ -9,25 +9,25 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Settings are what the definition of a view in Kafka says besides what every view's does. The names and the order of
-// its JSON are part of fingerprints: they never change.
+// Settings are the parts of a view's definition that only Kafka has. The names and order of its JSON are part of
+// fingerprints, so they never change.
 type Settings struct {
 	Topic string `json:"topic,omitempty"`
 
-	// The rest says how topics are made, and is no part of what the view holds.
+	// The other settings say how to create topics. They don't affect the view's content.
 	Create      bool `json:"-"`
 	Partitions  int  `json:"-"` // 0: defaultPartitions
 	Replication int  `json:"-"` // 0: the cluster's default
 }
 
-// defaultPartitions is how many a topic gets: they are what appliers divide among themselves, and can't be changed
-// later without filling the view anew.
+// defaultPartitions is how many partitions a new topic gets. Appliers divide them among themselves. The number can't be
+// changed later without refilling the view.
 const defaultPartitions = 12
 
-// sourceName stands in a topic's name for that of the shard which it is of.
+// sourceName is the placeholder for the shard's name in a topic's name.
 const sourceName = "{source}"
 
-// topicOf is the topic of a view and a source.
+// topicOf returns the topic of a view and a source.
 func topicOf(v *replicator.View, source string) string {
 	return strings.ReplaceAll(settingsOf(v).Topic, sourceName, source)
 }
@@ -43,7 +43,7 @@ func settingsOf(v *replicator.View) Settings {
 	return s
 }
 
-// Type is this type of sink.
+// Type describes this sink to the configuration.
 func Type() config.SinkType {
 	return config.SinkType{
 		Name: "kafka", Keys: config.KafkaKeys(),
@@ -72,14 +72,14 @@ func readView(s *config.ViewSection) config.Target {
 			s.Problem("topic", "%s", problem)
 			break
 		}
-		for _, broker := range at.Brokers { // of one cluster, whatever the number of sinks
+		for _, broker := range at.Brokers { // brokers of one cluster, whatever the number of sinks
 			target.Places = append(target.Places, broker+"\x00"+name, broker+"\x00"+name+changelog.MarksSuffix)
 		}
 	}
 	return target
 }
 
-// badOrigin says why a topic would not have one origin, or one that readers could tell.
+// badOrigin says why a topic would hold several sources, or a source that readers can't identify.
 func badOrigin(source *config.Source, topic string) string {
 	named := strings.Contains(topic, sourceName)
 	sharded := len(source.Shards) > 0 && source.Shards[0].Name != ""
@@ -96,7 +96,7 @@ func badOrigin(source *config.Source, topic string) string {
 	return ""
 }
 
-// badTopic says what Kafka would refuse in a topic's name.
+// badTopic says why Kafka would refuse a topic name; "" if it would not.
 func badTopic(name string) string {
 	legal := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r)

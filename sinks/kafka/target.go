@@ -19,10 +19,10 @@ type Target struct {
 	views   []*replicator.View
 	keepers []*keeper // by view
 	marks   *judge.Marks
-	shares  bool // keepers with the target that publishes the views
+	shares  bool // it shares keepers with the target that publishes the views
 }
 
-// parts are the values of ops by view.
+// parts groups the values of ops by view.
 func (t *Target) parts(ops []replicator.Op) [][]part {
 	parts := make([][]part, len(t.views))
 	for i := range ops {
@@ -37,7 +37,7 @@ func (t *Target) parts(ops []replicator.Op) [][]part {
 	return parts
 }
 
-// record is what a value comes to, without its state.
+// record makes the record of a value, without its state.
 func (s *Sink) record(cell replicator.Cell, v *replicator.Value) *changelog.Record {
 	r := &changelog.Record{Cell: cell}
 	switch {
@@ -57,9 +57,9 @@ func (s *Sink) record(cell replicator.Cell, v *replicator.Value) *changelog.Reco
 	return r
 }
 
-// Apply implements replicator.Target: a transaction for each view.
+// Apply implements replicator.Target, with one transaction for each view.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
-	if t.shares { // who gives up a transaction ends the producer
+	if t.shares { // giving up a transaction would end the shared producer
 		ctx = context.WithoutCancel(ctx)
 	}
 	batch := judge.NewBatch(ops)
@@ -94,7 +94,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), nil
 }
 
-// lookUp is Get with what is known.
+// lookUp is Get, with each entry decoded to what is known of the cell.
 func (k *keeper) lookUp(ctx context.Context, keys [][]byte,
 	each func(n int, e changelog.Entry, known judge.Known)) error {
 	k.mu.Lock()
@@ -188,7 +188,7 @@ func (k *keeper) compare(p *part, e changelog.Entry, known judge.Known) (replica
 	return d, nil
 }
 
-// sameRow reports whether two records hold the same of a row, whenever it was read.
+// sameRow reports whether two records hold the same row, whenever it was read.
 func sameRow(a, b *changelog.Record) bool {
 	x, y := a.Row, b.Row
 	if x.ColumnAs != y.ColumnAs || a.Codec != b.Codec || !reflect.DeepEqual(columnsOf(x), columnsOf(y)) {
@@ -205,13 +205,13 @@ func columnsOf(r *replicator.Row) map[string]any {
 	return columns
 }
 
-// sameJSON compares documents as they are: a server may space one in the log and in a table differently.
+// sameJSON compares decoded documents. A server may space a document differently in the binlog and in a table.
 func sameJSON(a, b []byte) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
-// cursor is where a walk goes on.
+// cursor says where a walk continues.
 type cursor struct {
 	View int
 	Key  []byte
@@ -264,11 +264,11 @@ func (k *keeper) pages(
 	return cells, judge.Cursor(cursor{Key: last}), nil
 }
 
-// visited is how many entries a page passes at most: a walk of a large table that finds little is cut, too.
+// visited bounds the entries that a page passes, so that a walk of a large table that finds little is also cut.
 const visited = 10_000
 
-// page gives the wanted cells after a key, and the key after which the walk goes on; nil at the end. Cells that feed
-// the view no more are none of its own: see Relinquish.
+// page calls each for the wanted cells after a key, and returns the key after which the walk continues; nil at the end.
+// It skips cells that no longer feed the view: see Relinquish.
 func (k *keeper) page(
 	ctx context.Context, after []byte, limit int, wanted func(judge.Known) bool,
 ) (cells []replicator.Cell, last []byte, err error) {

@@ -16,21 +16,21 @@ import (
 	"replicator/internal/pause"
 )
 
-// topic is a view's topic as the cluster has it.
+// topic is a view's topic as the cluster describes it.
 type topic struct {
 	name       string
 	id         string // "" if there is none
 	partitions int
-	replicas   int // the fewest that a partition has
-	inSync     int // of these the fewest that are in sync
+	replicas   int // the fewest replicas of a partition
+	inSync     int // the fewest in-sync replicas of a partition
 	compacted  bool
 	policy     string
 	minInSync  string
-	largest    int    // of batches, in bytes
+	largest    int    // of a batch, in bytes
 	marks      *topic // nil if there is none
 }
 
-// describe asks the cluster about a topic and that of its marks.
+// describe asks the cluster about a topic and its marks topic.
 func (s *Sink) describe(ctx context.Context, name string) (*topic, error) {
 	topics, err := s.admin.ListTopics(ctx, name, name+changelog.MarksSuffix)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 		return nil, fmt.Errorf("asking for the settings of topic %s: %w", name, err)
 	}
 	for _, c := range configs {
-		if errors.Is(c.Err, kerr.UnknownTopicOrPartition) { // it was removed since
+		if errors.Is(c.Err, kerr.UnknownTopicOrPartition) { // it was removed in between
 			return &topic{name: name}, nil
 		}
 		if c.Err != nil {
@@ -82,7 +82,7 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 			switch value := setting.MaybeValue(); setting.Key {
 			case "cleanup.policy":
 				t.policy = value
-				t.compacted = value == "compact" // with delete beside it rows would go that are still there
+				t.compacted = value == "compact" // with delete beside it, Kafka would remove rows that still exist
 			case "min.insync.replicas":
 				t.minInSync = value
 			case "max.message.bytes":
@@ -95,7 +95,8 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 	return t, nil
 }
 
-// topic is a view's topic for a source, made if the view says so. What can't be used is the view's own trouble.
+// topic returns a view's topic for a source. It creates the topic if the view says so. An unusable topic only fails its
+// view.
 func (s *Sink) topic(ctx context.Context, v *replicator.View, source string) (*topic, error) {
 	t, err := s.describe(ctx, topicOf(v, source))
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *Sink) usable(v *replicator.View, t *topic) error {
 	return nil
 }
 
-// await describes topics that were made just now: brokers learn of them a moment later.
+// await describes topics that were just created. Brokers learn about them a moment later.
 func (s *Sink) await(ctx context.Context, name string) (*topic, error) {
 	for end := time.Now().Add(10 * time.Second); ; {
 		t, err := s.describe(ctx, name)
@@ -157,7 +158,7 @@ func notCompacted(t *topic) string {
 // create makes the topics that are missing.
 func (s *Sink) create(ctx context.Context, v *replicator.View, t *topic) error {
 	settings := settingsOf(v)
-	policy, day := "compact", "604800000" // tombstones stay a week: a publisher may begin again at a checkpoint as old
+	policy, day := "compact", "604800000" // tombstones stay a week: a publisher may restart from a checkpoint that old
 	config := map[string]*string{"cleanup.policy": &policy, "delete.retention.ms": &day}
 	if settings.Replication > 2 {
 		two := "2"
@@ -188,14 +189,14 @@ func (s *Sink) create(ctx context.Context, v *replicator.View, t *topic) error {
 	return nil
 }
 
-// ends are the offsets at which the partitions of topics end.
+// ends returns the end offsets of the partitions of topics.
 func (s *Sink) ends(ctx context.Context, topics ...string) (map[string]map[int32]int64, error) {
 	listed, err := s.admin.ListEndOffsets(ctx, topics...)
 	return s.offsets(listed, err, "end", topics)
 }
 
-// starts are the offsets at which the partitions of a topic begin. Compaction leaves them where they are: records that
-// stood before were removed by retention, or by hand.
+// starts returns the offsets at which a topic's partitions begin. Compaction does not change them. If they rise,
+// retention or a user removed records.
 func (s *Sink) starts(ctx context.Context, topic string) (map[int32]int64, error) {
 	listed, err := s.admin.ListStartOffsets(ctx, topic)
 	starts, err := s.offsets(listed, err, "beginning", []string{topic})
@@ -222,7 +223,8 @@ func (s *Sink) offsets(listed kadm.ListedOffsets, err error, what string, topics
 	return offsets, nil
 }
 
-// lost says what a topic lost of what a mark stands for; nil if nothing.
+// lost checks whether a topic still has the data that a mark covers. Its first error says what the topic has lost; nil
+// if nothing. The second says why it could not check.
 func (s *Sink) lost(ctx context.Context, t *topic, m *changelog.Mark) (error, error) {
 	if t.id != m.Topic {
 		return fmt.Errorf("topic %s was made anew: %w", t.name, replicator.ErrSinkLost), nil
@@ -238,7 +240,7 @@ func (s *Sink) lost(ctx context.Context, t *topic, m *changelog.Mark) (error, er
 	return errors.Join(lostBelow(t.name, ends[t.name], m.Offsets), lostAbove(t.name, starts, m.Starts)), nil
 }
 
-// lostAbove says which partition begins behind where it began when the view was begun.
+// lostAbove names the partition that begins later than when the view was created.
 func lostAbove(name string, starts map[int32]int64, begun []int64) error {
 	for p, start := range starts {
 		before := int64(0)
