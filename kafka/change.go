@@ -11,8 +11,8 @@ import (
 	"replicator/internal/changelog"
 )
 
-// changes are what a record says, as changes of its cell. A record is the state of a cell from its place on: what was
-// put, and the last look before that, whose own record compaction may have removed.
+// changes decodes a record into changes of its cell. A record holds the cell's state from its offset on: a put, and the
+// re-read before it, whose own record compaction may have removed.
 func (r *Reader) changes(in *kgo.Record) ([]*replicator.Change, error) {
 	record, err := changelog.Decode(in)
 	if errors.Is(err, changelog.ErrNotOurs) {
@@ -61,12 +61,12 @@ func orNone(codec string) string {
 	return codec
 }
 
-// foreign makes of a record that is not a changelog's what becomes a dead letter of every view: a cell of each table
-// and column that is read, under the record's own key.
+// foreign turns a record that is not a changelog's into a dead letter of every view: for each table and column that is
+// read, a cell with the record's own key.
 func (r *Reader) foreign(in *kgo.Record, why error) (all []*replicator.Change) {
 	key, err := replicator.MakeKey(in.Key)
 	if err != nil {
-		return nil // bytes are always a key
+		return nil // bytes always make a key
 	}
 	for _, t := range r.tables {
 		for _, column := range append(slices.Clip(t.Values), "") {

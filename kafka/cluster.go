@@ -16,15 +16,15 @@ import (
 	"replicator"
 )
 
-// Cluster is a Kafka cluster. It may be used by several goroutines.
+// Cluster is a connection to a Kafka cluster. Several goroutines may use it.
 type Cluster struct {
 	options []kgo.Opt
 	client  *kgo.Client
 	admin   *kadm.Client
-	asking  sync.WaitGroup // what nobody waits for any more, too
+	asking  sync.WaitGroup // also requests whose caller no longer waits
 }
 
-// Connect makes a cluster of the options that every connection is opened with: brokers, TLS, SASL. It opens none.
+// Connect makes a Cluster from the options for all its connections: brokers, TLS, SASL. It opens no connection yet.
 func Connect(options ...kgo.Opt) (*Cluster, error) {
 	client, err := kgo.NewClient(options...)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *Cluster) Close() {
 	c.asking.Wait()
 }
 
-// answer is what the cluster says to a question about topics or groups; an error once ctx is done. The client itself
-// looks at no context while it opens a connection, and goes on with that for 20 s where a broker is silent.
+// answer asks the cluster about topics or groups. It returns an error as soon as ctx is done. The Kafka client ignores
+// its context while it opens a connection, which may take 20 s if a broker is silent.
 func answer[T any](ctx context.Context, c *Cluster,
 	ask func(ctx context.Context, of ...string) (T, error), of ...string) (T, error) {
 	type said struct {
@@ -61,20 +61,20 @@ func answer[T any](ctx context.Context, c *Cluster,
 	}
 }
 
-// Topic is what a cluster says of a topic.
+// Topic describes a topic of the cluster.
 type Topic struct {
 	Name       string
-	ID         string // of a topic that was deleted and made anew it is another one
+	ID         string // changes if the topic is deleted and created again
 	Partitions int
 
-	Compacted  bool          // its newest record of every key is kept
-	Deletes    bool          // old records are removed, whatever they say
-	Tombstones time.Duration // how long a record stays that says that a key is gone
+	Compacted  bool          // compaction keeps the newest record of every key
+	Deletes    bool          // Kafka removes old records, whatever their content
+	Tombstones time.Duration // how long Kafka keeps a tombstone, the record that deletes a key
 }
 
 var errNoTopic = errors.New("there is none")
 
-// Topic asks what a topic is. The error is Fatal where there is none.
+// Topic describes a topic. The error is Fatal if it does not exist.
 func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 	t := Topic{Name: name}
 	details, err := answer(ctx, c, c.admin.ListTopics, name)
@@ -113,10 +113,10 @@ func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 	return t, config.Err
 }
 
-// ends are the first offset of a partition, and the one behind the last that is committed.
+// ends are a partition's first offset, and the offset after its last committed record.
 type ends struct{ first, next int64 }
 
-// ends asks for those of a partition.
+// ends asks the cluster for a partition's ends.
 func (c *Cluster) ends(ctx context.Context, topic string, partition int32) (e ends, err error) {
 	first, err := answer(ctx, c, c.admin.ListStartOffsets, topic)
 	if err == nil {
@@ -128,7 +128,7 @@ func (c *Cluster) ends(ctx context.Context, topic string, partition int32) (e en
 	return e, err
 }
 
-// end is the offset behind the last record of a partition that is committed.
+// end returns the offset after a partition's last committed record.
 func (c *Cluster) end(ctx context.Context, topic string, partition int32) (int64, error) {
 	next, err := answer(ctx, c, c.admin.ListCommittedOffsets, topic)
 	if err != nil {

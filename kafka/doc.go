@@ -1,21 +1,23 @@
-// Package kafka reads changelogs from Kafka: topics that hold, of every cell, at least the newest row (see
-// internal/changelog, and docs/changelog-format.md for people).
+// Package kafka reads changelogs from Kafka: topics that hold at least the newest row of every cell (see
+// internal/changelog, and docs/changelog-format.md).
 //
-// Each partition of a topic is a source of its own. Its places are offsets: a Position's Order is the offset that is
-// read next, the Orders of rows and looks are those of the origin, which records carry. A fill reads the partition from
-// its first record on. What a cell is now is looked up in the records themselves.
+// Each partition of a topic is a source of its own. Its log positions are offsets: a Position's Order is the next
+// offset to read. The Orders of rows and re-reads are those of the origin, the database that the publisher reads.
+// Records carry them. A fill reads the partition from its first record. The newest row of a cell is looked up in the
+// records, too.
 //
-// Readers are read-committed: what a publisher wrote in a transaction that was aborted is never seen.
+// Readers are read-committed: they never see records of an aborted transaction.
 //
 // # Marks of the publisher
 //
-// Behind all that it stands for, a publisher writes a mark to every partition: how far it has come with the origin. So
-// a position knows, besides its offset, up to which place of the origin it includes everything. That is what a fence in
-// the origin's log is compared with (Reader.Includes), and the place that a look stands at (Reader.Newest).
+// A publisher writes marks to every partition. A mark says how far the publisher has read the origin, and comes after
+// all the data that it covers. So a position knows its offset, and also the origin's position up to which it includes
+// everything. A fence in the origin's log is compared with that (Reader.Includes), and re-reads get it as their
+// position (Reader.Newest).
 //
 // # Groups
 //
-// A Group is a membership in a consumer group: it says which partitions are this process's to read. Partitions are
-// handed on cooperatively: what one member is to give up it drains and saves before another is given it. Where two have
-// one nevertheless (one stood still for longer than its session), the rule of replicator.State makes that harmless.
+// A Group is a membership in a consumer group. It says which partitions this process must read. Partitions move
+// cooperatively: a member drains and saves a partition before another member gets it. Two members may still read one
+// partition, if one of them hung for longer than its session timeout. The rule of replicator.State makes that harmless.
 package kafka

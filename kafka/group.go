@@ -21,7 +21,7 @@ import (
 	"replicator/internal/pause"
 )
 
-// Partition is one partition of a topic.
+// Partition identifies a partition of a topic.
 type Partition struct {
 	Topic  string
 	Number int32
@@ -29,20 +29,21 @@ type Partition struct {
 
 func (p Partition) String() string { return name(p.Topic, p.Number) }
 
-// GroupConfig says which group is joined, and what follows when partitions come and go. The functions are called one at
-// a time; a rebalance of the group waits for them.
+// GroupConfig says which group to join, and what to do when partitions come and go. The functions are called one at a
+// time, and a rebalance of the group waits for them.
 type GroupConfig struct {
 	Group  string
 	Topics []string
 
-	// Identity is what all members must have alike: two that write to different sinks would each lack what the other has.
+	// Identity must be the same for all members. If two members wrote to different sinks, each sink would lack the
+	// other's changes.
 	Identity string
 
 	Assigned func(partitions []Partition)
-	Revoked  func(partitions []Partition) // returns once they are drained and saved
-	Lost     func(partitions []Partition) // another member may have them already
+	Revoked  func(partitions []Partition) // returns after they are drained and saved
+	Lost     func(partitions []Partition) // another member may already read them
 
-	Session time.Duration // after how long without a sign of life a member is out; 0: Kafka's default of 45 s
+	Session time.Duration // how long the group waits for a heartbeat; 0: Kafka's default of 45 s
 }
 
 // Group is a membership in a consumer group.
@@ -50,22 +51,22 @@ type Group struct {
 	cluster *Cluster
 	cfg     GroupConfig
 	client  *kafkaclient.Client
-	turn    chan struct{} // holds one while an offset is committed
+	turn    chan struct{} // holds one element while an offset is committed
 }
 
-// rebalance is how long members may take to give up what they are to hand on.
+// rebalance is how long members may take to give up partitions in a rebalance.
 const rebalance = time.Minute
 
-// A member waits no longer for brokers that are silent: to be told of an offset, and of its leaving.
+// How long a member waits for silent brokers: to commit an offset, and to leave.
 const (
 	commitTime = 2 * time.Second
 	leaveTime  = 5 * time.Second
 )
 
-// newsTime is how often a member asks what partitions its topics have.
+// newsTime is how often a member checks its topics for new partitions.
 const newsTime = 30 * time.Second
 
-// Join joins a group. The error is Fatal where its members are none of this configuration.
+// Join joins a group. The error is Fatal if the group's members have another configuration.
 func (c *Cluster) Join(ctx context.Context, cfg GroupConfig) (*Group, error) {
 	g := &Group{cluster: c, cfg: cfg, turn: make(chan struct{}, 1)}
 	if err := g.check(ctx); err != nil {
@@ -85,7 +86,7 @@ func (c *Cluster) Join(ctx context.Context, cfg GroupConfig) (*Group, error) {
 	if g.client, err = kafkaclient.New(options...); err != nil {
 		return nil, fmt.Errorf("kafka: group %s: %w", cfg.Group, err)
 	}
-	g.client.PauseFetchTopics(cfg.Topics...) // each pipeline reads by itself
+	g.client.PauseFetchTopics(cfg.Topics...) // each pipeline reads with its own client
 	return g, nil
 }
 
@@ -103,23 +104,23 @@ func told(tell func([]Partition)) func(context.Context, *kgo.Client, map[string]
 	}
 }
 
-// Leave gives up all partitions, as Revoked sees to, and leaves the group.
+// Leave gives up all partitions, through Revoked, and leaves the group.
 func (g *Group) Leave() {
 	g.client.CloseWithin(leaveTime)
-	g.turn <- struct{}{} // once a commit is over that nobody waits for any more
+	g.turn <- struct{}{} // wait for a pending commit whose caller no longer waits
 	<-g.turn
 }
 
-// Refresh has the member look for partitions that were added to the topics, which it does by itself every newsTime. It
-// is the group's leader who has to see them.
+// Refresh makes the member check now for partitions added to the topics. It also does so every newsTime. Only the
+// group's leader must see them.
 func (g *Group) Refresh() { g.client.ForceMetadataRefresh() }
 
-// ours begins the client ids of members.
+// ours is the prefix of members' client ids.
 const ours = "replicator-"
 
 func (g *Group) clientID() string { return ours + g.cfg.Identity + "-" + MemberName() }
 
-// MemberName is what this process is called in the groups that it is a member of.
+// MemberName returns this process's name in its groups.
 func MemberName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -128,7 +129,7 @@ func MemberName() string {
 	return fmt.Sprintf("%s-%d", host, os.Getpid())
 }
 
-// check refuses a group whose members are of another configuration, or of another program.
+// check refuses a group whose members have another configuration or belong to another program.
 func (g *Group) check(ctx context.Context) error {
 	described, err := g.cluster.describe(ctx, g.cfg.Group)
 	if err != nil {
@@ -143,11 +144,11 @@ func (g *Group) check(ctx context.Context) error {
 	return nil
 }
 
-// coordinatorTime is how long a group's coordinator may take to be there.
+// coordinatorTime is how long a group's coordinator may take to become available.
 const coordinatorTime = 15 * time.Second
 
-// describe asks for a group's members. One that never was has none. In a cluster that never had a group the first
-// question makes the topic of the groups' offsets, which takes a moment.
+// describe asks for a group's members. A group that never existed has none. In a new cluster, the first request creates
+// the topic of the groups' offsets, which takes a moment.
 func (c *Cluster) describe(ctx context.Context, group string) (kadm.DescribedGroup, error) {
 	waiting, cancel := context.WithTimeout(ctx, coordinatorTime)
 	defer cancel()
@@ -169,9 +170,9 @@ func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, 
 	return described, err
 }
 
-// Commit says in the group up to where a partition is applied, for tools. The sink's marks decide, so it takes no longer
-// than commitTime. Partitions take turns, as the client has them do, which would let each of them wait for all before
-// it.
+// Commit commits a partition's offset to the group, for monitoring tools. The sink's marks decide, so it takes no
+// longer than commitTime. Partitions commit one at a time. The client also does that, but then each would have to wait
+// for all before it.
 func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position) error {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
@@ -179,7 +180,7 @@ func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position)
 	select {
 	case g.turn <- struct{}{}:
 		committed := make(chan error, 1)
-		go func() { // it is not waited for where the client opens a connection: see answer
+		go func() { // opening a connection ignores ctx: see answer
 			defer func() { <-g.turn }()
 			committed <- g.commit(ctx, p, at.Order)
 		}()
@@ -205,24 +206,24 @@ func (g *Group) commit(ctx context.Context, p Partition, offset int64) (failed e
 	return failed
 }
 
-// Progress is how far a group is with one partition.
+// Progress is a group's progress in one partition.
 type Progress struct {
 	Partition
 	Member  string // who has it; "": nobody has
-	Applied int64  // as committed
+	Applied int64  // the committed offset
 	End     int64
 }
 
-// Lag is how many records are not applied yet.
+// Lag returns how many records are not applied yet.
 func (p Progress) Lag() int64 { return max(p.End-p.Applied, 0) }
 
-// Member is one of a group.
+// Member is a member of a group.
 type Member struct {
-	Name       string // host and process
+	Name       string // host and process id
 	Partitions []Partition
 }
 
-// GroupStatus is a group as all its members see it.
+// GroupStatus describes a group.
 type GroupStatus struct {
 	Group      string
 	State      string
@@ -230,7 +231,7 @@ type GroupStatus struct {
 	Partitions []Progress
 }
 
-// Status asks how a group is, member of it or not.
+// Status describes a group. This process need not be a member.
 func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s GroupStatus, err error) {
 	s.Group = group
 	d, err := c.describe(ctx, group)
@@ -281,7 +282,7 @@ func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s
 	return s, nil
 }
 
-// memberName is what of a client id names the member.
+// memberName returns the part of a client id that names the member.
 func memberName(clientID string) string {
 	rest, is := strings.CutPrefix(clientID, ours)
 	if _, after, cut := strings.Cut(rest, "-"); is && cut {
@@ -290,7 +291,7 @@ func memberName(clientID string) string {
 	return clientID
 }
 
-// Ends are places behind all that topics hold now, as fences, by partition.
+// Ends returns a fence for each partition that covers everything the topics hold now.
 func (c *Cluster) Ends(ctx context.Context, topics ...string) (map[Partition]string, error) {
 	ends, err := answer(ctx, c, c.admin.ListCommittedOffsets, topics...)
 	if err == nil {

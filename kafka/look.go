@@ -12,12 +12,12 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Newest implements replicator.Reader. A record says what its cell is as of its own place; that everything up to a
-// later place is included only a publisher's mark tells. So cells are looked at together whose records stand before the
-// last mark, and else by themselves, each as of its record's place. While a publisher fills the topic, what there is no
-// record of may be yet to come, as of the place at which its scan read it, and a mark may stand behind that by now. Such
-// a cell is told as of the first place of all: nothing that comes is older, and a view that knows the cell already takes
-// no notice.
+// Newest implements replicator.Reader. A record holds its cell's state at the record's own offset. Only a publisher's
+// mark says that everything up to an origin position is included. So cells whose records come before the last mark are
+// read together, as of that mark. The others are read one by one, each as of its record. While a publisher fills the
+// topic, a cell without a record may still get one, with the position at which the scan read its row, and a mark may
+// already be later than that. Such a cell is returned as of the first position of all. Any later record is newer than
+// that, and a view that already knows the cell ignores it.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	found := &lookup{reader: r, wanted: map[replicator.Cell]int{}, states: make([]replicator.State, len(cells)),
 		rows: make([]*replicator.Row, len(cells)), bytes: bytes}
@@ -45,23 +45,23 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	return found.rows[:n], low, nil
 }
 
-// lookup finds what the partition says of cells.
+// lookup collects what the partition holds about cells.
 type lookup struct {
 	reader *Reader
 	wanted map[replicator.Cell]int
 	states []replicator.State
-	rows   []*replicator.Row // of the first cells, as many as there is room for
+	rows   []*replicator.Row // of the first cells, as many as fit
 	size   int64
-	bytes  int64 // of rows that there is room for; 0: of all
+	bytes  int64 // the limit for rows; 0: none
 
-	mark    replicator.Position // the publisher's last
-	filling bool                // whether it fills the topic
+	mark    replicator.Position // the publisher's last mark
+	filling bool                // whether the publisher is still filling the topic
 }
 
-// firstPlace is at or before every Order of an origin's.
+// firstPlace is not after any Order of an origin.
 const firstPlace = 1
 
-// mayCome reports whether nothing is known of a cell only because the publisher has not come to it yet.
+// mayCome reports whether a cell may lack a record only because the publisher has not reached it yet.
 func (l *lookup) mayCome(i int) bool {
 	return l.states[i] == replicator.State{} && l.filling
 }
@@ -75,7 +75,7 @@ func (l *lookup) enter(in *kgo.Record) error {
 		return err
 	}
 	changes, err := l.reader.changes(in)
-	for _, c := range changes { // the last of a cell is what it is
+	for _, c := range changes { // the last change of a cell is its state
 		l.found(c)
 	}
 	return err
@@ -101,8 +101,8 @@ func (l *lookup) found(c *replicator.Change) {
 	}
 }
 
-// Lacks implements replicator.Changelog. While a publisher fills the topic, rows are yet to come that the origin has:
-// it is not known then what there is no record of.
+// Lacks implements replicator.Changelog. While a publisher fills the topic, rows that the origin has may still come.
+// Cells without a record are then unknown.
 func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []int64) ([]replicator.Cell, error) {
 	if len(cells) == 0 {
 		return nil, nil
@@ -147,20 +147,19 @@ func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []
 	return lacking, nil
 }
 
-// Remembers implements replicator.Changelog. Kafka keeps a record that says that a key is gone for at least
-// delete.retention.ms.
+// Remembers implements replicator.Changelog. Kafka keeps a tombstone for at least delete.retention.ms.
 func (s *Source) Remembers(ctx context.Context, since time.Time) (bool, error) {
 	topic, err := s.cluster.Topic(ctx, s.cfg.Topic)
 	if err != nil {
 		return false, err
 	}
-	return time.Since(since.Round(0)) < topic.Tombstones, nil // by the clock: a machine may have slept
+	return time.Since(since.Round(0)) < topic.Tombstones, nil // wall-clock time: the machine may have been suspended
 }
 
-// untold is no version: that of a cell without a record.
+// untold marks a cell without a record. It is no valid version.
 const untold = replicator.NoVersion - 1
 
-// each gives do every record of the partition, up to its present end.
+// each calls do for every record of the partition, up to its current end.
 func (s *Source) each(ctx context.Context, do func(*kgo.Record) error) error {
 	at, err := s.cluster.ends(ctx, s.cfg.Topic, s.cfg.Partition)
 	if err != nil || at.first >= at.next {

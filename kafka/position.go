@@ -10,39 +10,40 @@ import (
 	"replicator"
 )
 
-// token is what a Position's Token holds.
+// token is the content of a Position's Token.
 type token struct {
 	Topic     string `json:"topic"`
-	ID        string `json:"id"` // of the topic
+	ID        string `json:"id"` // the topic's id
 	Partition int32  `json:"partition"`
-	Offset    int64  `json:"offset"` // that is read next
+	Offset    int64  `json:"offset"` // the next offset to read
 
-	// Mark is the publisher's last one before the offset.
+	// Mark is the publisher's last mark before the offset.
 	Mark mark `json:"mark,omitzero"`
 
-	// Partitions are those that the publisher spreads cells over, as its marks say; 0: none was read yet.
+	// Partitions is how many partitions the publisher spreads cells over, according to its marks; 0: no mark was read
+	// yet.
 	Partitions int32 `json:"partitions,omitempty"`
 
-	// Time is when all that stands before the offset was all that there was, or the record before it was written, or
-	// reading began at the first record, whichever was last, in Unix seconds; 0: not known.
+	// Time is the latest of three times, in Unix seconds; 0: not known. They are when the offset was the end of the
+	// partition, when the record before the offset was written, and when reading began at the first record.
 	Time int64 `json:"time,omitempty"`
 }
 
-// mark is the place of the origin up to which everything was read: zero before the first.
+// mark is the origin's position up to which everything was read; zero before the first mark.
 type mark struct {
-	Source string `json:"source,omitempty"` // the origin: a shard's name
+	Source string `json:"source,omitempty"` // the origin: the shard's name
 	replicator.Position
 }
 
-// place shows a partition, and an offset in it, to a person.
+// place formats a partition and an offset in it for users.
 func place(topic string, partition int32, offset int64) string {
 	return name(topic, partition) + ":" + strconv.FormatInt(offset, 10)
 }
 
-// name is a source's name.
+// name returns a source's name.
 func name(topic string, partition int32) string { return topic + "/" + strconv.Itoa(int(partition)) }
 
-// TopicOf is the topic of which a source of that name is a partition; "" if it is none.
+// TopicOf returns the topic of the source with this name; "" if it is not a partition's.
 func TopicOf(source string) string {
 	topic, _, is := strings.Cut(source, "/")
 	if !is {
@@ -70,8 +71,8 @@ func parseToken(text string) (t token, err error) {
 	return t, nil
 }
 
-// Describe shows a position's token to a person: TOPIC/PARTITION:OFFSET. What isn't a token of this package is not
-// shown.
+// Describe formats a position's token for users: TOPIC/PARTITION:OFFSET. It returns false for a text that is not a
+// token of this package.
 func Describe(text string) (shown string, ok bool) {
 	t, err := parseToken(text)
 	if err != nil {
@@ -80,9 +81,10 @@ func Describe(text string) (shown string, ok bool) {
 	return place(t.Topic, t.Partition, t.Offset), true
 }
 
-// Fence names a place in the log of an origin (a shard's name, "" without shards), for Reader.Includes. Places of the
-// origin below the order since include nothing of it: FILE:POS is a place of the server that the publisher reads now,
-// and Orders of an earlier one are lower. A place of a partition, as Describe shows it, is a fence, too.
+// Fence returns a fence for a position in the log of an origin (a shard's name, "" without shards), for
+// Reader.Includes. Positions of the origin below the order since never include it. FILE:POS belongs to the server that
+// the publisher reads now, and Orders of an earlier server are lower. A partition's position, as Describe formats it,
+// is a fence, too.
 func Fence(shard string, since int64, at string) string {
 	if shard != "" {
 		at += ofShard + shard
@@ -93,7 +95,7 @@ func Fence(shard string, since int64, at string) string {
 	return at
 }
 
-// IsPlace tells whether a text has the form of a place in a partition, as Describe shows it.
+// IsPlace reports whether a text has the form of a partition's position, as Describe formats it.
 func IsPlace(text string) bool {
 	i := strings.LastIndexByte(text, '/')
 	partition, offset, ok := strings.Cut(text[i+1:], ":")
@@ -102,22 +104,22 @@ func IsPlace(text string) bool {
 	return i > 0 && ok && notPartition == nil && notOffset == nil
 }
 
-// What stands in neither a place nor a name.
+// Separators that neither positions nor names contain.
 const (
-	inTopic    = " in topic " // its id
+	inTopic    = " in topic " // the topic's id
 	ofShard    = " of shard "
 	sinceOrder = " since order "
 )
 
-// Covers says whether a place of a MySQL or MariaDB source, by its Position's Token, includes what a fence names: a
-// GTID set, or FILE:POS.
+// Covers reports whether a position of a MySQL or MariaDB source, given by its Token, includes a fence: a GTID set, or
+// FILE:POS.
 type Covers func(token, fence string) (bool, error)
 
-// includes reports whether all that a fence names stands before a position.
+// includes reports whether a position includes everything up to a fence.
 func (t token) includes(fence string, covers Covers) (bool, error) {
 	if at, ok := strings.CutPrefix(fence, name(t.Topic, t.Partition)+":"); ok {
 		at, id, known := strings.Cut(at, inTopic)
-		if known && id != t.ID { // it was deleted and made anew
+		if known && id != t.ID { // the topic was deleted and created again
 			return false, nil
 		}
 		if offset, err := strconv.ParseInt(at, 10, 64); err == nil {
@@ -125,7 +127,7 @@ func (t token) includes(fence string, covers Covers) (bool, error) {
 		}
 	}
 	fence, text, _ := strings.Cut(fence, sinceOrder)
-	since, _ := strconv.ParseInt(text, 10, 64) // 0 where none is named
+	since, _ := strconv.ParseInt(text, 10, 64) // 0 if the fence names none
 	fence, shard, _ := strings.Cut(fence, ofShard)
 	if t.Mark.IsZero() || t.Mark.Source != shard || t.Mark.Order < since {
 		return false, nil
@@ -133,7 +135,7 @@ func (t token) includes(fence string, covers Covers) (bool, error) {
 	return covers(t.Mark.Token, fence)
 }
 
-// Includes reports whether a position of a partition includes what a fence names.
+// Includes reports whether a position of a partition includes a fence.
 func Includes(p replicator.Position, fence string, covers Covers) (bool, error) {
 	t, err := parseToken(p.Token)
 	if err != nil {
@@ -142,5 +144,5 @@ func Includes(p replicator.Position, fence string, covers Covers) (bool, error) 
 	return t.includes(fence, covers)
 }
 
-// timeStep is how often a position that doesn't move says that it is at the end still: each saying is a save.
+// timeStep is how often an idle position updates its Time. Each update is a save.
 const timeStep = time.Minute

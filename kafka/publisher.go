@@ -11,17 +11,17 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Publisher is what a topic of marks says of who writes a changelog.
+// Publisher is what a marks topic says about the publisher of a changelog.
 type Publisher struct {
 	Source     string              // the origin: a shard's name
-	Partitions int                 // that cells are spread over: those that were added later hold none
-	At         replicator.Position // up to where it has read the origin; zero: it has not marked that yet
+	Partitions int                 // over which cells are spread; partitions added later hold none
+	At         replicator.Position // how far it has read the origin; zero: not marked yet
 }
 
-// ErrUnmarked: nobody has marked a topic yet, or its mark was forgotten.
+// ErrUnmarked means that no publisher has marked a topic yet, or that its mark was forgotten.
 var ErrUnmarked = errors.New("no publisher has marked it yet")
 
-// Publisher asks who writes a topic. The error wraps ErrUnmarked if nobody does, and is Fatal for a topic that was
+// Publisher describes a topic's publisher. The error wraps ErrUnmarked if there is none. It is Fatal if the topic was
 // written for several origins.
 func (c *Cluster) Publisher(ctx context.Context, topic string) (p Publisher, err error) {
 	name := topic + changelog.MarksSuffix
@@ -65,10 +65,10 @@ func (c *Cluster) Publisher(ctx context.Context, topic string) (p Publisher, err
 	return p, err
 }
 
-// PartitionOf is the number of a cell's partition.
+// PartitionOf returns the number of a cell's partition.
 func (p Publisher) PartitionOf(c replicator.Cell) int { return changelog.Partition(c, p.Partitions) }
 
-// Origin is how far a position of a partition is with the origin; zero if nothing is known of that.
+// Origin returns the origin's position that a partition's position includes; zero if that is not known.
 func Origin(p replicator.Position) replicator.Position {
 	t, err := parseToken(p.Token)
 	if err != nil {
@@ -77,8 +77,8 @@ func Origin(p replicator.Position) replicator.Position {
 	return t.Mark.Position
 }
 
-// Partitions are the names of the sources that topics are read by: one for each partition that cells are spread over. A
-// topic whose publisher has marked nothing has none yet.
+// Partitions returns the names of the sources for topics: one for each partition that cells are spread over. A topic
+// without a mark has none yet.
 func (c *Cluster) Partitions(ctx context.Context, topics ...string) (names []string, err error) {
 	for _, topic := range topics {
 		p, err := c.Publisher(ctx, topic)

@@ -22,19 +22,19 @@ type Reader struct {
 	client *kafkaclient.Client
 	topic  Topic
 	start  token
-	tables map[string]replicator.Table // that are read, by name
+	tables map[string]replicator.Table // the tables to read, by name
 
 	mu      sync.Mutex
-	history []moment // in the order of their offsets; the first is where Position was asked for last
-	latest  int64    // the end of the partition when it was asked for last
+	history []moment // ascending by offset; the first is the last one that Position was asked for
+	latest  int64    // the partition's end when it was last requested
 	asked   time.Time
 
-	// complete is when all was read last, or when reading began at the first record: no deleted cell that was read
-	// since then has lost its tombstone within delete.retention.ms of it. Zero: not known.
+	// complete is when everything was last read, or when reading began at the first record. For delete.retention.ms
+	// from then on, no deleted cell that was read since has lost its tombstone. Zero: not known.
 	complete time.Time
 }
 
-// moment is what is known of an offset: the publisher's mark before it, and when the record before it was written.
+// moment is what is known about an offset: the publisher's mark before it, and when the record before it was written.
 type moment struct {
 	offset int64
 	mark   mark
@@ -64,7 +64,7 @@ func newReader(s *Source, client *kafkaclient.Client, topic Topic, start token, 
 // Start implements replicator.Reader.
 func (r *Reader) Start() replicator.Position { return r.start.position() }
 
-// File implements replicator.Reader: a position tells by its offset and its mark which log it is of.
+// File implements replicator.Reader. It is always 0: a position's offset and mark identify its log.
 func (r *Reader) File() int64 { return 0 }
 
 // Close implements replicator.Reader.
@@ -73,7 +73,7 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// mostRecords is how many records are taken from what was fetched at a time.
+// mostRecords is how many fetched records are handled at a time.
 const mostRecords = 1000
 
 // Read implements replicator.Reader.
@@ -114,7 +114,7 @@ func (r *Reader) failed(err error) error {
 	return err
 }
 
-// record delivers what a record says, and returns when the row that it tells of was committed at the origin.
+// record delivers a record's changes, and returns when its row was committed at the origin.
 func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Record) (committed time.Time, err error) {
 	r.source.stats.records.Add(1)
 	r.source.stats.bytes.Add(int64(len(in.Key) + len(in.Value)))
@@ -143,7 +143,7 @@ func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Recor
 	return committed, nil
 }
 
-// note remembers what is known of an offset.
+// note remembers what is known about an offset.
 func (r *Reader) note(m moment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +152,7 @@ func (r *Reader) note(m moment) {
 	r.enter(m)
 }
 
-// marked remembers a mark. A publisher that was never here before has come nowhere yet, and marks that, too.
+// marked remembers a mark. A new publisher's first mark has no position yet.
 func (r *Reader) marked(in *kgo.Record, m mark) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,15 +171,14 @@ func (r *Reader) marked(in *kgo.Record, m mark) error {
 	return nil
 }
 
-// twoOrigins is the error of a topic whose records can't be told apart: the places of its sources are no one order.
+// twoOrigins is the error for a topic with records of two origins. Their positions can't be ordered.
 func twoOrigins(topic, one, other string) error {
 	return replicator.Fatal(fmt.Errorf("topic %s holds the cells of %s and of %s, whose order is not known: a topic has "+
 		"one origin; publish each into a topic of its own, and name those in [source] topics", topic,
 		changelog.Origin(one), changelog.Origin(other)))
 }
 
-// enter adds a moment. Of those with the same mark the first and the last are enough: between them nothing changes but
-// when they were written. r.mu is held.
+// enter adds a moment. It replaces the last one if that has the same offset. r.mu is held.
 func (r *Reader) enter(m moment) {
 	if n := len(r.history); r.history[n-1].offset == m.offset {
 		r.history[n-1] = m
@@ -188,9 +187,9 @@ func (r *Reader) enter(m moment) {
 	r.history = append(r.history, m)
 }
 
-// Position implements replicator.Reader. At the end of the partition it knows that this was all at the time when the
-// end was asked for. Before it, records may be older than the reading of them: who fills a view from an old topic has
-// read the last of them just now.
+// Position implements replicator.Reader. At the end of the partition, it knows that everything was read at the time
+// when the end was requested. Before the end, a record's time does not say when it was read: a fill from an old topic
+// reads old records now.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,32 +228,33 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	return r.source.token(r.topic, end, mark{}, asked).position(), nil
 }
 
-// Includes implements replicator.Reader: the fence is one in the origin's log, or a place of the partition.
+// Includes implements replicator.Reader. The fence is a position in the origin's log or in the partition.
 func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
 	return Includes(p, fence, r.source.cfg.Covers)
 }
 
-// Scan implements replicator.Reader. There is nothing to scan: a fill reads the log.
+// Scan implements replicator.Reader. There is nothing to scan, because a fill reads the log.
 func (r *Reader) Scan(context.Context, string, []string, string, replicator.ScanLimit) (replicator.Chunk, error) {
 	return replicator.Chunk{Done: true}, nil
 }
 
-// Estimate implements replicator.Reader: of all tables together, since only their records could tell more.
+// Estimate implements replicator.Reader. It counts all tables together, because only the records themselves say which
+// table they belong to.
 func (r *Reader) Estimate(context.Context, string) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return max(r.latest, 1), nil
 }
 
-// Siblings implements replicator.Reader. Under which keys rows stand now the publisher has seen to.
+// Siblings implements replicator.Reader. There are none: the publisher has already resolved the keys of rows.
 func (r *Reader) Siblings(context.Context, string, []replicator.Key) ([]replicator.Cell, error) {
 	return nil, nil
 }
 
-// MixesSpellings implements replicator.Reader. The publisher's looks tell of all spellings.
+// MixesSpellings implements replicator.Reader. It is false: the publisher's re-reads cover all spellings of a key.
 func (r *Reader) MixesSpellings(string) bool { return false }
 
-// Referring implements replicator.Reader: a changelog has no joins, and its reader tells no References.
+// Referring implements replicator.Reader. There are none, because a changelog has no joins.
 func (r *Reader) Referring(context.Context, []replicator.Reference, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", errors.New("a changelog has no joins")
 }

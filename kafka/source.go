@@ -16,21 +16,21 @@ import (
 	"replicator/internal/kafkaclient"
 )
 
-// Config says which partition is read, and how.
+// Config says which partition to read, and how.
 type Config struct {
 	Topic     string
 	Partition int32
-	Tables    []replicator.Table // that are delivered; Database, Table, Version and Offset are of no account
+	Tables    []replicator.Table // the tables to deliver; their Database, Table, Version and Offset are ignored
 	Covers    Covers
 }
 
-// Source is one partition of a topic that holds a changelog. It may be used by several goroutines.
+// Source is one partition of a changelog topic. Several goroutines may use it.
 type Source struct {
 	cluster *Cluster
 	cfg     Config
 	stats   stats
 
-	partitions atomic.Int32 // that the publisher spreads cells over, as its marks say; 0: none was read yet
+	partitions atomic.Int32 // over which the publisher spreads cells, according to its marks; 0: no mark was read yet
 }
 
 var (
@@ -40,27 +40,27 @@ var (
 
 type stats struct{ records, bytes, changes atomic.Int64 }
 
-// Stats is what a source's readers have read since it was made.
+// Stats counts what a source's readers have read since it was made.
 type Stats struct {
 	Records, Bytes int64
-	Changes        int64 // delivered
+	Changes        int64 // delivered changes
 }
 
-// Source makes the source of a partition. It asks nobody.
+// Source makes the source of a partition. It sends no request.
 func (c *Cluster) Source(cfg Config) *Source { return &Source{cluster: c, cfg: cfg} }
 
 // Name is TOPIC/PARTITION.
 func (s *Source) Name() string { return name(s.cfg.Topic, s.cfg.Partition) }
 
-// Close does nothing: the connections are the cluster's, and the readers'.
+// Close does nothing: the connections belong to the cluster and the readers.
 func (s *Source) Close() error { return nil }
 
-// Stats counts what was read.
+// Stats returns the counts.
 func (s *Source) Stats() Stats {
 	return Stats{Records: s.stats.records.Load(), Bytes: s.stats.bytes.Load(), Changes: s.stats.changes.Load()}
 }
 
-// Latest implements replicator.Source: the offset behind what is committed.
+// Latest implements replicator.Source. It is the offset after the last committed record.
 func (s *Source) Latest(ctx context.Context, _ []replicator.Position) (replicator.Position, error) {
 	topic, at, err := s.ask(ctx)
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *Source) Latest(ctx context.Context, _ []replicator.Position) (replicato
 	return s.token(topic, at.next, mark{}, time.Now()).position(), nil
 }
 
-// Oldest implements replicator.Source: the partition's beginning. It has to be there, or views would lack what stood
-// there.
+// Oldest implements replicator.Source. It fails if the partition no longer begins at its first record, because views
+// would lack the removed records.
 func (s *Source) Oldest(ctx context.Context, _ []replicator.Position) (replicator.Position, error) {
 	topic, at, err := s.ask(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Source) Oldest(ctx context.Context, _ []replicator.Position) (replicato
 	return s.token(topic, 0, mark{}, time.Time{}).position(), nil
 }
 
-// ask asks for the topic, and how far the partition goes.
+// ask asks for the topic and the partition's ends.
 func (s *Source) ask(ctx context.Context) (Topic, ends, error) {
 	topic, err := s.cluster.Topic(ctx, s.cfg.Topic)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	return newReader(s, client, topic, start, tables), nil
 }
 
-// mayGoOn returns an error that wraps ErrLost where the log can't be read on from a position.
+// mayGoOn returns an error that wraps ErrLost if the log can't be read from a position.
 func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 	t, err := parseToken(p.Token)
 	if err != nil {
@@ -163,13 +163,13 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 	return nil
 }
 
-// consume makes a client that reads a partition from an offset on.
+// consume makes a client that reads a partition from an offset.
 func (c *Cluster) consume(topic string, partition int32, from int64) (*kafkaclient.Client, error) {
 	options := append(slices.Clip(c.options),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(),                    // they have offsets, too: without them an end might never be reached
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // an offset that is out of range is an error, and no new beginning
+		kgo.KeepControlRecords(),                    // their offsets count, too: the end may be one
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // an offset out of range is an error, not a new start
 		kgo.FetchMaxWait(500*time.Millisecond),
 	)
 	client, err := kafkaclient.New(options...)
@@ -182,7 +182,7 @@ func (c *Cluster) consume(topic string, partition int32, from int64) (*kafkaclie
 // Includes implements replicator.Source. A partition is one log.
 func (s *Source) Includes(p, q replicator.Position) bool { return p.Order >= q.Order }
 
-// Identities implements replicator.Source. What a cell is the publisher has decided.
+// Identities implements replicator.Source. There are none: the publisher decides which rows are one cell.
 func (s *Source) Identities(context.Context, []string) (map[string]string, error) { return nil, nil }
 
 // Holds implements replicator.Changelog.
@@ -191,5 +191,5 @@ func (s *Source) Holds(c replicator.Cell) bool {
 	return n > 0 && changelog.Partition(c, int(n)) == int(s.cfg.Partition)
 }
 
-// SameKeys implements replicator.Source. The publisher's source has the types that tell.
+// SameKeys implements replicator.Source. Only the publisher's source has the column types that it would check.
 func (s *Source) SameKeys(context.Context, []string) error { return nil }

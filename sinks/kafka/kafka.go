@@ -55,8 +55,8 @@ var (
 func New(c Config) (*Sink, error) {
 	options, err := c.Access.Options()
 	if err == nil {
-		// The client asks for partition leaders at most this often. By default, it would take 5 s to see a new leader or
-		// topic.
+		// The client asks for partition leaders at most this often. By default, it would take 5 s to see a new leader
+		// or topic.
 		options = append(options, kgo.MetadataMinAge(100*time.Millisecond))
 		if len(c.Sources) == 0 {
 			c.Sources = []string{""}
