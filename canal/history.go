@@ -9,55 +9,55 @@ import (
 	"replicator/canal/gtid"
 )
 
-// maxHistory bounds the transaction ends that are remembered for Reader.Position. When there are more, neighbours are
-// merged: a position is then an earlier transaction end than it might be, never a later one.
+// maxHistory bounds the transaction ends that are kept for Reader.Position. If there are more, neighbours are merged: a
+// position may then be an earlier transaction end than possible, but never a later one.
 const maxHistory = 4096
 
-// history remembers transaction ends that were read and not yet asked for. Adding one makes no strings: sources of
-// GTIDs are numbers into names, and a set is only written out when a position is asked for.
+// history keeps the transaction ends that were read and that no position has been requested for yet. Adding one makes
+// no strings: the sources of GTIDs are indexes into names, and a set is only built when a position is requested.
 type history struct {
 	mu    sync.Mutex
-	at    end       // the latest end that was asked for: where base is right
+	at    end       // the latest end that was requested; base belongs to it
 	base  *gtid.Set // all transactions up to at
-	gtids bool      // base is known
+	gtids bool      // the server uses GTIDs, so base is known
 	maria bool
 	ends  []end // after at, ascending
-	// the place behind the last rows that were handed out; before the latest end if their transaction has ended
+	// the position after the last rows handed out; before the latest end if their transaction has ended
 	open end
-	seen end // where the latest file begins that rows which a query found may be of
-	// all transactions that there were then; nil once a position includes them
+	seen end // the start of the latest file when a query last found rows
+	// all transactions executed when a query last found rows; nil once a position includes them
 	queried *gtid.Set
 	names   []sid
 	ids     map[sid]int32
 
-	highest   *gtid.Set   // MariaDB: of each domain the highest number that was read, and who wrote it; but for peak
-	peak      gtidRun     // the highest of the domain that was read last; empty where that is in highest
+	highest   *gtid.Set   // MariaDB: the highest number read in each domain, and its writer; without peak
+	peak      gtidRun     // the highest number of the domain read last; empty if highest has it
 	forked    atomic.Bool // see token.Forked
-	anonymous bool        // see token.Anonymous: of what was handed out last
+	anonymous bool        // see token.Anonymous; it concerns the last rows handed out
 }
 
-// sid is a source of transactions: "uuid[:tag]", or MariaDB's domain and server.
+// sid identifies a source of transactions: "uuid[:tag]", or MariaDB's domain and server.
 type sid struct{ name, server string }
 
-// end is a transaction's end, or another place between two transactions.
+// end is the end of a transaction, or another position between two transactions.
 type end struct {
 	file  fileName
 	pos   int64
 	born  uint32
-	event event // that ends here
+	event event // the event that ends here
 	order int64
 
-	anonymous bool // of a transaction without a GTID
+	anonymous bool // the transaction has no GTID
 
-	last gtidRun   // the transaction that ends here, with those of merged ends before it if they are one run
-	more []gtidRun // those of merged ends before it, where they are not
+	last gtidRun   // the transaction that ends here, joined with those of merged ends if they form one run
+	more []gtidRun // the transactions of merged ends that are not part of last
 }
 
 func (e end) placed() placed {
 	return placed{File: e.file.name, Pos: e.pos, Born: e.born, Event: e.event}
 }
 
-// gtidRun is a run of transactions of one source; empty if last is 0.
+// gtidRun is a sequence of consecutive transactions of one source; empty if last is 0.
 type gtidRun struct {
 	sid         int32
 	first, last int64
@@ -72,7 +72,7 @@ func newHistory(f gtid.Flavor, start end, base *gtid.Set) *history {
 	return h
 }
 
-// id gives the number of a source of transactions.
+// id returns the index of a source of transactions in names.
 func (h *history) id(s sid) int32 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (h *history) id(s sid) int32 {
 	return id
 }
 
-// know sets the earliest place, and the transactions before it (nil: as they were known), when reading found them out.
+// know sets the earliest position, and the transactions before it (nil: unchanged), once reading has found them out.
 func (h *history) know(at end, base *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,11 +95,11 @@ func (h *history) know(at end, base *gtid.Set) {
 	}
 }
 
-// add remembers an end.
+// add records an end.
 func (h *history) add(e end) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if n := len(h.ends); n > 0 && h.ends[n-1].order >= e.order { // a heartbeat's place again
+	if n := len(h.ends); n > 0 && h.ends[n-1].order >= e.order { // a heartbeat repeats a position
 		return
 	}
 	if e.order <= h.at.order {
@@ -113,9 +113,9 @@ func (h *history) add(e end) {
 	h.anonymous = e.anonymous || h.anonymous && e.last.last == 0
 }
 
-// judge looks whether a MariaDB transaction has no higher number than one of another server before it: see token.Forked.
-// It is judged when it is read, because of ends that are merged later only the last one remains. Most come from the
-// writer of the one before, and are judged without looking into a map.
+// judge checks whether a MariaDB transaction has a number that is not higher than an earlier one of another server: see
+// token.Forked. It runs when the transaction is read, because merging ends keeps only the last one. Most transactions
+// have the same writer as the one before, and need no map look-up.
 func (h *history) judge(r gtidRun) {
 	if !h.maria || r.last == 0 {
 		return
@@ -138,7 +138,7 @@ func (h *history) judge(r gtidRun) {
 	}
 }
 
-// handOut notes that rows of a transaction that has not ended are handed out.
+// handOut notes that rows of an unfinished transaction are handed out.
 func (h *history) handOut(e end) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,8 +146,8 @@ func (h *history) handOut(e end) {
 	h.anonymous = h.anonymous || e.anonymous
 }
 
-// see notes, once a query has found rows, where the latest file begins (zero: it is no further one), and which
-// transactions there are (nil: not known).
+// see is called after a query has found rows. It notes where the binlog's latest file begins (zero: no further than
+// before), and which transactions were executed (nil: not known).
 func (h *history) see(further end, executed *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,7 +157,8 @@ func (h *history) see(further end, executed *gtid.Set) {
 	h.queried = joined(h.queried, executed)
 }
 
-// shownByQueries are all transactions that there were when a query last found rows; nil if all are before a place.
+// shownByQueries returns all transactions that were executed when a query last found rows; nil if all of them are in
+// before.
 func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -167,15 +168,15 @@ func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
 	return h.queried
 }
 
-// file is the number of the latest file whose rows were handed out.
+// file returns the number of the latest file whose rows were handed out.
 func (h *history) file() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(h.at.file.number, h.open.file.number, h.seen.file.number)
 }
 
-// read is the latest place of which something was handed out, with the transactions after those that were asked for,
-// and whether these tell all of it: see token.Anonymous.
+// read returns the latest position up to which anything was handed out, and the transactions since the last requested
+// end. It also reports whether some of them have no GTID: see token.Anonymous.
 func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -202,7 +203,7 @@ func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	return at, further, h.anonymous
 }
 
-// merge joins ends by twos, so that half remain.
+// merge joins pairs of neighbouring ends, which halves their number.
 func (h *history) merge() {
 	kept := h.ends[:0]
 	for i := 0; i+1 < len(h.ends); i += 2 {
@@ -221,7 +222,7 @@ func (h *history) merge() {
 	h.ends = kept
 }
 
-// one is two runs as one, if they can be: those of one writer mostly can, and then take no list.
+// one joins two runs into one, if possible. Runs of one writer usually can be joined, and then need no list.
 func (h *history) one(a, b gtidRun) (run gtidRun, ok bool) {
 	switch {
 	case a.last == 0:
@@ -234,8 +235,8 @@ func (h *history) one(a, b gtidRun) (run gtidRun, ok bool) {
 	return gtidRun{a.sid, a.first, b.last}, a.sid == b.sid && a.last+1 == b.first
 }
 
-// join drops what a later run makes superfluous. Of a MariaDB domain the last one counts, whoever wrote it; MySQL's
-// runs are sorted, and joined where they touch.
+// join drops superfluous runs. For a MariaDB domain, the last run counts, whoever wrote it. MySQL's runs are sorted,
+// and joined if they are adjacent.
 func (h *history) join(runs []gtidRun) []gtidRun {
 	if h.maria {
 		out := runs[:0]
@@ -264,8 +265,8 @@ func (h *history) join(runs []gtidRun) []gtidRun {
 	return out
 }
 
-// upTo forgets all ends up to order and returns the latest of them with the transactions before it; its set is nil
-// where they are not known.
+// upTo drops all ends up to order, and returns the latest of them with the transactions before it. The set is nil if
+// those are not known.
 func (h *history) upTo(order int64) (end, *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -289,8 +290,8 @@ func (h *history) upTo(order int64) (end, *gtid.Set) {
 	return h.at, h.base
 }
 
-// latest returns the latest end with the transactions before it, and forgets nothing. The set is nil where they are not
-// known, or have no GTIDs.
+// latest returns the latest end and the transactions before it, without dropping any end. The set is nil if those are
+// not known or have no GTIDs.
 func (h *history) latest() (order int64, before *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -311,7 +312,8 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	return order, before
 }
 
-// handedOut returns all transactions of which something was handed out, and the latest end; nil where they are not known.
+// handedOut returns all transactions of which rows were handed out, and the latest end. The set is nil if they are not
+// known.
 func (h *history) handedOut() (order int64, before *gtid.Set) {
 	order, before = h.latest()
 	h.mu.Lock()
@@ -334,8 +336,8 @@ func (h *history) applyTo(set *gtid.Set, r gtidRun) {
 	}
 	s := h.names[r.sid]
 	if h.maria {
-		// As the server has it: a domain's place is its last transaction in the binlog, even if that has a lower number, as
-		// it may without gtid_strict_mode.
+		// The server does the same: a domain's position is its last transaction in the binlog, even if that has a lower
+		// number, which is possible without gtid_strict_mode.
 		set.AddMaria(s.name, s.server, r.last)
 		return
 	}

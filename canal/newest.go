@@ -14,10 +14,12 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// newestBatch bounds the cells of one statement: it is a SELECT for each, and all of them may hold locks until it ends.
+// newestBatch bounds the cells of one statement. It has a SELECT for each, and all of them may hold locks until it
+// ends.
 const newestBatch = 64
 
-// connect gives a connection to the server that the reader reads; to no other one.
+// connect returns a connection to the server whose binlog the reader reads. It fails if the address leads to another
+// server.
 func (r *Reader) connect(ctx context.Context) (*sql.Conn, error) {
 	conn, err := r.source.db.Conn(ctx)
 	if err != nil {
@@ -74,30 +76,30 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	return l.rows[:l.done], f.low, err
 }
 
-// look reads the newest rows of cells until there are enough bytes of them.
+// look is one call of Newest: it collects the newest rows of cells until they have enough bytes.
 type look struct {
 	fence *fence
 	cells []replicator.Cell
-	rows  []*replicator.Row // of the cells
-	done  int               // of the first cells all is read
-	size  int64             // of their rows
-	bytes int64             // that are enough; 0: all is to be read
+	rows  []*replicator.Row // one for each cell
+	done  int               // how many cells, from the first, are completely read
+	size  int64             // the size of their rows
+	bytes int64             // the wanted size; 0: read all
 
-	// Of the cells that are being read now:
-	read  int   // rows
-	taken int64 // their size
+	// About the cells that are being read now:
+	read  int   // how many rows
+	taken int64 // the rows' size
 }
 
-// full reports whether what was read is enough.
+// full reports whether enough bytes were read.
 func (l *look) full() bool { return l.bytes > 0 && l.size+l.taken >= l.bytes }
 
-// put keeps a cell's row.
+// put stores a cell's row.
 func (l *look) put(i int, row *replicator.Row) {
 	l.rows[i] = row
 	l.read, l.taken = l.read+1, l.taken+row.Size()
 }
 
-// drop gives up a cell's row, which is to be read again.
+// drop removes a cell's row, which will be read again.
 func (l *look) drop(i int) {
 	if row := l.rows[i]; row != nil {
 		l.rows[i] = nil
@@ -105,9 +107,9 @@ func (l *look) drop(i int) {
 	}
 }
 
-// lookAt reads the next cells' rows. It fails with errChunkFull where there are more than enough bytes of them before
-// the last is read: what is in which order in the result of a UNION, nobody has promised. So all of them are read again
-// then, fewer at a time.
+// lookAt reads the rows of the next n cells. It fails with errChunkFull if enough bytes come in before the last row.
+// SQL guarantees no order for the rows of a UNION, so it is unclear which cells are complete. The caller then reads all
+// of them again, fewer at a time.
 func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) error {
 	clear(l.rows[l.done:])
 	l.read, l.taken = 0, 0
@@ -136,7 +138,7 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 	return nil
 }
 
-// joined are the tables of cells that have joined rows.
+// joined returns the tables of those cells that have joined rows.
 func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
 	for _, c := range cells {
 		if w := r.tables.one(c.Table); w != nil && len(w.Lookups) > 0 && !slices.Contains(tables, w) {
@@ -146,7 +148,7 @@ func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
 	return tables
 }
 
-// joinLook reads the joined rows of some of a look's cells, of one table.
+// joinLook reads the joined rows of some of a look's cells, all in one table.
 func (r *Reader) joinLook(ctx context.Context, conn *sql.Conn, l *look, t *watched, wanted []int) error {
 	if len(t.Lookups) == 0 {
 		return nil
@@ -163,7 +165,7 @@ func (r *Reader) joinLook(ctx context.Context, conn *sql.Conn, l *look, t *watch
 	return nil
 }
 
-// newest reads some cells of one table. Where somebody holds one of them, the others do not wait for it.
+// newest reads some cells of one table. If another session has locked one of them, the others don't wait for it.
 func (x *selection) newest(ctx context.Context, db querier, l *look, wanted []int) error {
 	query, args, err := x.newestQuery(l.fence, l.cells, wanted)
 	if err != nil {
@@ -178,7 +180,7 @@ func (x *selection) newest(ctx context.Context, db querier, l *look, wanted []in
 				return errChunkFull
 			}
 			row, err := x.row(ctx, values, l.fence.low, time.Now())
-			// else of a name that is another's now
+			// otherwise the row belongs to another key now
 			if err == nil && n >= 0 && n < len(wanted) && row.Cell == l.cells[wanted[n]] {
 				l.put(wanted[n], row)
 			}
@@ -218,7 +220,7 @@ func (x *selection) newestQuery(f *fence, cells []replicator.Cell, wanted []int)
 	return q.String(), args, nil
 }
 
-// read runs a query whose first column is a number, and gives f the rest of each row.
+// read runs a query whose first column is a number, and calls f with that number and the rest of each row.
 func (x *selection) read(ctx context.Context, db querier, query string, args []any,
 	f func(n int, values [][]byte) error) error {
 	rows, err := db.QueryContext(ctx, query, args...)
@@ -243,18 +245,18 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 	})
 }
 
-// likeLossy makes a pattern of a text in which a '?' may stand for any code that the server has no character for.
-// The escape is '!', since not every character set has a backslash.
+// likeLossy turns a text into a LIKE pattern in which '?' matches any character: the server returns '?' for a character
+// that its character set lacks. The escape is '!', because not every character set has a backslash.
 var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 
-// cellCondition is the condition that finds a cell's rows: by the index, and byte for byte; but in every spelling of
-// its key where it may have several.
+// cellCondition returns the condition for a cell's rows. It uses the index, and also compares bytes, unless the key may
+// have several spellings: then it matches all of them.
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
 	if err != nil {
 		return "", nil, x.t.fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
 	}
-	// The sink may have it of before the configuration had another key: the table has no such row.
+	// The sink may hold cells from before the configuration changed the key. The table has no row for those.
 	if len(key) != len(x.key) {
 		return "FALSE", nil, nil
 	}
@@ -274,8 +276,8 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		}
 		parts, args = append(parts, sqlname.Quote(col.Name)+compare+placeholder), append(args, arg)
 		if text, ok := v.(string); ok && col.kind == binlog.KindText && (like || !x.mixed()) {
-			// A pattern finds what is not equal; and where a cell has one row, another spelling is another cell's, before or
-			// after it.
+			// A pattern also matches other texts, so the bytes are compared, too. They also exclude other spellings,
+			// which are other cells if a cell has only one row.
 			parts = append(parts, col.bytes()+" = ?")
 			args = append(args, []byte(text))
 		}
@@ -297,13 +299,13 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	return strings.Join(parts, " AND "), args, nil
 }
 
-// newestFirst orders a cell's rows.
+// newestFirst returns the ORDER BY clause that puts a cell's newest row first.
 func (x *selection) newestFirst() string {
 	if x.single {
 		return ""
 	}
 	order := []string{sqlname.Quote(x.columns[x.version].Name) + " DESC"}
-	if !x.distinct { // else MariaDB would sort, and lock, all versions of the cell
+	if !x.distinct { // otherwise MariaDB would sort, and lock, all versions of the cell
 		for _, i := range x.offset {
 			order = append(order, sqlname.Quote(x.columns[i].Name)+" DESC")
 		}

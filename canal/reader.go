@@ -32,12 +32,12 @@ type Reader struct {
 	stream   *stream
 	layouts  *layouts
 	loose    string // the transactions that the start's position names, until reading finds out all; "": none
-	skipEnd  int64  // the server's end when the reader was opened: no applied transaction comes after it
+	skipEnd  int64  // the server's end when the reader was opened: applied transactions are before it
 
 	before atomic.Pointer[gtid.Set] // the transactions before start, once they are known
-	looked atomic.Int64             // the size of the rows that Newest read last, on average; 0: not known
+	looked atomic.Int64             // the average size of the rows in the last call of Newest; 0: not known
 
-	mu sync.Mutex // guards the rendering of positions
+	mu sync.Mutex // guards the encoding of positions
 }
 
 // prepare reads what decoding needs, and sets up the stream.
@@ -66,7 +66,7 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 		}
 		refused = append(refused, err)
 	}
-	// Each of them would end a session of its own, and hold up the views of the others.
+	// Report all of them at once. Otherwise each would end a session, and delay the views of the others.
 	if err := errors.Join(refused...); err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func (r *Reader) prepareTable(ctx context.Context, t token, w *watched) error {
 	return w.names.check(ctx)
 }
 
-// openLayouts finds out by which columns a table's rows are read where the log doesn't name them. Another server may
-// have had others at the same place.
+// openLayouts finds out the column order for each table whose columns the binlog does not name. Another server may have
+// had another order at the same position.
 func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
 	now := w.schema.Load().layout()
 	if err := r.source.layouts.keep(ctx, now); err != nil {
@@ -121,7 +121,7 @@ func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
 	return nil
 }
 
-// newStream decides where the server is asked to begin, and what is dropped from there on.
+// newStream decides from where the server sends its binlog, and what the reader drops at the start.
 func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error) {
 	p := r.place
 	s := &stream{
@@ -151,8 +151,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 			r.loose = t.GTID
 		}
 	}
-	// The protocol's positions have 32 bits; and what ends at the place, which proves it later, is not known before it
-	// was read.
+	// Positions in the protocol have 32 bits. And the event that ends at the position, which later proves the position,
+	// is only known after it was read.
 	if p.pos >= 1<<32 || p.pos > 4 && p.event.unknown() {
 		s.until = p.pos
 	}
@@ -202,8 +202,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	return nil
 }
 
-// sameMode checks that the server numbers transactions as it did when reading began. MySQL begins a file when that is
-// changed.
+// sameMode checks that the server's GTID mode is the same as when reading began. MySQL begins a new file when the mode
+// changes.
 func (r *Reader) sameMode(ctx context.Context) error {
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -217,8 +217,8 @@ func (r *Reader) sameMode(ctx context.Context) error {
 	return err
 }
 
-// beforeStart are the transactions before the place where reading begins, as MariaDB knows them: those before its file
-// come to no more than that.
+// beforeStart returns the transactions before the start position, as MariaDB knows them. Those before the position's
+// file can't be more than that.
 func (r *Reader) beforeStart(ctx context.Context, db querier) (*gtid.Set, error) {
 	if r.place.pos > 4 {
 		if before, known, err := r.server.remembered(ctx, db, r.place.file.name, r.place.pos); err != nil || known {
@@ -228,10 +228,10 @@ func (r *Reader) beforeStart(ctx context.Context, db querier) (*gtid.Set, error)
 	return r.server.gtidsBefore(ctx, db, r.place.file.name)
 }
 
-// Start is where reading begins.
+// Start returns the position at which reading begins.
 func (r *Reader) Start() replicator.Position { return r.start }
 
-// Position is the latest transaction end at or before order.
+// Position returns the latest transaction end at or before order.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,21 +241,21 @@ func (r *Reader) Position(order int64) replicator.Position {
 	r.layouts.forget(e.order)
 	if gtids != nil {
 		t.GTID = gtids.String()
-	} else { // it is the start: another server may have to know it
+	} else { // it is the start: another server may have to find it
 		t.GTID, t.Loose = r.loose, r.loose != ""
 	}
 	t.Skip = r.place.skip && e.order < r.skipEnd
 	t.Read, t.Anonymous = r.readBeyond(e, gtids)
 	t.Forked = r.place.forked || r.history.forked.Load()
 	p, err := t.position()
-	if err != nil { // it was made of parts that were checked
+	if err != nil { // its parts were checked before
 		return r.start
 	}
 	return p
 }
 
-// readBeyond is what was read beyond a place, by this reader or before it; nil if that is nothing. GTIDs may not tell
-// of all that was read (anonymous).
+// readBeyond returns what was read after a position, by this reader or an earlier one; nil if nothing was. anonymous
+// reports whether some of it has no GTIDs.
 func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	at, further, anonymous := r.history.read()
 	if notAllIn(r.place.beyond, before) {
@@ -280,25 +280,25 @@ func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	case further.Empty() && beyond.Older == "" && beyond.Unsure == "":
 		return nil, anonymous
 	}
-	beyond.placed = placed{} // of another server, whose places mean nothing
+	beyond.placed = placed{} // positions of another server mean nothing here
 	return &beyond, anonymous
 }
 
-// notAllIn reports whether transactions are not all known to be before a place.
+// notAllIn reports whether some transactions are not known to be before a position.
 func notAllIn(set, before *gtid.Set) bool {
 	return set != nil && (before == nil || !before.Includes(set))
 }
 
-// File is the number of the latest file whose rows were handed out.
+// File returns the number of the latest file whose rows were handed out.
 func (r *Reader) File() int64 { return r.history.file() }
 
-// Locate shows an order: FILE:POS.
+// Locate formats an order as FILE:POS.
 func (r *Reader) Locate(order int64) string {
 	_, number, address := splitOrder(order)
 	return fmt.Sprintf("%s:%d", r.place.file.withNumber(number), address)
 }
 
-// Latest is the present end of the binlog.
+// Latest returns the current end of the binlog.
 func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -313,7 +313,7 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	return t.position()
 }
 
-// ErrFence: what a person named can't be a place in this source's binlog.
+// ErrFence means that a user named something that can't be a position in this source's binlog.
 var ErrFence = errors.New("a place in the binlog is FILE:POS or a GTID set of the source")
 
 // Includes reports whether a fence is at or before p.
@@ -347,8 +347,8 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// reread reads a table's shape again, after a statement that may have changed it, or where rows don't fit it. It is an
-// error if the table is gone, or a column that is needed. The views that need it go on once it is there again.
+// reread reads a table's columns again, after a statement that may have changed them, or if rows don't fit them. It
+// fails if the table or a needed column is gone. The table's views continue once it is back.
 func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	w := r.tables.byID[table]
 	conn, err := r.connect(ctx)
@@ -358,13 +358,13 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	defer conn.Close()
 	if w.Pattern {
 		defer func() {
-			if replicator.IsFatal(err) || errors.Is(err, replicator.ErrRedefined) { // the next session leaves the table out
+			if replicator.IsFatal(err) || errors.Is(err, replicator.ErrRedefined) { // the next session omits the table
 				err = membersChanged(w.Name, err)
 			}
 		}()
 	}
 	shape, end, err := readSchemaAt(ctx, conn, r.server, &w.Table)
-	if errors.Is(err, errNoTable) && !w.Pattern { // it may be on its way: opening it again says whether it is
+	if errors.Is(err, errNoTable) && !w.Pattern { // it may be in a rename: opening it again shows that
 		return replicator.OfTable(w.Name, fmt.Errorf("table %s was dropped or renamed", table))
 	}
 	if err != nil {
@@ -377,10 +377,10 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 		return w.fatal(err)
 	}
 	w.schema.Store(shape)
-	if err := w.check(r.server.flavor); err != nil { // a column is gone that is needed
+	if err := w.check(r.server.flavor); err != nil { // a needed column is gone
 		return w.fatal(err)
 	}
-	// The other table may have been altered, too: opening it again says whether it was.
+	// The other table may have been altered, too: opening it again shows that.
 	if err := errors.Join(r.tables.unjoinable()...); err != nil {
 		return err
 	}
@@ -391,11 +391,11 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	return r.source.layouts.keep(ctx, now)
 }
 
-// huge is the size of an event after which a collection is worth its time.
+// huge is the size of an event from which a garbage collection is worthwhile.
 const huge = 16 << 20
 
-// feed hands a dump's events to the stream: an event is dealt with before the next one is read, so that memory is
-// bounded by one event and a slow sink slows down the server.
+// feed passes a binlog dump's events to the stream. It handles each event before it reads the next. So memory is
+// bounded by one event, and a slow sink slows down the server's sending.
 type feed struct {
 	ctx    context.Context
 	reader *Reader
@@ -409,8 +409,8 @@ func (f *feed) handle(raw []byte) error {
 	size, heartbeat := len(raw), len(raw) >= binlog.HeaderSize && binlog.IsHeartbeat(binlog.KindOf(raw))
 	f.err = f.reader.stream.event(f.ctx, raw)
 	if size >= huge {
-		// The next one may be as large: it is read when this one's memory is free, not only when as much has become
-		// garbage.
+		// The next event may be as large. Free this one's memory before reading it, instead of waiting until the heap
+		// has grown as much again.
 		debug.FreeOSMemory()
 	}
 	if f.err != nil || !heartbeat {
@@ -453,19 +453,19 @@ func (r *Reader) read(ctx context.Context, from gomysql.Position) error {
 	}
 }
 
-// The servers' errors about a binlog share one number; only their texts tell them apart.
+// All servers' errors about a binlog have the same number. Only their texts distinguish them.
 const (
 	textPurged    = "purged"
 	textNoFile    = "Could not find first log file"
 	textPastEnd   = "position > file size"
-	textAnonymous = "anonymous transaction when" // from before gtid_mode was ON
+	textAnonymous = "anonymous transaction when" // without gtid_mode=ON
 	textTooLarge  = "max_allowed_packet"
 	textTorn      = "truncated in the middle of event"
 	errnoDenied   = gomysql.ER_ACCESS_DENIED_ERROR
 	errnoSpecific = gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR
 )
 
-// failed classifies what ended reading.
+// failed classifies the error that ended reading.
 func (r *Reader) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
 		return cause
@@ -477,7 +477,7 @@ func (r *Reader) failed(ctx context.Context, err error) error {
 	return failedDump(r.source.mysql.Addr, my)
 }
 
-// failedDump classifies what a server answers to a request for its binlog.
+// failedDump classifies a server's error for a binlog request.
 func failedDump(addr string, my *gomysql.MyError) error {
 	text := my.Message
 	err := fmt.Errorf("reading the binlog of %s: %w", addr, my)

@@ -17,9 +17,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Scan reads the next rows of a table by keyset, so a chunk costs the same wherever it is: in the order of its offset,
-// or, where an index tells which rows are the newest of their cells and there are many others, only those, in that
-// index's order.
+// Scan reads the next rows of a table by keyset pagination, so a chunk's cost does not depend on its place in the
+// table. It usually follows the order of the table's offset columns. If an index tells which rows are the newest of
+// their cells, and there are many others, it reads only the newest rows, in that index's order.
 func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string,
 	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
@@ -145,14 +145,14 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, co
 	return chunk, nil
 }
 
-// end is the present end of the binlog.
+// end returns the current end of the binlog.
 func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
 	file, pos, _, err := r.server.status(ctx, conn)
 	return orderOf(r.place.epoch, file.number, pos), err
 }
 
-// endOfRead is the end of the binlog after rows were read: none of them is of a later place. Positions say from now on
-// that what is before it was read.
+// endOfRead returns the end of the binlog after rows were read. No row that was read has a later position. From now on,
+// positions record that everything before it was read.
 func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
 	file, pos, gtids, err := r.server.status(ctx, conn)
 	if err != nil {
@@ -182,11 +182,11 @@ func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
 	return orderOf(r.place.epoch, file.number, pos), nil
 }
 
-// firstRows is how many rows are asked for while nothing is known of their size.
+// firstRows is how many rows to request while their size is not known.
 const firstRows = 100
 
-// rowsFor is how many rows to ask for, by the size of those in the last chunk: what is asked for and not wanted any
-// more, the server sends all the same.
+// rowsFor returns how many rows to request, from the row size in the last chunk. The server sends all requested rows,
+// even if the reader stops early.
 func (t *watched) rowsFor(limit replicator.ScanLimit) int {
 	rows := max(limit.Rows, 1)
 	if limit.Bytes <= 0 {
@@ -199,10 +199,10 @@ func (t *watched) rowsFor(limit replicator.ScanLimit) int {
 	return int(min(int64(rows), max(limit.Bytes/size+limit.Bytes/size/4, 1)))
 }
 
-// errChunkFull ends reading where the bytes of a chunk are reached.
+// errChunkFull ends reading when a chunk has enough bytes.
 var errChunkFull = errors.New("chunk is full")
 
-// scanQuery reads rows after a place.
+// scanQuery returns the query for rows after an offset.
 func (x *selection) scanQuery(columns []string, after string, limit int) (string, []any, error) {
 	if in, values := x.wanted(columns); in != "" {
 		return x.page(after, []string{in}, values, limit)
@@ -210,8 +210,8 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 	return x.page(after, nil, nil, limit)
 }
 
-// page reads rows after a place that meet conditions, in the order of the offset. The first column selected is there
-// for selection.read only.
+// page returns the query for rows after an offset that meet conditions, in offset order. selection.read needs the first
+// selected column.
 func (x *selection) page(after string, conditions []string, of []any, limit int) (string, []any, error) {
 	var where []string
 	var args []any
@@ -233,12 +233,12 @@ func (x *selection) page(after string, conditions []string, of []any, limit int)
 	}
 	var order []string
 	for _, i := range x.offset {
-		order = append(order, sqlname.Quote(x.columns[i].Name)) // as keyset compares
+		order = append(order, sqlname.Quote(x.columns[i].Name)) // the order that keyset compares in
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
 
-// wanted is the condition for rows of some columns; "" where the server can't be asked for those alone.
+// wanted returns the condition that selects rows of some columns' cells; "" if the server can't select them.
 func (x *selection) wanted(columns []string) (in string, args []any) {
 	if x.column < 0 || len(columns) == 0 || x.columns[x.column].kind != binlog.KindText {
 		return "", nil
@@ -254,13 +254,13 @@ func (x *selection) wanted(columns []string) (in string, args []any) {
 	return in, args
 }
 
-// bound is what a column is compared with.
+// bound is a value to compare a column with.
 type bound struct {
-	name, placeholder string // no placeholder: NULL
+	name, placeholder string // an empty placeholder means NULL
 	arg               any
 }
 
-// lastBounds are those of the offset that a scan came to.
+// lastBounds returns the bounds for the last offset that a scan reached.
 func (x *selection) lastBounds(last []*string) []bound {
 	bounds := make([]bound, len(x.offset))
 	for n, i := range x.offset {
@@ -273,8 +273,8 @@ func (x *selection) lastBounds(last []*string) []bound {
 	return bounds
 }
 
-// keyset is (a, b) > (x, y), or >= if inclusive, in the form that both servers use an index for: a >= x AND (a > x OR
-// a = x AND b > y). NULLs come first, as they sort.
+// keyset returns the condition (a, b) > (x, y), or >= if inclusive, in a form for which both servers use an index: a >=
+// x AND (a > x OR a = x AND b > y). NULLs sort first, so they compare as the lowest values.
 func keyset(bounds []bound, inclusive bool) (cond string, args []any) {
 	var alternatives, equal []string
 	var before []any
@@ -298,7 +298,7 @@ func keyset(bounds []bound, inclusive bool) (cond string, args []any) {
 	return cond, args
 }
 
-// offsetArgument is argument for the server's text of a value.
+// offsetArgument is argument for a value in the server's text form.
 func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 	if c.raw && c.kind == binlog.KindText {
 		return "CONVERT(? USING " + c.Charset + ") COLLATE " + c.collation, []byte(text)
@@ -310,7 +310,7 @@ func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 	case binlog.KindBit:
 		return "?", binlog.Unsigned(binlog.BigEndian([]byte(text)))
 	case binlog.KindEnum:
-		return "?", slices.Index(c.Members, text) + 1 // 0: an error value, whose text is empty
+		return "?", slices.Index(c.Members, text) + 1 // 0: the server's error value, whose text is empty
 	case binlog.KindSet:
 		var bits uint64
 		for i, member := range c.Members {
@@ -323,7 +323,8 @@ func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 	return c.argument(text)
 }
 
-// sorted is what the server sorts a column by: an ENUM or a SET by its number, although it compares them as text.
+// sorted returns the expression by which the server sorts a column. It sorts an ENUM or a SET by its number, although
+// it compares them as texts.
 func (c *selected) sorted() string {
 	if c.kind == binlog.KindEnum || c.kind == binlog.KindSet {
 		return "(" + sqlname.Quote(c.Name) + " + 0)"
@@ -331,7 +332,7 @@ func (c *selected) sorted() string {
 	return sqlname.Quote(c.Name)
 }
 
-// encodeOffset makes a chunk's Next: the offset columns, each with its value as the server sent it.
+// encodeOffset makes a chunk's Next: the offset columns with their values as the server sent them.
 func (x *selection) encodeOffset(values [][]byte) string {
 	out := make([][2]*string, len(x.offset))
 	for n, i := range x.offset {
@@ -345,8 +346,8 @@ func (x *selection) encodeOffset(values [][]byte) string {
 	return string(text)
 }
 
-// decodeOffset is the inverse of encodeOffset. It reports whether the place is one in the order of these columns: else
-// the scan has to begin anew, because another primary key, or another index, is followed now.
+// decodeOffset is the inverse of encodeOffset. same reports whether the offset has these columns. If not, the scan must
+// start again, because the primary key or index that it follows has changed.
 func (x *selection) decodeOffset(place string) (values []*string, same bool) {
 	var out [][2]*string
 	if json.Unmarshal([]byte(place), &out) != nil || len(out) != len(x.offset) {

@@ -10,32 +10,33 @@ import (
 	"replicator"
 )
 
-// urgency says which moves of the position are written down.
+// urgency says which moves of the position are saved.
 type urgency int
 
 const (
-	saveNothing urgency = iota // move the position in memory: somebody waits for it
-	saveDue                    // once an interval: mark and save, if it is worth it
-	saveNow                    // a stop: mark and save whatever moved
+	saveNothing urgency = iota // move the position in memory only: a caller waits for it
+	saveDue                    // once an interval: mark and save, if it is worthwhile
+	saveNow                    // at a stop: mark and save any move
 )
 
-// idleMark is how long a position that moved without a change for these views may stay unmarked. A mark is itself an
-// event in the binlog where the sink is on the source's own server: marking each second would never let it idle.
+// idleMark is how long a position may stay unmarked if it moves without changes for these views. If the sink is on the
+// source's own server, a mark is itself an event in the binlog, and a mark each second would keep the source busy
+// forever.
 const idleMark = time.Minute
 
-// followedMark is the same where others wait for the mark. How far the source is, readers of a changelog know from its
-// marks alone; and how far a partition is, other members know from the sink's mark alone.
+// followedMark is idleMark for views whose marks others wait for. Readers of a changelog learn from the marks how far
+// the source is. Other members of a group learn from the sink's mark how far a partition is.
 const followedMark = 5 * time.Second
 
-// idleAsk is how long a session that has nothing to do doesn't ask whether the sink answers: an outage has to show in
-// the lag, also while nothing is written. To ask is to mark once more what is marked, which writes nothing.
+// idleAsk is how often an idle session checks that the sink answers, so that the lag shows an outage even if there is
+// nothing to write. The check repeats the last mark, which writes nothing.
 const idleAsk = 5 * time.Second
 
-// idleSave is how old what the store knows of a session's views may be while nothing moves.
+// idleSave is how old the stored progress of a session's views may be while nothing moves.
 const idleSave = 10 * time.Second
 
-// saver moves the position that a session has applied, and writes it down. Its mutex lets one caller at a time do that:
-// Reader.Position wants orders that never fall.
+// saver advances and saves the position that a session has applied. Its mutex admits one caller at a time, because
+// orders passed to Reader.Position must never fall.
 type saver struct {
 	*group
 	reader replicator.Reader
@@ -43,13 +44,13 @@ type saver struct {
 	lanes  *lanes
 	reach  *reach
 	before int64  // changes applied before the session
-	goesOn func() // told each interval that the session does what it is there for
+	goesOn func() // called each interval in which the session makes progress
 
 	mu        sync.Mutex
-	proved    bool                // the place where reading began was asked for since it was read
-	marked    replicator.Standing // what this session marked last in the sink
+	proved    bool                // the start position was requested again after reading began
+	marked    replicator.Standing // the last mark that this session wrote to the sink
 	markedAt  time.Time
-	askedAt   time.Time // when the sink was asked last whether it holds that
+	askedAt   time.Time // when the sink was last asked whether it holds that mark
 	saved     replicator.Position
 	savedAt   time.Time
 	markedRun int64 // changes applied when it was marked
@@ -58,8 +59,8 @@ type saver struct {
 	named  int64 // the latest file of the source's log that a saved position names
 }
 
-// run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is done it asks the
-// source where its log ends; where that fails, nothing more comes in.
+// run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is done, it also asks
+// the source for the end of its log. If that fails, it ends intake.
 func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFunc, done <-chan struct{}) error {
 	interval := s.cfg.Interval
 	tick := time.NewTicker(interval)
@@ -73,14 +74,14 @@ func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFu
 		if latest, err := s.reader.Latest(intake); err == nil {
 			s.reach.end(latest, asked)
 		} else {
-			endIntake(fmt.Errorf("asking the source for its position: %w", err)) // once it has ended this does nothing
+			endIntake(fmt.Errorf("asking the source for its position: %w", err)) // no effect if intake has ended
 		}
 		select {
 		case <-tick.C:
 		case <-done:
 			return nil
 		case <-ctx.Done():
-			return nil // the cause is somebody else's
+			return nil // another goroutine failed
 		}
 		if err := s.advance(ctx, saveDue); err != nil {
 			return err
@@ -92,28 +93,28 @@ func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFu
 	}
 }
 
-// serves reports whether the session does what it is there for: the source was heard, and of what it tells something is
-// applied, if anything is to be. A sink that can be opened may still let every write wait until its time is up.
+// serves reports whether the session does its work: it has heard from the source, and if there is anything to apply,
+// some of it was applied. A sink may open without errors and still let every write time out.
 func (s *saver) serves() bool {
 	return s.reach.heard.Load() && (s.meter.total() > s.before || s.lanes.since().IsZero())
 }
 
-// advance moves the run's applied position to the low water, and writes it down as urgency says. It is the only place
-// that marks and saves positions.
+// advance moves the run's applied position to the low-water mark, and saves it as urgency says. No other code marks and
+// saves positions.
 func (s *saver) advance(ctx context.Context, u urgency) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	applied := s.meter.total() // before low: what is counted is applied
+	applied := s.meter.total() // before low: all counted changes are applied
 	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
-		// The place where reading began is told anew, too: what proves it later may be known only since it was read.
+		// The start position is requested again, too: the event that proves it may only be known since it was read.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = true
 		s.progress.moveTo(at)
 	}
 	moved := at != s.marked.Position
 	idle := applied == s.markedRun && !s.progress.filledMore() && !s.notes.changed()
-	if !moved && idle { // what was marked was saved, or this session would have ended
+	if !moved && idle { // a failed save would have ended this session, so the mark is saved
 		s.shown.allSaved(s.views)
 	}
 	switch {
@@ -136,9 +137,9 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	return s.save(ctx)
 }
 
-// nameFile saves a position that names the latest file of the log that rows are of which are about to be applied. If the
-// program is killed and the source is set back to an older state, the next session finds another file of that name.
-// Without this, it would take what the source wrote since for the rest of the log that was applied.
+// nameFile saves a position that names the source's latest log file, before rows from that file are applied. Suppose
+// that the program is killed and the source is restored to an older state. The next session then finds that this file
+// is a different one. Otherwise, it would take the source's new events for the rest of the log that was applied.
 func (s *saver) nameFile(ctx context.Context) error {
 	s.naming.Lock()
 	defer s.naming.Unlock()
@@ -153,8 +154,8 @@ func (s *saver) nameFile(ctx context.Context) error {
 	return nil
 }
 
-// saveIdle saves once more what is saved, if that is older than a time: up to when the views showed everything moves on
-// while nothing else does.
+// saveIdle saves the current position again if the last save is older than after. The time up to which the views are
+// complete advances even if nothing else does.
 func (s *saver) saveIdle(ctx context.Context, at replicator.Position, after time.Duration) error {
 	if time.Since(s.savedAt) < after {
 		return nil
@@ -170,7 +171,7 @@ func (s *saver) idleMark() time.Duration {
 	return idleMark
 }
 
-// save marks in the sink how far the views have come, then saves that in the store.
+// save marks the views' progress in the sink, then saves it in the store.
 func (s *saver) save(ctx context.Context) error {
 	now, err := s.mark(ctx)
 	if err != nil {
@@ -179,7 +180,7 @@ func (s *saver) save(ctx context.Context) error {
 	return s.saveCheckpoints(ctx, s.progress.mark(now, s.notes), now.Position)
 }
 
-// mark marks in the sink how far the views have come.
+// mark marks the views' progress in the sink.
 func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
 	now := s.progress.toMark()
 	now.Swapped = s.notes.lastSwap()
@@ -193,15 +194,15 @@ func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
 	return now, nil
 }
 
-// lastMarked is what this session marked last.
+// lastMarked returns the last mark that this session wrote.
 func (s *saver) lastMarked() replicator.Standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.marked
 }
 
-// lookForEvictions has views compared with the source whose sink dropped keys: nothing else tells what is missing there.
-// That is noted in the next mark, in which the sink remembers that it told of them.
+// lookForEvictions schedules a comparison with the source for views whose sink dropped keys: nothing else shows what is
+// missing. The next mark notes that, and so the sink remembers that it reported them.
 func (s *saver) lookForEvictions() {
 	evicter, ok := s.target.(replicator.Evicter)
 	if !ok {
@@ -218,7 +219,8 @@ func (s *saver) lookForEvictions() {
 	}
 }
 
-// ask asks the sink whether it answers and still holds what was marked: while nothing is written nothing else tells.
+// ask checks that the sink answers and still holds the last mark. While nothing is written, nothing else would show
+// that.
 func (s *saver) ask(ctx context.Context) error {
 	if time.Since(s.askedAt) < idleAsk {
 		return nil
@@ -232,8 +234,8 @@ func (s *saver) ask(ctx context.Context) error {
 	return nil
 }
 
-// saveAhead saves a position that is not marked: nothing was applied up to there since the last mark. After a restart
-// the mark counts.
+// saveAhead saves a position without marking it. Nothing was applied between the last mark and that position. After a
+// restart, the mark counts.
 func (s *saver) saveAhead(ctx context.Context, at replicator.Position) error {
 	checkpoints := s.progress.checkpoints()
 	for i := range checkpoints {

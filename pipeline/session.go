@@ -10,10 +10,10 @@ import (
 	"replicator"
 )
 
-// session is one attempt at running the views of a run together: from the opening of reader and target until an error
-// or a stop. It owns its goroutines (the reader, the fill, the check of letters, the forgetter, the lanes, the
-// saver) and waits for
-// them. Its parts are put together when it is opened and not changed; each says by whom it is used.
+// session is one attempt at running a run's views together: from opening the reader and the target until an error or a
+// stop. It owns its goroutines (the reader, the fill, the check of dead letters, the forgetter, the lanes, the saver)
+// and waits for them. Its parts are set when it is opened and don't change. Each part's comment says which goroutines
+// use it.
 type session struct {
 	*group
 	began  time.Time
@@ -29,25 +29,26 @@ type session struct {
 	saver   *saver
 	forgets *forgetter
 
-	renewed context.Context // done once the session is to end so that another one begins
+	renewed context.Context // done when the session must end so that a new one can start
 	renew   context.CancelFunc
-	end     context.CancelFunc // says that nothing that is handed to a lane is applied any more
+	end     context.CancelFunc // stops applying anything that is handed to a lane
 }
 
 // errStopped ends a session that was asked to stop.
 var errStopped = errors.New("stopped")
 
-// errRenewed ends a session that was asked to make room for a new one.
+// errRenewed ends a session that a new one replaces.
 var errRenewed = errors.New("renewed")
 
-// openSession opens reader and target at the run's position and makes what is known durable before anything is applied:
-// first the marks in the sink, then the checkpoints. A crash between the two leaves a mark to go on from.
+// openSession opens target and reader at the run's position. Before anything is applied, it makes the known progress
+// durable: first the marks in the sink, then the checkpoints. After a crash between the two, the next session continues
+// from a mark.
 func openSession(ctx context.Context, r *run) (*session, error) {
 	target, err := r.cfg.Sink.Open(ctx, r.cfg.Source.Name(), r.views)
 	if err != nil {
 		return nil, unproven(r.cfg.ofSink(err))
 	}
-	// Once more: opening a sink may show that what it knew of a view is worth nothing.
+	// The position must be set again, because opening the sink may show that a view's content is lost.
 	if err := r.reposition(ctx); err != nil {
 		return nil, err
 	}
@@ -109,9 +110,9 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 // close closes the reader.
 func (s *session) close() error { return s.reader.Close() }
 
-// serve runs the session until stop is done (then it drains and returns errStopped), ctx is done (it returns at once),
-// or something fails. Where that is the source, what was read is applied and saved first: see Failure in the package's
-// doc.
+// serve runs the session until stop is done (then it drains and returns errStopped), ctx is done (then it returns at
+// once), or something fails. If the source fails, everything that was read is applied and saved first: see Failure in
+// the package's doc.
 func (s *session) serve(ctx context.Context, stop context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -130,7 +131,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	}
 	feed := func(do func(ctx context.Context) error) {
 		start(&feeders, func() error {
-			if err := do(intake); intake.Err() == nil { // else it was told to end
+			if err := do(intake); intake.Err() == nil { // otherwise it was told to end
 				return err
 			}
 			return nil
@@ -149,10 +150,10 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	start(&saver, func() error { return s.saver.run(ctx, intake, endIntake, saved) })
 
 	feeders.Wait()
-	// Phase two of an end: nothing comes in any more, what is pending is applied within the drain time.
+	// Phase two of the end: no more changes come in, and pending ones are applied within the drain time.
 	limit := s.cfg.Drain
 	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("not drained within %s", limit)) })
-	close(unread) // each of these may bring work for the next
+	close(unread) // each of these may create work for the next
 	finder.Wait()
 	close(unfed)
 	asker.Wait()
@@ -165,14 +166,14 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	return s.finish(ctx, context.Cause(intake))
 }
 
-// finish saves what was applied, unless ctx is done, and returns why the session is over, given why nothing comes in
-// any more.
+// finish saves what was applied, unless ctx is done. ended is why intake has ended. It returns why the session has
+// ended.
 func (s *session) finish(ctx context.Context, ended error) error {
 	err := context.Cause(ctx)
 	if err == nil {
 		err = s.saver.advance(ctx, saveNow)
 	}
-	if !errors.Is(ended, errStopped) { // what failed after the source did, the next session meets again
+	if !errors.Is(ended, errStopped) { // if another part failed, too, the next session meets that error
 		return ended
 	}
 	if err != nil {
@@ -184,7 +185,7 @@ func (s *session) finish(ctx context.Context, ended error) error {
 	return errStopped
 }
 
-// read has the reader bring what the log tells. A reader must not end by itself, so it is always an error that ends it.
+// read runs the reader. A reader never ends without an error.
 func (s *session) read(ctx context.Context) error {
 	err := s.reader.Read(ctx, s.tail)
 	if err == nil {
@@ -193,7 +194,7 @@ func (s *session) read(ctx context.Context) error {
 	return fmt.Errorf("reading the source: %w", err)
 }
 
-// fill takes a fill to its end, where there is one, and saves that.
+// fill runs a fill to its end, if there is one, and saves that.
 func (s *session) fill(ctx context.Context) error {
 	ended, err := s.filler.fill(ctx)
 	if err != nil || !ended {
@@ -202,7 +203,7 @@ func (s *session) fill(ctx context.Context) error {
 	return s.saver.advance(ctx, saveNow)
 }
 
-// refresh makes the target's readers see all that was applied.
+// refresh makes everything that was applied visible to the target's readers.
 func (s *session) refresh(ctx context.Context) error {
 	r, ok := s.target.(replicator.Refresher)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// writer is what all lanes of a session do with their batches: it has no state but memory that is used again, and is
-// used by each lane's goroutine.
+// writer applies the batches of all lanes of a session. It has no state except reused memory. Each lane calls it in its
+// own goroutine.
 type writer struct {
 	*group
 	reader  replicator.Reader
@@ -20,14 +20,14 @@ type writer struct {
 	letters *letters
 	lanes   *lanes
 	saver   *saver
-	spare   chan *opBatch // empty ones, with room for one of each lane
+	spare   chan *opBatch // empty batches, at most one for each lane
 }
 
-// apply turns pending changes into ops, applies them and sees to their dead letters. All is durable when it returns
-// nil.
+// apply turns pending changes into ops, applies them, and records their dead letters. If it returns nil, all of that is
+// durable.
 //
-// What bodies come to was not charged when they were read: compressed ones, and pickles that name one value many times,
-// may be a thousand times their size. So a batch is cut where its contributions become too large.
+// Decoded bodies were not charged to the budget when they were read. A compressed body, or a pickle that repeats one
+// value, may decode to a thousand times its size. So a batch is split if its contributions become too large.
 func (w *writer) apply(ctx context.Context, batch []pending) error {
 	looks, err := w.looks(ctx, batch)
 	if err != nil {
@@ -78,22 +78,22 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 	return nil
 }
 
-// opBatch is what goes into one call of Target.Apply.
+// opBatch is the content of one call of Target.Apply.
 type opBatch struct {
 	ops     []replicator.Op
-	rows    []*replicator.Row // of each op; nil where the cell is gone
-	changes []*pending        // that the ops are made of, with those that come to nothing
-	size    int64             // of the ops' contributions, and of rows that looks read: not taken from the budget
-	repair  bool              // whatever the sink holds is written anew
+	rows    []*replicator.Row // one for each op; nil if the cell is gone
+	changes []*pending        // the changes that the ops are made of, and those that need no op
+	size    int64             // of the ops' contributions and re-read rows, which are not charged to the budget
+	repair  bool              // rewrite everything, whatever the sink holds
 
 	perView [][]replicator.Cell // see lists
 }
 
-// reusedLists is how many lists of cells a batch has memory for: most pipelines have no more views, and those of
-// hundreds must not keep a list for each.
+// reusedLists is how many lists of cells a batch keeps for reuse. Most pipelines have no more views. Those with
+// hundreds of views must not keep a list for each.
 const reusedLists = 4
 
-// lists are empty lists of cells, one for each of the session's views.
+// lists returns an empty list of cells for each of the session's views.
 func (b *opBatch) lists(views int) [][]replicator.Cell {
 	if b.perView == nil {
 		b.perView = make([][]replicator.Cell, views)
@@ -101,7 +101,7 @@ func (b *opBatch) lists(views int) [][]replicator.Cell {
 	return b.perView
 }
 
-// empty makes room for the next ops. Nothing is held that was in it.
+// empty prepares the batch for the next ops, and keeps no reference to the old ones.
 func (b *opBatch) empty() {
 	clear(b.ops)
 	clear(b.rows)
@@ -114,9 +114,9 @@ func (b *opBatch) empty() {
 	b.ops, b.rows, b.changes, b.size = b.ops[:0], b.rows[:0], b.changes[:0], 0
 }
 
-// evaluate adds an op with what its row contributes.
+// evaluate adds an op with its row's contribution.
 func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
-	// In a repair what the tail brings is written, too: the scan's row of the cell will be stale.
+	// A repair also rewrites changes from the binlog, because the scan's row of such a cell will be stale.
 	op.Rewrite = op.Rewrite || b.repair
 	op.Values = w.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {
@@ -125,8 +125,8 @@ func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
 	b.ops, b.rows = append(b.ops, op), append(b.rows, row)
 }
 
-// applyFound adds what looks found that somebody else made. A call of Apply has one op of a cell: where a put or
-// another look of it comes after that, all of this is written first.
+// applyFound adds ops for rows that another lane's re-read found. One call of Apply may have only one op for a cell. So
+// if a put or another re-read of the cell follows, it writes these ops first.
 func (w *writer) applyFound(
 	ctx context.Context, b *opBatch, batch []pending, looks map[replicator.Cell]*pending,
 ) error {
@@ -153,10 +153,10 @@ func (w *writer) applyFound(
 	return w.write(ctx, b)
 }
 
-// endsFound reports whether nothing is to be put after what another's look found.
+// endsFound reports whether nothing must be put after the row that another's re-read found.
 func (p *pending) endsFound() bool { return p.put == nil && p.goneAt == 0 }
 
-// applyLooks reads what remains of cells from the source, no more at a time than a batch has room for.
+// applyLooks re-reads cells from the source, no more at a time than a batch has room for.
 func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicator.Cell]*pending) error {
 	cells := slices.Collect(maps.Keys(looks))
 	for len(cells) > 0 {
@@ -182,10 +182,11 @@ func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicato
 	return nil
 }
 
-// share is what a lane's batch may come to beside what was taken from the budget: of all lanes, half as much again.
+// share returns how many bytes a lane's batch may hold beyond the budget. All lanes together may hold half of the
+// budget again.
 func (w *writer) share() int64 { return max(w.budget.total/int64(2*w.budget.lanes), 1) }
 
-// writeFull writes a batch that has become too large to gather more of it.
+// writeFull writes a batch if it has become too large to add more.
 func (w *writer) writeFull(ctx context.Context, b *opBatch) error {
 	if b.size < w.share() {
 		return nil
@@ -213,15 +214,15 @@ func (w *writer) write(ctx context.Context, b *opBatch) error {
 	var size int64
 	for _, p := range b.changes {
 		size += p.size
-		p.put, p.found = nil, nil // the lane has the change until all that it took is applied
+		p.put, p.found = nil, nil // the lane keeps the change until its whole batch is applied
 	}
 	b.empty()
 	w.budget.give(size)
 	return nil
 }
 
-// looks returns the cells that must be read from the source: those of which a version was deleted that the sink may
-// stand at.
+// looks returns the cells that must be re-read from the source. One of their versions was deleted, and the sink may
+// hold that version.
 func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cell]*pending, error) {
 	var cells []replicator.Cell
 	var asked []*pending
@@ -256,7 +257,7 @@ func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cel
 	return looks, nil
 }
 
-// count tells the observer what a batch did.
+// count reports a batch's results to the observer.
 func (w *writer) count(batch []*pending, ops []replicator.Op, applied replicator.Applied) {
 	stale := map[int]bool{}
 	for _, i := range applied.Stale {
@@ -297,8 +298,8 @@ func (w *writer) count(batch []*pending, ops []replicator.Op, applied replicator
 	}
 }
 
-// visible tells the observer how long ago the changes of a view were committed: those of one transaction, which stand
-// side by side, at once.
+// visible reports to the observer how long ago a view's changes were committed. It reports changes of one transaction,
+// which are adjacent, together.
 func (w *writer) visible(v *replicator.View, batch []*pending, now time.Time) {
 	n, since := 0, time.Time{}
 	tell := func() {
