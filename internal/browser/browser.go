@@ -1,8 +1,8 @@
-// Package browser drives a headless Chromium, for tests of web pages. It speaks the browser's DevTools protocol through
-// a pipe, so that no port is opened.
+// Package browser drives a headless Chromium for tests of web pages. It speaks the DevTools protocol through a pipe, so
+// it opens no port.
 //
-// A machine that can't have the browser skips its tests, and says why; where servers are required (package servertest)
-// the test fails.
+// If the machine can't run the browser, its tests are skipped with the reason. If servers are required (package
+// servertest), they fail instead.
 package browser
 
 import (
@@ -32,10 +32,10 @@ type Browser struct {
 	mu      sync.Mutex
 	next    int
 	waiting map[int]chan message
-	ended   error // why no answer comes any more
+	ended   error // why no more answers come
 }
 
-// message is a request or an answer of the protocol; what else the browser tells has no ID.
+// message is a request, an answer or an event of the protocol. An event has no ID.
 type message struct {
 	ID      int             `json:"id,omitempty"`
 	Session string          `json:"sessionId,omitempty"`
@@ -66,7 +66,7 @@ func Start(t testing.TB) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.ExtraFiles = []*os.File{theirsIn, theirsOut} // 3 and 4, where it looks for them
+	cmd.ExtraFiles = []*os.File{theirsIn, theirsOut} // file descriptors 3 and 4, as the browser expects
 	process, err := child.Start(cmd)
 	if err := errors.Join(err, theirsIn.Close(), theirsOut.Close()); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func Start(t testing.TB) *Browser {
 			defer close(ended)
 			_ = process.Wait() // it may have been killed
 		}()
-		_ = b.call("", "Browser.close", nil, nil) // it may not answer that any more
+		_ = b.call("", "Browser.close", nil, nil) // it may no longer answer
 		select {
 		case <-ended:
 		case <-time.After(5 * time.Second):
@@ -94,7 +94,7 @@ func Start(t testing.TB) *Browser {
 	return b
 }
 
-// read hands answers to who waits for them, until the browser is gone.
+// read passes answers to the waiting callers until the browser ends.
 func (b *Browser) read(from io.Reader) {
 	r := bufio.NewReader(from)
 	for {
@@ -121,7 +121,7 @@ func (b *Browser) read(from io.Reader) {
 	}
 }
 
-// call has the browser do something, and reads what that gave into out.
+// call sends a command to the browser and decodes its result into out.
 func (b *Browser) call(session, method string, params, out any) error {
 	b.mu.Lock()
 	if b.ended != nil {
@@ -155,7 +155,7 @@ func (b *Browser) call(session, method string, params, out any) error {
 	}
 }
 
-// Look is how a page is shown.
+// Look says how to show a page.
 type Look struct {
 	Width, Height int
 	Dark, Phone   bool
@@ -171,7 +171,7 @@ type Page struct {
 
 type object = map[string]any
 
-// Open opens a page and waits until it is loaded.
+// Open opens a page and waits until it has loaded.
 func (b *Browser) Open(t testing.TB, url string, look Look) *Page {
 	t.Helper()
 	var target struct {
@@ -213,8 +213,8 @@ func (p *Page) call(method string, params, out any) {
 	}
 }
 
-// Eval evaluates an expression of JavaScript in the page; what it gives is read into out, if that is not nil. A promise
-// is waited for.
+// Eval evaluates a JavaScript expression in the page and decodes its value into out, unless that is nil. It waits for a
+// promise.
 func (p *Page) Eval(expression string, out any) {
 	p.t.Helper()
 	var got struct {
@@ -238,7 +238,7 @@ func (p *Page) Eval(expression string, out any) {
 	}
 }
 
-// Wait waits until an expression of JavaScript is true.
+// Wait waits until a JavaScript expression is true.
 func (p *Page) Wait(expression string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), 20*time.Second)
@@ -271,13 +271,13 @@ func (p *Page) Press(key string) {
 	}
 }
 
-// Type types text into what has the focus.
+// Type types text into the focused element.
 func (p *Page) Type(text string) {
 	p.t.Helper()
 	p.call("Input.insertText", object{"text": text}, nil)
 }
 
-// Screenshot returns a picture of the page as WebP, a fifth of a PNG: the whole of it, as long as it is.
+// Screenshot returns a picture of the whole page, as WebP because that takes a fifth of a PNG's size.
 func (p *Page) Screenshot() []byte {
 	p.t.Helper()
 	var shot struct {
@@ -291,7 +291,7 @@ func (p *Page) Screenshot() []byte {
 	return picture
 }
 
-// Names are the roles and names of what a screen reader is told of the page, one a line.
+// Names returns the roles and names that a screen reader gets for the page, one a line.
 func (p *Page) Names() string {
 	p.t.Helper()
 	type value struct {

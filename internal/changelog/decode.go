@@ -12,8 +12,8 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if it is another's, and shows nothing of
-// what the record holds.
+// Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if the record has another form, and shows
+// none of its content.
 func Decode(in *kgo.Record) (*Record, error) {
 	r := &Record{Source: SourceOf(in)}
 	var err error
@@ -42,7 +42,7 @@ func Decode(in *kgo.Record) (*Record, error) {
 	return r, nil
 }
 
-// DecodeEntry is the record that a Table's entry was made of.
+// DecodeEntry returns the record that a Table's entry was made of.
 func DecodeEntry(key []byte, e Entry) (*Record, error) {
 	r := &Record{State: e.State}
 	var err error
@@ -52,7 +52,7 @@ func DecodeEntry(key []byte, e Entry) (*Record, error) {
 	return r, decodeRow(r, e.Value)
 }
 
-// CellOf is the cell that a record's key names.
+// CellOf returns the cell that a record's key names.
 func CellOf(key []byte) (replicator.Cell, error) { return decodeKey(key) }
 
 func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) {
@@ -126,7 +126,7 @@ func decodeKey(key []byte) (c replicator.Cell, err error) {
 	return c, nil
 }
 
-// stored is a record's value. Its texts are parts of the record.
+// stored is a record's value. Its texts share the record's memory.
 type stored struct {
 	state     replicator.State
 	dead      string
@@ -151,7 +151,7 @@ func decodeRow(r *Record, value []byte) error {
 		v.row.Body, r.Codec = v.raw, v.codec
 	case v.codec != "":
 		return notOurs("it names a codec and has no raw body")
-	case v.body != nil: // a copy: the record is a part of all that was fetched with it
+	case v.body != nil: // a copy, because the record shares memory with everything fetched with it
 		v.row.Body, r.Codec = bytes.Clone(v.body), "json"
 	}
 	r.Row = &v.row
@@ -174,7 +174,7 @@ func (v *stored) member(name, text []byte) (err error) {
 		var as any
 		as, err = decodeValue(text)
 		v.row.ColumnAs, _ = as.(string)
-	case "columns": // in their order, which is a part of what a row is
+	case "columns": // in order: the order is part of the row
 		err = jsonscan.Members(text, func(name, text []byte) error {
 			value, err := decodeValue(text)
 			v.row.Names, v.row.Columns = append(v.row.Names, string(name)), append(v.row.Columns, value)

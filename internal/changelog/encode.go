@@ -17,7 +17,7 @@ import (
 func Encode(r *Record) *kgo.Record {
 	out := &kgo.Record{Key: AppendKey(make([]byte, 0, 96), r.Cell), Headers: headers(r)}
 	if r.Row == nil && r.Dead == "" {
-		return out // no value: what a compacted topic may drop, in the end
+		return out // a tombstone: a compacted topic may eventually drop it
 	}
 	b := make([]byte, 0, 256+size(r))
 	b = append(b, `{"op":"`...)
@@ -63,7 +63,7 @@ func headers(r *Record) []kgo.RecordHeader {
 	}
 }
 
-// size is about how long a record's value becomes.
+// size estimates the length of a record's value.
 func size(r *Record) int {
 	if r.Row == nil {
 		return len(r.Dead)
@@ -110,7 +110,7 @@ func appendRow(b []byte, r *Record) []byte {
 	return append(b, '"')
 }
 
-// AppendKey appends the key of a cell's records: canonical, without spaces, so that equal cells have equal keys.
+// AppendKey appends the key of a cell's records. It is canonical and without spaces, so equal cells have equal keys.
 func AppendKey(b []byte, cell replicator.Cell) []byte {
 	b = append(b, `{"table":`...)
 	b = replicator.AppendJSON(b, cell.Table)
@@ -126,7 +126,7 @@ func AppendKey(b []byte, cell replicator.Cell) []byte {
 func appendKeyValues(b []byte, key replicator.Key) []byte {
 	b = append(b, '[')
 	values, err := key.Values()
-	if err != nil { // no key that MakeKey made
+	if err != nil { // MakeKey did not make this key
 		values = []any{[]byte(key)}
 	}
 	for i, v := range values {
@@ -138,13 +138,13 @@ func appendKeyValues(b []byte, key replicator.Key) []byte {
 	return append(b, ']')
 }
 
-// The members of an object that stands for a value which JSON alone can't tell.
+// The members of an object that stands for a value which plain JSON can't express.
 const (
 	tagBytes   = "base64"  // []byte
 	tagText    = "text64"  // a string that is not UTF-8
 	tagDecimal = "decimal" // Number
 	tagJSON    = "json"    // RawJSON
-	tagBadJSON = "json64"  // RawJSON that is none
+	tagBadJSON = "json64"  // invalid RawJSON
 )
 
 // appendValue appends a column's or a key's value. Integers are written in full; a float64 always has a point or an

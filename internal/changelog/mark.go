@@ -10,9 +10,9 @@ import (
 	"replicator"
 )
 
-// Mark is how far the publisher of a view has come. It stands in the topic of marks, where it says what the sink
-// remembers of the view, and in every partition, behind all that it stands for: who reads a partition up to it has
-// read all changes of that partition's cells up to the mark's position.
+// Mark says how far a view's publisher has come. It is written to the marks topic, with what the sink stores about the
+// view, and to every partition, after the data that it covers. A reader that has read a partition up to the mark has
+// all changes of the partition's cells up to the mark's position.
 type Mark struct {
 	View        string
 	Source      string // the shard's name
@@ -20,17 +20,17 @@ type Mark struct {
 	Standing    replicator.Standing
 	Time        time.Time // when it was written
 
-	Partitions int // those that cells are spread over
+	Partitions int // over which cells are spread
 
-	// The rest only stands in the topic of marks.
+	// The rest is only in the marks topic.
 
-	Topic     string  // the topic's id: a topic that was made anew has another one
-	Offsets   []int64 // by partition: where the mark of the same transaction stands; nil before the first
-	Forgotten []int64 // by partition: what stands before is not known, as of another definition; nil: all is known
-	Starts    []int64 // by partition: where it began when the view was begun; nil: at 0
+	Topic     string  // the topic's id, which changes if the topic is deleted and created again
+	Offsets   []int64 // by partition: the offset of the mark in the same transaction; nil in the first mark
+	Forgotten []int64 // by partition: earlier records have unknown states, as of another definition; nil: none
+	Starts    []int64 // by partition: its first offset when the view was created; nil: 0
 }
 
-// MarksSuffix ends the name of the topic that holds a topic's marks.
+// MarksSuffix follows a topic's name in the name of its marks topic.
 const MarksSuffix = ".marks"
 
 type markKey struct {
@@ -49,7 +49,7 @@ type storedMark struct {
 	Starts      []int64                   `json:"starts,omitempty"`
 }
 
-// Fewest is the lower of two numbers of partitions, of which 0 is none.
+// Fewest returns the lower of two numbers of partitions; 0 counts as none.
 func Fewest(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -70,7 +70,7 @@ func EncodeMark(m *Mark) *kgo.Record {
 	}
 }
 
-// DecodeMark reads what EncodeMark made. A mark that was taken away, which has no value, is nil.
+// DecodeMark reads what EncodeMark made. A deleted mark, whose record has no value, is nil.
 func DecodeMark(in *kgo.Record) (view, source string, m *Mark, err error) {
 	var k markKey
 	d := json.NewDecoder(bytes.NewReader(in.Key))

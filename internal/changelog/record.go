@@ -9,34 +9,34 @@ import (
 	"replicator"
 )
 
-// Record is what a changelog says of a cell.
+// Record is what a changelog says about a cell.
 type Record struct {
 	Cell replicator.Cell
 
-	// State is that of the cell from here on. Where Order is AsOf, and not 0, the record is what a look found; else it is
-	// a put, and AsOf tells of the last look before it.
+	// State is the cell's state from this record on. If Order equals AsOf and is not 0, the record comes from a
+	// re-read. Otherwise it is a put, and AsOf is the position of the last re-read before it.
 	State replicator.State
 
-	// Row is the newest row; nil if nothing is left of the cell, or its view leaves it out. Of the row's own fields Cell,
-	// Version and Order are those above.
+	// Row is the newest row; nil if the cell is gone or its view omits it. The row's Cell, Version and Order are those
+	// of the record.
 	Row *replicator.Row
 
-	// Codec is how Row.Body is encoded: a codec's name in the configuration.
+	// Codec is the name of the codec of Row.Body in the configuration.
 	Codec string
 
-	// Body is Row.Body decoded, for readers that don't know the codec; nil if it can't be. What Decode returns has none.
+	// Body is Row.Body decoded, for readers without the codec; nil if it can't be decoded. Decode does not set it.
 	Body any
 
 	Source string // the origin: the shard's name; "" where there are no shards
 
-	// Dead says why the row could not be published; "" if it was. There is no Row then.
+	// Dead says why the row could not be published; "" if it was. Row is nil then.
 	Dead string
 }
 
-// Reset reports whether the record is what a look found.
+// Reset reports whether the record comes from a re-read.
 func (r *Record) Reset() bool { return r.State.AsOf != 0 && r.State.Order == r.State.AsOf }
 
-// Op is the operation that the record stands for, without values.
+// Op returns the operation that the record stands for, without values.
 func (r *Record) Op() replicator.Op {
 	if r.Reset() {
 		return replicator.Op{Cell: r.Cell, Version: r.State.Version, AsOf: r.State.AsOf}
@@ -44,13 +44,13 @@ func (r *Record) Op() replicator.Op {
 	return replicator.Op{Cell: r.Cell, Version: r.State.Version, Order: r.State.Order}
 }
 
-// ErrNotOurs: a record has not the form of a changelog's.
+// ErrNotOurs means that a record does not have a changelog's form.
 var ErrNotOurs = errors.New("it is no record of a changelog")
 
-// ErrOtherOrigin: a topic that is kept for one source holds a record of another one.
+// ErrOtherOrigin means that a topic for one source holds another source's record.
 var ErrOtherOrigin = errors.New("it is a record of another source")
 
-// Origin names a record's source to a person.
+// Origin names a record's source for users.
 func Origin(source string) string {
 	if source == "" {
 		return "a source without shards"
@@ -62,12 +62,12 @@ func notOurs(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrNotOurs, fmt.Sprintf(format, args...))
 }
 
-// What the header op says.
+// The values of the header op.
 const (
 	opPut   = "put"
 	opReset = "reset"
-	opGone  = "gone" // of either: nothing is left
-	opDead  = "dead" // of either: it can't be published
+	opGone  = "gone" // put or re-read: nothing is left
+	opDead  = "dead" // put or re-read: it can't be published
 	opMark  = "mark"
 )
 
@@ -77,12 +77,12 @@ const (
 	headerVersion = "version"
 	headerOrder   = "order"
 	headerAsOf    = "as_of"
-	headerSource  = "source" // the origin: the shard's name, empty where there are no shards
+	headerSource  = "source" // the origin: the shard's name, empty without shards
 )
 
-// Partition is the partition of a cell in a topic that had n when it was first written to: that of its key's values,
-// […], by FNV-1a of 64 bits, folded to 32, modulo n. The table does not count: a view may merge what several tables
-// have of an entity, and a sink merges only what comes from one source, which a partition is.
+// Partition returns a cell's partition in a topic that had n partitions when it was first written. It hashes the key's
+// values, […], with 64-bit FNV-1a, folds that to 32 bits, and takes it modulo n. The table does not count: a view may
+// merge several tables' cells of an entity, a sink only merges cells of one source, and a partition is one source.
 func Partition(cell replicator.Cell, n int) int {
 	h := uint64(14695981039346656037)
 	for _, c := range appendKeyValues(make([]byte, 0, 128), cell.Key) {
@@ -91,10 +91,10 @@ func Partition(cell replicator.Cell, n int) int {
 	return int((h ^ h>>32) & 0xffffffff % uint64(n))
 }
 
-// SourceOf is the origin that a record names.
+// SourceOf returns the origin that a record names.
 func SourceOf(r *kgo.Record) string { return header(r, headerSource) }
 
-// IsMark reports whether a record is a mark, by its headers.
+// IsMark reports whether a record's headers say that it is a mark.
 func IsMark(r *kgo.Record) bool { return header(r, headerOp) == opMark }
 
 func header(r *kgo.Record, name string) string {

@@ -12,51 +12,52 @@ import (
 	"replicator/internal/spill"
 )
 
-// Table is the newest record of every cell of a topic, or of some of its partitions. Most of it is in files without a
-// name, so that memory stays small whatever the topic holds. It is filled from the topic, and lost with the process. It
-// is safe for concurrent use.
+// Table holds the newest record of every cell of a topic, or of some of its partitions. Most of it is in unnamed files,
+// so it takes little memory for any topic. It is filled from the topic and lost with the process. It is safe for
+// concurrent use.
 type Table struct {
 	cells *spill.Map
 
 	mu     sync.Mutex
-	next   map[int32]int64 // by partition: where reading goes on
-	spread int             // the fewest partitions that a mark said; 0: there was none
+	next   map[int32]int64 // by partition: the offset at which to continue
+	spread int             // the fewest partitions in any mark; 0: there was no mark
 }
 
-// Entry is what a Table knows of a cell.
+// Entry is what a Table knows about a cell.
 type Entry struct {
 	State     replicator.State
-	Shown     bool  // something is left of the cell
+	Shown     bool  // the cell has a row
 	Dead      bool  // its row could not be published
-	Partition int32 // where the record stands
+	Partition int32 // the record's partition
 	Offset    int64
-	Value     []byte // of the record; nil if nothing is left
+	Value     []byte // the record's value; nil if the cell is gone
 }
 
-// NewTable makes an empty table. dir is where its files take room; "": the system's place for such.
+// NewTable makes an empty table. dir is the directory for its files; "": the system's directory for temporary files.
 func NewTable(dir string) *Table { return &Table{cells: spill.New(dir), next: map[int32]int64{}} }
 
 // Close removes the table.
 func (t *Table) Close() error { return t.cells.Close() }
 
-// Next is the offset at which reading a partition goes on: 0 at first.
+// Next returns the offset at which to continue reading a partition: 0 at first.
 func (t *Table) Next(partition int32) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.next[partition]
 }
 
-// Spread is over how many partitions cells are spread, as the marks say that were added, of whatever source; 0 if there
-// was none. Partitions are only ever added to a topic, so the fewest are those that it began with. held reports whether
-// anything was added.
+// Spread returns over how many partitions cells are spread, according to the marks of any source that were added; 0 if
+// there was none. Partitions are only ever added to a topic, so the fewest are those that it began with. held reports
+// whether anything was added.
 func (t *Table) Spread() (partitions int, held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.spread, len(t.next) > 0
 }
 
-// Add notes records of a source in the order of their partitions. Of marks it notes what Spread tells. The error names
-// the record's place; it wraps ErrNotOurs for a record of another form, and ErrOtherOrigin for one of another source.
+// Add adds a source's records, in the order of their partitions. From marks, it keeps only what Spread returns. The
+// error names the record's position. It wraps ErrNotOurs for a record of another form, and ErrOtherOrigin for one of
+// another source.
 func (t *Table) Add(source string, records []*kgo.Record) error {
 	for _, r := range records {
 		if IsMark(r) {
@@ -94,8 +95,8 @@ func (t *Table) add(source string, r *kgo.Record) error {
 		Offset: r.Offset, Shown: what == opPut || what == opReset, Dead: what == opDead, Value: r.Value}))
 }
 
-// Get gives each the entries of keys; ok is false for one that the table has none of. What each is given lives until it
-// returns. It must not use the table.
+// Get calls each with the entries of keys; ok is false for a key without an entry. The entry is valid until each
+// returns. each must not use the table.
 func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 	var wrong error
 	err := t.cells.Get(keys, func(i int, stored []byte, ok bool) {
@@ -113,8 +114,8 @@ func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 	return errors.Join(err, wrong)
 }
 
-// Walk gives each the entries behind a key in the order of their keys, until each returns false; nil is before all keys.
-// What each is given lives until it returns. It must not use the table.
+// Walk calls each with the entries after a key, in key order, until each returns false; nil is before all keys. The
+// entry is valid until each returns. each must not use the table.
 func (t *Table) Walk(after []byte, each func(key []byte, e Entry) bool) error {
 	var wrong error
 	err := t.cells.Walk(after, func(key, stored []byte) bool {

@@ -13,10 +13,10 @@ type Child struct {
 	err  error
 }
 
-// Start starts cmd tied to this process. Nobody else may wait for it.
+// Start starts cmd tied to this process. Only Child may wait for it.
 //
-// Linux sends the death signal when the *thread* that forked ends, not the process, and Go ends threads when it likes.
-// So the child is started, and waited for, by a goroutine that keeps its thread for as long as the child lives.
+// Linux sends the death signal when the *thread* that forked ends, not the process, and Go ends threads at any time. So
+// one goroutine starts the child, keeps its thread, and waits for the child.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	c := &Child{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
@@ -27,7 +27,7 @@ func Start(cmd *exec.Cmd) (*Child, error) {
 	return c, nil
 }
 
-// hold is the goroutine of Start; its name is what a leak checker sees of a running child.
+// hold is the goroutine of Start. A leak checker shows its name for a running child.
 func (c *Child) hold(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -44,7 +44,7 @@ func (c *Child) hold(started chan<- error) {
 // Done is closed when the child and all its threads are gone and it has been waited for.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Wait waits for the child's end and says how it ended, as exec.Cmd does.
+// Wait waits for the child's end and returns its result, as exec.Cmd does.
 func (c *Child) Wait() error {
 	<-c.done
 	return c.err

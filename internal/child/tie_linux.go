@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// tie makes a child die with the thread that starts it, and keeps a terminal's Ctrl-C from it: who
-// started it ends it, in order.
+// tie makes a child die with the thread that starts it. It also keeps a terminal's Ctrl-C from the child: the parent
+// ends it in order.
 func tie(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// tie keeps a terminal's Ctrl-C from a child. Only Linux can make it die with its parent too.
+// tie keeps a terminal's Ctrl-C from a child. Only Linux can also make it die with its parent.
 func tie(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

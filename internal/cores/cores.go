@@ -1,13 +1,13 @@
 //go:build unix
 
-// Package cores says on how many processors the program runs at once.
+// Package cores sets how many processors the program uses at once.
 //
-// A goroutine that wakes another one while a processor has nothing to do has a thread woken that looks for work, and
-// finds what the first processor would have done itself a moment later. A program that does little, and does it often,
-// pays for that with a fifth of its CPU time: 1,000 transactions a second (go run ./bench -only latency, in turns, two
-// processors) took 151 to 153 µs each into Redis and 230 to 236 into MySQL on two, 118 to 125 and 170 to 172 on one. So
-// where one processor is enough the program uses one, and all of them as soon as it is not. It begins with one: to use
-// two until it was calm for a while often made the first two seconds of live work the slowest ones.
+// If a goroutine wakes another one while a processor is idle, the runtime wakes a thread to look for work. That thread
+// takes work that the first processor would have done a moment later. A program with frequent small tasks spends a
+// fifth of its CPU time on that. On two processors, 1,000 transactions a second (go run ./bench -only latency, in
+// turns) took 151 to 153 µs each into Redis and 230 to 236 into MySQL. On one, they took 118 to 125 and 170 to 172. So
+// the program uses one processor while that suffices, and all of them as soon as it does not. It begins with one. To
+// begin with two, and wait until the program is calm, often made the first two seconds of live work the slowest.
 package cores
 
 import (
@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	every = 100 * time.Millisecond // a backlog has one processor for that long
+	every = 100 * time.Millisecond // for that long, a backlog has only one processor
 
-	much   = 0.6 // of one processor: where more is used, all are
-	little = 0.4 // of one: where less is used for a while, one has to do
-	calm   = 20  // how often in a row that has to be seen
+	much   = 0.6 // of one processor: above this, use all
+	little = 0.4 // of one: if usage stays below this, use one
+	calm   = 20  // for so many intervals in a row
 )
 
-// Pace has the program run on as many processors as package cores says, from now on. It belongs to the whole process.
-// Whoever sets GOMAXPROCS has decided: then nothing is done.
+// Pace adjusts the number of processors as the package says, from now on, for the whole process. It does nothing if the
+// user has set GOMAXPROCS.
 func Pace() {
 	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) > 1 {
 		go pace(nil, cpuTime)
 	}
 }
 
-// pace follows what the process has used, as cpuTime tells it, until stopped is closed.
+// pace adjusts the processors to the process's CPU usage, which cpuTime returns, until stopped is closed.
 func pace(stopped <-chan struct{}, cpuTime func() time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -52,12 +52,12 @@ func pace(stopped <-chan struct{}, cpuTime func() time.Duration) {
 		case one:
 			runtime.GOMAXPROCS(1)
 		case all:
-			runtime.SetDefaultGOMAXPROCS() // it follows a container's limit, too
+			runtime.SetDefaultGOMAXPROCS() // respects a container's limit, too
 		}
 	}
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -66,7 +66,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// step is what is to be done about the processors.
+// step is a change of the number of processors.
 type step int
 
 const (
@@ -75,13 +75,13 @@ const (
 	all
 )
 
-// use is what is known of how busy the program is.
+// use tracks how busy the program is.
 type use struct {
 	single bool // one processor is used
-	calm   int  // so often in a row little was used
+	calm   int  // intervals in a row with little usage
 }
 
-// next is told how much of a processor was used lately.
+// next takes the fraction of a processor that was used in the last interval.
 func (u *use) next(busy float64) step {
 	if busy >= little {
 		u.calm = 0

@@ -1,6 +1,6 @@
 //go:build !unix
 
-// Package cores says on how many processors the program runs at once: here, on all of them.
+// Package cores sets how many processors the program uses at once. On this system it uses all of them.
 package cores
 
 // Pace does nothing.

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// archive writes the named files of a directory to a .tar.gz, under a directory in it. It holds their times, and no
-// owner.
+// archive writes the named files of a directory to a .tar.gz, in a directory named under. It keeps their times and
+// omits their owners.
 func archive(path, dir, under string, names []string) error {
 	file, err := os.Create(path)
 	if err != nil {

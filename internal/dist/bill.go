@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// bill is a software bill of materials as CycloneDX 1.5 has it, as far as it is used here.
+// bill is a software bill of materials in CycloneDX 1.5, with the members used here.
 type bill struct {
 	Format   string `json:"bomFormat"`
 	Spec     string `json:"specVersion"`
@@ -27,7 +27,7 @@ type component struct {
 	PURL    string `json:"purl,omitempty"`
 }
 
-// writeBill writes what a program was built from, as the program itself tells.
+// writeBill writes the modules that a program was built from, according to its build information.
 func writeBill(path, program string, r Release) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

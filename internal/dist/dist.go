@@ -1,5 +1,5 @@
-// Package dist makes what is installed: archives, packages, bills of materials and checksums, of one commit. What is
-// made is a function of the commit and the Go release: no clock, path or user is in it.
+// Package dist makes the files of a release from one commit: archives, packages, bills of materials and checksums. They
+// depend only on the commit and the Go release, not on the time, a path or a user.
 package dist
 
 import (
@@ -21,21 +21,21 @@ import (
 // Target is a system to build for.
 type Target struct{ OS, Arch string }
 
-// Targets are those that a release has.
+// Targets returns the targets of a release.
 func Targets() []Target {
 	return []Target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 }
 
-// Release is what is to be made.
+// Release says what to make.
 type Release struct {
 	Version string // without a leading v
 	Commit  string
-	Time    time.Time // of the commit: what every file is said to be from
-	Root    string    // of the checkout
+	Time    time.Time // of the commit: the modification time of every file
+	Root    string    // the checkout
 	Targets []Target
 }
 
-// beside are the files that come with the program in every archive and package.
+// beside returns the files that every archive and package has beside the program.
 func beside() []string {
 	return []string{"LICENSE", "README.md", "CHANGELOG.md", "config.example.toml"}
 }
@@ -64,7 +64,7 @@ func (r Release) Make(ctx context.Context, out string) ([]string, error) {
 
 const sumsName = "SHA256SUMS"
 
-// names are the files of the release in order, with the checksums of the others last.
+// names returns the release's files in order. The file of checksums is last.
 func (r Release) names() (names []string) {
 	for _, target := range r.Targets {
 		base := r.base(target)
@@ -79,12 +79,12 @@ func (r Release) names() (names []string) {
 	return append(names, sumsName)
 }
 
-// base is what the names of a target's files begin with.
+// base returns the prefix of a target's file names.
 func (r Release) base(target Target) string {
 	return fmt.Sprintf("replicator_%s_%s_%s", r.Version, target.OS, target.Arch)
 }
 
-// packages are the formats that Linux has.
+// packages returns the package formats for Linux.
 func packages() []string { return []string{"deb", "rpm"} }
 
 // makeTarget makes the files of one target.
@@ -112,8 +112,7 @@ func (r Release) makeTarget(ctx context.Context, target Target, out string) (err
 	return nil
 }
 
-// fill puts the program and all that is packed with it into stage, with times and modes that don't depend on the
-// checkout.
+// fill copies the program and the files packed with it into stage. Their times and modes don't depend on the checkout.
 func (r Release) fill(ctx context.Context, target Target, stage string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-pgo="+guide.Path, "-ldflags",
 		fmt.Sprintf("-s -w -buildid= -X main.version=%s -X main.commit=%s", r.Version, r.Commit),
@@ -146,7 +145,7 @@ func (r Release) fill(ctx context.Context, target Target, stage string) error {
 		if filepath.Base(path) == "replicator" || filepath.Ext(path) == ".sh" {
 			mode = 0o755
 		}
-		err = errors.Join(err, os.Chmod(path, mode), os.Chtimes(path, r.Time, r.Time)) // the umask may take some of the mode
+		err = errors.Join(err, os.Chmod(path, mode), os.Chtimes(path, r.Time, r.Time)) // the umask may have removed mode bits
 	}
 	return err
 }
@@ -171,7 +170,7 @@ func (r Release) pack(ctx context.Context, target Target, stage, format, file st
 	return nil
 }
 
-// nfpm is the path of that program, built once by go tool.
+// nfpm returns the path of the nfpm program, which go tool builds once.
 func (r Release) nfpm(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile=internal/dist/tools.mod", "-n", "nfpm")
 	cmd.Dir = r.Root

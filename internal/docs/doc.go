@@ -1,6 +1,6 @@
-// Package docs checks the documentation: what docs/types.md says of types is what the built program stores,
-// docs/add-an-index.md works as it stands, and pages name no file that does not exist. The tables of docs/types.md are
-// written by the test itself:
+// Package docs tests the documentation. docs/types.md must say how the built program stores each type,
+// docs/add-an-index.md must work as written, and pages may only name files that exist. The test itself writes the
+// tables of docs/types.md:
 //
 //	go test ./internal/docs -update
 package docs

@@ -1,19 +1,19 @@
-// Package guide keeps the profile that guides the compiler (go help build: -pgo): where the program spends its time on
-// the loads of the benchmark. What is called most is inlined further there, and calls through an interface are made
-// directly where one type is behind it nearly always.
+// Package guide keeps the profile for profile-guided optimization (go help build: -pgo). It shows where the program
+// spends its time under the benchmark's loads. The compiler inlines more of the most frequent calls, and calls methods
+// directly if an interface nearly always holds one type.
 //
 // `make build`, `make dist` and the Dockerfile build with it, and the benchmark measures that build. It is not
-// cmd/replicator/default.pgo, which every go command would take: each package that the program needs is compiled once
-// more with it, the standard library included, and tests gain nothing by that.
+// cmd/replicator/default.pgo, which every go command would use. Then each package that the program needs, the standard
+// library included, would be compiled a second time for tests that gain nothing.
 //
-// The compiler finds functions by their names, module path included, and takes no notice of those that are gone. So a
-// profile grows old harmlessly and silently. `make profile` makes it anew.
+// The compiler finds functions by their names, module path included, and ignores functions that no longer exist. So an
+// old profile does no harm, but loses its effect silently. `make profile` makes a new one.
 package guide
 
-// Path is the profile's, below the module's root.
+// Path is the profile's path, relative to the module's root.
 const Path = "cmd/replicator/guide.pgo"
 
-// Variable names the directory that a program writes its profile to, if it is built with Tag.
+// Variable names the directory to which a program that is built with Tag writes its profile.
 const (
 	Variable = "REPLICATOR_PROFILE"
 	Tag      = "profile"

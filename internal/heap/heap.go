@@ -1,4 +1,4 @@
-// Package heap says how far the heap may grow between two collections.
+// Package heap sets how far the heap may grow between two collections.
 package heap
 
 import (
@@ -7,26 +7,25 @@ import (
 	"runtime/metrics"
 )
 
-// A collection costs what is in use, however little of it is garbage. A program that has little in use can do with few
-// of them and still be small; one that has much in use has to be collected more often to stay within its memory.
+// A collection's cost depends on the memory in use, not on the amount of garbage. A program that uses little can
+// collect rarely and still be small. One that uses much must collect more often to stay within its memory.
 //
-// Of 200,000 cells that are all different, with 5,000 in flight, a cell cost 17.2 µs of CPU into MySQL where the heap
-// could grow by 60 %, 12.2 where it could by 200, 10.8 where it could by 400; into Redis 14.6, 12.2 and 10.4. The
-// process had 41, 54 and 70 MiB, and 48, 67 and 100.
+// With 200,000 different cells, 5,000 of them in flight, a cell cost 17.2 µs of CPU into MySQL if the heap could grow
+// by 60 %, 12.2 by 200 %, and 10.8 by 400 %. Into Redis it was 14.6, 12.2 and 10.4. The process took 41, 54 and 70 MiB
+// for MySQL, and 48, 67 and 100 for Redis.
 const (
 	room    = 72 << 20 // the heap may always grow to this, within most
 	least   = 60       // percent, where much is in use
 	most    = 400      // percent, where little is
-	unequal = 10       // percentages that differ by less are as good as equal: to set one stops the program for a moment
+	unequal = 10       // smaller differences don't count: setting a percentage stops the program for a moment
 )
 
-// percent is by how many percent of what is in use the heap may grow.
+// percent returns by how many percent of the memory in use the heap may grow.
 func percent(inUse int64) int {
 	return int(min(max(room*100/max(inUse, 1)-100, least), most))
 }
 
-// Pace has the collector work as often as package heap says, from now on until stop is called. It belongs to the whole
-// process.
+// Pace adjusts the garbage collector as the package says, from now on until stop is called, for the whole process.
 func Pace() (stop func()) {
 	p := &pace{percent: most, stopped: make(chan struct{})}
 	before := debug.SetGCPercent(p.percent)
@@ -37,16 +36,16 @@ func Pace() (stop func()) {
 	}
 }
 
-// pace is what was set. The goroutine of the finalizers alone uses percent.
+// pace is the current setting. Only the finalizers' goroutine uses percent.
 type pace struct {
 	percent int
 	stopped chan struct{}
 }
 
-// cycle is garbage: the collection that finds it has just ended.
+// cycle is garbage with a finalizer, which runs at the end of the next collection.
 type cycle struct{ of *pace }
 
-// watch has the next collection's end noticed.
+// watch sets up a call of adjust for the end of the next collection.
 func (p *pace) watch() {
 	runtime.SetFinalizer(&cycle{p}, func(c *cycle) {
 		select {
@@ -58,7 +57,7 @@ func (p *pace) watch() {
 	})
 }
 
-// adjust sets the percentage for what the last collection left.
+// adjust sets the percentage for the memory that the last collection left in use.
 func (p *pace) adjust() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)

@@ -1,4 +1,4 @@
-// Package human says quantities as people do, on the status page and in terminals.
+// Package human formats quantities for people, on the status page and in terminals.
 package human
 
 import (
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// most is the longest duration that can be said, in seconds.
+// most is the longest duration that can be formatted, in seconds.
 const most = 9.2e9
 
-// Seconds says a number of seconds that may not be known.
+// Seconds formats a number of seconds that may be unknown.
 func Seconds(seconds *float64) string {
 	switch {
 	case seconds == nil:
@@ -22,7 +22,7 @@ func Seconds(seconds *float64) string {
 	return Duration(time.Duration(min(*seconds, most) * float64(time.Second)))
 }
 
-// Duration says a duration by its two largest units.
+// Duration formats a duration with its two largest units.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
@@ -35,7 +35,7 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// Bytes says a size.
+// Bytes formats a size.
 func Bytes(n int64) string {
 	size, unit := float64(n), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {

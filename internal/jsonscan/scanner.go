@@ -1,5 +1,6 @@
-// Package jsonscan reads JSON (RFC 8259) token by token, in place. It accepts what encoding/json accepts, but for text
-// that is not UTF-8 and lone surrogates, which encoding/json replaces, and for what nests deeper than MaxDepth.
+// Package jsonscan reads JSON (RFC 8259) token by token, in place. It accepts what encoding/json accepts, with two
+// exceptions: text that is not UTF-8 or has lone surrogates, which encoding/json replaces, and values nested deeper
+// than MaxDepth.
 package jsonscan
 
 import (
@@ -8,16 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep a value may nest; it is the first level itself. MySQL's own limit for JSON is 100.
+// MaxDepth is how deep a value may nest, counting the value itself as the first level. MySQL's own limit for JSON is
+// 100.
 const MaxDepth = 512
 
-// Scanner reads tokens. Its methods leave Pos behind what they read, or at the fault.
+// Scanner reads tokens. Its methods leave Pos after the token, or at the error.
 type Scanner struct {
 	Data []byte
 	Pos  int
 }
 
-// Peek returns the byte here, 0 at the end (no token begins with 0).
+// Peek returns the next byte, 0 at the end (no token begins with 0).
 func (s *Scanner) Peek() byte {
 	if s.Pos < len(s.Data) {
 		return s.Data[s.Pos]
@@ -36,7 +38,7 @@ func (s *Scanner) Space() {
 	}
 }
 
-// Closes reads space and, if it is here, the closing bracket of an empty list or object.
+// Closes skips white space, and the closing bracket of an empty list or object if that follows.
 func (s *Scanner) Closes(closing byte) bool {
 	s.Space()
 	if s.Peek() == closing {
@@ -46,7 +48,7 @@ func (s *Scanner) Closes(closing byte) bool {
 	return false
 }
 
-// More reads what follows a member or element: a comma, so there is more, or the closing bracket.
+// More reads the byte after a member or element: a comma, so there is more, or the closing bracket.
 func (s *Scanner) More(closing byte) (bool, error) {
 	s.Space()
 	switch s.Peek() {
@@ -97,7 +99,7 @@ func (s *Scanner) Literal(word string) error {
 	return nil
 }
 
-// Number reads a number; integral ones have neither a fraction nor an exponent.
+// Number reads a number. integral reports whether it has neither a fraction nor an exponent.
 func (s *Scanner) Number() (raw []byte, integral bool, err error) {
 	start := s.Pos
 	if s.Peek() == '-' {
@@ -144,7 +146,7 @@ func (s *Scanner) digits() bool {
 	return s.Pos > start
 }
 
-// Text reads a string that starts here and returns what stands between its quotes, checked but not unescaped.
+// Text reads a string that starts here, and checks it. It returns the text between the quotes, with its escapes.
 func (s *Scanner) Text() (raw []byte, escaped bool, err error) {
 	data := s.Data
 	start := s.Pos + 1
@@ -182,7 +184,7 @@ func (s *Scanner) Text() (raw []byte, escaped bool, err error) {
 	return nil, false, s.Fail("a string is not closed")
 }
 
-// plain are the bytes of a string that need no look: ASCII but for control characters, quotes and backslashes.
+// plain are the bytes of a string that need no check: ASCII except control characters, quotes and backslashes.
 var plain = func() (table [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		table[c] = c != '"' && c != '\\'
@@ -190,8 +192,8 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// escapeLength returns how long the escape at the start of b is; 0 if it is not allowed. The halves of a surrogate pair
-// are one escape: alone they stand for no character, and nothing could store them.
+// escapeLength returns the length of the escape at the start of b; 0 if it is not allowed. A surrogate pair is one
+// escape. A lone surrogate is no character, and no sink could store it.
 func escapeLength(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -216,7 +218,7 @@ func escapeLength(b []byte) int {
 func isHigh(r rune) bool { return 0xD800 <= r && r < 0xDC00 }
 func isLow(r rune) bool  { return 0xDC00 <= r && r < 0xE000 }
 
-// hex4 is the value of the escape \uXXXX at the start of b, -1 if there is none.
+// hex4 returns the value of the escape \uXXXX at the start of b; -1 if there is none.
 func hex4(b []byte) rune {
 	if len(b) < 6 {
 		return -1
@@ -238,7 +240,7 @@ func hex4(b []byte) rune {
 	return r
 }
 
-// Unescape returns the text that raw, which text has checked, stands for.
+// Unescape decodes the escapes in raw, which Text has checked.
 func Unescape(raw []byte) []byte {
 	out := make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); {
@@ -274,7 +276,7 @@ func Unescape(raw []byte) []byte {
 	return out
 }
 
-// Skip reads over the value that starts here, and checks it.
+// Skip skips the value that starts here, and checks it.
 func (s *Scanner) Skip(depth int) error {
 	switch c := s.Peek(); c {
 	case '{', '[':
@@ -312,7 +314,7 @@ func (s *Scanner) Skip(depth int) error {
 	return err
 }
 
-// Begins reports whether the text goes on with a word.
+// Begins reports whether the remaining text begins with a word.
 func (s *Scanner) Begins(word string) bool { return bytes.HasPrefix(s.Data[s.Pos:], []byte(word)) }
 
 // End accepts nothing but white space.
@@ -324,17 +326,17 @@ func (s *Scanner) End() error {
 	return nil
 }
 
-// Fail is an error that names the place.
+// Fail returns an error that names the position.
 func (s *Scanner) Fail(reason string) error {
 	return fmt.Errorf("json: %s, at offset %d", reason, s.Pos)
 }
 
-// FailDepth says that a value nests too deep.
+// FailDepth returns the error for a value that is nested too deep.
 func (s *Scanner) FailDepth() error {
 	return s.Fail(fmt.Sprintf("the body nests deeper than %d levels", MaxDepth))
 }
 
-// Members calls each with the members of an object, in their order. A value is its text, checked, and a part of text.
+// Members calls each with the members of an object, in order. A value is its checked text, a part of text.
 func Members(text []byte, each func(name, value []byte) error) error {
 	s := Scanner{Data: text}
 	if s.Space(); s.Peek() != '{' {
@@ -369,7 +371,7 @@ func Elements(text []byte, each func(value []byte) error) error {
 	return s.End()
 }
 
-// next reads a value and what follows it.
+// next reads a value and the byte after it.
 func (s *Scanner) next(closing byte, each func(value []byte) error) (more bool, err error) {
 	from := s.Pos
 	if err := s.Skip(0); err != nil {
@@ -381,14 +383,14 @@ func (s *Scanner) next(closing byte, each func(value []byte) error) (more bool, 
 	return s.More(closing)
 }
 
-// Valid reports whether a text is one value, which Members takes as the value of a member.
+// Valid reports whether a text is one valid value, as Members requires of a member's value.
 func Valid(text []byte) bool {
 	s := Scanner{Data: text}
 	s.Space()
 	return s.Skip(0) == nil && s.End() == nil
 }
 
-// String is the text that a JSON string stands for.
+// String decodes a JSON string.
 func String(text []byte) (string, error) {
 	s := Scanner{Data: text}
 	if s.Peek() != '"' {

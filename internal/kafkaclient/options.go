@@ -11,24 +11,24 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// Mechanisms are the ways of SASL that are known.
+// Mechanisms are the supported SASL mechanisms.
 const (
 	Plain       = "PLAIN"
 	ScramSHA256 = "SCRAM-SHA-256"
 	ScramSHA512 = "SCRAM-SHA-512"
 )
 
-// Access says how a cluster is reached.
+// Access says how to reach a cluster.
 type Access struct {
-	Brokers   []string    // HOST:PORT: those that are asked first
+	Brokers   []string    // HOST:PORT of the brokers to ask first
 	TLS       *tls.Config // nil: none
 	Mechanism string      // of SASL; "": none
 	Username  string
 	Password  string
-	Timeout   time.Duration // after how long without an answer a connection is lost; 0: 10 s
+	Timeout   time.Duration // a connection without an answer for that long is lost; 0: 10 s
 }
 
-// Options are those that every connection is opened with.
+// Options returns the options for every connection.
 func (a Access) Options() ([]kgo.Opt, error) {
 	options := []kgo.Opt{kgo.SeedBrokers(a.Brokers...)}
 	if a.TLS != nil {

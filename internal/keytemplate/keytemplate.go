@@ -1,5 +1,5 @@
-// Package keytemplate reads the templates that keys are made by: text and {path}, {path:uuid}, {path:hex} or
-// {path:base64}. Braces of the text are doubled. What stands in double quotes belongs to the path.
+// Package keytemplate reads key templates: text and {path}, {path:uuid}, {path:hex} or {path:base64}. Braces in the
+// text are doubled. Text in double quotes is part of the path.
 package keytemplate
 
 import (
@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Part is a piece of text and the value behind it.
+// Part is a piece of text and the value after it.
 type Part struct {
 	Text string
 	Path string
 	Form string // how the value is shown, one of Forms; "" if the template doesn't say
 }
 
-// Forms are those that a template may name.
+// Forms returns the forms that a template may name.
 func Forms() []string { return []string{"uuid", "hex", "base64"} }
 
-// String is the part without its text, as it is written.
+// String formats the part without its text, as in a template.
 func (p Part) String() string {
 	if p.Form == "" {
 		return "{" + p.Path + "}"
@@ -25,7 +25,7 @@ func (p Part) String() string {
 	return "{" + p.Path + ":" + p.Form + "}"
 }
 
-// Parse cuts a template into its parts and the text behind the last one. Neither paths nor forms are checked.
+// Parse splits a template into its parts and the text after the last one. It does not check paths or forms.
 func Parse(template string) (parts []Part, tail string, err error) {
 	var text strings.Builder
 	for rest := template; rest != ""; {
@@ -57,7 +57,7 @@ func Parse(template string) (parts []Part, tail string, err error) {
 	return parts, text.String(), nil
 }
 
-// unquoted finds a character that does not stand in double quotes.
+// unquoted finds a character outside double quotes.
 func unquoted(s string, c byte) int {
 	quoted := false
 	for i := 0; i < len(s); i++ {

@@ -2,8 +2,8 @@ package keytemplate
 
 import "strings"
 
-// Delimiter returns the byte of the text between two values that ends the first one: the value is written with that
-// byte percent-encoded. It is 0 if no byte of the text can, because percent-encoding writes all of them itself.
+// Delimiter returns the byte in the text between two values that ends the first value. That byte is percent-encoded in
+// the value. It is 0 if the text has no such byte, because percent-encoding itself writes all of its bytes.
 func Delimiter(between string) byte {
 	for i := range len(between) {
 		if !strings.ContainsRune("%0123456789ABCDEF", rune(between[i])) {
@@ -13,7 +13,7 @@ func Delimiter(between string) byte {
 	return 0
 }
 
-// Fill makes the name that a template makes of values as they are shown, one for each of its parts.
+// Fill makes a key from a template and its parts' values, already formatted.
 func Fill(parts []Part, tail string, values []string) string {
 	var b []byte
 	for i, p := range parts {
@@ -40,8 +40,8 @@ func AppendEncoded(b, value []byte, delimiter byte) []byte {
 	return b
 }
 
-// Meet reports whether two templates may make the same key. It says no only if their text, the forms of their values
-// or the encoding of their values rule that out, whatever the values are. A template that can't be parsed meets none.
+// Meet reports whether two templates may make the same key. It returns false only if that is impossible for all values,
+// because of the text, or the forms or encodings of the values. An unparsable template meets none.
 func Meet(a, b string) bool {
 	p, err := pattern(a)
 	if err != nil {
@@ -51,8 +51,8 @@ func Meet(a, b string) bool {
 	if err != nil {
 		return false
 	}
-	// The templates meet if both patterns can be walked to their ends in step. seen are the pairs of places that a walk
-	// reached, place i of p and j of q being i*width+j.
+	// The templates meet if both patterns can be walked to their ends in step. seen holds the pairs of positions that a
+	// walk reached: position i of p and j of q as i*width+j.
 	width := len(q) + 1
 	seen := make([]bool, (len(p)+1)*width)
 	seen[0] = true
@@ -70,7 +70,7 @@ func Meet(a, b string) bool {
 		if i == len(p) || j == len(q) || !p[i].bytes.meets(&q[j].bytes) {
 			continue
 		}
-		if !p[i].any { // both values stay where they are, else: that adds nothing
+		if !p[i].any { // otherwise both walks stay in their values, which adds nothing
 			next := at + width
 			if !q[j].any {
 				next++
@@ -83,7 +83,7 @@ func Meet(a, b string) bool {
 	return seen[len(seen)-1]
 }
 
-// step is one byte of a key, or any number of them.
+// step is one byte of a key, or any number of bytes.
 type step struct {
 	bytes byteSet
 	any   bool
@@ -116,7 +116,7 @@ func pattern(template string) ([]step, error) {
 	return steps, nil
 }
 
-// shown are the bytes that a value in a form may have.
+// shown returns the bytes that a value in a form may have.
 func shown(form string) (s byteSet) {
 	const lower = "abcdefghijklmnopqrstuvwxyz"
 	switch form {

@@ -1,5 +1,5 @@
-// Package rewrite merges and renames the profiles that package guide is about. It is apart from that so that the
-// program, which launches itself for `demo`, has no library for profiles in it.
+// Package rewrite merges and renames the profiles of package guide. It is a separate package so that the program, which
+// builds itself for `demo`, does not contain a library for profiles.
 package rewrite
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Merge writes one profile of the CPU for those in the files. It names functions and nothing of the machine.
+// Merge merges CPU profiles from files into one. It keeps the names of functions and nothing about the machine.
 func Merge(w io.Writer, files []string) error {
 	var all []*profile.Profile
 	for _, name := range files {
@@ -43,7 +43,7 @@ func read(name string) (p *profile.Profile, err error) {
 	return profile.Parse(file)
 }
 
-// Rename is a profile whose functions of the module from are of to.
+// Rename returns a profile with the functions of module from renamed to module to.
 func Rename(text []byte, from, to string) ([]byte, error) {
 	p, err := profile.ParseData(text)
 	if err != nil {
@@ -58,7 +58,7 @@ func Rename(text []byte, from, to string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// renamed is a name that begins with a package's path. Types that a function is instantiated with stay as they are.
+// renamed renames a name that begins with a package's path. It leaves type arguments of functions unchanged.
 func renamed(name, from, to string) string {
 	if rest, ours := strings.CutPrefix(name, from); ours && (strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, ".")) {
 		return to + rest

@@ -1,4 +1,4 @@
-// Command dist makes a release of the checked out commit in a directory, twice, and compares the two:
+// Command dist makes a release of the checked-out commit in a directory, twice, and compares the two:
 //
 //	go run ./internal/dist/cmd/dist [-version V] [-targets linux/amd64,…] DIR
 package main
