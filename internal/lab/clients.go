@@ -20,13 +20,13 @@ import (
 	"replicator/internal/servers"
 )
 
-// MySQL is the mysql client program of a server, as root in a database.
+// MySQL is a server's mysql client program, as root in one database.
 type MySQL struct {
 	Server   *servers.Server
 	Database string
 }
 
-// Command prepares the client; it reads statements from its standard input.
+// Command prepares the client, which reads statements from its standard input.
 func (m MySQL) Command(ctx context.Context) (*exec.Cmd, error) {
 	client, err := servers.Program(m.Server.Kind, "mysql")
 	if err != nil {
@@ -49,7 +49,7 @@ func (m MySQL) Exec(t testing.TB, statements ...string) {
 	}
 }
 
-// Rows are what a statement selects, as the client prints it; NULL is the text NULL.
+// Rows returns the rows that a statement selects, as the client prints them. NULL is the text NULL.
 func (m MySQL) Rows(ctx context.Context, query string) ([][]string, error) {
 	cmd, err := m.Command(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (m MySQL) Rows(ctx context.Context, query string) ([][]string, error) {
 	return rows, nil
 }
 
-// Oldest is where the server's binlogs begin.
+// Oldest returns the position at which the server's binlogs begin.
 func (m MySQL) Oldest(t testing.TB) string {
 	t.Helper()
 	rows, err := m.Rows(t.Context(), "SHOW BINARY LOGS")
@@ -82,7 +82,7 @@ func (m MySQL) Oldest(t testing.TB) string {
 	return rows[0][0] + ":4"
 }
 
-// Redis is the redis-cli of a server.
+// Redis is the redis-cli client of a server.
 type Redis struct{ Server *servers.Server }
 
 // Do runs commands, one a line, and returns the replies: nil, string, json.Number, []any or map[string]any.
@@ -123,11 +123,11 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 	return out, err
 }
 
-// Elastic is an Elasticsearch by its URL.
+// Elastic is an Elasticsearch server, given by its URL.
 type Elastic struct{ URL string }
 
-// Documents are the documents of an index or alias, by id, without what the program remembers in them; none if it is
-// not there.
+// Documents returns the documents of an index or alias by id, without the program's own state in them; none if the
+// index does not exist.
 func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[string]any, error) {
 	if _, err := e.do(ctx, http.MethodPost, "/"+index+"/_refresh?ignore_unavailable=true", ""); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 			if id == "" || !ok {
 				return nil, fmt.Errorf("index %s: a hit without _id or _source", index)
 			}
-			delete(source, "_replicator") // not by a source filter: with one, the server writes decimals anew, as doubles
+			delete(source, "_replicator") // with a source filter, the server re-encodes decimals as doubles
 			documents[id] = source
 			sort, err := json.Marshal(at(h, "sort"))
 			if err != nil {
@@ -161,7 +161,7 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 	}
 }
 
-// Document is one document by its id; nil if it is not there.
+// Document returns one document by its id; nil if it does not exist.
 func (e Elastic) Document(ctx context.Context, index, id string) (map[string]any, error) {
 	found, err := e.do(ctx, http.MethodGet, "/"+index+"/_doc/"+id, "")
 	if err != nil {
@@ -171,12 +171,12 @@ func (e Elastic) Document(ctx context.Context, index, id string) (map[string]any
 	return source, nil
 }
 
-// Source is the text of one document.
+// Source returns the text of one document.
 func (e Elastic) Source(ctx context.Context, index, id string) ([]byte, error) {
 	return e.text(ctx, http.MethodGet, "/"+index+"/_source/"+id, "")
 }
 
-// Exec sends a request that has to do; what is missing is no error.
+// Exec sends a request and fails the test if it fails. A missing index is no error.
 func (e Elastic) Exec(t testing.TB, method, path, body string) {
 	t.Helper()
 	if _, err := e.do(t.Context(), method, path, body); err != nil {
@@ -184,7 +184,7 @@ func (e Elastic) Exec(t testing.TB, method, path, body string) {
 	}
 }
 
-// Count is how many documents a search finds, by a query in Lucene's syntax.
+// Count returns how many documents match a query in Lucene's syntax.
 func (e Elastic) Count(ctx context.Context, index, query string) (int, error) {
 	found, err := e.do(ctx, http.MethodGet, "/"+index+"/_count?q="+url.QueryEscape(query), "")
 	if err != nil {
@@ -194,7 +194,7 @@ func (e Elastic) Count(ctx context.Context, index, query string) (int, error) {
 	return strconv.Atoi(count.String())
 }
 
-// Types are the types that an index maps the fields of its documents as.
+// Types returns the types to which an index maps its fields.
 func (e Elastic) Types(ctx context.Context, index string) (map[string]string, error) {
 	found, err := e.do(ctx, http.MethodGet, "/"+index+"/_mapping", "")
 	types := map[string]string{}
@@ -208,20 +208,21 @@ func (e Elastic) Types(ctx context.Context, index string) (map[string]string, er
 	return types, err
 }
 
-// IsOpenSearch reports whether OpenSearch answers, which says so. Elasticsearch's distribution for tests does not.
+// IsOpenSearch reports whether the server is OpenSearch, whose answer to GET / says so. Elasticsearch's test
+// distribution does not answer GET /.
 func (e Elastic) IsOpenSearch(ctx context.Context) bool {
 	text, err := e.text(ctx, http.MethodGet, "/", "")
 	return err == nil && bytes.Contains(text, []byte(`"opensearch"`))
 }
 
-// Indexes are the names of indexes, not of aliases, that match a pattern.
+// Indexes returns the names of the indexes, not aliases, that match a pattern.
 func (e Elastic) Indexes(ctx context.Context, pattern string) ([]string, error) {
 	found, err := e.do(ctx, http.MethodGet, "/"+pattern+"?expand_wildcards=all&features=settings", "")
 	m, _ := found.(map[string]any)
 	return slices.Sorted(maps.Keys(m)), err
 }
 
-// do sends a request and decodes the answer; an index that is missing is an empty answer.
+// do sends a request and decodes the answer. If the index is missing, the answer is empty.
 func (e Elastic) do(ctx context.Context, method, path, body string) (any, error) {
 	text, err := e.text(ctx, method, path, body)
 	if err != nil || text == nil {
@@ -234,7 +235,7 @@ func (e Elastic) do(ctx context.Context, method, path, body string) (any, error)
 	return v, err
 }
 
-// text sends a request; what is missing is nil.
+// text sends a request. If the index is missing, it returns nil.
 func (e Elastic) text(ctx context.Context, method, path, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -259,7 +260,7 @@ func (e Elastic) text(ctx context.Context, method, path, body string) ([]byte, e
 	return text, nil
 }
 
-// at follows names into an object; nil if there is nothing.
+// at returns the value at a path of member names; nil if there is none.
 func at(v any, names ...string) any {
 	for _, n := range names {
 		m, ok := v.(map[string]any)
@@ -271,7 +272,7 @@ func at(v any, names ...string) any {
 	return v
 }
 
-// Keys are the keys that match a pattern.
+// Keys returns the keys that match a pattern.
 func (r Redis) Keys(ctx context.Context, pattern string) ([]string, error) {
 	replies, err := r.Do(ctx, "KEYS "+pattern)
 	if err != nil {
@@ -285,7 +286,7 @@ func (r Redis) Keys(ctx context.Context, pattern string) ([]string, error) {
 	return keys, nil
 }
 
-// each asks one command of every key that matches.
+// each sends a command for every matching key.
 func (r Redis) each(ctx context.Context, command, pattern string, take func(key string, reply any) error) error {
 	keys, err := r.Keys(ctx, pattern)
 	if err != nil {
@@ -307,7 +308,7 @@ func (r Redis) each(ctx context.Context, command, pattern string, take func(key 
 	return nil
 }
 
-// Strings are the strings whose keys match a pattern.
+// Strings returns the strings whose keys match a pattern.
 func (r Redis) Strings(ctx context.Context, pattern string) (Held, error) {
 	held := Held{}
 	return held, r.each(ctx, "GET", pattern, func(key string, reply any) error {
@@ -320,7 +321,7 @@ func (r Redis) Strings(ctx context.Context, pattern string) (Held, error) {
 	})
 }
 
-// Sets are the sets whose keys match a pattern: each member by its key, a space and itself.
+// Sets returns the sets whose keys match a pattern: for each member, the set's key, a space and the member.
 func (r Redis) Sets(ctx context.Context, pattern string) (Held, error) {
 	held := Held{}
 	return held, r.each(ctx, "SMEMBERS", pattern, func(key string, reply any) error {
@@ -335,7 +336,7 @@ func (r Redis) Sets(ctx context.Context, pattern string) (Held, error) {
 	})
 }
 
-// Hashes are the hashes whose keys match a pattern: each field by its key, a space and its name.
+// Hashes returns the hashes whose keys match a pattern: for each field, the hash's key, a space and the field's name.
 func (r Redis) Hashes(ctx context.Context, pattern string) (Held, error) {
 	held := Held{}
 	return held, r.each(ctx, "HGETALL", pattern, func(key string, reply any) error {
@@ -350,7 +351,7 @@ func (r Redis) Hashes(ctx context.Context, pattern string) (Held, error) {
 	})
 }
 
-// Scores are the members of a sorted set and their scores.
+// Scores returns a sorted set's members and their scores.
 func (r Redis) Scores(ctx context.Context, key string) (Held, error) {
 	replies, err := r.Do(ctx, "ZRANGE "+strconv.Quote(key)+" 0 -1 WITHSCORES")
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"replicator/internal/pause"
 )
 
-// Held is what a view holds, or should hold: a text for each place. Views that are compared as sets of lines map each
-// line to "".
+// Held is what a view holds, or should hold: a text for each key. For views that are compared as sets of lines, each
+// line maps to "".
 type Held map[string]string
 
-// Lines makes a Held of lines.
+// Lines makes a Held from lines.
 func Lines(rows [][]string) Held {
 	h := Held{}
 	for _, r := range rows {
@@ -24,7 +24,7 @@ func Lines(rows [][]string) Held {
 	return h
 }
 
-// Differences says what is missing, extra or different, a few of each.
+// Differences lists what is missing, extra or different, a few of each.
 func Differences(view string, want, got Held) []string {
 	const few = 5
 	var out []string
@@ -55,8 +55,8 @@ func Differences(view string, want, got Held) []string {
 	return out
 }
 
-// Watch looks at something again and again, while do runs and once after it, and fails the test at the first look that
-// judge does not accept. It returns how often it looked.
+// Watch calls look again and again while do runs, and once after it. It fails the test at the first result that judge
+// refuses, and returns how often it looked.
 func Watch[T any](t testing.TB, look func(context.Context) (T, error), judge func(T) error, do func()) int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func Watch[T any](t testing.TB, look func(context.Context) (T, error), judge fun
 			if last {
 				return
 			}
-			// The pace leaves the processors to what is tested: a look may start a client's process.
+			// The pause leaves the processors to the tested program, because look may start a client's process.
 			_ = pause.For(ctx, max(5*time.Millisecond, 2*time.Since(began)))
 		}
 	}()

@@ -1,7 +1,7 @@
-// Package lab is what the tests of the examples share: the built program with a configuration, killed and started
-// again; clients of the servers that are not the program's own (mysql, redis-cli, plain HTTP); a reader that looks at a
-// few places while something happens; the comparison of what should be held with what is.
+// Package lab has the common parts of the examples' tests: the built program with a configuration, which tests can kill
+// and restart; clients that are not the program's own (mysql, redis-cli, plain HTTP); a reader that watches a few
+// values while something happens; and the comparison of expected and actual contents.
 //
-// What a program of a Program's wrote stands in the test's temporary directory; the end of it is shown where a test
-// fails. Every process that is started here ends with the test.
+// The output of a Program's processes is in the test's temporary directory. If a test fails, its end is shown. Every
+// process that this package starts ends with the test.
 package lab

@@ -9,18 +9,18 @@ import (
 	"replicator/internal/servers"
 )
 
-// The accounts of an example: one that only reads the source, and one that keeps the views.
+// An example's accounts: one reads the source, and one keeps the views.
 const (
 	reader = "replicator"
 	keeper = "replicator_sink"
 )
 
-// Prepare makes a database with the example's tables, and two users who have just the rights that the README asks for
-// of a source and of a sink. It returns a client and the DSN of the first one; Build gives the second one to sinks.
+// Prepare makes a database with the example's tables, and two users with exactly the rights that the README requires
+// for a source and for a sink. It returns a client and the first user's DSN. Build passes the second user to sinks.
 func Prepare(t testing.TB, s *servers.Server, database, schema string) (client MySQL, dsn string) {
 	t.Helper()
 	MySQL{Server: s}.Exec(t,
-		"CREATE DATABASE "+database+" CHARACTER SET utf8mb4", // MariaDB 10.11's default is latin1, which holds no 学校
+		"CREATE DATABASE "+database+" CHARACTER SET utf8mb4", // MariaDB 10.11's default is latin1, which lacks 学校
 		"CREATE USER IF NOT EXISTS "+reader+"@'127.0.0.1' IDENTIFIED BY 'secret'",
 		"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "+reader+"@'127.0.0.1'",
 		"CREATE USER IF NOT EXISTS "+keeper+"@'127.0.0.1' IDENTIFIED BY 'secret'",
@@ -34,11 +34,11 @@ func Prepare(t testing.TB, s *servers.Server, database, schema string) (client M
 	return client, c.FormatDSN()
 }
 
-// ForSink is a DSN of Prepare's with the account that keeps views.
+// ForSink replaces the account in Prepare's DSN by the one that keeps views.
 func ForSink(dsn string) string { return strings.Replace(dsn, reader+":", keeper+":", 1) }
 
-// withSinkAccount has the sinks of a configuration take their DSNs from variables of their own: env names a DSN of
-// Prepare's that the source takes.
+// withSinkAccount makes a configuration's sinks take their DSNs from separate variables. env has the variables of the
+// source's DSNs, which Prepare returned.
 func withSinkAccount(config string, env []string) (string, []string) {
 	at := strings.Index(config, "\n[sinks.")
 	if at < 0 {

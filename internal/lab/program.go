@@ -13,14 +13,14 @@ import (
 	"replicator/internal/launch"
 )
 
-// patience is how long anything may take that ends by itself: it is only against waiting forever.
+// patience only prevents waiting forever for something that should end.
 const patience = 10 * time.Minute
 
-// Program is the built program with a configuration and a state directory of its own.
+// Program is the built program with its own configuration and state directory.
 type Program struct {
 	launch.Program
 	t       testing.TB
-	name    string // of the example, as its environment variables begin
+	name    string // of the example: the prefix of its environment variables
 	config  string
 	env     []string
 	started []*launch.Process
@@ -45,10 +45,10 @@ func Main(run func() int) {
 	os.Exit(code)
 }
 
-// shared builds the program for all tests of a package, whose TestMain is Main. A build links for seconds.
+// shared builds the program once for all tests of a package whose TestMain calls Main. Linking takes seconds.
 var shared func() (binary string, err error)
 
-// Binary is the program, built by the first test that asks.
+// Binary returns the program's path. The first test that asks builds it.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if shared == nil {
@@ -62,8 +62,8 @@ func Binary(t testing.TB) string {
 	return binary
 }
 
-// Build is the program with a configuration. It takes NAME_STATE and NAME_LISTEN from the environment, which this
-// package sets, and what env says.
+// Build returns the program with a configuration. The configuration takes NAME_STATE and NAME_LISTEN from the
+// environment, which this package sets, and the variables in env.
 func Build(t testing.TB, name, config string, env ...string) *Program {
 	t.Helper()
 	config, env = withSinkAccount(config, env)
@@ -71,7 +71,7 @@ func Build(t testing.TB, name, config string, env ...string) *Program {
 	return p.WithNewState()
 }
 
-// WithNewState is the program with nothing saved: a second replicator, or one that lost its state directory.
+// WithNewState returns the program without saved state: a second replicator, or one that lost its state directory.
 func (p *Program) WithNewState() *Program {
 	p.t.Helper()
 	other := *p
@@ -84,7 +84,7 @@ func (p *Program) WithNewState() *Program {
 	return &other
 }
 
-// Beside writes a file that the configuration names, beside it.
+// Beside writes a file that the configuration names, next to it.
 func (p *Program) Beside(name, text string) {
 	p.t.Helper()
 	if err := os.WriteFile(filepath.Join(p.Dir, name), []byte(text), 0o644); err != nil {
@@ -92,7 +92,7 @@ func (p *Program) Beside(name, text string) {
 	}
 }
 
-// Run runs a command to its end, which must be a good one, and returns what it printed.
+// Run runs a command, which must succeed, and returns what it printed.
 func (p *Program) Run(args ...string) string {
 	p.t.Helper()
 	out, err := p.Try(args...)
@@ -102,7 +102,7 @@ func (p *Program) Run(args ...string) string {
 	return out
 }
 
-// Try runs a command to its end, good or bad. It returns what it printed, and then what it logged.
+// Try runs a command that may fail. It returns what the command printed, then what it logged.
 func (p *Program) Try(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
@@ -114,12 +114,12 @@ func (p *Program) Try(args ...string) (string, error) {
 	return command.Output() + command.Log(), err
 }
 
-// CatchUp runs the program until every view includes all that is committed now.
+// CatchUp runs the program until every view includes everything that is committed now.
 func (p *Program) CatchUp() { p.t.Helper(); p.Run("run", "--until-caught-up") }
 
-// Replay runs the program over everything that the server's binlogs hold, from FILE:POS on, kills it once in the
-// middle, and returns how long the rest took. What the sinks hold knows how far it is: a new state directory alone
-// would go on from there, so the way back is said.
+// Replay runs the program over everything in the server's binlogs from FILE:POS on. It kills the program once in the
+// middle, and returns how long the rest took. The sinks' contents record their position, so a new state directory alone
+// would not make the program start earlier. So Replay names the position.
 func (p *Program) Replay(from string) time.Duration {
 	p.t.Helper()
 	p.Run("checkpoint", "set", "--yes", "--pos", from)
@@ -147,12 +147,12 @@ func (p *Program) Start() *Running {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.t.Cleanup(started.Kill) // where a test fails before it kills it
+	p.t.Cleanup(started.Kill) // for a test that fails before it kills the program
 	p.started = append(p.started, started)
 	return &Running{Process: started, t: p.t}
 }
 
-// Kill is kill -9. A program that ended before is a failure.
+// Kill ends the program with SIGKILL. If it has already ended, the test fails.
 func (r *Running) Kill() {
 	r.t.Helper()
 	if r.Process.Kill(); r.Code() != -1 {
@@ -161,7 +161,7 @@ func (r *Running) Kill() {
 	}
 }
 
-// Log is the end of what Start's programs wrote.
+// Log returns the last lines that Start's programs wrote.
 func (p *Program) Log(lines int) string {
 	var all strings.Builder
 	for _, r := range p.started {
@@ -170,7 +170,7 @@ func (p *Program) Log(lines int) string {
 	return launch.LastLines(all.String(), lines)
 }
 
-// Pause lets time pass in which the program works; what is checked later must not depend on how much it did.
+// Pause lets the program work for a while. Later checks must not depend on how much it did.
 func Pause(t testing.TB, d time.Duration) {
 	t.Helper()
 	select {
@@ -179,7 +179,7 @@ func Pause(t testing.TB, d time.Duration) {
 	}
 }
 
-// Await waits until the condition holds, and fails the test if it does not come to that.
+// Await waits until the condition holds, and fails the test if it never does.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); {
@@ -190,7 +190,7 @@ func Await(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Statements are the statements of a file of DDL.
+// Statements returns the statements in a DDL file.
 func Statements(text string) []string {
 	var statements []string
 	for s := range strings.SplitSeq(text, ";\n") {

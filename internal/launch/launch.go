@@ -1,6 +1,6 @@
-// Package launch builds the program and runs it as a child of this process: for tests, examples and measurements.
+// Package launch builds the program and runs it as a child of this process, for tests, examples and measurements.
 //
-// A child does not outlive this process, and what it says is kept apart: what it prints, and what it logs.
+// A child does not outlive this process. Its standard output and its log are kept separately.
 package launch
 
 import (
@@ -24,20 +24,20 @@ import (
 	"replicator/internal/pause"
 )
 
-// Build builds the program at a path, for tests: without the profile that guides the compiler, and with a flag,
-// "-race", as `go test` builds with that flag. So what was compiled for them is not compiled once more.
+// Build builds the program for tests at a path, without the compiler's profile. The flag "-race" builds like `go test
+// -race`. So the build reuses packages that were compiled for tests.
 func Build(ctx context.Context, path string, flags ...string) error {
 	switch {
 	case len(flags) == 0:
 		return build(ctx, path, withoutC(), []string{"-trimpath"})
-	case slices.Contains(flags, "-race"): // which needs C
+	case slices.Contains(flags, "-race"): // the race detector needs cgo
 		return build(ctx, path, append(os.Environ(), "CGO_ENABLED=1"), flags)
 	}
 	return build(ctx, path, os.Environ(), flags)
 }
 
-// BuildGuided builds the program as `make build` does, to be measured. Nothing that is compiled for it is of use to
-// tests.
+// BuildGuided builds the program as `make build` does, for measurements. Tests can't reuse the packages that it
+// compiles.
 func BuildGuided(ctx context.Context, path string) error {
 	root, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Root}}", module()).Output()
 	if err != nil {
@@ -47,7 +47,7 @@ func BuildGuided(ctx context.Context, path string) error {
 	return build(ctx, path, withoutC(), []string{"-trimpath", "-pgo=" + profile})
 }
 
-// BuildProfiled builds the program so that it writes a profile where guide.Variable says.
+// BuildProfiled builds the program so that it writes a profile to the directory in guide.Variable.
 func BuildProfiled(ctx context.Context, path string) error {
 	return build(ctx, path, withoutC(), []string{"-trimpath", "-tags=" + guide.Tag})
 }
@@ -64,33 +64,33 @@ func build(ctx context.Context, path string, env, flags []string) error {
 	return nil
 }
 
-// module is the path of this module.
+// module returns this module's path.
 func module() string {
 	return strings.TrimSuffix(reflect.TypeFor[Program]().PkgPath(), "/internal/launch")
 }
 
-// Program is the built program with a directory of its own, where it runs and its configuration stands.
+// Program is the built program with its own directory, in which it runs and its configuration is.
 type Program struct {
 	Path string
 	Dir  string
-	Env  []string // nil: that of this process
+	Env  []string // nil: this process's environment
 }
 
-// File is the configuration's.
+// File returns the configuration's path.
 func (p Program) File() string { return filepath.Join(p.Dir, "replicator.toml") }
 
-// Configure writes the configuration: the parts one after another.
+// Configure writes the configuration, which is the parts in order.
 func (p Program) Configure(parts ...string) error {
 	return os.WriteFile(p.File(), []byte(strings.Join(parts, "\n")), 0o600)
 }
 
-// Start starts a command line. When ctx ends, the program is asked to end.
+// Start starts a command line. When ctx ends, it asks the program to end.
 func (p Program) Start(ctx context.Context, args ...string) (*Process, error) {
 	r := &Process{cmd: exec.CommandContext(ctx, p.Path, args...)}
 	r.cmd.Dir, r.cmd.Env = p.Dir, p.Env
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.log
 	r.cmd.Cancel = func() error { return r.cmd.Process.Signal(syscall.SIGTERM) }
-	r.cmd.WaitDelay = 30 * time.Second // longer than a stop drains
+	r.cmd.WaitDelay = 30 * time.Second // longer than a stop takes to drain
 	var err error
 	r.child, err = child.Start(r.cmd)
 	return r, err
@@ -103,19 +103,19 @@ type Process struct {
 	out, log buffer
 }
 
-// Pid is the process's id.
+// Pid returns the process's id.
 func (r *Process) Pid() int { return r.cmd.Process.Pid }
 
-// Output is what was printed so far; Log what was logged.
+// Output returns what was printed so far.
 func (r *Process) Output() string { return r.out.String() }
 
-// Log is what was logged so far.
+// Log returns what was logged so far.
 func (r *Process) Log() string { return r.log.String() }
 
-// Done is closed when the process has ended, and all that it said is known.
+// Done is closed when the process has ended and all its output was read.
 func (r *Process) Done() <-chan struct{} { return r.child.Done() }
 
-// Ended reports whether it has ended.
+// Ended reports whether the process has ended.
 func (r *Process) Ended() bool {
 	select {
 	case <-r.Done():
@@ -125,7 +125,7 @@ func (r *Process) Ended() bool {
 	}
 }
 
-// Code waits for the end and is the exit status; -1 for a signal.
+// Code waits for the end and returns the exit status; -1 for a signal.
 func (r *Process) Code() int {
 	<-r.Done()
 	return r.cmd.ProcessState.ExitCode()
@@ -137,12 +137,12 @@ func (r *Process) How() string {
 	return r.cmd.ProcessState.String()
 }
 
-// CPU is the time that the process, which has ended, had of the processors.
+// CPU returns the CPU time that the process, which has ended, used.
 func (r *Process) CPU() time.Duration {
 	return r.cmd.ProcessState.UserTime() + r.cmd.ProcessState.SystemTime()
 }
 
-// Wait waits for the end. One that is not good is an error, with the last lines that were logged.
+// Wait waits for the end. If the process failed, the error has the last lines that were logged.
 func (r *Process) Wait() error {
 	if err := r.child.Wait(); err != nil {
 		return fmt.Errorf("replicator %s: %w\n%s", strings.Join(r.cmd.Args[1:], " "), err, LastLines(r.Log(), 20))
@@ -150,7 +150,7 @@ func (r *Process) Wait() error {
 	return nil
 }
 
-// Signal sends a signal; it is no error if nobody is there any more.
+// Signal sends a signal. It is no error if the process has ended.
 func (r *Process) Signal(s os.Signal) error {
 	err := r.cmd.Process.Signal(s)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -167,13 +167,13 @@ func (r *Process) Stop() error {
 	return r.Wait()
 }
 
-// Kill ends the process as a crash does, unless it has ended.
+// Kill kills the process, unless it has ended.
 func (r *Process) Kill() {
 	_ = r.cmd.Process.Kill() // it may have ended
 	<-r.Done()
 }
 
-// Ready waits until the process takes connections at an address.
+// Ready waits until the process accepts connections at an address.
 func (r *Process) Ready(ctx context.Context, address string) error {
 	for {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
@@ -189,13 +189,13 @@ func (r *Process) Ready(ctx context.Context, address string) error {
 	}
 }
 
-// LastLines are the last n lines of a text.
+// LastLines returns the last n lines of a text.
 func LastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// buffer is a bytes.Buffer that may be read while it is written to.
+// buffer is a bytes.Buffer that may be read and written concurrently.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

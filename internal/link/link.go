@@ -1,28 +1,27 @@
-// Package link makes pools of connections to MySQL and MariaDB servers over links that may go silent: neither an end
-// nor an answer arrives any more, on any connection that is open, while new ones work. (A firewall that forgot them, a
-// machine behind an address that was exchanged.)
+// Package link makes connection pools for MySQL and MariaDB servers that detect silently lost connections. On such a
+// connection, neither its end nor an answer arrives any more, although new connections work. The cause may be a
+// firewall that dropped its state, or a replaced machine behind an address.
 //
-// Each connection by itself is noticed by its silence (readTimeout). That is not enough, and this package does the
-// rest:
+// A read timeout detects the loss of a single connection. That is not enough. This package does the rest:
 //
-//   - The server knows nothing of it: its sessions keep their transactions and locks until wait_timeout, 8 hours by
-//     default. So sessions have short timeouts of their own, for where this process is gone, too; and the next
-//     connection that is made ends the sessions of those that were lost.
-//   - The other connections of the pool are as dead, and would each be waited for: the idle ones are given up with the
-//     first.
+//   - The server does not notice the loss. Its session keeps its transaction and locks until wait_timeout, 8 hours by
+//     default. So sessions get short timeouts, in case this process is gone, too. And the next new connection ends the
+//     sessions of lost connections.
+//   - The pool's other connections are probably lost, too, and a query would wait on each of them. So the pool closes
+//     its idle connections with the first lost one.
 //
-// An address may also come to lead to another server (a service's address, a proxy, a name, after a failover), while
-// open connections still lead to the one before. If that one lives on, what is written over them, readers never see.
-// So a connection that shows another server makes the pool give up the earlier ones, and Moved tells who writes.
+// After a failover, an address (a service's address, a proxy, a name) may lead to another server, while open
+// connections still lead to the old one. If the old server still runs, readers never see what is written to it. So when
+// a connection finds another server, the pool drops the earlier connections, and Moved tells their users.
 //
-// Of a lost session the number alone would not do: numbers begin anew when a server restarts, and an address may lead
-// to another server. Each session therefore holds a user lock (GET_LOCK) with a name that nobody can guess. The server
-// says which session holds it, and that one is ours and can be ended without any special right. Where a server has no
-// such locks (a Galera cluster that forbids them) the session's timeouts have to do.
+// A session's number does not identify a lost session: numbers start again when a server restarts, and an address may
+// lead to another server. So each session holds a user lock (GET_LOCK) with an unguessable name. The server says which
+// session holds it. That session is surely this pool's, and ending it needs no special privilege. If a server has no
+// such locks (a Galera cluster forbids them), only the session's timeouts end it.
 //
-// And a session keeps what it was given as it began: the rights that GRANT gives on its database and on all of the
-// server, and global settings. So a connection that is refused something for want of a right makes the pool give up all
-// that were made until then, and who begins anew does not use earlier ones (Renew).
+// A session also keeps some of its initial settings: privileges that GRANT gives on its database or on the whole
+// server, and global settings. So if a connection lacks a privilege, the pool drops all connections made until then. A
+// caller that starts again can do the same with Renew.
 package link
 
 import (
@@ -39,28 +38,29 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Options say what a pool's connections are like.
+// Options configure a pool's connections.
 type Options struct {
-	// Silence is after how long without an answer a connection is lost, where the DSN's readTimeout does not say it.
+	// Silence is how long a connection may go without an answer before it counts as lost, unless the DSN sets
+	// readTimeout.
 	Silence time.Duration
 
-	// Asks is after how long without an answer the server is asked whether the session still works: a connection on which
-	// it waits for the client is lost. 0: never, the silence alone counts.
+	// Asks is how long to wait for an answer before asking the server whether the session is still at work. If the
+	// session is waiting for the client, the connection is lost. 0: never ask; only Silence counts.
 	Asks time.Duration
 
-	// Idle is after how long the server ends a session that does nothing; 0: twice the silence, but a minute at least,
-	// because this process may wait for a CPU in the middle of a transaction.
+	// Idle is how long the server waits before it ends an idle session; 0: twice Silence, but at least a minute,
+	// because this process may wait for a CPU within a transaction.
 	Idle time.Duration
 
-	// Session are statements that set up each session.
+	// Session lists statements that set up each session.
 	Session []string
 }
 
-// Lifetime is after how long a connection that is used is replaced by a new one, which shows where the address leads to
+// Lifetime is how long a connection is used before a new one replaces it. The new one shows where the address leads
 // now.
 const Lifetime = time.Minute
 
-// Open makes a pool. It connects to nothing yet.
+// Open makes a pool, without connecting.
 func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 	c = c.Clone()
 	if c.ReadTimeout == 0 {
@@ -90,37 +90,37 @@ func Open(c *mysql.Config, o Options) (*sql.DB, error) {
 	return db, nil
 }
 
-// own are variables that a session must not have from the server's global ones (`SET GLOBAL` reaches every session that
-// begins later): with sql_select_limit a query without LIMIT ends early, and nothing says so; without autocommit a
-// SELECT keeps its transaction, and locks, open; completion_type may begin another transaction with each COMMIT, or end
-// the session; and scans take as long as they take. sql_select_limit has no word for "none", for DEFAULT is the global
-// value. Each of the last two is a comment to the other server.
+// own sets variables that a session must not inherit from global ones, which `SET GLOBAL` changes for all later
+// sessions. With sql_select_limit, a query without LIMIT ends early without an error. Without autocommit, a SELECT
+// leaves its transaction and locks open. With completion_type, a COMMIT may begin another transaction or end the
+// session. And scans must not be limited in time. sql_select_limit has no value for "none", and DEFAULT means the
+// global value. Each of the last two settings is a comment for the other server.
 const own = "sql_select_limit = 18446744073709551615, autocommit = 1, completion_type = 0" +
 	"/*!80000 , max_execution_time = 0 */ /*M!100100 , max_statement_time = 0 */"
 
 const dialTimeout = 10 * time.Second
 
-// LockWait is how long a session should wait for a lock, given after how much silence its connection counts as lost:
-// the server's answer that it waited in vain has to come before that, and whoever waits must be able to say so.
+// LockWait returns how long a session should wait for a lock, given Silence. The server's timeout error must arrive
+// before the connection counts as lost, and the caller must have time to report it.
 func LockWait(silence time.Duration) time.Duration {
 	return min(max(silence/3, time.Second), 10*time.Second).Truncate(time.Second)
 }
 
-// connector makes connections, and remembers which were lost.
+// connector makes connections, and remembers lost ones.
 type connector struct {
 	driver.Connector
 	setup      []string
 	asks       time.Duration // see Options
-	generation atomic.Int64  // counts losses and moves: connections of an earlier one are not used again
-	renewals   atomic.Int64  // counts Renew and refusals: likewise, but the server knows that their sessions end
+	generation atomic.Int64  // counts losses and moves: older connections are not used again
+	renewals   atomic.Int64  // counts Renew and refusals: the same, but the server ends their sessions in order
 
 	mu     sync.Mutex
-	lost   []string // the user locks of sessions that may live on at the server
+	lost   []string // the user locks of lost sessions that the server may still run
 	server string   // the one that the newest connection leads to; "": not known
-	moved  int      // how often that was another one
+	moved  int      // how often the address led to another server
 }
 
-// mostLost bounds what is remembered; the sessions' own timeouts end the others.
+// mostLost bounds the remembered sessions. The others end by their own timeouts.
 const mostLost = 64
 
 // Connect implements driver.Connector.
@@ -147,7 +147,7 @@ func (k *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return c, nil
 }
 
-// bury notes that a connection was lost, and that none that was made before it was can be trusted.
+// bury notes that a connection was lost, and that all earlier connections are untrusted.
 func (k *connector) bury(c *conn) {
 	k.generation.CompareAndSwap(c.generation, c.generation+1)
 	if c.marker == "" {
@@ -159,7 +159,7 @@ func (k *connector) bury(c *conn) {
 	k.lost = k.lost[max(0, len(k.lost)-mostLost):]
 }
 
-// take hands over what was lost.
+// take returns the lost sessions and clears the list.
 func (k *connector) take() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -174,8 +174,8 @@ func (k *connector) giveBack(lost []string) {
 	k.lost = append(k.lost, lost...)
 }
 
-// Close ends the sessions that were lost and not yet ended: nobody will make another connection. It implements
-// io.Closer for the pool, which calls it as it is closed itself.
+// Close ends the lost sessions, because no later connection will. It implements io.Closer: the pool calls it when it is
+// closed.
 func (k *connector) Close() error {
 	k.mu.Lock()
 	none := len(k.lost) == 0
@@ -187,15 +187,15 @@ func (k *connector) Close() error {
 	defer cancel()
 	c, err := k.Connect(ctx)
 	if err != nil {
-		return nil // the sessions' own timeouts have to do
+		return nil // the sessions end by their own timeouts
 	}
 	return c.Close()
 }
 
-// farewell is how long a pool that is closed may take to end its lost sessions.
+// farewell is how long closing a pool may take to end its lost sessions.
 const farewell = 5 * time.Second
 
-// session is all that go-sql-driver's connections can.
+// session is the set of interfaces that go-sql-driver's connections implement.
 type session interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -208,11 +208,11 @@ type session interface {
 	driver.NamedValueChecker
 }
 
-// Moved is a user variable of each session: how often, when it began, the address had led to another server than
-// before; NULL if never. What two sessions of one pool write is on one server if it is the same for both.
+// Moved is a user variable of each session. It counts how often the address had led to another server when the session
+// began; NULL if never. If two sessions of a pool have the same value, they write to the same server.
 const Moved = "@replicator_link_moved"
 
-// meets notes which server a new connection leads to.
+// meets notes to which server a new connection leads.
 func (k *connector) meets(c *conn) (moved int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -234,7 +234,7 @@ type conn struct {
 	server     string // which one it is; "": not known
 }
 
-// setUp sets up the session, gives it its marker, and ends the sessions that were lost before.
+// setUp sets up the session, takes its marker lock, and ends the sessions that were lost before.
 func (c *conn) setUp(ctx context.Context) error {
 	for _, s := range c.connector.setup {
 		if _, err := c.ExecContext(ctx, s, nil); err != nil {
@@ -270,7 +270,7 @@ func (c *conn) setUp(ctx context.Context) error {
 	return nil
 }
 
-// end ends the sessions that hold the markers. One that the server does not know is gone already.
+// end ends the sessions that hold the markers. A session that the server does not know has already ended.
 func (c *conn) end(ctx context.Context, markers []string) error {
 	for _, m := range markers {
 		id, err := c.ask(ctx, "SELECT IS_USED_LOCK('"+m+"')")
@@ -287,7 +287,7 @@ func (c *conn) end(ctx context.Context, markers []string) error {
 	return nil
 }
 
-// ask returns the integer that a query gives; 0 if that is NULL, or if the server refuses the query.
+// ask returns the integer that a query selects; 0 if that is NULL, or if the server refuses the query.
 func (c *conn) ask(ctx context.Context, query string) (int64, error) {
 	values, err := c.askFor(ctx, 1, query)
 	if values == nil {
@@ -309,20 +309,20 @@ func (c *conn) askFor(ctx context.Context, n int, query string) ([]driver.Value,
 	}
 	for i, v := range values {
 		if b, ok := v.([]byte); ok {
-			values[i] = string(b) // the driver's bytes are good until the rows are closed
+			values[i] = string(b) // the driver's bytes are valid until the rows are closed
 		}
 	}
 	return values, nil
 }
 
-// integer is a value as an integer; 0 if it is none.
+// integer converts a value to an integer; 0 if it is not one.
 func integer(v driver.Value) int64 {
 	var n sql.NullInt64
-	_ = n.Scan(v) // what is no integer leaves it 0
+	_ = n.Scan(v) // n stays 0 if v is no integer
 	return n.Int64
 }
 
-// unanswered reports whether an error is not the server's own answer.
+// unanswered reports whether an error did not come from the server.
 func unanswered(err error) bool {
 	var refused *mysql.MySQLError
 	return err != nil && !errors.As(err, &refused)
@@ -335,7 +335,7 @@ func onlyUnanswered(err error) error {
 	return nil
 }
 
-// ResetSession implements driver.SessionResetter: it is called before a connection of the pool is used again.
+// ResetSession implements driver.SessionResetter. The pool calls it before it reuses a connection.
 func (c *conn) ResetSession(ctx context.Context) error {
 	if c.generation != c.connector.generation.Load() || c.renewals != c.connector.renewals.Load() {
 		return driver.ErrBadConn
@@ -343,8 +343,8 @@ func (c *conn) ResetSession(ctx context.Context) error {
 	return c.session.ResetSession(ctx)
 }
 
-// Close implements driver.Conn. A connection that is not valid any more was lost, or given up in the middle of
-// something: its session may go on at the server.
+// Close implements driver.Conn. A connection that is no longer valid was lost, or was dropped in the middle of an
+// operation, so the server may still run its session.
 func (c *conn) Close() error {
 	if !c.IsValid() || c.generation != c.connector.generation.Load() {
 		c.connector.bury(c)

@@ -10,16 +10,15 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Renew makes a pool that Open made use none of its present connections again: what begins now meets the server as it
-// is now, with the rights and settings that it gives to new sessions. Whoever is using a connection keeps it until he
-// is done.
+// Renew stops a pool that Open made from reusing its current connections. Later queries get new sessions, with the
+// server's current privileges and settings. A caller that is using a connection keeps it until it is done.
 func Renew(db *sql.DB) {
 	if d, ok := db.Driver().(driverOf); ok {
 		d.connector.renewals.Add(1)
 	}
 }
 
-// driverOf is the driver of a connector, which it leads to.
+// driverOf is a driver that leads to its connector.
 type driverOf struct {
 	driver.Driver
 	connector *connector
@@ -28,11 +27,12 @@ type driverOf struct {
 // Driver implements driver.Connector.
 func (k *connector) Driver() driver.Driver { return driverOf{k.Connector.Driver(), k} }
 
-// denials are the server's refusals for want of a right: in a database, a table, a column, everywhere, for a routine.
+// denials are the server's error codes for a missing privilege: on a database, a table, a column, globally, on a
+// routine.
 var denials = []uint16{1044, 1142, 1143, 1227, 1370}
 
-// noted returns an error that a connection met. Where a right was missing, a GRANT may give it at any time, but not to
-// a session that has begun.
+// noted checks an error of a connection and returns it. If a privilege is missing, a GRANT may add it at any time, but
+// not to an existing session, so the pool's connections are renewed.
 func (c *conn) noted(err error) error {
 	if err == nil {
 		return nil

@@ -12,19 +12,19 @@ import (
 	"replicator/internal/socket"
 )
 
-// A query may take minutes, and a connection that went silent says as little as a server that is at work. So after a
-// while the server is asked, over a connection of its own, whether the session still works: one that waits for the
-// client's next word has sent its answer, or never got the question.
+// A query may take minutes, and a lost connection is as silent as a busy server. So after a while, the reader asks the
+// server, over another connection, whether the session is still at work. If the session waits for the client's next
+// command, it has sent its answer or never got the query.
 
-// watched is a connection whose silence is asked about. The driver reads from it in one goroutine.
+// watched is a connection that asks about its silence. The driver reads from it in one goroutine.
 type watched struct {
 	net.Conn
 	asks     time.Duration
-	deadline time.Time   // the driver's, for reading
-	works    func() bool // nil while the session is not set up: what sets it up takes no time
+	deadline time.Time   // the driver's read deadline
+	works    func() bool // nil until the session is set up, which takes no time
 }
 
-// lastAnswer is how long what the server sent before it was asked may take to arrive.
+// lastAnswer is how long an answer may still be in transit after the server said that the session is idle.
 const lastAnswer = time.Second
 
 // Read implements net.Conn.
@@ -60,7 +60,7 @@ func (w *watched) SetReadDeadline(t time.Time) error {
 	return w.Conn.SetReadDeadline(t)
 }
 
-// SyscallConn implements syscall.Conn, by which the driver looks whether an idle connection was closed.
+// SyscallConn implements syscall.Conn. The driver uses it to check whether an idle connection was closed.
 func (w *watched) SyscallConn() (syscall.RawConn, error) {
 	c, ok := w.Conn.(syscall.Conn)
 	if !ok {
@@ -69,10 +69,10 @@ func (w *watched) SyscallConn() (syscall.RawConn, error) {
 	return c.SyscallConn()
 }
 
-// dialed is the key of a context under which the dialer leaves the connection that it made.
+// dialed is the context key under which the dialer stores its connection.
 type dialed struct{}
 
-// dial connects, and leaves the connection for whoever makes the session.
+// dial connects, and stores the connection for the code that sets up the session.
 func (k *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -89,11 +89,11 @@ func (k *connector) dial(ctx context.Context, network, address string) (net.Conn
 	return w, nil
 }
 
-// unknown is of a session that nobody can ask about.
+// unknown is the check for a session that can't be asked about.
 func unknown() bool { return true }
 
-// works reports whether the session that holds a marker is at work, or whether that can't be told: the server can't be
-// reached, or another one answers at its address, which knows nothing of the session.
+// works reports whether the session that holds a marker is at work. It also returns true if that can't be found out:
+// the server can't be reached, or another server without the session answers at its address.
 func (k *connector) works(marker, server string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
@@ -120,10 +120,10 @@ func (k *connector) works(marker, server string) bool {
 	return command != "" && command != "Sleep"
 }
 
-// whichServer is an expression that tells servers apart that may answer at one address.
+// whichServer is an SQL expression that distinguishes servers that may answer at one address.
 const whichServer = "CONCAT(@@hostname, ':', @@port, ':', @@server_id)"
 
-// text is a value that a server gave as text; "" if it is NULL.
+// text converts a server's value to a text; "" if it is NULL.
 func text(v driver.Value) string {
 	switch v := v.(type) {
 	case []byte:

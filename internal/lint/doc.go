@@ -1,4 +1,4 @@
-// Package lint holds the rules of this repository that no linter knows, as tests, and in tools.mod the
-// versions of the linters that `make lint` runs, in deploy.mod of what looks at the files of deploy. Module files of
-// their own keep their requirements out of the program's.
+// Package lint has tests for this repository's rules that no linter knows. tools.mod has the versions of the linters
+// that `make lint` runs, and deploy.mod those of the checkers for the files in deploy. Separate module files keep their
+// requirements out of the program's.
 package lint

@@ -1,10 +1,9 @@
-// Command module gives this module another path: in go.mod, in the module files of tools, in every import, and in the
-// profile that guides the compiler.
+// Command module changes this module's path: in go.mod, in the tools' module files, in every import, and in the
+// compiler's profile.
 //
 //	go run ./internal/module github.com/acme/replicator
 //
-// Nothing else in the checkout holds the path: code that needs it asks for it (reflect.Type.PkgPath), which package
-// lint sees to.
+// No other file holds the path. Code that needs it uses reflect.Type.PkgPath, and package lint checks that.
 package main
 
 import (
@@ -38,7 +37,7 @@ func main() {
 	fmt.Printf("%s: %d files changed\n", os.Args[1], changed)
 }
 
-// rename gives the module whose root is a directory the path to, and returns how many files that changed.
+// rename changes the path of the module with this root directory, and returns how many files it changed.
 func rename(root, to string) (changed int, err error) {
 	if first, _, _ := strings.Cut(to, "/"); !strings.Contains(first, ".") {
 		return 0, fmt.Errorf("%q can't be fetched: a path begins with a host's name, as in github.com/acme/replicator", to)
@@ -47,7 +46,7 @@ func rename(root, to string) (changed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// It knows what a path may hold, and refuses others before any file is changed.
+	// The go command checks the new path before any file is changed.
 	edit := exec.Command("go", "mod", "edit", "-module", to)
 	edit.Dir = root
 	if out, err := edit.CombinedOutput(); err != nil {
@@ -88,7 +87,7 @@ func rename(root, to string) (changed int, err error) {
 	return changed, err
 }
 
-// pathOf is the path of the module whose root is a directory.
+// pathOf returns the path of the module with this root directory.
 func pathOf(root string) (string, error) {
 	list := exec.Command("go", "list", "-m")
 	list.Dir = root
@@ -99,7 +98,7 @@ func pathOf(root string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// imports is a file of Go whose imports of the module from are of to.
+// imports returns a Go file with its imports of module from changed to module to.
 func imports(text []byte, from, to string) ([]byte, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", text, parser.ImportsOnly)

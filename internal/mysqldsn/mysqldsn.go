@@ -1,4 +1,4 @@
-// Package mysqldsn reads DSNs that people wrote, in go-sql-driver's form.
+// Package mysqldsn reads DSNs in go-sql-driver's form, as users write them.
 package mysqldsn
 
 import (
@@ -8,16 +8,17 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// networks are those that a server can be reached by.
+// networks are the networks through which a server can be reached.
 var networks = []string{"tcp", "tcp4", "tcp6", "unix"}
 
-// errNotRead says nothing of the DSN: it may have a password, and the driver's errors quote what they don't understand.
+// errNotRead shows nothing of the DSN, which may have a password. The driver's own errors quote the part that they
+// can't parse.
 var errNotRead = errors.New("it is not USER:PASSWORD@tcp(HOST:PORT)/DATABASE?NAME=VALUE")
 
 // Parse reads a DSN. The error quotes nothing of it.
 //
-// The driver takes whatever stands before the address for the name of a network, and says it in every error of a
-// connection. Where the @ is missing that is the user and the password: so a network that nobody has is an error here.
+// The driver takes any text before the address for the name of a network, and shows it in every connection error. If
+// the @ is missing, that text is the user and password. So an unknown network is an error here.
 func Parse(dsn string) (*mysql.Config, error) {
 	c, err := mysql.ParseDSN(dsn)
 	if err != nil || !slices.Contains(networks, c.Net) {

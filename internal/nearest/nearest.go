@@ -1,4 +1,4 @@
-// Package nearest finds the word that somebody meant.
+// Package nearest finds the known word that a user probably meant.
 package nearest
 
 import (
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Word is the word that is nearest to what was written, whatever the letters' case, and how many letters they differ
-// by; "" if there are no words.
+// Word returns the known word that is nearest to the written one, ignoring case, and by how many letters they differ;
+// "" if there are no words.
 func Word(written string, words []string) (word string, distance int) {
 	for _, w := range words {
 		if d := letters(strings.ToLower(written), strings.ToLower(w)); word == "" || d < distance {
@@ -17,7 +17,7 @@ func Word(written string, words []string) (word string, distance int) {
 	return word, distance
 }
 
-// Close asks whether the nearest word was meant, as the end of an error; "" if none is near, or there is no other.
+// Close returns the end of an error, which asks whether the nearest word was meant; "" if no word is near.
 func Close(written string, words []string) string {
 	word, distance := Word(written, words)
 	if word == "" || word == written || distance > len(written)/3 {
@@ -26,8 +26,8 @@ func Close(written string, words []string) string {
 	return fmt.Sprintf(": did you mean %q?", word)
 }
 
-// Meant is the end of an error about a word that is not known: the nearest word that is, and all of them; "" if there
-// are none.
+// Meant returns the end of an error about an unknown word: the nearest known word, and all known words; "" if there are
+// none.
 func Meant(written string, words []string) string {
 	switch len(words) {
 	case 0:
@@ -66,5 +66,5 @@ func letters(a, b string) int {
 	return last[len(t)]
 }
 
-// maxWord bounds the work spent on a suggestion: no known word is nearly that long.
+// maxWord bounds the work for a suggestion. No known word is nearly that long.
 const maxWord = 200

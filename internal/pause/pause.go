@@ -1,4 +1,4 @@
-// Package pause waits for a while, and no longer than anybody wants it.
+// Package pause waits for a while, or until a context ends.
 package pause
 
 import (

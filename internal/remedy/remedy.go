@@ -1,6 +1,6 @@
-// Package remedy completes the commands that messages name. Below the command line nothing knows which file the program
-// reads: a message names a command in backquotes, `replicator rebuild users`, and where it is shown, In adds the file.
-// So it can be typed as it stands, in any folder.
+// Package remedy completes the commands that messages name. Most packages don't know which configuration file the
+// program reads. So they name a command in backquotes, `replicator rebuild users`, and In adds the file where the
+// message is shown. A user can then run the command in any folder.
 package remedy
 
 import (
@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// File is the absolute path of the configuration that the program reads; "" if there is none.
+// File is the absolute path of the program's configuration; "" if there is none.
 type File string
 
-// begin is how a message begins to name a command.
+// begin is how a command begins in a message.
 const begin = "`" + program
 
 const program = "replicator "
 
-// command is a command in backquotes: its name, its arguments, and what is to be done with its output.
+// command matches a command in backquotes: its name, its arguments, and what to do with its output.
 var command = regexp.MustCompile(begin + "([a-z]+)([^`]*?)( [>|][^`]*)?`")
 
-// In adds the file to the commands that a text names in backquotes, once.
+// In adds the file, once, to the commands that a text names in backquotes.
 func (f File) In(text string) string {
 	if f == "" || !strings.Contains(text, begin) {
 		return text
@@ -40,10 +40,10 @@ func (f File) In(text string) string {
 	})
 }
 
-// plain is what a shell takes for one word as it stands.
+// plain matches a word that a shell needs no quotes for.
 var plain = regexp.MustCompile(`^[\w@%+=:,./-]+$`)
 
-// Quoted is a word as a shell reads it.
+// Quoted quotes a word for a shell.
 func Quoted(word string) string {
 	if plain.MatchString(word) {
 		return word
@@ -51,7 +51,7 @@ func Quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// completed is an error whose text names commands with the file.
+// completed is an error whose text names the commands with the file.
 type completed struct {
 	error
 	text string
@@ -60,7 +60,7 @@ type completed struct {
 func (e completed) Error() string { return e.text }
 func (e completed) Unwrap() error { return e.error }
 
-// Err is an error whose text is completed.
+// Err returns an error whose text is completed.
 func (f File) Err(err error) error {
 	if err == nil {
 		return nil
@@ -68,10 +68,11 @@ func (f File) Err(err error) error {
 	return with(err, f.In(err.Error()))
 }
 
-// Views stands in a message for the views that it is about, which Named puts there: who reads a log does not know them.
+// Views is the placeholder in a message for the names of its views. Named replaces it, because readers of a log don't
+// know them.
 const Views = "VIEW…"
 
-// Named is an error that names the views it is about.
+// Named returns an error with the names of its views.
 func Named(err error, views string) error {
 	if err == nil {
 		return nil
@@ -86,7 +87,7 @@ func with(err error, text string) error {
 	return completed{err, text}
 }
 
-// ExactCollation is what key columns have to have where one key must not be spelt in two ways. For utf8mb4_bin 'a' and
-// 'a ' are one key.
+// ExactCollation is the advice for key columns whose keys must have only one spelling. utf8mb4_bin treats 'a' and 'a '
+// as one key.
 const ExactCollation = "a binary type, or a collation that tells all spellings apart (utf8mb4_0900_bin, on MariaDB " +
 	"utf8mb4_nopad_bin)"

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// MostIndexed is what all columns of an index may take in InnoDB, in bytes.
+// MostIndexed is how many bytes all columns of an InnoDB index may take.
 const MostIndexed = 3072
 
-// Scalar is the type of a column for values that are neither lists nor objects, with room for what was not seen, and
-// what they may take in an index; "" if they are of several kinds. name is the property's, which may tell of a limit.
+// Scalar returns a column type for values that are neither lists nor objects, with some reserve, and how many bytes it
+// may take in an index; "" if the values have different kinds. The property's name may suggest a limit.
 func (s *Values) Scalar(name string) (typ string, bytes int64) {
 	switch {
 	case s.Lists+s.Objects > 0:
@@ -33,10 +33,10 @@ func (s *Values) Scalar(name string) (typ string, bytes int64) {
 	return "", 0
 }
 
-// exact is the largest of the integers that a DOUBLE tells from its neighbours.
+// exact is the largest integer up to which a DOUBLE holds all integers exactly.
 var exact = big.NewInt(1 << 53)
 
-// varchar has room for texts twice as long as those that were seen.
+// varchar returns a type for texts twice as long as the longest seen.
 func (s *Values) varchar(name string) (string, int64) {
 	n := 2 * s.Longest
 	if strings.Contains(strings.ToLower(name), "email") && s.Longest <= 254 {
@@ -50,7 +50,7 @@ func (s *Values) varchar(name string) (string, int64) {
 	return sized("TEXT", 4*s.Longest), MostIndexed + 1 // a character may take 4 bytes
 }
 
-// sized is the TEXT or BLOB that holds so many bytes.
+// sized returns the TEXT or BLOB type that holds this many bytes.
 func sized(typ string, bytes int) string {
 	switch {
 	case bytes < 1<<16:
@@ -61,7 +61,7 @@ func sized(typ string, bytes int) string {
 	return "LONG" + typ
 }
 
-// numeric keeps every digit of integers and decimals, with room for more of them; "" if no type does.
+// numeric returns a type that keeps every digit of the integers and decimals, with some reserve; "" if there is none.
 func (s *Values) numeric() string {
 	switch {
 	case s.Floats > 0 && s.Integers > 0 && (s.Greatest.Cmp(exact) > 0 || s.Least.CmpAbs(exact) > 0):
@@ -83,17 +83,18 @@ func (s *Values) numeric() string {
 	return "DECIMAL(65,0)"
 }
 
-// ScaleWithRoom is how many digits behind the point a column has for decimals like those that were seen. A body's
-// number has no scale of its own: one that was computed (0.30000000000000004) stands beside prices of two digits.
+// ScaleWithRoom returns how many fractional digits a column has for the decimals seen. Numbers in a body have no fixed
+// scale: a computed one (0.30000000000000004) may follow prices with two digits.
 func (s *Values) ScaleWithRoom() int { return min(max(s.Scale+2, 20), 30) }
 
-// Row is the type of a column in a row; "" if there is none but JSON for what is no list or object.
+// Row returns the type of a column in a row: JSON for lists and objects, TEXT or BLOB for long scalars, or else Scalar's
+// type; "" if Scalar has none.
 func (s *Values) Row(name string) string {
 	if s.Lists+s.Objects > 0 {
 		return "JSON"
 	}
 	typ, bytes := s.Scalar(name)
-	switch { // a row's columns have 64 KiB together
+	switch { // all columns of a row share 64 KiB
 	case bytes > 4*255 && s.Bytes > 0:
 		return sized("BLOB", s.Longest)
 	case bytes > 4*255:

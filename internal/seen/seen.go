@@ -1,5 +1,5 @@
-// Package seen sums up values that were sampled: which kinds they are of and how large. It says which column of MySQL
-// would hold them and others like them.
+// Package seen sums up sampled values: their kinds and sizes. It finds a MySQL column type that would hold them and
+// similar values.
 package seen
 
 import (
@@ -11,25 +11,25 @@ import (
 	"replicator/internal/uuid"
 )
 
-// Values is what was seen of a property's values, or of a field's. Nulls are no values.
+// Values sums up the values seen of a property or a field. It ignores nulls.
 type Values struct {
-	// How many values there were of each kind; UUIDs are texts or 16 bytes.
+	// How many values of each kind. UUIDs are texts or 16 bytes.
 	Texts, Bytes, UUIDs, Integers, Decimals, Floats, Booleans, Lists, Objects int
 
-	// Sixteens are texts of 16 bytes: what 16 bytes look like in formats that don't tell text from bytes.
+	// Sixteens counts texts of 16 bytes. In formats that don't distinguish text from bytes, these may be binary UUIDs.
 	Sixteens int
 
-	Longest  int // characters of texts, and bytes of bytes
+	Longest  int // in characters for texts, in bytes for bytes
 	Least    *big.Int
 	Greatest *big.Int
-	Digits   int // of decimals: before the point
-	Scale    int // of decimals: after the point
+	Digits   int // of decimals: digits before the point
+	Scale    int // of decimals: digits after the point
 
-	// Elements are those of lists, and of lists in them; nil if there were none.
+	// Elements sums up the elements of lists and nested lists; nil if there were none.
 	Elements *Values
 }
 
-// maxElements is how many elements of a list are looked at.
+// maxElements is how many elements of a list are sampled.
 const maxElements = 100
 
 // Add adds a value of the replicator's model (see replicator.Entry).
@@ -73,7 +73,7 @@ func (s *Values) Add(v any) {
 	}
 }
 
-// addAll adds the elements of a list, and of lists in it.
+// addAll adds the elements of a list and of nested lists.
 func (s *Values) addAll(list []any) {
 	for _, e := range list[:min(len(list), maxElements)] {
 		if inner, ok := e.([]any); ok {
@@ -108,11 +108,11 @@ func (s *Values) number(text string) {
 	s.Digits, s.Scale = max(s.Digits, len(whole)), max(s.Scale, len(fraction))
 }
 
-// Numbers is how many values are numbers.
+// Numbers returns how many values are numbers.
 func (s *Values) Numbers() int { return s.Integers + s.Decimals + s.Floats }
 
-// Scalars is how many values are neither lists nor objects.
+// Scalars returns how many values are neither lists nor objects.
 func (s *Values) Scalars() int { return s.Texts + s.Bytes + s.UUIDs + s.Booleans + s.Numbers() }
 
-// Nothing reports whether there was no value.
+// Nothing reports whether there were no values.
 func (s *Values) Nothing() bool { return s.Scalars()+s.Lists+s.Objects == 0 }
