@@ -16,16 +16,16 @@ import (
 	"replicator/internal/pause"
 )
 
-// The environment variables that a user can set.
+// Environment variables that users can set.
 const (
 	cacheVariable  = "REPLICATOR_SERVERS"
 	mirrorVariable = "REPLICATOR_DEBIAN_MIRROR"
 )
 
-// layout is the version of what the cache holds: a change that older programs can't read takes a new one.
+// layout is the version of the cache's layout. A change that older programs can't read needs a new version.
 const layout = "v1"
 
-// CacheDir is where unpacked servers are kept.
+// CacheDir returns the directory of unpacked servers.
 func CacheDir() (string, error) {
 	dir := os.Getenv(cacheVariable)
 	if dir == "" {
@@ -42,9 +42,9 @@ func CacheDir() (string, error) {
 	return dir, nil
 }
 
-// once makes the directory cache/name by running build on an empty directory that then takes that name.
-// Callers in parallel, in this process or others, wait for the first. What build writes to the log is
-// kept as cache/name.log, and its end is part of the error.
+// once makes the directory cache/name: it runs build in an empty directory, which it then renames. Concurrent callers,
+// in this process or others, wait for the first. build's log is kept as cache/name.log, and its end is part of the
+// error.
 func once(ctx context.Context, cache, name string, progress func(string),
 	build func(dir string, log *os.File) error) (string, error) {
 	final := filepath.Join(cache, name)
@@ -72,7 +72,7 @@ func once(ctx context.Context, cache, name string, progress func(string),
 	}
 	defer log.Close()
 	if err := build(part, log); err != nil {
-		_ = os.RemoveAll(part) // the next caller would remove it as well
+		_ = os.RemoveAll(part) // otherwise the next caller removes it
 		return "", fmt.Errorf("%w%s", err, tail(log.Name(), 0))
 	}
 	if err := os.Rename(part, final); err != nil {
@@ -81,8 +81,8 @@ func once(ctx context.Context, cache, name string, progress func(string),
 	return final, nil
 }
 
-// lockFile takes the lock of path, a file made if need be, and waits for it until ctx ends; waiting is
-// called once if it has to. The kernel gives the lock back when the process ends, however it ends.
+// lockFile locks the file at path, which it creates if needed, and waits for the lock until ctx ends. It calls waiting
+// once if it must wait. The kernel releases the lock when the process ends.
 func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -107,7 +107,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 	}
 }
 
-// tryLock is lockFile without waiting: nil and no error if another has it.
+// tryLock is lockFile without waiting. It returns nil and no error if another process has the lock.
 func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -123,7 +123,7 @@ func tryLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// tail is the end of a log from offset on, made to be put behind an error message.
+// tail returns the end of a log from offset on, as a suffix for an error message.
 func tail(path string, offset int64) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -145,8 +145,8 @@ func tail(path string, offset int64) string {
 	return "; the end of " + path + ":\n  " + strings.Join(lines, "\n  ")
 }
 
-// copyTree copies a directory with its modes. Runs of zeros become holes: a fresh database is mostly
-// zeros, and every test that wants a server of its own pays for the rest.
+// copyTree copies a directory with its modes. Runs of zeros become holes: a new database is mostly zeros, and every
+// test with its own server copies one.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -173,7 +173,7 @@ func copyTree(from, to string) error {
 		case d.Type().IsRegular():
 			return copySparse(path, target, info)
 		}
-		return nil // sockets and the like are of a run, not of the data
+		return nil // sockets and the like belong to a run, not to the data
 	})
 }
 

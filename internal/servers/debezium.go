@@ -13,14 +13,14 @@ import (
 const DebeziumVersion = "3.0.8.Final"
 
 const (
-	// of the archive that the repository has; it publishes no SHA-256 sum beside it
+	// of the archive in the repository, which publishes no SHA-256 sum for it
 	debeziumSum = "834c95d52e7880e638f8faac41fff3ee55d74045bd8095a8de49d1cc4856afc4"
-	// its Main is compiled for this release
+	// the Java release that its Main is compiled for
 	debeziumJava = 21
 )
 
-// Debezium prepares a command of Debezium Server, which reads its application.properties in dir/config. The first call
-// on a machine fetches it from a Maven repository. Whoever starts the command ends it.
+// Debezium prepares a command that runs Debezium Server, which reads its application.properties in dir/config. The
+// first call on a machine fetches it from a Maven repository. The caller ends the command that it starts.
 func Debezium(ctx context.Context, dir string, say func(string)) (*exec.Cmd, error) {
 	cache, err := CacheDir()
 	if err != nil {

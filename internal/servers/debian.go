@@ -60,8 +60,8 @@ func fetchPackages(ctx context.Context, cache string, sp *spec, dir string, log 
 
 var releaseURI = regexp.MustCompile(`(?m)^'(.*)/dists/([^']*)/InRelease'`)
 
-// debianMirror finds the mirrors that this machine's apt is set up with: one that has Debian's suites,
-// and the one of the security updates, which may be "".
+// debianMirror returns two mirrors that this machine's apt is configured with: one with Debian's suites, and one with
+// security updates, which may be "".
 func debianMirror(ctx context.Context) (main, security string, err error) {
 	if m := strings.TrimRight(os.Getenv(mirrorVariable), "/"); m != "" {
 		return m, "", nil
@@ -71,7 +71,7 @@ func debianMirror(ctx context.Context) (main, security string, err error) {
 		return "", "", fmt.Errorf("servers: this machine's mirrors are not Debian's (it is %q), and %s is not set",
 			system["ID"], mirrorVariable)
 	}
-	// An empty list directory makes apt print what it would fetch, whatever form its sources have.
+	// With an empty list directory, apt prints what it would fetch, whatever form its sources have.
 	out, err := exec.CommandContext(ctx, "apt-get", "-o", "Dir::State::lists=/nonexistent/", "update",
 		"--print-uris").Output()
 	if err != nil {
@@ -85,7 +85,7 @@ func debianMirror(ctx context.Context) (main, security string, err error) {
 	return main, security, nil
 }
 
-// mirrorsIn picks them from what apt-get update --print-uris prints; own is the machine's suite.
+// mirrorsIn finds the mirrors in the output of apt-get update --print-uris. own is the machine's suite.
 func mirrorsIn(uris, own string) (main, security string) {
 	for _, m := range releaseURI.FindAllStringSubmatch(uris, -1) {
 		switch mirror, suite := m[1], m[2]; {
@@ -116,19 +116,19 @@ func osRelease() map[string]string {
 	return out
 }
 
-// privateApt is apt with sources, lists and an empty package database of its own in dir: the machine's
-// are neither read nor written.
+// privateApt is an apt with its own sources, lists and empty package database in dir. It neither reads nor writes the
+// machine's.
 type privateApt struct {
 	dir string
 	log *os.File
 }
 
-// download puts the packages of sp, and the libraries they need, into debs.
+// download downloads the packages of sp, and the libraries they need, into debs.
 func (a *privateApt) download(ctx context.Context, sp *spec, main, security, debs string) error {
 	if err := os.MkdirAll(filepath.Join(a.dir, "lists", "partial"), 0o755); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	unlock, err := lockFile(ctx, filepath.Join(a.dir, "lock"), nil) // two kinds of one suite share its lists
+	unlock, err := lockFile(ctx, filepath.Join(a.dir, "lock"), nil) // two kinds may share a suite's lists
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (a *privateApt) download(ctx context.Context, sp *spec, main, security, deb
 	if err := a.run(ctx, a.log, "", "update"); err != nil {
 		return err
 	}
-	// What apt would install on an empty machine.
+	// The packages that apt would install on an empty machine.
 	var plan bytes.Buffer
 	if err := a.run(ctx, &plan, "", append([]string{"-s", "--no-install-recommends", "install"},
 		sp.packages...)...); err != nil {
@@ -149,8 +149,8 @@ func (a *privateApt) download(ctx context.Context, sp *spec, main, security, deb
 	return a.run(ctx, a.log, debs, append([]string{"download"}, wanted...)...)
 }
 
-// configure writes apt's configuration and sources. The configuration is given with -c, which apt reads
-// after the machine's own, so that it can clear hooks that the machine has set (container images do).
+// configure writes apt's configuration and sources. apt reads a configuration given with -c after the machine's own, so
+// it can clear the machine's hooks (container images have some).
 func (a *privateApt) configure(suite, main, security string) error {
 	who, err := user.Current()
 	if err != nil {
@@ -197,7 +197,7 @@ func (a *privateApt) run(ctx context.Context,
 // notNeeded matches libraries that only maintainer scripts, services and Perl programs need.
 var notNeeded = regexp.MustCompile(`^lib(perl|gdbm|db5|dbi-|dbd-|c-gconv|c-l10n|pam-|systemd-shared|tirpc-common)|-perl$`)
 
-// neededPackages reads apt's plan and keeps own and the libraries.
+// neededPackages reads apt's plan and returns own and the libraries.
 func neededPackages(plan *bytes.Buffer, own []string) []string {
 	var out []string
 	for lines := bufio.NewScanner(plan); lines.Scan(); {
@@ -213,7 +213,7 @@ func neededPackages(plan *bytes.Buffer, own []string) []string {
 	return out
 }
 
-// unpack unpacks every package in debs into dir, removes debs, and notes in dir/packages what there was.
+// unpack unpacks every package in debs into dir, removes debs, and lists the packages in dir/packages.
 func unpack(ctx context.Context, debs, dir string, log *os.File, say func(string)) error {
 	files, err := os.ReadDir(debs)
 	if err != nil {
@@ -239,7 +239,7 @@ func unpack(ctx context.Context, debs, dir string, log *os.File, say func(string
 	return nil
 }
 
-// removeUseless removes what no program here reads.
+// removeUseless removes files that no program here reads.
 func removeUseless(dir string) error {
 	var err error
 	for _, useless := range []string{"usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/gdb",
@@ -252,8 +252,8 @@ func removeUseless(dir string) error {
 	return nil
 }
 
-// wrapper runs a program with the C library and the other libraries that lie beside it. It names
-// the program by its path, because mysqld takes its own name from there.
+// wrapper runs a program with the C library and the other libraries next to it. It passes the program's path as its
+// name, because mysqld reads its own name from there.
 const wrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 for d in "$r"/usr/lib/*-linux-gnu "$r"/lib/*-linux-gnu "$r"/usr/lib/mysql/private; do [ -d "$d" ] && l=${l:+$l:}$d; done
@@ -262,8 +262,8 @@ p=$r/programs/${0##*/}
 exec "$ld" --argv0 "$p" --library-path "$l" "$p" "$@"
 `
 
-// wrap moves the named programs to programs/NAME, puts a wrapper for each into bin/NAME, and removes the
-// other programs.
+// wrap moves the named programs to programs/NAME, writes a wrapper for each to bin/NAME, and removes the other
+// programs.
 func wrap(dir string, names []string) error {
 	for _, sub := range []string{"bin", "programs"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {

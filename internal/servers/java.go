@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// javaSuites has the releases of Java that can be fetched where a machine has none, and the Debian suites with them.
+// javaSuites maps the releases of Java that can be fetched to their Debian suites.
 var javaSuites = map[int]string{17: "bookworm", 21: "trixie"}
 
-// javaHome is the home of a Java that runs a kind: one of this machine, or else fetched from Debian.
+// javaHome returns the home of a Java that runs a kind: one of this machine, or else one fetched from Debian.
 func javaHome(ctx context.Context, cache string, sp *spec, say func(string)) (string, error) {
 	if home := installedJava(sp.java, sp.javaBelow); home != "" {
 		return home, nil
@@ -33,7 +33,7 @@ func javaHome(ctx context.Context, cache string, sp *spec, say func(string)) (st
 	return filepath.Join(root, "home"), nil
 }
 
-// java is the home of a Java that runs the server.
+// java returns the home of a Java that runs the server.
 func (s *Server) java(ctx context.Context) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Server) java(ctx context.Context) (string, error) {
 	return home, nil
 }
 
-// wantedJava is which Java runs the kind, for messages.
+// wantedJava describes the Java that runs the kind, for messages.
 func (sp *spec) wantedJava() string {
 	if sp.javaBelow > 0 {
 		return fmt.Sprintf("Java %d to %d", sp.java, sp.javaBelow-1)
@@ -54,8 +54,8 @@ func (sp *spec) wantedJava() string {
 	return fmt.Sprintf("Java %d or newer", sp.java)
 }
 
-// installedJava is the home of a Java of this machine, of a release or newer, and below another if that is not 0; "" if
-// there is none.
+// installedJava returns the home of this machine's Java of a release or newer, and below another release unless that is
+// 0; "" if there is none.
 func installedJava(release, below int) string {
 	homes := []string{os.Getenv("ES_JAVA_HOME"), os.Getenv("JAVA_HOME")}
 	if program, err := exec.LookPath("java"); err == nil {
@@ -80,7 +80,7 @@ func installedJava(release, below int) string {
 
 var javaVersion = regexp.MustCompile(`JAVA_VERSION="(\d+)`)
 
-// javaRelease reads the release from the file that says it in every Java home; 0 if there is none.
+// javaRelease returns the release of a Java home, from the file in it that says so; 0 if there is none.
 func javaRelease(home string) int {
 	if _, err := os.Stat(filepath.Join(home, "bin", "java")); err != nil {
 		return 0
@@ -100,8 +100,8 @@ func javaRelease(home string) int {
 	return n
 }
 
-// fetchJava puts a Java into dir, with dir/home leading to it. It runs with the machine's own C library: its launcher
-// starts further processes by their paths, which no wrapper would reach.
+// fetchJava installs a Java into dir, with dir/home leading to it. It runs with the machine's own C library, because
+// its launcher starts further processes by their paths, which no wrapper would reach.
 func fetchJava(ctx context.Context, cache string, release int, dir string, log *os.File, say func(string)) error {
 	java := &spec{suite: javaSuites[release], packages: []string{fmt.Sprintf("openjdk-%d-jre-headless", release)},
 		size: "60 MB"}
@@ -129,7 +129,7 @@ func fetchJava(ctx context.Context, cache string, release int, dir string, log *
 	return nil
 }
 
-// relink makes absolute links in dir relative where they mean another file of the packages: a Java's configuration lies
+// relink makes absolute links in dir relative if they lead to another file of the packages. A Java's configuration is
 // in /etc, with links to it.
 func relink(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -141,7 +141,7 @@ func relink(dir string) error {
 			return err
 		}
 		if _, err := os.Lstat(filepath.Join(dir, to)); err != nil {
-			return nil // of another package
+			return nil // it leads to another package
 		}
 		rel, err := filepath.Rel(filepath.Dir(path), filepath.Join(dir, to))
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Kafka is in no Linux distribution: its jars and those they need are Maven artifacts. kafkaJars lists them.
+// Kafka is in no Linux distribution. Its jars and those they need are Maven artifacts. kafkaJars lists them.
 //
 //go:embed kafka.jars
 var kafkaJars string
@@ -30,7 +30,7 @@ const kafkaRemedy = "It needs Java 17 or newer (openjdk-17-jre-headless) and, on
 	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable +
 	" to a cache that was filled elsewhere"
 
-// kafkaWrapper runs the broker. Its log goes to the standard error, from warnings on.
+// kafkaWrapper runs the broker. It logs warnings and errors to the standard error.
 const kafkaWrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 exec "$KAFKA_JAVA/bin/java" $KAFKA_OPTIONS -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
@@ -64,8 +64,8 @@ func fetchKafka(ctx context.Context, in *installation, cache string, log *os.Fil
 	return initialiseKafka(ctx, in, in.template(), nil, log.Name())
 }
 
-// initialiseKafka formats a data directory, as Kafka's own tool does. Copies of it share a cluster's id, which no
-// client minds.
+// initialiseKafka formats a data directory, as Kafka's own tool does. Its copies share a cluster id, which clients
+// accept.
 func initialiseKafka(ctx context.Context, in *installation, data string, _ []string, log string) error {
 	cache, err := CacheDir()
 	if err != nil {
@@ -94,7 +94,7 @@ func initialiseKafka(ctx context.Context, in *installation, data string, _ []str
 	return nil
 }
 
-// kafkaID makes an id in Kafka's form of a UUID. One that begins with a dash would be taken for an option.
+// kafkaID makes an id in Kafka's form of a UUID. It never begins with a dash, which would make it an option.
 func kafkaID() string {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
@@ -102,11 +102,12 @@ func kafkaID() string {
 	return base64.RawURLEncoding.EncodeToString(id)
 }
 
-// kafkaProperties configure a broker. The first of a cluster is its controller as well, and that listens on another
-// loopback address: so an instance takes no second port of 127.0.0.1. Kafka wants a different port number even so.
+// kafkaProperties configure a broker. A cluster's first broker is also its controller, which listens on another
+// loopback address. So the broker takes no second port of 127.0.0.1. Kafka requires a different port number anyway.
 //
-// The file is read as Latin-1: no path stands in it. Beside ports and paths it has what a cluster of one broker needs,
-// which has no other to replicate its own topics to, and a smaller buffer for compaction. All else is Kafka's default.
+// Kafka reads the file as Latin-1, so it has no path in it. Beside ports, it sets what a cluster of one broker needs,
+// because no other broker can replicate its own topics, and a smaller buffer for compaction. Everything else is Kafka's
+// default.
 func kafkaProperties(port, id int) string {
 	var p strings.Builder
 	fmt.Fprintf(&p, `node.id=%d
@@ -132,8 +133,8 @@ log.cleaner.dedupe.buffer.size=4194304
 
 func kafkaController(port int) string { return fmt.Sprintf("127.0.0.2:%d", port+1) }
 
-// KafkaMember are the options of a broker that joins the cluster of first, which alone controls it: id is 2, 3 and so
-// on. A member may be killed and restarted at any time. If first is killed, nothing elects leaders until it is back.
+// KafkaMember returns the options of a broker that joins the cluster of first, its only controller. id is 2, 3 and so
+// on. A member may be killed and restarted at any time. While first is down, no leaders are elected.
 func KafkaMember(first *Server, id int) []string {
 	return []string{"--override", kafkaNode + strconv.Itoa(id),
 		"--override", "controller.quorum.voters=1@" + kafkaController(first.Port)}
@@ -141,7 +142,7 @@ func KafkaMember(first *Server, id int) []string {
 
 const kafkaNode = "node.id="
 
-// kafkaNodeOf is the broker's id: 1, or what KafkaMember said.
+// kafkaNodeOf returns the broker's id: 1, or the one given to KafkaMember.
 func kafkaNodeOf(s *Server) int {
 	for _, arg := range s.opts.Args {
 		if text, is := strings.CutPrefix(arg, kafkaNode); is {
@@ -157,7 +158,7 @@ func kafkaArgs(_ *installation, _ *Server) []string { return []string{"server.pr
 
 func kafkaAddr(addr, _ string) string { return addr }
 
-// prepareKafka writes the configuration, and gives a member's data directory an id of its own.
+// prepareKafka writes the configuration, and sets a member's own id in its data directory.
 func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
 	java, err := s.java(ctx)
 	if err != nil {
@@ -174,13 +175,13 @@ func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
 	s.opts.Progress(fmt.Sprintf("%s: starting, which takes it 3 to 12 seconds", s.Kind))
 	options := "-Xmx512m"
 	if s.opts.Small {
-		// The quick compiler and the plain collector alone: a third of a start's CPU time less.
+		// Use only the fast compiler and the simple collector: a start takes a third less CPU time.
 		options = "-Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 	}
 	return append(os.Environ(), "KAFKA_JAVA="+java, "KAFKA_OPTIONS="+options), nil
 }
 
-// numberKafka makes a copied data directory that of another broker of the cluster.
+// numberKafka sets the broker's id in a copied data directory.
 func numberKafka(path string, id int) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -202,8 +203,8 @@ func numberKafka(path string, id int) error {
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// pingKafka asks the broker for the cluster's brokers, and is content when it is one of them itself: others may use it
-// then.
+// pingKafka asks the broker for the cluster's brokers. It succeeds when the broker lists itself: then clients can use
+// it.
 func pingKafka(ctx context.Context, s *Server) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -215,7 +216,7 @@ func pingKafka(ctx context.Context, s *Server) error {
 		return err
 	}
 	if slices.ContainsFunc(s.opts.Args, func(arg string) bool { return strings.HasPrefix(arg, "listeners=") }) {
-		return nil // which may ask for a password
+		return nil // it may ask for a password
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Kind is a sort of server: a program and the release series that behaves alike.
+// Kind is a kind of server: a program, and a release series with the same behaviour.
 type Kind string
 
 // The kinds that can be started.
@@ -30,45 +30,47 @@ const (
 	Kafka          Kind = "kafka-4"         // Kafka 4.3
 )
 
-// spec is what the package knows about a kind; a new kind is a new row of specs.
+// spec describes a kind. A new kind is a new row of specs.
 type spec struct {
-	suite    string   // the Debian suite that has it, or the libraries that it needs
-	packages []string // the packages there; the libraries that they need come along
-	size     string   // what a first fetch downloads, package list included, for the progress message
+	suite    string   // the Debian suite of the server, or of its libraries
+	packages []string // the packages to fetch; their libraries are added
+	size     string   // the size of a first download, package list included, for the progress message
 
-	server   []string          // the server's program, the preferred name first
+	server   []string          // the names of the server's program, the preferred one first
 	programs []string          // programs of the packages to keep besides the server
 	aliases  map[string]string // names of another kind's programs → the ones here
 	clients  Kind              // the kind whose clients serve, where this one comes without some; may be ""
-	mariadb  bool              // what `mysqld --version` of a fitting server in PATH must be
-	min      version           // the oldest release in PATH that will do,
-	below    version           // and the first that won't
+	mariadb  bool              // what `mysqld --version` must say of a server in PATH
+	min      version           // the oldest usable release in PATH
+	below    version           // the first release that is too new
 
-	// initialise makes a new data directory; nil if the server makes it itself.
+	// initialise makes a new data directory; nil if the server makes it.
 	initialise func(ctx context.Context, in *installation, data string, args []string, log string) error
-	// shapes matches options that shape the data files, so that a copy of the cache's won't do; may be nil.
+	// shapes matches options that change the data files, so that a copy of the cache's can't be used; may be nil.
 	shapes *regexp.Regexp
-	// args is the command line, without the program and the caller's options.
+	// args returns the command line, without the program and the caller's options.
 	args func(in *installation, s *Server) []string
-	// ping is nil once the server answers, and is the one in s.Dir.
+	// ping returns nil once the server answers and is the one in s.Dir.
 	ping func(ctx context.Context, s *Server) error
-	// dsn is how a client names a database of it.
+	// dsn returns a client's name for one of the server's databases.
 	dsn func(addr, db string) string
-	// leftovers are files in Dir that a crash leaves and that hinder the next start.
+	// leftovers are files in Dir that a crash leaves and that would prevent the next start.
 	leftovers []string
 
-	// The rest is for servers that Debian doesn't have; nil for the others.
+	// The rest is for servers that Debian lacks; nil for the others.
 
-	artifact  mavenArtifact // what the server comes in, if that is one file
+	artifact  mavenArtifact // the server's file, if it is a single one
 	java      int           // the oldest release of Java that runs it
-	javaBelow int           // and the first that doesn't any more; 0 if all do
+	javaBelow int           // the first release that doesn't; 0 if all later ones do
 	// fetch makes the installation in its directory.
 	fetch func(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error
-	// prepare makes what the server reads in Dir besides its data, before each start, and gives its environment.
+	// prepare writes the files in Dir that the server reads besides its data, before each start, and returns its
+	// environment.
 	prepare func(ctx context.Context, s *Server) (env []string, err error)
-	// serving is the process that serves, where the program started is only its launcher: asked once it answers.
+	// serving returns the process that serves, if the started program only launches it. It is called once the server
+	// answers.
 	serving func(s *Server) (pid int, err error)
-	// remedy says what to do on a machine that can't have the server.
+	// remedy says what to do on a machine that can't run the server.
 	remedy string
 }
 
@@ -158,7 +160,7 @@ var specs = map[Kind]*spec{
 	OpenSearch: {
 		server: []string{"opensearch"},
 		args:   elasticArgs, ping: pingElastic, dsn: elasticURL, leftovers: []string{"tmp/pid"},
-		java: 17, javaBelow: 24, // it can't do without a security manager, which later releases lack
+		java: 17, javaBelow: 24, // it needs a security manager, which later releases lack
 		fetch: fetchOpenSearch, prepare: prepareOpenSearch, serving: elasticPID, remedy: openSearchRemedy,
 	},
 	Kafka: {
@@ -168,20 +170,20 @@ var specs = map[Kind]*spec{
 	},
 }
 
-// Kinds lists every kind, sources first.
+// Kinds returns every kind, sources first.
 func Kinds() []Kind {
 	return append(AllSourceKinds(), Redis7, Redis8, Valkey, Elasticsearch, Elasticsearch9, OpenSearch, Kafka)
 }
 
-// SourceKinds lists the kinds with a binlog that every test of a source runs on.
+// SourceKinds returns the kinds with a binlog on which every test of a source runs.
 func SourceKinds() []Kind { return []Kind{MySQL, MariaDB1011, MariaDB118} }
 
-// AllSourceKinds lists every kind with a binlog: those of SourceKinds, and those that `make matrix` adds.
+// AllSourceKinds returns every kind with a binlog: SourceKinds, and those that `make matrix` adds.
 func AllSourceKinds() []Kind {
 	return []Kind{MySQL, MySQL80, MySQL57, MariaDB1011, MariaDB114, MariaDB118}
 }
 
-// ParseKind is the kind called name.
+// ParseKind returns the kind with this name.
 func ParseKind(name string) (Kind, error) {
 	if _, ok := specs[Kind(name)]; ok {
 		return Kind(name), nil
@@ -193,13 +195,13 @@ func ParseKind(name string) (Kind, error) {
 	return "", fmt.Errorf("servers: no kind of server is called %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// IsSQL tells whether servers of the kind speak MySQL's protocol.
+// IsSQL reports whether servers of the kind speak MySQL's protocol.
 func (k Kind) IsSQL() bool { return slices.Contains(AllSourceKinds(), k) }
 
-// IsMariaDB tells whether servers of the kind are MariaDB's.
+// IsMariaDB reports whether servers of the kind are MariaDB.
 func (k Kind) IsMariaDB() bool { return k == MariaDB1011 || k == MariaDB114 || k == MariaDB118 }
 
-// IsOldMySQL tells whether servers of the kind are MySQL's of a release before 8.0.22.
+// IsOldMySQL reports whether servers of the kind are MySQL before 8.0.22.
 func (k Kind) IsOldMySQL() bool { return k == MySQL80 || k == MySQL57 }
 
 // version is a release as numbers, so that 10.11 sorts after 10.2.

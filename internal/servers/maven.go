@@ -25,7 +25,7 @@ type mavenArtifact struct {
 	sum                        string // SHA-256, in hexadecimal digits
 }
 
-// jarsIn reads a list of jars: each line has the sum, group, name and version of one, or is a comment.
+// jarsIn reads a list of jars. Each line is a comment, or has the sum, group, name and version of one.
 func jarsIn(list string) (artifacts []mavenArtifact, err error) {
 	for line := range strings.Lines(list) {
 		f := strings.Fields(line)
@@ -47,8 +47,8 @@ func (a mavenArtifact) fetch(ctx context.Context, cache, dir string, log *os.Fil
 	return filepath.Join(dir, a.file()), fetchArtifacts(ctx, []mavenArtifact{a}, cache, dir, log, say)
 }
 
-// fetchArtifacts downloads artifacts into dir: from the repository in the variable; else by this machine's Maven, which
-// knows its mirrors and proxies; else from the repository that Debian's Maven would ask.
+// fetchArtifacts downloads artifacts into dir: from the repository in the variable; else through this machine's Maven,
+// which knows its mirrors and proxies; else from the default repository of Debian's Maven.
 func fetchArtifacts(
 	ctx context.Context, artifacts []mavenArtifact, cache, dir string, log *os.File, say func(string),
 ) error {
@@ -84,8 +84,8 @@ func fetchArtifacts(
 	return nil
 }
 
-// byMaven has Maven fetch artifacts, as the dependencies of a project that has nothing else. Its local repository is
-// one of our own, which goes again: nothing of the machine's is written.
+// byMaven makes Maven fetch artifacts, as the dependencies of an otherwise empty project. It uses a temporary local
+// repository, so nothing of the machine's is changed.
 func byMaven(ctx context.Context, mvn string, artifacts []mavenArtifact, dir string, log *os.File) error {
 	local, project := filepath.Join(dir, "m2"), filepath.Join(dir, "pom.xml")
 	if err := os.WriteFile(project, []byte(pomOf(artifacts)), 0o644); err != nil {
@@ -103,7 +103,7 @@ func byMaven(ctx context.Context, mvn string, artifacts []mavenArtifact, dir str
 	return nil
 }
 
-// pomOf is a project with these artifacts as its dependencies, and nothing that they depend on.
+// pomOf returns a project with these artifacts as its dependencies, without their own dependencies.
 func pomOf(artifacts []mavenArtifact) string {
 	var pom strings.Builder
 	pom.WriteString("<project><modelVersion>4.0.0</modelVersion><groupId>replicator</groupId>" +
@@ -144,8 +144,8 @@ func (a mavenArtifact) download(ctx context.Context, repository, into string) (e
 	return nil
 }
 
-// debianMavenRepository is the repository that Maven asks where nobody configured another: its own super POM says so,
-// in one of its jars.
+// debianMavenRepository returns the repository that an unconfigured Maven asks. Its super POM, in one of its jars,
+// names it.
 func debianMavenRepository(ctx context.Context, cache, dir string, log *os.File, say func(string)) (string, error) {
 	part := filepath.Join(dir, "maven")
 	if err := os.Mkdir(part, 0o755); err != nil {
@@ -205,7 +205,7 @@ func fileSum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// unzip unpacks the files below a folder of an archive into dir; the folder is "" or ends in a slash.
+// unzip unpacks the files in a folder of an archive into dir. The folder is "" or ends in a slash.
 func unzip(archive, folder, dir string) error {
 	r, err := zip.OpenReader(archive)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// memoryNeeded is several times what a test run's servers hold at once.
+// memoryNeeded is several times the memory that a test run's servers use at once.
 const memoryNeeded = 8 << 30
 
 const (
@@ -15,10 +15,10 @@ const (
 	noPrograms = 0x8        // ST_NOEXEC: Elasticsearch loads a library from its directory
 )
 
-// memoryDir is a directory in memory that has room for servers that come and go; "" if there is none.
+// memoryDir returns a directory in memory with room for temporary servers; "" if there is none.
 //
-// Where an inode is made, ext4 looks through those that were deleted in the last seconds (recently_deleted), which took
-// a twelfth of a test run's CPU time.
+// When ext4 creates an inode, it searches those deleted in the last seconds (recently_deleted). That took a twelfth of
+// a test run's CPU time.
 func memoryDir() string {
 	const dir = "/dev/shm"
 	var st syscall.Statfs_t
@@ -29,7 +29,7 @@ func memoryDir() string {
 	return dir
 }
 
-// memoryAvailable is how many bytes of memory may be taken, of the machine's and of this container's.
+// memoryAvailable returns how many bytes of memory are available, on the machine and to this container.
 func memoryAvailable() int64 {
 	available := int64(0)
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -47,7 +47,7 @@ func memoryAvailable() int64 {
 	return available
 }
 
-// number is 0 for what is none.
+// number parses a number; 0 if the text is none.
 func number(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package servers
 
-// memoryDir is "": only Linux has a directory in memory that is always there.
+// memoryDir returns "". Only Linux always has a directory in memory.
 func memoryDir() string { return "" }

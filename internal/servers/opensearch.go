@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// OpenSearch is in no Linux distribution, and its archive in no Maven repository. The jars that it is made of are:
-// openSearchJars lists what a node needs that speaks HTTP. The archive's modules for scripts, aggregations and plugins
-// for security are not among them.
+// OpenSearch is in no Linux distribution, and its archive is in no Maven repository, but its jars are.
+// openSearchJars lists those that a node with HTTP needs. The archive's modules for scripts and aggregations, and its
+// security plugins, are not among them.
 //
 //go:embed opensearch.jars
 var openSearchJars string
@@ -23,14 +23,14 @@ const openSearchRemedy = "It needs Java 17 to 23 (openjdk-17-jre-headless) and, 
 	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable +
 	" to a cache that was filled elsewhere"
 
-// openSearchWrapper runs the node, which is started in its directory. Its log goes to the standard output.
+// openSearchWrapper runs the node in its directory. It logs to the standard output.
 const openSearchWrapper = notRoot + `exec $n "$OPENSEARCH_JAVA/bin/java" $OPENSEARCH_OPTIONS \
   -Djava.security.manager=allow -Djava.io.tmpdir="$PWD/tmp" -Dlog4j2.disable.jmx=true \
   -Dopensearch.path.home="$r" -Dopensearch.path.conf="$PWD/config" -Dopensearch.distribution.type=tar \
   -cp "$r/lib/*" org.opensearch.bootstrap.OpenSearch "$@"
 `
 
-// openSearchHTTP are the files that make a module of the plugin for HTTP, by name: what it is, and what it may do.
+// openSearchHTTP has the files, by name, that make the HTTP plugin a module: its description and its permissions.
 var openSearchHTTP = map[string]string{
 	"plugin-descriptor.properties": `name=transport-netty4
 description=HTTP

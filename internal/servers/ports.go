@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// Ports are picked from lowPort up to, not including, the first ephemeral port of the kernel, and never
-// from 32768 on. See the package's promises for why.
+// Ports are picked from lowPort up to, not including, the kernel's first ephemeral port, and never from 32768 on. The
+// package's promises say why.
 const (
 	lowPort  = 20000
 	highPort = 32768
 )
 
-// portLease keeps a port from the other servers of this package, in this process and others.
+// portLease reserves a port among servers of this package, in this process and others.
 type portLease struct {
 	port int
 	lock *os.File
 }
 
-// FreeAddress is an address for a listener of somebody else's: its port is kept from the servers of this package until
-// giveBack is called. A port that the kernel would give (127.0.0.1:0) may be an outgoing connection's a moment later.
+// FreeAddress returns an address for a listener outside this package. Its port is reserved among this package's servers
+// until giveBack is called. A port from the kernel (127.0.0.1:0) may become an outgoing connection's a moment later.
 func FreeAddress() (address string, giveBack func() error, err error) {
 	l, err := leasePort(0)
 	if err != nil {
@@ -52,7 +52,7 @@ func leasePort(port int) (*portLease, error) {
 	return nil, fmt.Errorf("servers: no free port of 127.0.0.1 found from %d to %d", low, high-1)
 }
 
-// portRange is where ports are picked from, low included, high not.
+// portRange returns the range from which ports are picked, including low, excluding high.
 func portRange() (low, high int) {
 	low, high = lowPort, highPort
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
@@ -67,7 +67,7 @@ func portRange() (low, high int) {
 	return low, high
 }
 
-// tryPort reserves the port; nil and no error if another has it.
+// tryPort reserves the port. It returns nil and no error if another process has it.
 func tryPort(port int) (*portLease, error) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("replicator-ports-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -84,8 +84,8 @@ func tryPort(port int) (*portLease, error) {
 	return &portLease{port: port, lock: lock}, nil
 }
 
-// portFree tells whether a server could listen on the port now. It binds rather than dials: a dial of a
-// dead port can be given that very port as its own and meet itself.
+// portFree reports whether a server could listen on the port now. It binds rather than dials: a dial to a dead port may
+// get that port as its own and connect to itself.
 func portFree(port int) bool {
 	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -94,5 +94,5 @@ func portFree(port int) bool {
 	return l.Close() == nil
 }
 
-// release gives the port back. The file stays: removing it could take the lock from who just took it.
+// release releases the port. The file stays, because removing it could break the lock of the next process.
 func (l *portLease) release() error { return l.lock.Close() }

@@ -12,12 +12,12 @@ import (
 	"replicator/internal/child"
 )
 
-// process is a child that dies with this process, where the system can do that.
+// process is a child that dies with this process, if the system supports that.
 type process struct {
 	*child.Child
 	cmd *exec.Cmd
 
-	// served is the process that serves, where cmd only launches it and ends with it; 0: cmd itself, or not known yet.
+	// served is the process that serves, if cmd only launches it and ends with it; 0: cmd itself, or not known yet.
 	served atomic.Int64
 }
 
@@ -38,7 +38,7 @@ func runTied(cmd *exec.Cmd) error {
 	return c.Wait()
 }
 
-// pid is the process that serves, and that signals go to.
+// pid returns the process that serves. Signals go to it.
 func (p *process) pid() int {
 	if n := p.served.Load(); n != 0 {
 		return int(n)
@@ -55,7 +55,7 @@ func (p *process) running() bool {
 	}
 }
 
-// signal sends sig; that the process has ended already is no error.
+// signal sends sig. It is no error if the process has ended.
 func (p *process) signal(sig os.Signal) error {
 	if !p.running() {
 		return nil
@@ -73,7 +73,7 @@ func (p *process) signal(sig os.Signal) error {
 	return nil
 }
 
-// wait returns when the process is gone, or with why ctx ended.
+// wait returns when the process has ended, or when ctx ends, with its cause.
 func (p *process) wait(ctx context.Context) error {
 	select {
 	case <-p.Done():

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 )
 
-// prometheus is where Debian has it, with promtool.
+// prometheus names Debian's package, which includes promtool.
 var prometheus = &spec{suite: "bookworm", packages: []string{"prometheus"}, size: "50 MB"}
 
-// Prometheus prepares a command of "prometheus", or of "promtool", which checks its files. The first call on a machine
-// fetches them from Debian, as servers are.
+// Prometheus prepares a command that runs "prometheus", or "promtool", which checks its files. The first call on a
+// machine fetches them from Debian.
 func Prometheus(ctx context.Context, program string, args ...string) (*exec.Cmd, error) {
 	root, err := tool(ctx, "prometheus", prometheus, func(dir string) error {
 		return wrap(dir, []string{"prometheus", "promtool"})

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// redisArgs is the command line of a Redis as its defaults are: without an append-only file, and with a snapshot now and
-// then. A test whose Redis must keep what it acknowledged through a kill adds "--appendonly", "yes".
+// redisArgs is the command line of a Redis with its defaults: no append-only file, and occasional snapshots. If a
+// test's Redis must keep everything it acknowledged through a kill, the test adds "--appendonly", "yes".
 func redisArgs(_ *installation, s *Server) []string {
 	return []string{"--dir", filepath.Join(s.Dir, "data"), "--bind", "127.0.0.1", "--port", strconv.Itoa(s.Port)}
 }
 
 func redisURL(addr, db string) string { return "redis://" + addr + "/" + db }
 
-// pingRedis asks who answers, so that another server on the port is not taken for this one. A server
-// with a password (given in Args) says NOAUTH, and that must do.
+// pingRedis checks the server's identity, so that another server on the port is not taken for this one. A server with a
+// password (given in Args) answers NOAUTH, which must suffice.
 func pingRedis(ctx context.Context, s *Server) error {
 	conn, err := (&net.Dialer{Timeout: pingTimeout}).DialContext(ctx, "tcp4", s.Addr())
 	if err != nil {

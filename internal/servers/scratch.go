@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// scratch is a directory that this package chose for a server. Beside it lies a lock that the process
-// holds, so that the directories of processes that were killed can be told from those in use.
+// scratch is a directory that this package chose for a server. Next to it is a lock file that the process holds. It
+// distinguishes directories in use from those of killed processes.
 type scratch struct {
 	dir  string
 	lock *os.File
@@ -18,13 +18,13 @@ type scratch struct {
 
 const lockSuffix = ".lock"
 
-// newScratch makes one below root, and removes those that killed processes left there.
+// newScratch makes a scratch directory below root, and removes those that killed processes left there.
 func newScratch(ctx context.Context, root string, kind Kind) (*scratch, error) {
 	parent := filepath.Join(root, fmt.Sprintf("replicator-servers-%d", os.Getuid()))
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return nil, fmt.Errorf("servers: %w", err)
 	}
-	// Without this lock another process could sweep a lock file between its making and its locking.
+	// Without this lock, another process could remove a lock file between its creation and its locking.
 	unlock, err := lockFile(ctx, filepath.Join(parent, "sweeping"), nil)
 	if err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func newScratch(ctx context.Context, root string, kind Kind) (*scratch, error) {
 	return &scratch{dir: dir, lock: lock}, nil
 }
 
-// sweep removes the directories in parent whose process is gone. What can't be removed is left to the
-// next sweep: it is no reason not to start a server.
+// sweep removes the directories in parent whose process has ended. If it can't remove one, the next sweep tries again.
+// That must not prevent a server's start.
 func sweep(parent string) {
 	locks, err := filepath.Glob(filepath.Join(parent, "*"+lockSuffix))
 	if err != nil {
@@ -67,8 +67,8 @@ func sweep(parent string) {
 	}
 }
 
-// remove removes the directory, then its lock file, then gives up the lock, in this order: so a sweep
-// meanwhile finds either the lock held or nothing.
+// remove removes the directory, then its lock file, then releases the lock. In this order, a concurrent sweep finds
+// either the lock held or nothing.
 func (s *scratch) remove() error {
 	err := errors.Join(os.RemoveAll(s.dir), os.Remove(s.lock.Name()), s.lock.Close())
 	if err != nil {

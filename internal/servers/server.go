@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	// These are only against waiting forever: a process that ends is noticed at once. A JVM took more than five minutes to
-	// start on a busy machine.
+	// These timeouts only prevent waiting forever, because the end of a process is noticed at once. On a busy machine,
+	// a JVM took more than five minutes to start.
 	startTimeout = 20 * time.Minute
 	stopTimeout  = 10 * time.Minute
-	// One question to a server that may be slow. To ask again early costs a busy machine more.
+	// For one request to a server that may be slow. Early retries would load a busy machine even more.
 	pingTimeout = time.Minute
 )
 
-// Options say what to start. Only Kind is needed.
+// Options say what to start. Only Kind is required.
 type Options struct {
 	Kind Kind
-	// Dir holds the data, the log and the socket. If it holds data already, the server starts with that.
-	// "" chooses a directory that Close removes.
+	// Dir holds the data, the log and the socket. If it already holds data, the server starts with that. "" chooses a
+	// directory that Close removes.
 	Dir string
 	// Port of 127.0.0.1 to listen on; 0 picks a free one.
 	Port int
-	// Args are options of the server's program. They win over this package's.
+	// Args are options of the server's program. They override this package's.
 	Args []string
-	// Small makes a server that takes little memory: for tests. On a Linux machine with plenty of memory a directory
-	// that Start chooses lies there, so that a commit waits for no disk.
+	// Small makes a server for tests that takes little memory. On a Linux machine with plenty of memory, a directory
+	// that Start chooses is in memory, so that commits don't wait for a disk.
 	Small bool
-	// Progress is told, in short sentences, what takes its time; may be nil.
+	// Progress is called with short sentences about slow steps; may be nil.
 	Progress func(string)
 }
 
@@ -82,7 +82,7 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	return s, nil
 }
 
-// open takes the directory and the port.
+// open reserves the directory and the port.
 func (s *Server) open(ctx context.Context) error {
 	if s.opts.Dir == "" {
 		root := os.TempDir()
@@ -115,7 +115,7 @@ func (s *Server) open(ctx context.Context) error {
 	return nil
 }
 
-// start starts the process and waits until it answers. s.mu is held, or s is not shared yet.
+// start starts the process and waits until it answers. The caller holds s.mu, or is the only one with s.
 func (s *Server) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no answer after %v", startTimeout))
 	defer cancel()
@@ -128,7 +128,7 @@ func (s *Server) start(ctx context.Context) error {
 			return fmt.Errorf("servers: %s: %w", s.Kind, err)
 		}
 	}
-	var env []string // nil: this process's own
+	var env []string // nil: this process's environment
 	if prepare := specs[s.Kind].prepare; prepare != nil {
 		var err error
 		if env, err = prepare(ctx, s); err != nil {
@@ -157,7 +157,7 @@ func (s *Server) start(ctx context.Context) error {
 	return s.awaitAnswer(ctx, proc, log.Name(), st.Size())
 }
 
-// prepareData makes Dir/data if there is none: a copy of the cache's, unless the options shape the files.
+// prepareData makes Dir/data if it does not exist: a copy of the cache's, unless the options change the files.
 func (s *Server) prepareData(ctx context.Context) error {
 	data := filepath.Join(s.Dir, "data")
 	if isDir(data) {
@@ -196,7 +196,7 @@ func (s *Server) shaped() bool {
 	return false
 }
 
-// awaitPort waits until the port can be bound: what a killed server leaves can take a moment to go.
+// awaitPort waits until the port can be bound. After a kill, that can take a moment.
 func (s *Server) awaitPort(ctx context.Context) error {
 	for end := time.Now().Add(time.Minute); !portFree(s.Port); {
 		if time.Now().After(end) {
@@ -210,11 +210,11 @@ func (s *Server) awaitPort(ctx context.Context) error {
 	return nil
 }
 
-// awaitAnswer waits until the server answers. If it ends first, or ctx does, the process is gone after.
+// awaitAnswer waits until the server answers. If it ends first, or ctx does, the process has ended on return.
 func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, from int64) error {
 	asked, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // a process that ends answers no more
+	go func() { // a process that has ended never answers
 		select {
 		case <-proc.Done():
 			stop()
@@ -236,7 +236,7 @@ func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, fro
 			return nil
 		}
 		select {
-		case <-proc.Done(): // said at the top
+		case <-proc.Done(): // the loop's start reports it
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			killed := proc.signal(syscall.SIGKILL)
@@ -247,14 +247,14 @@ func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, fro
 	}
 }
 
-// Addr is the host and port it listens on.
+// Addr returns the host and port that the server listens on.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
 
-// DSN names a database of the server: for MySQL and MariaDB in go-sql-driver's form, as root, without
-// a password; for Redis as redis://…/db. db may be "".
+// DSN names a database of the server. For MySQL and MariaDB it is in go-sql-driver's form, as root, without a password;
+// for Redis it is redis://…/db. db may be "".
 func (s *Server) DSN(db string) string { return specs[s.Kind].dsn(s.Addr(), db) }
 
-// PID is the id of the last process, which changes with every Restart.
+// PID returns the id of the last process. Every Restart changes it.
 func (s *Server) PID() int {
 	if p := s.process(); p != nil {
 		return p.pid()
@@ -262,7 +262,7 @@ func (s *Server) PID() int {
 	return 0
 }
 
-// Running tells whether the process is alive; a suspended one is.
+// Running reports whether the process exists. A suspended one does.
 func (s *Server) Running() bool {
 	p := s.process()
 	return p != nil && p.running()
@@ -280,7 +280,7 @@ func (s *Server) setProcess(p *process) {
 	s.proc = p
 }
 
-// Stop asks the server to end and waits until it has, ten minutes at most. One that has ended is fine.
+// Stop asks the server to end and waits until it has, ten minutes at most. If it has already ended, Stop does nothing.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,7 +294,7 @@ func (s *Server) stop(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, fmt.Errorf("it still runs after %v", stopTimeout))
 	defer cancel()
-	// A suspended process takes no other signal before SIGCONT.
+	// A suspended process receives no other signal before SIGCONT.
 	if err := errors.Join(p.signal(syscall.SIGTERM), p.signal(syscall.SIGCONT)); err != nil {
 		return err
 	}
@@ -305,8 +305,8 @@ func (s *Server) stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the server as a crash would, and returns when the process, its threads and its port are
-// gone. One that has ended is fine.
+// Kill ends the server as a crash would. It returns when the process, its threads and its port are gone. If the server
+// has already ended, Kill does nothing.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,7 +325,7 @@ func (s *Server) kill() error {
 	return s.awaitPort(context.Background())
 }
 
-// Restart starts the server again on its directory and port, after stopping it if it runs.
+// Restart starts the server again on its directory and port. It first stops the server if it runs.
 func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,8 +338,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.start(ctx)
 }
 
-// Suspend holds the server still: connections stay open, nothing is answered, as on a machine that
-// hangs. Resume lets it go on.
+// Suspend freezes the server: connections stay open and nothing is answered, as on a machine that hangs. Resume ends
+// that.
 func (s *Server) Suspend() error { return s.send(syscall.SIGSTOP) }
 
 // Resume ends Suspend.
@@ -355,9 +355,8 @@ func (s *Server) send(sig syscall.Signal) error {
 	return p.signal(sig)
 }
 
-// Close ends the server and gives back its port. A directory that Start chose is removed, so the server
-// is killed, not stopped; one that the caller chose stays with its data, and the server is stopped in
-// order. Closing again does nothing.
+// Close ends the server and releases its port. If Start chose the directory, Close kills the server and removes the
+// directory. If the caller chose it, Close stops the server in order and leaves the data. Closing again does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,12 +17,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// baseArgs is what every run of mysqld or mariadbd needs, initialising included. Nothing of the
-// machine's /etc/mysql is read. Directories that are not where packages put them are left to what is
-// compiled into the program.
+// baseArgs returns the options for every run of mysqld or mariadbd, initialising included. The machine's /etc/mysql is
+// not read. Directories that don't exist where packages put them are left to the program's defaults.
 //
-// Temporary files are in a directory of its own: a MariaDB server that starts removes all #sql… files from there, those
-// of others that share it, too. These then fail ("Got error 6"), or die of a null pointer in ha_maria::drop_table.
+// Each server has its own directory for temporary files. When a MariaDB server starts, it removes all #sql… files
+// there, also those of other servers that share it. Those servers then fail ("Got error 6"), or die of a null pointer
+// in ha_maria::drop_table.
 func baseArgs(in *installation, temporary string) []string {
 	args := []string{"--no-defaults", "--tmpdir=" + temporary}
 	add := func(option string, names ...string) {
@@ -39,26 +39,26 @@ func baseArgs(in *installation, temporary string) []string {
 		add("--lc-messages-dir", "usr/share/mysql")
 		add("--character-sets-dir", "usr/share/mysql/charsets")
 		add("--plugin-dir", "usr/lib/mysql/plugin", "usr/lib64/mysql/plugin", "usr/lib/plugin")
-		args = append(args, "--secure-file-priv=") // the default is a directory of the machine, and must exist
+		args = append(args, "--secure-file-priv=") // the default is a directory that must exist on the machine
 		if in.kind != MySQL57 {
-			args = append(args, "--mysqlx=OFF") // every instance would want its one port
+			args = append(args, "--mysqlx=OFF") // all instances would want its one port
 		}
 	}
 	if os.Getuid() == 0 {
-		args = append(args, "--user=root") // refused otherwise
+		args = append(args, "--user=root") // required for root
 	}
 	return args
 }
 
-// sqlArgs is what MySQL and MariaDB share of a server's command line. Beside ports and paths it has what README demands
-// of a source, where that is no default, and what saves memory. All else is the server's default: tests run what users
-// run, and one that needs another setting names it.
+// sqlArgs returns the server options that MySQL and MariaDB share. Beside ports and paths, these are the settings that
+// the README requires of a source and that differ from the defaults, and settings that save memory. Everything else is
+// the server's default, so that tests run what users run. A test that needs another setting names it.
 func sqlArgs(in *installation, s *Server) []string {
 	args := append(baseArgs(in, s.Dir),
 		"--datadir="+filepath.Join(s.Dir, "data"),
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(s.Port),
 		"--socket=../mysql.sock",            // relative to the data directory: a path over 107 bytes is refused
-		"--server-id="+strconv.Itoa(s.Port), // a replica's must differ, and log-bin on 5.7 wants one
+		"--server-id="+strconv.Itoa(s.Port), // must differ from a replica's, and log-bin on 5.7 requires one
 		"--log-bin=binlog")
 	if s.opts.Small {
 		return append(args, "--innodb-buffer-pool-size=32M", "--innodb-log-buffer-size=4M",
@@ -70,7 +70,8 @@ func sqlArgs(in *installation, s *Server) []string {
 func mysqlArgs(in *installation, s *Server) []string {
 	args := sqlArgs(in, s)
 	if s.opts.Small && !s.Kind.IsOldMySQL() {
-		// The log may lie in memory. The Performance Schema takes 250 MB; the program asks it where there are no GTIDs.
+		// The log may be in memory. The Performance Schema takes 250 MB. The program queries it only if there are no
+		// GTIDs.
 		args = append(args, "--innodb-redo-log-capacity=8M", "--performance-schema=OFF")
 	}
 	return args
@@ -79,27 +80,27 @@ func mysqlArgs(in *installation, s *Server) []string {
 func mariadbArgs(in *installation, s *Server) []string {
 	args := append(sqlArgs(in, s), "--binlog-format=ROW")
 	if s.opts.Small {
-		args = append(args, "--innodb-log-file-size=8M", // it may lie in memory
-			"--skip-ssl") // from 11.4 on a server makes itself a certificate at each start: 1 to 5 s of a processor
+		args = append(args, "--innodb-log-file-size=8M", // it may be in memory
+			"--skip-ssl") // from 11.4 on, a server creates a certificate at each start, which takes 1 to 5 s of CPU
 	}
 	return args
 }
 
-// GTIDs are the options that turn GTIDs on or off, where a server of the kind differs by default: MySQL 9 has them on,
-// MySQL before 9 off. MariaDB always has them.
+// GTIDs returns the options that turn GTIDs on or off, if that is not the kind's default. MySQL 9 has them on by
+// default here, older MySQL off. MariaDB always has them.
 func GTIDs(kind Kind, on bool) []string {
 	switch {
 	case on && kind.IsOldMySQL():
 		return []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON"}
-	case !on && kind == MySQL: // whose Performance Schema is on by default, and is asked then
+	case !on && kind == MySQL: // its Performance Schema is on by default, and the program queries it without GTIDs
 		return []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--performance-schema=ON"}
 	}
 	return nil
 }
 
-// initialiseMySQL makes a data directory where root has all rights from 127.0.0.1, with no password.
+// initialiseMySQL makes a data directory in which root has all rights from 127.0.0.1, with no password.
 func initialiseMySQL(ctx context.Context, in *installation, data string, args []string, log string) error {
-	// One statement a line, as --init-file wants them.
+	// One statement a line, as --init-file requires.
 	users := "CREATE USER root@'127.0.0.1';\nGRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;\n"
 	script := data + ".sql"
 	if err := os.WriteFile(script, []byte(users), 0o644); err != nil {
@@ -116,7 +117,7 @@ func initialiseMySQL(ctx context.Context, in *installation, data string, args []
 	return errors.Join(os.Remove(script), os.Remove(filepath.Join(data, "auto.cnf")))
 }
 
-// initialiseMariaDB does what mariadb-install-db does, which would want its paths on the machine itself.
+// initialiseMariaDB does the work of mariadb-install-db, which expects its paths on the machine itself.
 func initialiseMariaDB(ctx context.Context, in *installation, data string, args []string, log string) error {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return fmt.Errorf("servers: %w", err)
@@ -136,7 +137,7 @@ func initialiseMariaDB(ctx context.Context, in *installation, data string, args 
 				return fmt.Errorf("servers: %w", err)
 			}
 			for line := range strings.Lines(string(text)) {
-				if !strings.Contains(line, "@current_hostname") { // which only the script sets
+				if !strings.Contains(line, "@current_hostname") { // only the script sets it
 					script.WriteString(line)
 				}
 			}
@@ -148,7 +149,7 @@ func initialiseMariaDB(ctx context.Context, in *installation, data string, args 
 	return runLogged(ctx, script, log, in.server(), append(command, args...)...)
 }
 
-// runLogged runs a program that has no other output than a log.
+// runLogged runs a program whose only output is a log.
 func runLogged(ctx context.Context, stdin io.Reader, log, program string, args ...string) error {
 	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -163,7 +164,7 @@ func runLogged(ctx context.Context, stdin io.Reader, log, program string, args .
 	return nil
 }
 
-// sqlConfig is how this package, as root, connects to a server.
+// sqlConfig is this package's connection to a server, as root.
 func sqlConfig(addr, db string) *mysql.Config {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = "root", "tcp", addr, db
@@ -172,12 +173,12 @@ func sqlConfig(addr, db string) *mysql.Config {
 
 func sqlDSN(addr, db string) string { return sqlConfig(addr, db).FormatDSN() }
 
-// pingSQL logs in and asks for the data directory, so that another server on the port is not taken for
-// this one. Where the caller's options keep root out, an answer to the login must do.
+// pingSQL logs in and asks for the data directory, so that another server on the port is not taken for this one. If the
+// caller's options reject root, an answer to the login must suffice.
 func pingSQL(ctx context.Context, s *Server) error {
 	cfg := sqlConfig(s.Addr(), "")
 	cfg.Timeout, cfg.ReadTimeout = pingTimeout, pingTimeout
-	cfg.Logger = &mysql.NopLogger{} // a server that is coming up breaks off connections
+	cfg.Logger = &mysql.NopLogger{} // a starting server breaks off connections
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return err

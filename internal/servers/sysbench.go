@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// sysbench is where Debian has it, a load generator for servers that speak MySQL's protocol.
+// sysbench names Debian's package of the load generator for servers with MySQL's protocol.
 var sysbench = &spec{suite: "bookworm", packages: []string{"sysbench"}, size: "20 MB"}
 
-// Sysbench prepares a command of sysbench, a writer that nobody here wrote, for one of its own scripts
-// ("oltp_write_only") and a server. The first call on a machine fetches it from Debian, as servers are.
+// Sysbench prepares a command that runs sysbench, an independent writer, with one of its own scripts
+// ("oltp_write_only") against a server. The first call on a machine fetches it from Debian.
 func Sysbench(ctx context.Context, s *Server, database, script string, args ...string) (*exec.Cmd, error) {
 	root, err := tool(ctx, "sysbench", sysbench, func(dir string) error { return wrap(dir, []string{"sysbench"}) })
 	if err != nil {

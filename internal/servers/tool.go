@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// tool gives the installation of a program of Debian that is no server of a kind. The first call on a machine fetches
-// its packages; finish then makes the programs in bin.
+// tool returns the installation of a Debian program that is not a server kind. The first call on a machine fetches its
+// packages. Then finish makes the programs in bin.
 func tool(ctx context.Context, name string, sp *spec, finish func(dir string) error) (root string, err error) {
 	cache, err := CacheDir()
 	if err != nil {

@@ -1,14 +1,14 @@
-// Package socket has connections whose reads and writes cost a process less that does a little, and does it often.
+// Package socket makes reads and writes of connections cheaper for a process that does little work, but does it often.
 //
-// The runtime takes each system call for one that may block. It notes when it began, and has its monitor (sysmon) watch
-// it: a thread that sleeps while the process is idle, is woken by the first call after that, looks around for some 20 µs
-// and sleeps again. A program that works for 100 µs a thousand times a second pays for that with a third of its CPU
-// time. Sockets of package net don't block, so here their calls are made without telling the runtime, as its own poller
-// makes its calls: 1,000 transactions a second (go run ./bench -only latency, in turns) took 216 to 225 µs of CPU each
-// into Redis before, 151 to 153 since, and 328 to 345 into MySQL before, 230 to 236 since. Who has to wait waits for
-// the poller, as ever, and deadlines hold. Pools of go-redis and go-sql-driver look into the socket of an idle
-// connection before they use it: that look is made in the same way.
+// The runtime treats each system call as one that may block. It notes when the call began, and its monitor (sysmon)
+// checks it. The monitor is a thread that sleeps while the process is idle. The first call after that wakes it, it
+// checks for some 20 µs, and it sleeps again. A program that works for 100 µs a thousand times a second spends a third
+// of its CPU time on that. Sockets of package net never block. So this package makes their calls without telling the
+// runtime, as the runtime's own poller does. 1,000 transactions a second (go run ./bench -only latency, in turns) took
+// 216 to 225 µs of CPU each into Redis before, and 151 to 153 since; into MySQL 328 to 345 before, and 230 to 236
+// since. A caller that must wait still waits for the poller, and deadlines work. Pools of go-redis and go-sql-driver
+// check the socket of an idle connection before they use it. That check is made in the same way.
 //
-// A process with the race detector has connections as they are: the detector learns from the calls that the runtime is
-// told of what happened before what.
+// With the race detector, connections are left unchanged: the detector learns the order of events from calls that the
+// runtime knows.
 package socket

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// conn is a connection whose reads and writes the runtime is not told of.
+// conn is a connection whose reads and writes bypass the runtime.
 type conn struct {
 	net.Conn
 	raw      syscall.RawConn
@@ -20,7 +20,7 @@ type conn struct {
 	out      transfer
 }
 
-// Quick makes reads and writes of a connection cheap, if it is a socket of package net; else it is c.
+// Quick returns c with cheap reads and writes if it is a socket of package net, and otherwise c itself.
 func Quick(c net.Conn) net.Conn {
 	s, ok := c.(syscall.Conn)
 	if !ok {
@@ -37,8 +37,8 @@ func Quick(c net.Conn) net.Conn {
 	return q
 }
 
-// SyscallConn implements syscall.Conn for pools. It looks whether the other side closed an idle connection, or sent what
-// nobody asked for, and fails if it did; what it returns has nothing more to show.
+// SyscallConn implements syscall.Conn for pools. It fails if the other side closed the idle connection or sent
+// unexpected data. The connection that it returns does no further checks.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	var one [1]byte
 	n, errno, err := c.peek.do(c.raw.Read, one[:])
@@ -94,7 +94,7 @@ func (c *conn) failed(op string, errno syscall.Errno) error {
 		Err: os.NewSyscallError(op, errno)}
 }
 
-// transfer is one way of a connection. Its mutex lets one caller at a time use it; it makes no garbage.
+// transfer is one direction of a connection. Its mutex admits one caller at a time. It allocates no memory.
 type transfer struct {
 	call, flags uintptr
 	try         func(fd uintptr) bool
@@ -109,7 +109,7 @@ func (t *transfer) init(call uintptr, flags int) {
 	t.call, t.flags, t.try = call, uintptr(flags), t.attempt
 }
 
-// do moves some of b, once the socket is ready for it.
+// do transfers some of b, once the socket is ready for it.
 func (t *transfer) do(when func(func(fd uintptr) bool) error, b []byte) (n int, errno syscall.Errno, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,7 +119,7 @@ func (t *transfer) do(when func(func(fd uintptr) bool) error, b []byte) (n int, 
 	return t.n, t.errno, err
 }
 
-// attempt makes the call, and reports whether there is nothing to wait for.
+// attempt makes the call, and reports whether it need not wait.
 func (t *transfer) attempt(fd uintptr) bool {
 	for {
 		n, _, errno := syscall.RawSyscall6(t.call, fd, uintptr(unsafe.Pointer(unsafe.SliceData(t.b))), uintptr(len(t.b)),
@@ -137,7 +137,7 @@ func (t *transfer) attempt(fd uintptr) bool {
 
 var errUnexpected = errors.New("something was sent that nobody asked for")
 
-// looked is the socket of an idle connection that was looked into. It implements syscall.RawConn.
+// looked stands for the socket of an idle connection that was already checked. It implements syscall.RawConn.
 type looked struct{}
 
 var _ syscall.RawConn = looked{}

@@ -1,6 +1,6 @@
 package spill
 
-// filter tells of most keys that were not added that they were not: a Bloom filter, of which a key uses one cache line.
+// filter is a Bloom filter, in which each key uses one cache line. For most keys that were not added, it says so.
 type filter [][lineWords]uint64
 
 const (
@@ -12,7 +12,7 @@ const (
 
 func newFilter(keys int) filter { return make(filter, keys*bitsPerKey/lineBits+1) }
 
-// line is where a hash has its bits.
+// line returns the cache line of a hash.
 func (f filter) line(hash uint64) *[lineWords]uint64 { return &f[(hash>>32)*uint64(len(f))>>32] }
 
 func (f filter) add(hash uint64) {
@@ -33,7 +33,7 @@ func (f filter) may(hash uint64) bool {
 	return true
 }
 
-// probed are the bits of a hash in its line. They are of other bits of the hash than the line.
+// probed returns a hash's bits in its line. They come from other bits of the hash than the line's number.
 func probed(hash uint64) (all [probes]uint64) {
 	h := (hash & 0xffffffff) * 0x9e3779b97f4a7c15
 	for i := range all {

@@ -1,12 +1,12 @@
-// Package spill is a sorted map of byte strings that outgrows memory. It lives as long as the process: its files have no
-// names.
+// Package spill is a sorted map of byte strings that may outgrow memory. It lives as long as the process: its files
+// have no names.
 //
 // New values gather in memory. Once they take spillAt bytes, they become a run: a file, sorted by key, that never
-// changes. If several runs have a key, the newest one counts.
+// changes. If several runs have a key, the newest run counts.
 //
-// A goroutine merges runs of about the same size, so that there are few. Close waits for it. A look-up reads a block of
-// each run that may have the key, and a filter in memory rules out nearly all of the others. Filters and the first keys
-// of blocks take about 4 bytes of memory a key.
+// A goroutine merges runs of similar sizes, so that there are few. Close waits for it. A look-up reads a block of each
+// run that may have the key. A filter in memory excludes nearly all other runs. Filters and the first keys of blocks
+// take about 4 bytes of memory a key.
 //
 // If a file can't be written, a call fails. Nothing is lost then, and a later call tries again.
 package spill
@@ -32,34 +32,34 @@ type Map struct {
 	seed    maphash.Seed
 
 	mu      sync.Mutex
-	changed sync.Cond         // a merge has ended
-	fresh   map[string][]byte // what is in no run yet
-	size    int               // of fresh, in bytes
+	changed sync.Cond         // signalled when a merge ends
+	fresh   map[string][]byte // entries that are in no run yet
+	size    int               // the size of fresh, in bytes
 	runs    []*run            // the oldest first
 	merging bool
 	closed  bool
-	err     error  // why a merge failed; nil once it was returned: what it was to merge is there still
-	block   []byte // that was read last
+	err     error  // why a merge failed; reset once returned, because the merge can be tried again
+	block   []byte // the last block read
 }
 
-// New makes an empty map. dir is where files take room; "": the system's place for such.
+// New makes an empty map. dir is the directory for its files; "": the system's directory for temporary files.
 func New(dir string) *Map {
 	m := &Map{dir: dir, spillAt: spillAt, seed: maphash.MakeSeed(), fresh: map[string][]byte{}}
 	m.changed.L = &m.mu
 	return m
 }
 
-// entryOverhead is what an entry takes in memory beside its key and value.
+// entryOverhead is the memory that an entry takes beside its key and value.
 const entryOverhead = 64
 
-// Put sets the value of a key. The map keeps value. If Put fails, the key may have the value or not.
+// Put sets the value of a key. The map keeps value. If Put fails, the key has either the new or the old value.
 func (m *Map) Put(key, value []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.usable(); err != nil {
 		return err
 	}
-	m.size += len(key) + len(value) + entryOverhead // also of one that is replaced: it was written
+	m.size += len(key) + len(value) + entryOverhead // a replaced value is counted, too
 	m.fresh[string(key)] = value
 	if m.size < m.spillAt {
 		return nil
@@ -67,7 +67,7 @@ func (m *Map) Put(key, value []byte) error {
 	return m.spill()
 }
 
-// usable returns an error if the map is closed, or once if a merge failed. m.mu is held.
+// usable returns an error if the map is closed, or, once, if a merge failed. m.mu is held.
 func (m *Map) usable() error {
 	if m.closed {
 		return errors.New("it is closed")
@@ -77,8 +77,8 @@ func (m *Map) usable() error {
 	return err
 }
 
-// Get gives each the values of keys, and whether there are any. What each is given lives until it returns. It must not
-// use the map.
+// Get calls each with the values of keys; ok is false for a key without a value. The value is valid until each returns.
+// each must not use the map.
 func (m *Map) Get(keys [][]byte, each func(i int, value []byte, ok bool)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +95,7 @@ func (m *Map) Get(keys [][]byte, each func(i int, value []byte, ok bool)) error 
 	return nil
 }
 
-// get looks a key up. The value lives until the next call. m.mu is held.
+// get looks a key up. The value is valid until the next call. m.mu is held.
 func (m *Map) get(key []byte) (value []byte, ok bool, err error) {
 	if value, ok = m.fresh[string(key)]; ok {
 		return value, true, nil
@@ -112,8 +112,8 @@ func (m *Map) get(key []byte) (value []byte, ok bool, err error) {
 	return nil, false, nil
 }
 
-// Walk gives each the entries behind a key in the order of their keys, until each returns false. nil is before all keys.
-// What each is given lives until it returns. It must not use the map.
+// Walk calls each with the entries after a key, in key order, until each returns false. nil is before all keys. The
+// entry is valid until each returns. each must not use the map.
 func (m *Map) Walk(after []byte, each func(key, value []byte) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,7 +156,7 @@ func closeAll(runs []*run) (err error) {
 	return err
 }
 
-// spill makes a run of what gathered in memory. m.mu is held.
+// spill makes a run from the entries in memory. m.mu is held.
 func (m *Map) spill() error {
 	for m.merging && len(m.runs) >= mostRuns {
 		m.changed.Wait()
@@ -184,13 +184,13 @@ func (m *Map) spill() error {
 	return nil
 }
 
-// mostRuns is how many runs there are before what is written waits for a merge.
+// mostRuns is the number of runs from which new runs wait for a merge.
 const mostRuns = 40
 
-// mergedAtOnce is how many runs of about the same size are merged.
+// mergedAtOnce is how many runs of similar sizes are merged.
 const mergedAtOnce = 4
 
-// tidy begins a merge, if one is due and none is under way. m.mu is held.
+// tidy starts a merge, if one is due and none is running. m.mu is held.
 func (m *Map) tidy() {
 	from := m.due()
 	if m.merging || m.closed || from < 0 {
@@ -201,9 +201,9 @@ func (m *Map) tidy() {
 	go m.mergeRuns(from, old)
 }
 
-// due is the first of the runs that are to be merged, with all behind it; -1 if there are none. Runs of one tier are
-// merged when there are mergedAtOnce of them. All runs are merged when those behind the first are as large as the first:
-// so the files hold little more than twice what counts.
+// due returns the first run to merge, together with all later ones; -1 if there are none. Runs of one tier are merged
+// when there are mergedAtOnce of them. All runs are merged when those after the first are as large as the first. So the
+// files hold little more than twice the current entries.
 func (m *Map) due() int {
 	newer := int64(0)
 	for _, r := range m.runs[min(1, len(m.runs)):] {
@@ -229,10 +229,11 @@ func (m *Map) due() int {
 	return from
 }
 
-// tier is the number of times that mergedAtOnce runs of spillAt bytes were merged for a run of that size.
+// tier returns how often runs of spillAt bytes were merged, mergedAtOnce at a time, to make a run of this size.
 func (m *Map) tier(r *run) int { return bits.Len64(uint64(r.size)/uint64(m.spillAt)) / 2 }
 
-// mergeRuns makes one run of those from a place on. Meanwhile others are appended, and nothing else changes.
+// mergeRuns replaces the runs from an index on by one run. Meanwhile, other runs may be appended, but nothing else
+// changes.
 func (m *Map) mergeRuns(from int, old []*run) {
 	merged, err := m.mergeAll(old)
 	m.mu.Lock()

@@ -2,15 +2,15 @@ package spill
 
 import "bytes"
 
-// source gives entries in the order of their keys.
+// source returns entries in key order.
 type source interface {
-	// next moves to the next entry, and reports whether there is one. What entry returned is no longer valid.
+	// next moves to the next entry, and reports whether there is one. The previous entry is no longer valid.
 	next() (bool, error)
 	entry() (key, value []byte)
 }
 
-// merge gives each the entries of all in the order of their keys, until it returns false or fails. Of a key that several
-// have, the last of these counts.
+// merge calls each with the entries of all sources in key order, until it returns false or fails. If several sources
+// have a key, the last of them counts.
 func merge(all []source, each func(key, value []byte) (bool, error)) error {
 	left := all[:0:0]
 	for _, s := range all {
@@ -34,7 +34,7 @@ func merge(all []source, each func(key, value []byte) (bool, error)) error {
 			return err
 		}
 		kept := left[:0]
-		for i, s := range left { // those before newest first: key is a part of what that has read
+		for i, s := range left { // other sources with this key; the newest is last, because key is part of its memory
 			if k, _ := s.entry(); i == newest || i < newest && bytes.Equal(k, key) {
 				more, err := s.next()
 				if err != nil {
@@ -51,12 +51,12 @@ func merge(all []source, each func(key, value []byte) (bool, error)) error {
 	return nil
 }
 
-// cursor goes through a run.
+// cursor reads a run in key order.
 type cursor struct {
 	run        *run
-	block      int // that is read next
+	block      int // the next block to read
 	memory     []byte
-	rest       []byte // of the block that was read
+	rest       []byte // of the current block
 	key, value []byte
 }
 
@@ -79,7 +79,7 @@ func (c *cursor) next() (bool, error) {
 
 func (c *cursor) entry() (key, value []byte) { return c.key, c.value }
 
-// inMemory goes through entries in memory.
+// inMemory returns entries in memory.
 type inMemory struct {
 	values map[string][]byte
 	keys   []string // sorted

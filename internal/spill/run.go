@@ -10,13 +10,13 @@ import (
 	"sort"
 )
 
-// blockSize is about how many bytes of a run are read at once.
+// blockSize is roughly how many bytes of a run are read at once.
 const blockSize = 16 << 10
 
-// run is a file of entries in the order of their keys, in blocks. An entry is the lengths of key and value, as varints,
-// then both. It does not change.
+// run is an immutable file of entries in key order, in blocks. An entry is the lengths of key and value, as varints,
+// then both.
 type run struct {
-	file   *os.File // it has no name any more
+	file   *os.File // it no longer has a name
 	size   int64
 	count  int
 	filter filter
@@ -35,12 +35,12 @@ func (r *run) first(block int) []byte {
 	return r.keys[r.starts[block]:end]
 }
 
-// blockOf is the block in which a key stands, if it does; -1: before all.
+// blockOf returns the block that may hold a key; -1 if the key is before all blocks.
 func (r *run) blockOf(key []byte) int {
 	return sort.Search(len(r.offsets), func(i int) bool { return bytes.Compare(r.first(i), key) > 0 }) - 1
 }
 
-// read reads a block into memory that it may use again.
+// read reads a block into memory, which it may reuse.
 func (r *run) read(block int, memory []byte) ([]byte, error) {
 	end := r.size
 	if block+1 < len(r.offsets) {
@@ -55,7 +55,7 @@ func (r *run) read(block int, memory []byte) ([]byte, error) {
 	return memory, err
 }
 
-// get looks a key up. It returns the memory that it was given, or other memory that holds the value.
+// get looks a key up. block is the memory it was given, or other memory that holds the value.
 func (r *run) get(key, memory []byte) (value []byte, ok bool, block []byte, err error) {
 	at := r.blockOf(key)
 	if at < 0 {
@@ -79,7 +79,7 @@ func (r *run) get(key, memory []byte) (value []byte, ok bool, block []byte, err 
 	return nil, false, memory, nil
 }
 
-// split takes the first entry off a block.
+// split returns the first entry of a block, and the rest.
 func split(block []byte) (key, value, rest []byte, err error) {
 	k, n := binary.Uvarint(block)
 	if n <= 0 {
@@ -103,13 +103,13 @@ type writer struct {
 	head []byte
 }
 
-// newRun begins a run of at most so many entries.
+// newRun begins a run of at most count entries.
 func newRun(dir string, seed maphash.Seed, count int) (*writer, error) {
 	file, err := os.CreateTemp(dir, "replicator-")
 	if err != nil {
 		return nil, err
 	}
-	// Without a name it goes with the process, however that ends.
+	// Without a name, the file is removed when the process ends, even after a crash.
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -117,7 +117,7 @@ func newRun(dir string, seed maphash.Seed, count int) (*writer, error) {
 		seed: seed}, nil
 }
 
-// add appends an entry, whose key is higher than the one before.
+// add appends an entry, whose key must be higher than the previous one.
 func (w *writer) add(key, value []byte) error {
 	if n := len(w.offsets); n == 0 || w.size-w.offsets[n-1] >= blockSize {
 		w.offsets, w.starts = append(w.offsets, w.size), append(w.starts, int64(len(w.keys)))

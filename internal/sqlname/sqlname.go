@@ -1,13 +1,12 @@
-// Package sqlname quotes names for statements to MySQL and MariaDB. Values are never quoted: they are bound.
+// Package sqlname quotes names for MySQL and MariaDB statements. Values are never quoted: they are bound.
 package sqlname
 
 import "strings"
 
-// Quote is a name of a database, table, column or index as a statement takes it, whatever the sql_mode.
+// Quote quotes the name of a database, table, column or index. It works with any sql_mode.
 func Quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
-// Account is an account as GRANT takes it, of what CURRENT_USER() says: USER@HOST, of which a user's name may have an
-// @.
+// Account quotes an account for GRANT, given CURRENT_USER(): USER@HOST, where the user's name may have an @.
 func Account(current string) string {
 	user, host := current, "%"
 	if at := strings.LastIndexByte(current, '@'); at >= 0 {

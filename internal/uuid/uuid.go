@@ -1,4 +1,4 @@
-// Package uuid reads and writes the texts of UUIDs.
+// Package uuid parses and formats UUIDs.
 package uuid
 
 import (
@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 )
 
-// Parse reads 32 hexadecimal digits of either case, with dashes at a UUID's places or none.
+// Parse reads 32 hexadecimal digits in either case, with dashes at a UUID's places or none.
 func Parse(s string) ([]byte, bool) {
 	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
 		s = s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
@@ -18,7 +18,7 @@ func Parse(s string) ([]byte, bool) {
 	return b, err == nil
 }
 
-// Text is 16 bytes as 8-4-4-4-12 digits.
+// Text formats 16 bytes as 8-4-4-4-12 digits.
 func Text(b []byte) string { return string(Append(make([]byte, 0, 36), b)) }
 
 // Append appends what Text returns.
@@ -32,7 +32,7 @@ func Append(dst, b []byte) []byte {
 	return dst
 }
 
-// Random is the text of a new one (RFC 9562, version 4).
+// Random returns a new UUID as text (RFC 9562, version 4).
 func Random() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails

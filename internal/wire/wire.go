@@ -1,17 +1,17 @@
-// Package wire reads and writes the pieces that stored records are made of: unsigned numbers as varints, and texts with
-// their length in front. Readers take damaged input: they never panic, and never allocate for a length that isn't
-// there.
+// Package wire reads and writes the elements of stored records: unsigned numbers as varints, and texts after their
+// length. Readers accept damaged input: they never panic, and never allocate memory for a length that exceeds the
+// input.
 package wire
 
 import "encoding/binary"
 
-// AppendText appends a text with its length in front.
+// AppendText appends a text after its length.
 func AppendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// Reader reads what was appended, from the front. Once something is missing or malformed it is bad, and gives zeros and
-// empty texts from then on.
+// Reader reads appended elements from the front. Once an element is missing or malformed, the reader is bad, and
+// returns zeros and empty texts from then on.
 type Reader struct {
 	rest string
 	bad  bool
@@ -20,19 +20,19 @@ type Reader struct {
 // NewReader reads s.
 func NewReader(s string) Reader { return Reader{rest: s} }
 
-// Bad reports whether something was missing or malformed.
+// Bad reports whether an element was missing or malformed.
 func (r *Reader) Bad() bool { return r.bad }
 
-// Rest is what was not read yet; nothing if the reader is bad.
+// Rest returns the text not yet read; "" if the reader is bad.
 func (r *Reader) Rest() string { return r.rest }
 
-// More reports whether something is left to be read.
+// More reports whether anything is left to read.
 func (r *Reader) More() bool { return r.rest != "" }
 
-// Fail makes the reader bad: what it read means nothing.
+// Fail makes the reader bad. What it has read is meaningless then.
 func (r *Reader) Fail() { r.rest, r.bad = "", true }
 
-// Uvarint reads a number in its shortest form, which is all that is ever written.
+// Uvarint reads a number in its shortest form, the only one that is ever written.
 func (r *Reader) Uvarint() uint64 {
 	var v uint64
 	for i := 0; i < len(r.rest) && i < binary.MaxVarintLen64; i++ {
@@ -50,7 +50,7 @@ func (r *Reader) Uvarint() uint64 {
 	return 0
 }
 
-// Count reads a number of things that take a byte at least, so that a damaged one can't ask for more than there is.
+// Count reads a number of elements that take at least a byte each, so a damaged count can't exceed the input.
 func (r *Reader) Count() uint64 {
 	n := r.Uvarint()
 	if n > uint64(len(r.rest)) {
@@ -79,7 +79,7 @@ func (r *Reader) Byte() byte {
 	return 0
 }
 
-// Uint64 reads 8 bytes, the highest first.
+// Uint64 reads 8 bytes, the most significant first.
 func (r *Reader) Uint64() uint64 {
 	var v uint64
 	for i, s := 0, r.Bytes(8); i < len(s); i++ {
@@ -88,5 +88,5 @@ func (r *Reader) Uint64() uint64 {
 	return v
 }
 
-// Text reads a text that has its length in front.
+// Text reads a text after its length.
 func (r *Reader) Text() string { return r.Bytes(r.Uvarint()) }

@@ -15,7 +15,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// tally counts tests by the server they used, each test once a kind.
+// tally counts tests by the server they used, each test once for a kind.
 type tally struct {
 	mu    sync.Mutex
 	tests map[string]map[string]bool // "mysql 9.7.4" → test names
@@ -23,13 +23,13 @@ type tally struct {
 
 var used tally
 
-// add counts the test. The count file gets its line at once, so that a binary that dies is counted too.
+// add counts the test. It writes to the count file at once, so that the tests of a binary that dies are counted, too.
 func (u *tally) add(t testing.TB, s *servers.Server) {
 	t.Helper()
 	u.note(t, server(s))
 }
 
-// note is add for a server that is known by its name alone.
+// note is add for a server's name.
 func (u *tally) note(t testing.TB, server string) {
 	t.Helper()
 	if u.record(server, t.Name()) {
@@ -39,7 +39,7 @@ func (u *tally) note(t testing.TB, server string) {
 	}
 }
 
-// record tells whether the test is new to the server.
+// record reports whether this is the test's first use of the server.
 func (u *tally) record(server, test string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -54,7 +54,7 @@ func (u *tally) record(server, test string) bool {
 	return fresh
 }
 
-// String is the line that Main prints; "" if no test used a server.
+// String returns the line that Main prints; "" if no test used a server.
 func (u *tally) String() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -74,8 +74,8 @@ func (u *tally) String() string {
 
 func server(s *servers.Server) string { return string(s.Kind) + " " + s.Version }
 
-// appendCount adds a line to the count file, if there is one: server, test binary and test between tabs.
-// A write this short to a file opened for appending is never mixed up with another process's.
+// appendCount adds a line to the count file, if there is one: server, test binary and test, separated by tabs. A short
+// write to a file opened for appending never mixes with another process's.
 func appendCount(server, test string) error {
 	path := os.Getenv(countVariable)
 	if path == "" {
@@ -96,8 +96,7 @@ func appendCount(server, test string) error {
 	return err
 }
 
-// WriteCount sums up a count file: how many tests used which server. A file that is not there means that
-// none did.
+// WriteCount sums up a count file: how many tests used which server. A missing file means that none did.
 func WriteCount(w io.Writer, path string) error {
 	var u tally
 	f, err := os.Open(path)

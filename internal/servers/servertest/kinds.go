@@ -15,7 +15,7 @@ const (
 	insteadVariable = "REPLICATOR_TEST_INSTEAD"
 )
 
-// standIns maps the kinds that tests name, if they want any server of a make, to the kinds that can take their place.
+// standIns maps kinds to the kinds that can replace them. Tests name the former if any server of the product will do.
 var standIns = map[servers.Kind][]servers.Kind{
 	servers.MySQL:         {servers.MySQL80, servers.MySQL57},
 	servers.MariaDB1011:   {servers.MariaDB114, servers.MariaDB118},
@@ -38,7 +38,7 @@ func named(t testing.TB, variable string) []servers.Kind {
 	return kinds
 }
 
-// chosen is the kind that a test gets which asks for kind: one of insteadVariable's of the same make, else kind.
+// chosen returns the kind for a test that asks for kind: one of insteadVariable's that can replace it, or else kind.
 func chosen(t testing.TB, kind servers.Kind) servers.Kind {
 	t.Helper()
 	instead := named(t, insteadVariable)
@@ -53,7 +53,8 @@ func chosen(t testing.TB, kind servers.Kind) servers.Kind {
 	return kind
 }
 
-// sources are the kinds of Each and EachKind: those of insteadVariable that have a binlog, else servers.SourceKinds.
+// sources returns the kinds for Each and EachKind: those of insteadVariable that have a binlog, or else
+// servers.SourceKinds.
 func sources(t testing.TB) []servers.Kind {
 	t.Helper()
 	kinds := slices.DeleteFunc(named(t, insteadVariable), func(k servers.Kind) bool { return !k.IsSQL() })

@@ -19,14 +19,14 @@ import (
 	"replicator/internal/servers"
 )
 
-// lenderVariable names the socket of a Lender.
+// lenderVariable names a Lender's socket.
 const lenderVariable = "REPLICATOR_TEST_LENDER"
 
-// lendable are the kinds whose tests keep to names of their own, and whose servers take many seconds of a processor
-// until they are warm.
+// lendable are the kinds whose tests use only their own names, and whose servers need many seconds of CPU to warm up.
 var lendable = []servers.Kind{servers.Elasticsearch, servers.Elasticsearch9, servers.OpenSearch, servers.Kafka}
 
-// Lender has one server of a kind for all test binaries of a run. It starts one when a test first asks for it.
+// Lender shares one server of a kind among all test binaries of a run. It starts the server when a test first asks for
+// it.
 type Lender struct {
 	dir      string
 	listener net.Listener
@@ -45,7 +45,7 @@ type loan struct {
 
 // NewLender listens; the caller closes it.
 func NewLender() (*Lender, error) {
-	dir, err := os.MkdirTemp("", "servers-*") // short: the path of a socket may have 107 bytes
+	dir, err := os.MkdirTemp("", "servers-*") // short: a socket's path may have 107 bytes
 	if err != nil {
 		return nil, fmt.Errorf("servertest: %w", err)
 	}
@@ -64,7 +64,7 @@ func (l *Lender) Run(ctx context.Context, program string, args ...string) error 
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), lenderVariable+"="+l.socket())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // make ends what it runs, then
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // make then ends the commands that it runs
 	return cmd.Run()
 }
 
@@ -77,7 +77,7 @@ func (l *Lender) accept() {
 		l.wg.Go(func() {
 			defer conn.Close()
 			if kind, err := bufio.NewReader(conn).ReadString('\n'); err == nil {
-				_ = json.NewEncoder(conn).Encode(l.lend(servers.Kind(kind[:len(kind)-1]))) // else the borrower has gone
+				_ = json.NewEncoder(conn).Encode(l.lend(servers.Kind(kind[:len(kind)-1]))) // if it fails, the borrower has ended
 			}
 		})
 	}
@@ -113,8 +113,8 @@ func (l *Lender) Close() error {
 	return errors.Join(err, os.RemoveAll(l.dir))
 }
 
-// borrow is the address of a lender's server: "" if there is no lender, or it has none to lend. The test then has one
-// started by its own binary, or hears from there what is missing.
+// borrow returns the address of a lender's server; "" if there is no lender, or if it has no such server. Then the
+// test's own binary starts one, or says what is missing.
 func borrow(t testing.TB, kind servers.Kind) string {
 	t.Helper()
 	socket := os.Getenv(lenderVariable)
@@ -138,7 +138,7 @@ func askLender(socket string, kind servers.Kind) (got loan, err error) {
 		return got, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Hour)); err != nil { // a first start may fetch it
+	if err := conn.SetDeadline(time.Now().Add(time.Hour)); err != nil { // a first start may have to fetch it
 		return got, err
 	}
 	if _, err := io.WriteString(conn, string(kind)+"\n"); err != nil {

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// Link forwards connections to a server, until it is cut: those that are open then stay open, and nothing passes any
-// more, as where a firewall forgets them.
+// Link forwards connections to a server until it is cut. Connections that are open then stay open, but nothing passes
+// any more, as if a firewall had dropped its state.
 type Link struct {
 	listener net.Listener
 	to       string
 	mu       sync.Mutex
-	dead     chan struct{} // closed by Cut; each connection has the one of its time
+	dead     chan struct{} // closed by Cut; each connection has the channel from when it began
 	open     []net.Conn
 	wg       sync.WaitGroup
 }
@@ -39,7 +39,7 @@ func NewLink(t testing.TB, to string) *Link {
 	return k
 }
 
-// Address is where the link listens.
+// Address returns the address that the link listens on.
 func (k *Link) Address() string { return k.listener.Addr().String() }
 
 func (k *Link) accept() {
@@ -65,7 +65,7 @@ func (k *Link) accept() {
 	}
 }
 
-// forward passes on what it reads. Once the link is dead it reads on and passes nothing, not even the end.
+// forward passes on what it reads. Once the link is dead, it reads on and passes nothing, not even the end.
 func forward(to io.WriteCloser, from io.Reader, dead <-chan struct{}) {
 	b := make([]byte, 32<<10)
 	for {
@@ -97,7 +97,7 @@ func (k *Link) Lead(to string) {
 	k.to = to
 }
 
-// Cut makes what is open dead; new connections pass.
+// Cut makes open connections dead. New connections work.
 func (k *Link) Cut() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -43,14 +43,14 @@ import (
 	"replicator/internal/servers"
 )
 
-// The environment variables that shape a run.
+// Environment variables that configure a run.
 const (
 	requireVariable = "REPLICATOR_REQUIRE_SERVERS"
 	countVariable   = "REPLICATOR_TEST_COUNT"
 	elasticVariable = "ELASTICSEARCH_URL"
 )
 
-// share is one kind's server of the test binary.
+// share is a test binary's server of one kind.
 type share struct {
 	once   sync.Once
 	server *servers.Server
@@ -58,7 +58,7 @@ type share struct {
 }
 
 var (
-	inMain atomic.Bool // Main runs, so shared servers will be ended
+	inMain atomic.Bool // Main is running, so it will end shared servers
 
 	sharesMu sync.Mutex
 	shares   = map[servers.Kind]*share{}
@@ -66,11 +66,11 @@ var (
 	databases atomic.Int64
 )
 
-// Main runs the tests of a binary as Run does, and exits.
+// Main runs a binary's tests, as Run does, and exits.
 func Main(m *testing.M, opts ...goleak.Option) { os.Exit(Run(m, opts...)) }
 
-// Run runs the tests of a binary, ends the shared servers, prints how many tests used which server, and returns the
-// exit status. If the tests passed, it also looks for goroutines that are still there; opts are goleak's.
+// Run runs a binary's tests, ends the shared servers, prints how many tests used which server, and returns the exit
+// status. If the tests passed, it also checks for leaked goroutines; opts are goleak's.
 func Run(m *testing.M, opts ...goleak.Option) int {
 	inMain.Store(true)
 	code := m.Run()
@@ -82,7 +82,7 @@ func Run(m *testing.M, opts ...goleak.Option) int {
 		fmt.Println(text)
 	}
 	if code == 0 {
-		http.DefaultClient.CloseIdleConnections() // of a server that lives on
+		http.DefaultClient.CloseIdleConnections() // to servers that live on
 		if err := goleak.Find(opts...); err != nil {
 			fmt.Fprintln(os.Stderr, "servertest: goroutines outlive the tests:", err)
 			code = 1
@@ -91,8 +91,7 @@ func Run(m *testing.M, opts ...goleak.Option) int {
 	return code
 }
 
-// IgnoreServers is for tests that look for leaked goroutines themselves while shared servers run: each
-// has one goroutine.
+// IgnoreServers is for tests that check for leaked goroutines while shared servers run: each server has one goroutine.
 func IgnoreServers() goleak.Option {
 	return goleak.IgnoreAnyFunction(reflect.TypeFor[child.Child]().PkgPath() + ".(*Child).hold")
 }
@@ -110,7 +109,7 @@ func closeShared() error {
 	return err
 }
 
-// FreeAddress is an address that nothing listens on, and that no server or connection is given while the test runs.
+// FreeAddress returns an address that nothing listens on, and that no server or connection gets while the test runs.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	address, giveBack, err := servers.FreeAddress()
@@ -125,7 +124,7 @@ func FreeAddress(t testing.TB) string {
 	return address
 }
 
-// Shared is the binary's server of the kind, started by the first test that asks.
+// Shared returns the binary's server of the kind. The first test that asks starts it.
 func Shared(t testing.TB, kind servers.Kind) *servers.Server {
 	t.Helper()
 	if !inMain.Load() {
@@ -154,8 +153,8 @@ func MySQL(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.
 // Redis is Shared for Redis 7.
 func Redis(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.Redis7) }
 
-// Elasticsearch is the URL of an Elasticsearch: the one that ELASTICSEARCH_URL names, else a lent one, else the shared
-// one. A test keeps to indexes with names of its own (Name), and to a source of its own.
+// Elasticsearch returns the URL of an Elasticsearch: the one in ELASTICSEARCH_URL, or else a borrowed one, or else the
+// shared one. A test must use its own index names (Name) and its own source.
 func Elasticsearch(t testing.TB) string {
 	t.Helper()
 	if given := os.Getenv(elasticVariable); given != "" {
@@ -168,8 +167,8 @@ func Elasticsearch(t testing.TB) string {
 	return Shared(t, servers.Elasticsearch).DSN("")
 }
 
-// Kafka is the address of a lent Kafka broker, or of the shared one. A test keeps to topics, groups and transactional
-// ids with names of its own (Name).
+// Kafka returns the address of a borrowed Kafka broker, or of the shared one. A test must use its own names (Name) for
+// topics, groups and transactional ids.
 func Kafka(t testing.TB) string {
 	t.Helper()
 	if lent := borrow(t, servers.Kafka); lent != "" {
@@ -178,7 +177,7 @@ func Kafka(t testing.TB) string {
 	return Shared(t, servers.Kafka).Addr()
 }
 
-// Name is a name that no other test has, in this process or others.
+// Name returns a name that no other test has, in this process or others.
 func Name() string {
 	return fmt.Sprintf("t%d-%d", os.Getpid(), databases.Add(1))
 }
@@ -210,15 +209,15 @@ func Each(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 // EachKind runs a subtest for each kind that has a binlog, all kinds at once, for tests that start their own servers.
 // It returns when all have ended.
 //
-// Tests wait for servers more than they compute, and no kind's test shares a server with another's. They do share what
-// they take from outside the subtest.
+// Tests wait for servers more than they compute, and the kinds' tests don't share servers. They do share variables from
+// outside the subtest.
 func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	EachKindOf(t, sources(t), test)
 }
 
-// First is Each for the first kind alone: for tests of what does not differ between kinds. `make matrix` has each kind
-// be the first once.
+// First is Each for the first kind alone, for tests of something that does not differ between kinds. In `make matrix`,
+// each kind is the first once.
 func First(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 	t.Helper()
 	FirstKind(t, func(t *testing.T, kind servers.Kind) { test(t, Shared(t, kind)) })
@@ -238,7 +237,7 @@ func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind
 	for _, kind := range kinds {
 		kind = chosen(t, kind)
 		if slices.Contains(done, kind) {
-			continue // one that took the place of two
+			continue // a kind that replaces two
 		}
 		done = append(done, kind)
 		tests.Go(func() { runKind(t, kind, test) })
@@ -246,8 +245,7 @@ func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind
 	tests.Wait()
 }
 
-// EachKindInTurn is EachKind for tests that measure the process, or look for what they leave in it: one kind after
-// another.
+// EachKindInTurn is EachKind with one kind after another, for tests that measure the process or check for its leaks.
 func EachKindInTurn(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	for _, kind := range sources(t) {
@@ -263,8 +261,8 @@ func runKind(t *testing.T, kind servers.Kind, test func(t *testing.T, kind serve
 	})
 }
 
-// Database makes an empty database with a name of its own, drops it at the end of the test, and returns
-// the name. Its DSN is s.DSN(name).
+// Database makes an empty database with its own name, drops it at the end of the test, and returns the name. Its DSN is
+// s.DSN(name).
 func Database(t testing.TB, s *servers.Server) string {
 	t.Helper()
 	name := fmt.Sprintf("t%d_%d", os.Getpid(), databases.Add(1))
@@ -272,7 +270,7 @@ func Database(t testing.TB, s *servers.Server) string {
 		t.Fatalf("servertest: %v", err)
 	}
 	t.Cleanup(func() {
-		if !s.Running() { // killed by the test, or closed: the data goes with it
+		if !s.Running() { // the test has killed or closed it: the data is gone, too
 			return
 		}
 		if err := execute(s, "DROP DATABASE IF EXISTS "+name); err != nil {
@@ -301,17 +299,17 @@ func options(kind servers.Kind, args []string) servers.Options {
 		Progress: func(text string) { fmt.Fprintln(os.Stderr, "servers:", text) }}
 }
 
-// required tells whether a missing server is a failure.
+// required reports whether a missing server is a failure.
 func required() bool {
 	return os.Getenv("CI") == "true" || os.Getenv(requireVariable) == "1"
 }
 
-// Unavailable ends the test because of err: a skip only if the machine has no such server.
+// Unavailable ends the test because of err. It skips the test only if the machine can't have the server.
 func Unavailable(t testing.TB, err error) {
 	t.Helper()
 	var missing *servers.MissingError
 	if errors.As(err, &missing) && !required() {
-		fmt.Fprintf(os.Stderr, "servertest: SKIP %s: %v\n", t.Name(), err) // seen without -v as well, if the package fails
+		fmt.Fprintf(os.Stderr, "servertest: SKIP %s: %v\n", t.Name(), err) // also seen without -v, if the package fails
 		t.Skipf("servertest: %v", err)
 	}
 	t.Fatalf("servertest: %v", err)
