@@ -108,7 +108,7 @@ func initialiseMySQL(ctx context.Context, in *installation, data string, args []
 	}
 	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data)
 	if !in.kind.IsOldMySQL() {
-		command = append(command, "--innodb-redo-log-capacity=8M") // makes a small copy; a server grows it to its own setting
+		command = append(command, "--innodb-redo-log-capacity=8M") // for a small copy; a server enlarges it
 	}
 	if err := runLogged(ctx, nil, log, in.server(), append(command, args...)...); err != nil {
 		return err

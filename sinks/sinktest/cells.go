@@ -7,8 +7,7 @@ import (
 	"replicator"
 )
 
-// spread gives the test other cells: of every feed one of each of n entities, so that every view has something to
-// show.
+// spread gives the test new cells: for every feed, one cell of each of n entities, so that every view shows something.
 func (f *fixture) spread(n int) {
 	f.cells = nil
 	for i := range int64(n) {
@@ -19,7 +18,7 @@ func (f *fixture) spread(n int) {
 	}
 }
 
-// entity is which of those that were spread a key is of; -1 if of none.
+// entity returns the index of a key's entity among those that were spread; -1 if it is not one of them.
 func (f *fixture) entity(key replicator.Key) int {
 	i := slices.IndexFunc(f.cells, func(c replicator.Cell) bool { return c.Key == key })
 	if i < 0 {
@@ -28,14 +27,14 @@ func (f *fixture) entity(key replicator.Key) int {
 	return i / len(f.s.feeds())
 }
 
-// of are the cells of an entity.
+// of returns the cells of an entity.
 func (f *fixture) of(entity int) []replicator.Cell {
 	n := len(f.s.feeds())
 	return f.cells[entity*n : (entity+1)*n]
 }
 
-// fresh makes up n bodies that have no text in common, with each other or with an earlier one: no two entities meet in
-// a group, and every view tells the bodies apart.
+// fresh makes n bodies that share no text with each other or with earlier ones. So no two entities share a group, and
+// every view shows each body differently.
 func (f *fixture) fresh(n int) []body {
 	f.t.Helper()
 	bodies := make([]body, n)
@@ -58,7 +57,7 @@ func (f *fixture) fresh(n int) []body {
 	return bodies
 }
 
-// texts are the texts of a body.
+// texts returns the texts of a body.
 func (b body) texts() (texts []string) {
 	for _, value := range b {
 		list, ok := value.([]any)
@@ -74,7 +73,7 @@ func (b body) texts() (texts []string) {
 	return texts
 }
 
-// puts are ops on all cells of the entities that have a body.
+// puts returns put ops for all cells of the entities that have a body.
 func (f *fixture) puts(version, order int64, bodies map[int]body) []replicator.Op {
 	var ops []replicator.Op
 	for _, entity := range slices.Sorted(maps.Keys(bodies)) {
@@ -85,7 +84,7 @@ func (f *fixture) puts(version, order int64, bodies map[int]body) []replicator.O
 	return ops
 }
 
-// looks are resets of all cells of the entities; one without a body is gone.
+// looks returns re-read ops for all cells of the entities. An entity without a body is gone.
 func (f *fixture) looks(version, asOf int64, bodies map[int]body) []replicator.Op {
 	ops := f.puts(version, 0, bodies)
 	for i := range ops {
@@ -96,7 +95,7 @@ func (f *fixture) looks(version, asOf int64, bodies map[int]body) []replicator.O
 	return ops
 }
 
-// showsOf compares the views with what the entities' bodies make.
+// showsOf compares the views with the contents that the entities' bodies should give.
 func (f *fixture) showsOf(when string, bodies map[int]body) {
 	f.t.Helper()
 	newest := map[replicator.Cell]body{}
@@ -111,7 +110,7 @@ func (f *fixture) showsOf(when string, bodies map[int]body) {
 // page reads one page of a walk.
 type page[T any] func(after string, limit int) (found []T, next string, err error)
 
-// walk reads page after page to the end, and calls each with what was found on it.
+// walk reads all pages of a walk, and calls each with the items of each page.
 func walk[T any](f *fixture, what string, limit int, read page[T], each func([]T)) {
 	f.t.Helper()
 	const most = 20_000
@@ -130,12 +129,12 @@ func walk[T any](f *fixture, what string, limit int, read page[T], each func([]T
 	}
 }
 
-// cellsOf are those of a walk, in pages of about a limit, each once.
+// cellsOf returns the cells of a walk, each once. limit is the approximate page size.
 func (f *fixture) cellsOf(what string, limit int, read page[replicator.Cell]) (all []replicator.Cell) {
 	f.t.Helper()
 	walk(f, what, limit, read, func(found []replicator.Cell) {
 		for _, c := range found {
-			if !slices.Contains(all, c) { // one may come several times
+			if !slices.Contains(all, c) { // one may appear several times
 				all = append(all, c)
 			}
 		}
@@ -155,7 +154,8 @@ func (f *fixture) held(view int) page[replicator.Cell] {
 	}
 }
 
-// listed are the cells that are dead in a view, page by page. Pages are large: a sink may look through all it knows.
+// listed returns the dead cells of a view. Pages are large, because a sink may search everything it knows for each
+// page.
 func (f *fixture) listed(view int) []replicator.Cell {
 	f.t.Helper()
 	return f.cellsOf("Dead", 200, func(after string, limit int) ([]replicator.Cell, string, error) {

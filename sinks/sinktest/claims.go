@@ -10,31 +10,31 @@ import (
 	"replicator"
 )
 
-// claims is a random history of two shards of a source, of which each has rows of its own of the same cells: it changes
-// and deletes them, entities move, and for a while both may have a row. The shards are read by themselves, so what they
-// say is applied in any interleaving, and again after crashes.
+// claims is a random history of a source's two shards. Both have rows for the same cells: each changes and deletes its
+// rows, entities move, and for a while both shards may have a row. The shards are read independently, so their changes
+// are applied in any interleaving, and again after crashes.
 type claims struct {
 	*fixture
 	names   []string
 	sides   map[string]*claimant
-	owner   map[replicator.Cell]string // whose row the views show
+	owner   map[replicator.Cell]string // the source whose row the views show
 	letters map[letter]bool            // as a store would have them
 	now     int64
 	trace   []string
 }
 
-// claimant is a shard, and what was read of it.
+// claimant is a shard, and what was read from it.
 type claimant struct {
 	name   string
 	target replicator.Target
 	log    []claimed
 	read   int
-	rows   map[replicator.Cell]body             // what it has
-	known  map[replicator.Cell]replicator.State // what a sink should know by now
-	bodies map[replicator.Cell]body             // and that of which
+	rows   map[replicator.Cell]body             // the shard's rows
+	known  map[replicator.Cell]replicator.State // the states that a sink should know by now
+	bodies map[replicator.Cell]body             // the bodies that belong to known
 }
 
-// claimed is a change of a shard's cell. A nil body: it was deleted.
+// claimed is a change of a shard's cell. A nil body means that the row was deleted.
 type claimed struct {
 	cell  replicator.Cell
 	order int64
@@ -47,11 +47,11 @@ type letter struct {
 	cell   replicator.Cell
 }
 
-// testClaims lets two sources claim the same cells. Whatever happens, all views show the row of one of them: of a view in
-// which that row has no entry, none. They show nothing of a cell that no source has a row of. The source whose row is not
-// shown has a letter that says so.
+// testClaims makes two sources claim the same cells. All views must always show the row of one of them, or nothing if
+// that row has no entry in the view. They must show nothing of a cell for which neither source has a row. The source
+// whose row is not shown must have a dead letter that says so.
 func testClaims(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // what is there is its source's alone
+	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, sources don't share entities
 		f.t.Skip("the target tells of no cell of another source")
 	}
 	f.spread(3)
@@ -95,7 +95,7 @@ func (c *claims) play() {
 			}
 			c.change(side, cell, b)
 		case n == 4:
-			side.read = max(0, side.read-c.rnd.IntN(5)) // it crashed
+			side.read = max(0, side.read-c.rnd.IntN(5)) // a crash
 		default:
 			c.step(side)
 			if c.rnd.IntN(10) == 0 {
@@ -127,7 +127,7 @@ func (c *claims) play() {
 	}
 }
 
-// spoil makes a body one of which some views or all show nothing: of a field that is missing, or that can't be computed.
+// spoil changes a body so that some or all views show nothing for it: a field is missing, or can't be computed.
 func (c *claims) spoil(b body) {
 	switch c.rnd.IntN(8) {
 	case 0:
@@ -140,7 +140,7 @@ func (c *claims) spoil(b body) {
 	}
 }
 
-// change changes what a source has.
+// change changes a source's row.
 func (c *claims) change(s *claimant, cell replicator.Cell, b body) {
 	c.now++
 	if b == nil {
@@ -168,7 +168,7 @@ func (c *claims) drain() {
 	}
 }
 
-// step applies a few of a source's next changes in one batch: of each cell the last.
+// step applies some of a source's next changes in one batch, for each cell only the last.
 func (c *claims) step(s *claimant) {
 	c.t.Helper()
 	n := min(1+c.rnd.IntN(4), len(s.log)-s.read)
@@ -213,7 +213,7 @@ func (c *claims) step(s *claimant) {
 	}
 }
 
-// expect is the model of what an op does.
+// expect updates the model for an op.
 func (c *claims) expect(s *claimant, e claimed, op replicator.Op) {
 	state, seen := s.known[e.cell]
 	if !seen {
@@ -239,7 +239,7 @@ func (c *claims) expect(s *claimant, e claimed, op replicator.Op) {
 	}
 }
 
-// check compares the views with what their owners have, and the letters with what is not shown.
+// check compares the views with their owners' rows, and the dead letters with the rows that are not shown.
 func (c *claims) check(when string) {
 	c.t.Helper()
 	shown, waiting := map[replicator.Cell]body{}, map[letter]bool{}

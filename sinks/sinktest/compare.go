@@ -7,13 +7,14 @@ import (
 	"replicator"
 )
 
-// at is an entity in a view: what a difference is said of.
+// at identifies an entity in a view, to which a difference belongs.
 type at struct {
 	view   string
 	entity int
 }
 
-// differences are what Compare finds, by view and entity: several cells of one differ alike.
+// differences returns the differences that Compare finds, by view and entity. All cells of an entity have the same
+// difference.
 func (f *fixture) differences(ops []replicator.Op) map[at]replicator.DifferenceKind {
 	f.t.Helper()
 	found, err := f.target.Compare(f.t.Context(), ops)
@@ -32,7 +33,7 @@ func (f *fixture) differences(ops []replicator.Op) map[at]replicator.DifferenceK
 	return kinds
 }
 
-// differ compares what Compare finds with what it should.
+// differ compares Compare's differences with the expected ones.
 func (f *fixture) differ(when string, ops []replicator.Op, want map[at]replicator.DifferenceKind) {
 	f.t.Helper()
 	if got := f.differences(ops); !maps.Equal(got, want) {
@@ -40,7 +41,7 @@ func (f *fixture) differ(when string, ops []replicator.Op, want map[at]replicato
 	}
 }
 
-// everywhere are the same differences in every view that an entity feeds.
+// everywhere returns the same differences for every view that an entity feeds.
 func (f *fixture) everywhere(kinds map[int]replicator.DifferenceKind) map[at]replicator.DifferenceKind {
 	all := map[at]replicator.DifferenceKind{}
 	for entity, kind := range kinds {
@@ -55,7 +56,7 @@ func (f *fixture) everywhere(kinds map[int]replicator.DifferenceKind) map[at]rep
 	return all
 }
 
-// testCompare compares what was applied with something else.
+// testCompare compares applied contents with other bodies.
 func testCompare(f *fixture) {
 	const right, missing, stale, extra, nothing = 0, 1, 2, 3, 4
 	f.spread(5)
@@ -91,7 +92,7 @@ func testCompare(f *fixture) {
 	f.differ("what was applied, once more", f.looks(5, 70, applied), nil)
 }
 
-// testByHand changes what the views show by plain commands, and repairs it.
+// testByHand changes the views' contents with plain commands, and repairs them.
 func testByHand(f *fixture) {
 	if f.s.Plant == nil || f.s.Remove == nil {
 		f.t.Skip("the subject changes nothing by hand")
@@ -99,12 +100,12 @@ func testByHand(f *fixture) {
 	const right, missing, stale, extra = 0, 1, 2, 3
 	tidier, tidies := f.target.(replicator.Tidier)
 	for i, repair := range []func(bodies map[int]body) []replicator.Op{
-		func(bodies map[int]body) []replicator.Op { // what a rebuild in place does, and then its sweep
+		func(bodies map[int]body) []replicator.Op { // a rebuild in place, followed by its sweep
 			there := maps.Clone(bodies)
 			delete(there, extra)
 			return append(f.puts(5, 50, there), f.looks(5, 60, map[int]body{extra: nil})...)
 		},
-		func(bodies map[int]body) []replicator.Op { return f.looks(5, 80, bodies) }, // what a verify does
+		func(bodies map[int]body) []replicator.Op { return f.looks(5, 80, bodies) }, // a verify
 	} {
 		if i > 0 {
 			f.clear()
@@ -128,7 +129,7 @@ func testByHand(f *fixture) {
 		}
 		for _, v := range f.s.Views {
 			spoil(v, missing, b[missing], nil, replicator.Missing)
-			if tidies { // else who would take away what is no cell's?
+			if tidies { // otherwise nothing would remove entries without a cell
 				spoil(v, stale, b[stale], b[4], replicator.Stale)
 				spoil(v, extra, nil, b[5], replicator.Extra)
 			}
@@ -138,11 +139,11 @@ func testByHand(f *fixture) {
 		for place, kind := range want {
 			i := slices.IndexFunc(f.s.Views, func(v *replicator.View) bool { return v.Name == place.view })
 			got, sum := found[place], isSum(f.s.Views[i])
-			if got == kind || got != "" && sum { // of a sum others may be a part
+			if got == kind || got != "" && sum { // other entities may be part of a sum
 				continue
 			}
 			stray := got == "" && sum || kind != replicator.Missing && (got == "" || got == replicator.Missing)
-			if !stray || !tidies || len(f.strays(tidier, i)) == 0 { // what was planted may seem to be no cell's
+			if !stray || !tidies || len(f.strays(tidier, i)) == 0 { // a planted entry may look like one without a cell
 				f.t.Fatalf("after entity %d of view %s was changed by hand Compare says %q, and not %q",
 					place.entity, place.view, got, kind)
 			}

@@ -13,7 +13,7 @@ import (
 	"replicator"
 )
 
-// contract tries what a single call must do, on cells of its own.
+// contract checks single calls, each on its own cells.
 func contract(t *testing.T, s *Subject) {
 	for i, c := range []struct {
 		name string
@@ -61,7 +61,7 @@ func contract(t *testing.T, s *Subject) {
 	}
 }
 
-// fixture is a target and some cells of one test's own.
+// fixture is a target and one test's own cells.
 type fixture struct {
 	t      testing.TB
 	s      *Subject
@@ -70,7 +70,7 @@ type fixture struct {
 	target replicator.Target
 	base   int64
 	cells  []replicator.Cell
-	texts  map[string]bool // that bodies have which must be unlike
+	texts  map[string]bool // texts already used, for bodies that must differ
 }
 
 func newFixture(t testing.TB, s *Subject, base int64) *fixture {
@@ -84,7 +84,7 @@ func newFixture(t testing.TB, s *Subject, base int64) *fixture {
 	return f
 }
 
-// body is one that every view that the cells feed shows something of.
+// body returns a body for which every view of the cells shows something.
 func (f *fixture) body() body {
 	b := body{}
 	for _, path := range f.s.properties() {
@@ -103,7 +103,7 @@ func (f *fixture) reset(c replicator.Cell, version, asOf int64, b body) replicat
 	return replicator.Op{Cell: c, Version: version, AsOf: asOf, Values: f.s.values(c, b)}
 }
 
-// apply applies ops that are neither stale nor rejected.
+// apply applies ops, none of which may be stale or rejected.
 func (f *fixture) apply(ops ...replicator.Op) {
 	f.t.Helper()
 	if a := f.try(ops...); len(a.Stale)+len(a.Rejected) > 0 {
@@ -115,14 +115,14 @@ func (f *fixture) try(ops ...replicator.Op) replicator.Applied {
 	f.t.Helper()
 	given := slices.Clone(ops)
 	a, err := f.target.Apply(f.t.Context(), given)
-	clear(given) // the caller uses the slice again
+	clear(given) // callers reuse the slice
 	if err != nil {
 		f.t.Fatalf("Apply: %v", err)
 	}
 	return a
 }
 
-// shows compares the views, or some of them, with what the newest bodies make.
+// shows compares some or all views with the contents that the newest bodies should give.
 func (f *fixture) shows(when string, newest map[replicator.Cell]body) {
 	f.t.Helper()
 	for _, v := range f.s.Views {
@@ -138,7 +138,7 @@ func (f *fixture) shows(when string, newest map[replicator.Cell]body) {
 	}
 }
 
-// clear takes everything away again.
+// clear removes everything.
 func (f *fixture) clear() {
 	f.t.Helper()
 	target := open(f.t, f.s, f.source, f.s.Views)
@@ -194,12 +194,12 @@ func testDelete(f *fixture) {
 	f.shows("after it was inserted again", map[replicator.Cell]body{c: old})
 }
 
-// A reset that yields to a later put must be remembered nevertheless.
+// A reset that yields to a later put must still be remembered.
 func testHeldUp(f *fixture) {
 	c, old, deleted := f.cells[0], f.body(), f.body()
 	f.apply(f.put(c, 3, 33, old))
 	f.apply(f.put(c, 3, 45, old))                 // a scan
-	f.staleOnly(f.try(f.reset(c, 3, 41, old)), 0) // the look after version 5, inserted at 37, was deleted at 39
+	f.staleOnly(f.try(f.reset(c, 3, 41, old)), 0) // the re-read after version 5, inserted at 37, was deleted at 39
 	f.staleOnly(f.try(f.put(c, 5, 37, deleted)), 0)
 	f.shows("after a put that was held up", map[replicator.Cell]body{c: old})
 }
@@ -247,7 +247,7 @@ func testRejected(f *fixture) {
 			f.t.Fatalf("Apply says %+v of a bad value that is stale", a)
 		}
 		f.dead(f.cells[1], version, bad, rejects...)
-		for _, v := range rejects { // the old contribution goes: what can't be shown must not look current
+		for _, v := range rejects { // the old contribution goes: after a rejection, it must not look current
 			view := f.s.Views[v]
 			if own := of(f.cells[1], f.s.Read(f.t, view)); watched(f.s, view) && len(own) > 0 {
 				f.t.Fatalf("view %s still shows %v", view.Name, own)
@@ -260,7 +260,7 @@ func testRejected(f *fixture) {
 	}
 }
 
-// namedBy are the places of the views that a cell feeds with a property.
+// namedBy returns the indexes of the views, among those a cell feeds, that use a property.
 func (f *fixture) namedBy(c replicator.Cell, property string) []int {
 	var places []int
 	for i, v := range f.s.Views {
@@ -283,7 +283,7 @@ func (f *fixture) versions(want ...int64) {
 	}
 }
 
-// highest checks the highest version that the first cell stands at.
+// highest checks the highest version that the sink may hold of the first cell.
 func (f *fixture) highest(want int64) {
 	f.t.Helper()
 	got, err := f.target.Versions(f.t.Context(), f.cells[:1])
@@ -331,7 +331,7 @@ func testLateView(f *fixture) {
 	f.shows("after the late views' fill", map[replicator.Cell]body{c: b})
 }
 
-// mark is the view's mark as another process sees it.
+// mark returns the view's mark as another process reads it.
 func (f *fixture) mark(view string) (replicator.Mark, bool) {
 	f.t.Helper()
 	sink := f.s.New(f.t)
@@ -354,7 +354,7 @@ func testMarks(f *fixture) {
 		f.t.Fatalf("a mark before the view was opened: %+v", m)
 	}
 	f.target = open(f.t, f.s, f.source, f.s.Views)
-	const odd = 1<<53 + 1 // no float64 is that
+	const odd = 1<<53 + 1 // not a float64
 	first := replicator.Position{Order: odd, Token: "first"}
 	later := replicator.Position{Order: odd + 1, Token: "later"}
 	last := replicator.Position{Order: odd + 2, Token: "last"}
@@ -379,7 +379,7 @@ func testMarks(f *fixture) {
 		{filled(last, 1), filling(last, 2, 3)},
 		{filled(last, 2), filled(last, 2)},
 		{swapped, swapped},
-		{filled(later, 2), swapped}, // who is behind the place says nothing of it
+		{filled(later, 2), swapped}, // a lower position has no effect on it
 		{filled(last, 2), filled(last, 2)},
 	} {
 		for range 2 {
@@ -412,7 +412,7 @@ func testReopen(f *fixture) {
 	}
 }
 
-// Both writers take a new cell for unseen, if the sink lets them; then the older one wins now and then.
+// Both writers may treat a new cell as unseen, if the sink allows that. Then the older one wins now and then.
 func testTwoWriters(f *fixture) {
 	const rounds, cells = 20, 10
 	f.cells = nil

@@ -6,7 +6,7 @@ import (
 	"replicator"
 )
 
-// dead compares a cell with what its body should make: it is dead in these views, and right in the others.
+// dead checks a cell against its body: the cell is dead in these views, and correct in the others.
 func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 	f.t.Helper()
 	for i := range f.s.Views {
@@ -15,7 +15,7 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 		}
 	}
 	const asOf = firstOrder - 2
-	for _, version := range []int64{version, asOf} { // the row's own, or its place, which every look has another of
+	for _, version := range []int64{version, asOf} { // the row's own, or its position, which differs in each re-read
 		differences, err := f.target.Compare(f.t.Context(), []replicator.Op{f.reset(c, version, asOf, b)})
 		if err != nil {
 			f.t.Fatalf("Compare: %v", err)
@@ -32,8 +32,8 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 	}
 }
 
-// Whoever opens the sink next knows what is dead, whatever became of the list of letters; a stale op is told what
-// stands there.
+// A process that opens the sink later knows which cells are dead, even if the list of dead letters is lost. The result
+// of a stale op includes what the sink has.
 func testDead(f *fixture) {
 	c := f.cells[0]
 	fed := func(v *replicator.View) bool { return v.Feeds(c) }
@@ -52,7 +52,7 @@ func testDead(f *fixture) {
 	for i, end := range []replicator.Op{f.put(c, 6, 60, good), f.reset(c, replicator.NoVersion, 60, nil),
 		f.reset(c, 4, 60, good)} {
 		f.clear()
-		f.base++ // other cells of the same sort
+		f.base++ // other cells of the same kind
 		for n := range f.cells {
 			f.cells[n].Key = keyOf(f.s.table(c.Table), f.base<<8+int64(i), int64(n))
 		}

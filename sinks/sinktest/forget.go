@@ -7,11 +7,11 @@ import (
 	"replicator"
 )
 
-// fill fills views that nothing is known of, as a pipeline does: it puts what the source has, looks at what it did not
-// confirm, and marks the end.
+// fill fills views about which nothing is known, as a pipeline does: it puts the source's rows, re-reads the cells that
+// it did not confirm, and marks the end.
 func (f *fixture) fill(order int64, bodies map[int]body) {
 	f.t.Helper()
-	f.apply(f.puts(2, order, bodies)...) // older than what was there: that is not known
+	f.apply(f.puts(2, order, bodies)...) // older than the previous content, which is not known
 	look := func(cells []replicator.Cell) {
 		var ops []replicator.Op
 		for _, c := range cells {
@@ -36,11 +36,11 @@ func (f *fixture) fill(order int64, bodies map[int]body) {
 	}
 }
 
-// testForget forgets views, and defines one anew: the next Open knows nothing of them, and a fill takes back what they
-// held.
+// testForget forgets views, and redefines one. The next Open knows nothing about them, and a fill replaces their old
+// content.
 func testForget(f *fixture) {
 	f.source = "forget"
-	sink := f.s.New(f.t) // one: closing it may take a while where views are shown anew
+	sink := f.s.New(f.t) // only one, because closing it may take a while if views are shown again
 	defer sink.Close()
 	f.spread(3)
 	b := f.fresh(4)
@@ -68,7 +68,7 @@ func testForget(f *fixture) {
 			f.t.Fatalf("a view that was forgotten has the mark %+v", m)
 		}
 	}
-	delete(shown, 2) // nobody sees it go
+	delete(shown, 2) // its deletion is not seen
 	shown[1] = b[3]
 	fill("forgotten", 100, f.s.Views, all...)
 	defined := *f.s.Views[0]
@@ -78,7 +78,7 @@ func testForget(f *fixture) {
 	fill("and as before", 300, f.s.Views, all[0])
 }
 
-// fed checks that a sink which knows its sources has the fixture's among them.
+// fed checks that a sink that knows its sources names the fixture's source.
 func (f *fixture) fed(sink replicator.Sink) {
 	f.t.Helper()
 	sourced, ok := sink.(replicator.Sourced)
@@ -91,7 +91,7 @@ func (f *fixture) fed(sink replicator.Sink) {
 	}
 }
 
-// knows checks that what an open target knows is nothing of these views, and where they stand of the others.
+// knows checks that an open target knows nothing about the views in anew, and the states of the others.
 func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
 	f.t.Helper()
 	versions, err := f.target.Versions(f.t.Context(), f.cells)
@@ -113,7 +113,7 @@ func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
 	}
 }
 
-// testRefresh has readers see what was applied.
+// testRefresh makes applied changes visible to readers.
 func testRefresh(f *fixture) {
 	refresher, ok := f.target.(replicator.Refresher)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"replicator"
 )
 
-// forgetGone has the target forget everything that it may, a page at a time. It says how many that are gone there were.
+// forgetGone makes the target forget everything it may, a page at a time. It returns how many deleted cells there were.
 func (f *fixture) forgetGone(horizon int64) (found replicator.GoneCells) {
 	f.t.Helper()
 	forgetter := f.target.(replicator.Forgetter)
@@ -33,7 +33,7 @@ func (f *fixture) markAt(order int64, filling bool) {
 	}
 }
 
-// unknownOnly checks which ops could not be judged; others are stale.
+// unknownOnly checks which ops could not be judged and which were stale. No other ops may be either.
 func (f *fixture) unknownOnly(a replicator.Applied, unknown []int, stale ...int) {
 	f.t.Helper()
 	slices.Sort(a.Unknown)
@@ -48,7 +48,7 @@ func testGone(f *fixture) {
 		f.t.Skip("the target is no Forgetter: it remembers what is gone for ever")
 	}
 	f.source = "gone"
-	other := open(f.t, f.s, f.source, f.s.Views) // another process, which hears nothing of the horizon
+	other := open(f.t, f.s, f.source, f.s.Views) // another process, which does not learn the horizon
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	own := f.target
 	gone, late, lives := f.cells[0], f.cells[1], f.cells[2]
@@ -59,12 +59,12 @@ func testGone(f *fixture) {
 	shows := map[replicator.Cell]body{lives: gives}
 
 	f.markAt(60, true)
-	if found := f.forgetGone(50); found.Remembered < 2 { // of other sources, perhaps, and not in a fill
+	if found := f.forgetGone(50); found.Remembered < 2 { // perhaps of other sources, and not during a fill
 		f.t.Errorf("in a fill the target counts %+v", found)
 	}
-	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // it is known that it went
+	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // its deletion is known
 	f.markAt(100, false)
-	f.forgetGone(20) // nothing that went there
+	f.forgetGone(20) // nothing was deleted below that
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
 	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // a shard counts its own
 		f.t.Errorf("of two cells that are gone the target counts %+v", found)
@@ -76,10 +76,10 @@ func testGone(f *fixture) {
 		f.unknownOnly(a, []int{0}, 1, 2)
 		f.unknownOnly(f.try(f.reset(gone, 9, 15, b)), []int{0})
 		f.staleOnly(f.try(f.reset(gone, replicator.NoVersion, 30, nil)), 0)
-		f.unknownOnly(f.try(f.put(gone, 9, 40, b)), []int{0}) // no state was kept of what went at 30
+		f.unknownOnly(f.try(f.put(gone, 9, 40, b)), []int{0}) // the state of what was deleted at 30 is gone
 		f.shows("after changes below the horizon", shows)
 	}
-	f.apply(f.put(gone, 3, 101, b)) // as of now: a lower version than the one that was forgotten
+	f.apply(f.put(gone, 3, 101, b)) // as of now: a lower version than the forgotten one
 	shows[gone] = b
 	f.unknownOnly(f.try(f.put(gone, 9, 10, f.body())), []int{0})
 	f.staleOnly(f.try(f.reset(gone, replicator.NoVersion, 30, nil)), 0)
@@ -87,7 +87,7 @@ func testGone(f *fixture) {
 	f.versions(3, replicator.NoVersion, 9)
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	f.apply(f.reset(gone, replicator.NoVersion, 130, nil))
-	f.unknownOnly(f.try(f.put(f.cells[3], 9, 10, b)), []int{0}) // another process still knows where the horizon is
+	f.unknownOnly(f.try(f.put(f.cells[3], 9, 10, b)), []int{0}) // another process still knows the horizon
 	f.markAt(200, false)
 	f.forgetGone(150)
 	f.unknownOnly(f.try(f.put(late, 9, 149, b)), []int{0})

@@ -12,7 +12,7 @@ import (
 	"replicator"
 )
 
-// environment is what the histories of one test share: the subject's sink, opened several times.
+// environment is shared by the histories of one test: the subject's sink, opened several times.
 type environment struct {
 	t       testing.TB
 	subject *Subject
@@ -26,18 +26,18 @@ type history struct {
 	rnd      *rand.Rand
 	source   *source
 	replicas []*replica
-	late     []*batch // batches of crashed replicas and scans that are yet to arrive
+	late     []*batch // batches of crashed replicas and of scans, not yet arrived
 	scans    bool
-	exact    bool                         // reads of the source see no more than they claim
-	filling  bool                         // the source has a past that only a scan brings: until then views are incomplete
+	exact    bool                         // re-reads of the source see no more than they claim
+	filling  bool                         // only a scan brings the source's past: until then views are incomplete
 	began    int64                        // where the replicas began to follow
-	inOrder  bool                         // watch for steps back
-	forgets  bool                         // what is gone is forgotten now and then
-	marked   int64                        // the highest place that was marked
-	floors   map[floorKey]int64           // the place that a cell is known to have reached
-	seen     map[floorKey]int64           // the place up to which a look saw, whatever it claimed
-	shown    map[string]map[string]string // by view: what it held after the last batch
-	trace    []string                     // the ops applied, for whoever must understand a failure
+	inOrder  bool                         // check for steps back
+	forgets  bool                         // deleted cells are forgotten now and then
+	marked   int64                        // the highest position that was marked
+	floors   map[floorKey]int64           // the position that a cell has certainly reached
+	seen     map[floorKey]int64           // the position up to which a re-read saw, whatever it claimed
+	shown    map[string]map[string]string // by view: its content after the last batch
+	trace    []string                     // the applied ops, for analysing a failure
 }
 
 type floorKey struct {
@@ -45,7 +45,7 @@ type floorKey struct {
 	cell replicator.Cell
 }
 
-// simulate tries one history and returns what went wrong, with the log of the source and the ops.
+// simulate runs one history and returns its failure, with the source's log and the ops.
 func (env *environment) simulate(ctx context.Context, seed uint64) error {
 	h := env.newHistory(seed)
 	if err := h.play(ctx); err != nil {
@@ -77,7 +77,7 @@ func (env *environment) newHistory(seed uint64) *history {
 	return h
 }
 
-// play lets it all happen, and compares.
+// play runs the history and compares the end.
 func (h *history) play(ctx context.Context) error {
 	if err := h.run(ctx, 5+h.rnd.IntN(30)); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (h *history) play(ctx context.Context) error {
 	return h.compare("after every row was deleted")
 }
 
-// run lets the source change, replicas follow, crash and scan, in random order, until all is applied.
+// run makes the source change, and replicas follow, crash and scan, in random order, until everything is applied.
 func (h *history) run(ctx context.Context, changes int) error {
 	if h.filling {
 		h.scan()
@@ -123,7 +123,7 @@ func (h *history) run(ctx context.Context, changes int) error {
 	return h.drain(ctx)
 }
 
-// drain lets everything be applied: the late batches, and every replica to the log's end.
+// drain applies everything: the late batches, and each replica to the log's end.
 func (h *history) drain(ctx context.Context) error {
 	for {
 		if len(h.late) > 0 && h.rnd.IntN(3) == 0 {
@@ -160,20 +160,20 @@ func (h *history) mark(ctx context.Context) error {
 	return nil
 }
 
-// arrive applies one of the late batches. Those of a scan keep their order: a scan is one process.
+// arrive applies a late batch. A scan's batches keep their order, because a scan is one process.
 func (h *history) arrive(ctx context.Context) error {
 	i := h.rnd.IntN(len(h.late))
 	b := h.late[i]
 	err := h.apply(ctx, h.rnd.IntN(len(h.env.targets)), b)
 	if h.interrupted(err) {
-		return nil // it arrives once more: a scan goes on where it stood
+		return nil // it arrives again: a scan repeats its last batch
 	}
 	h.late = slices.Delete(h.late, i, i+1)
 	return err
 }
 
-// forget marks how far a replica has come and has its target forget what is gone below some place that it has passed,
-// all of it or some. What is on its way meanwhile, of other replicas, dead ones, and scans, is below that as well.
+// forget marks how far a replica has come. Then its target forgets some or all cells that were deleted below a position
+// that the replica has passed. Pending batches of other replicas, dead ones and scans may be below that, too.
 func (h *history) forget(ctx context.Context) error {
 	r := h.replicas[h.rnd.IntN(len(h.replicas))]
 	target := h.env.targets[r.target]
@@ -204,7 +204,7 @@ func (h *history) forget(ctx context.Context) error {
 	}
 }
 
-// reread reads a cell again that an op is unknown of, and applies what it has now. A dead process does not.
+// reread re-reads the cell of an op with the result unknown, and applies the current row. A dead process does not.
 func (h *history) reread(ctx context.Context, target int, op replicator.Op) error {
 	i := slices.IndexFunc(h.source.cells, func(c *cell) bool { return c.id == op.Cell })
 	asOf := h.claim(max(h.began, h.marked))
@@ -213,12 +213,13 @@ func (h *history) reread(ctx context.Context, target int, op replicator.Op) erro
 	return h.apply(ctx, target, b)
 }
 
-// interrupted reports whether a batch was left half applied.
+// interrupted reports whether a batch was applied in part.
 func (h *history) interrupted(err error) bool {
 	return err != nil && h.env.subject.Interrupted != nil && h.env.subject.Interrupted(err)
 }
 
-// scan reads all rows now, to be put later at the place before the read. A chunk holds a cell once: lanes coalesce.
+// scan reads all rows now, to be put later with the position before the read. A chunk has each cell once, because lanes
+// coalesce.
 func (h *history) scan() {
 	low := h.claim(h.began)
 	for _, c := range h.source.cells {
@@ -227,17 +228,18 @@ func (h *history) scan() {
 			continue
 		}
 		if !c.versioned && !h.exact && c.newestAt(low) != c.newestAt(h.source.now) {
-			continue // a pipeline leaves to the tail what changed while a chunk was read, where the place is the version
+			continue // if versions are positions, a pipeline leaves cells that changed during the read to the tail
 		}
 		other := c.rows[h.rnd.IntN(len(c.rows))]
 		for _, r := range c.rows {
-			// Of rows with equal versions a scan puts the last one last; that stands for all of them here. (If an earlier one is
-			// updated in place, the log says that it counts and a scan can't know: only a unique key prevents that.)
+			// Of rows with equal versions, a scan puts the last one last. Here, that one stands for all of them. (If an
+			// earlier one is updated in place, the log says that it counts, and a scan can't know that. Only a unique
+			// key prevents it.)
 			if r.version == other.version && r.order > other.order {
 				other = r
 			}
 		}
-		for _, r := range []row{other, *newest} { // whichever way the chunks are cut
+		for _, r := range []row{other, *newest} { // either chunk order
 			at := &batch{}
 			version := r.version
 			if !c.versioned {
@@ -249,7 +251,7 @@ func (h *history) scan() {
 	}
 }
 
-// claim is the place that a read of the source made now says it includes; no lower than low.
+// claim returns the position that a read of the source made now claims to include; at least low.
 func (h *history) claim(low int64) int64 {
 	if h.exact {
 		return h.source.now
@@ -269,15 +271,15 @@ func (h *history) reset(c *cell, newest *row, asOf int64) replicator.Op {
 	return op
 }
 
-// apply applies a batch and looks at what the views show then.
+// apply applies a batch and checks the views after it.
 func (h *history) apply(ctx context.Context, target int, b *batch) error {
 	given := slices.Clone(b.ops)
 	applied, err := h.env.targets[target].Apply(ctx, given)
-	clear(given) // the caller uses the slice again
+	clear(given) // callers reuse the slice
 	if err != nil {
 		return fmt.Errorf("Apply: %w", err)
 	}
-	left := slices.Concat(applied.Stale, applied.Unknown) // that were not applied
+	left := slices.Concat(applied.Stale, applied.Unknown) // ops that were not applied
 	for i, op := range b.ops {
 		how := "applied"
 		switch {
@@ -298,7 +300,7 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 		}
 	}
 	if b.dead && h.rnd.IntN(2) == 0 {
-		return nil // nobody hears the answer
+		return nil // the answer is lost
 	}
 	for _, i := range applied.Unknown {
 		if max(b.ops[i].Order, b.ops[i].AsOf) >= h.marked {
@@ -311,7 +313,7 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 	return nil
 }
 
-// look looks at what the views show after a batch of which some ops were not applied.
+// look checks the views after a batch. left are the ops that were not applied.
 func (h *history) look(b *batch, left []int) error {
 	before := h.shown
 	h.shown = map[string]map[string]string{}
@@ -338,39 +340,40 @@ func (h *history) look(b *batch, left []int) error {
 	return nil
 }
 
-// watched reports whether a step back of a view can be seen: what a cell shows must be its own.
+// watched reports whether a step back in a view is visible: each cell must have its own entry.
 func watched(s *Subject, v *replicator.View) bool {
 	return !s.shared(v) && v.Kind != "counter" && v.Kind != "ranking"
 }
 
-// of is the part of a view's contents that belongs to a cell.
+// of returns the part of a view's contents that belongs to a cell.
 func of(c replicator.Cell, contents map[string]string) map[string]string {
 	key := c.Key.String()
 	out := map[string]string{}
 	for id, text := range contents {
-		if strings.HasSuffix(id, key) { // behind a prefix, a value, or nothing
+		if strings.HasSuffix(id, key) { // after a prefix, a value, or nothing
 			out[id] = text
 		}
 	}
 	return out
 }
 
-// stepsOn checks that what a cell shows after an op was the source's state at some place not below the one that it is
-// known to have reached, and raises that.
+// stepsOn checks a cell's content after an op. It must be the source's state at a position that is not below the cell's
+// floor, the position that the cell has certainly reached. It then raises the floor.
 func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error {
 	k := floorKey{view: v.Name, cell: op.Cell}
 	floor := h.floors[k]
 	switch {
 	case read.claim != 0 && op.AsOf == 0:
-		// A scan's row says nothing of the cell's other rows: an older one of them, or one that the log has yet to bring, may
-		// show for a moment. So a scan raises no floor. A view that must not be seen so is filled in a shadow.
+		// A scan's row says nothing about the cell's other rows. An older one, or one that the log has yet to bring,
+		// may show for a moment. So a scan raises no floor. A view for which that is not acceptable is filled in a
+		// shadow.
 		return nil
-	case read.claim != 0: // a full look: the cell as it was at the claim, or later
+	case read.claim != 0: // a full re-read: the cell at the claim or later
 		floor = max(floor, read.claim)
 		h.seen[k] = max(h.seen[k], read.seen)
 	case op.Order != 0 && op.Order <= h.seen[k]:
-		// The look saw later deletes that this put comes before: a row that others hid may show until the log reaches the
-		// place where the look was made.
+		// The re-read saw deletes that come after this put. A row that was hidden by others may show until the log
+		// reaches the position of the re-read.
 		return nil
 	}
 	i := slices.IndexFunc(h.source.cells, func(c *cell) bool { return c.id == op.Cell })
@@ -379,7 +382,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	past := append([]moment{{}}, c.past...)
 	for i, m := range past {
 		if i+1 < len(past) && past[i+1].order <= floor {
-			continue // over before the floor
+			continue // it ended before the floor
 		}
 		var b body
 		if m.newest != nil {
@@ -388,7 +391,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		if !maps.Equal(shown, contents(v, []contribution{{op.Cell, h.env.subject.entries(v, op.Cell, b)}})) {
 			continue
 		}
-		if read.claim == 0 { // else the look may have seen past what it claims: it is held to its claim only
+		if read.claim == 0 { // otherwise the re-read may have seen more than it claims, and only its claim counts
 			floor = max(floor, m.order)
 		}
 		h.floors[k] = floor
@@ -398,7 +401,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		v.Name, op.Cell, floor, shown, op.Version, op.Order, op.AsOf)
 }
 
-// compare checks that every view is the function of the newest remaining rows.
+// compare checks that every view has the content that the newest remaining rows give.
 func (h *history) compare(when string) error {
 	for _, v := range h.env.subject.Views {
 		var from []contribution

@@ -42,8 +42,8 @@ func testLost(f *fixture) {
 	}
 }
 
-// testOvertaken has another replicator register an epoch, and begin a fill: the marks of who has not read of that fail,
-// and change nothing.
+// testOvertaken makes another replicator register an epoch and begin a fill. The marks of a process that has not read
+// that must fail and change nothing.
 func testOvertaken(f *fixture) {
 	f.source = "overtaken"
 	at := func(epoch, order, fill int64) replicator.Standing {
@@ -71,13 +71,13 @@ func testOvertaken(f *fixture) {
 	other := open(f.t, f.s, f.source, f.s.Views)
 	mark(other, at(1, 30, 0), false)
 	mark(f.target, at(0, 80, 0), true)
-	mark(f.target, at(0, 70, 0), true) // also where that was marked
+	mark(f.target, at(0, 70, 0), true) // also in the epoch that was marked
 	mark(other, at(1, 40, 2), false)
 	mark(f.target, at(2, 10, 0), true) // the fill read nothing in that epoch
 }
 
-// testRegistered has two targets that were opened before either marked anything register one epoch, each with a log of its
-// own: the second one fails, and changes nothing.
+// testRegistered has two targets, opened before either marked anything, register the same epoch with different logs.
+// The second one must fail and change nothing.
 func testRegistered(f *fixture) {
 	f.source = "registered"
 	f.target = open(f.t, f.s, f.source, f.s.Views)
@@ -100,7 +100,7 @@ func testRegistered(f *fixture) {
 	}
 }
 
-// testForeign has two targets mark the same views: each is told of what the other one marked, once, and of nothing else.
+// testForeign has two targets mark the same views. Each must learn once about the other's marks, and about no others.
 func testForeign(f *fixture) {
 	f.source = "foreign"
 	f.target = open(f.t, f.s, f.source, f.s.Views)
@@ -130,7 +130,7 @@ func testForeign(f *fixture) {
 	other := open(f.t, f.s, f.source, f.s.Views)
 	mark(other, 20)
 	mark(other, 30)
-	mark(f.target, 25, names...) // which moves nothing
+	mark(f.target, 25, names...) // this moves nothing
 	mark(f.target, 40)
 	mark(other, 40, names...)
 	mark(other, 40)

@@ -13,7 +13,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// What a sink in memory does besides, and what tests of a pipeline do to it by hand.
+// The optional interfaces of the in-memory sink, and operations with which pipeline tests change it by hand.
 
 var (
 	_ replicator.Shadower = (*Reference)(nil)
@@ -96,7 +96,7 @@ func (t *memoryTarget) Unclaimed(
 	return cells, next, nil
 }
 
-// Strays implements replicator.Tidier: here they have cells.
+// Strays implements replicator.Tidier. In this sink, they have cells.
 func (t *memoryTarget) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -149,7 +149,7 @@ func (t *memoryTarget) ForgetGone(
 	return replicator.GoneCells{Forgotten: len(gone), Remembered: len(kept)}, "", nil
 }
 
-// Remembered is of how many cells the sink knows something.
+// Remembered returns about how many cells the sink knows something.
 func (r *Reference) Remembered() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -181,7 +181,7 @@ func (r *Reference) Remove(v *replicator.View, c replicator.Cell, entries []repl
 	}
 }
 
-// Corrupt removes what a view holds of a cell, or puts something else there, behind the back of the states.
+// Corrupt replaces what a view holds for a cell, or removes it, without changing its state.
 func (r *Reference) Corrupt(source, view string, cell replicator.Cell, entries []replicator.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,7 +229,7 @@ func (r *Reference) SetMark(source, view string, at *replicator.Standing) {
 	r.marks[k] = m
 }
 
-// Snapshot remembers all that the sink holds, as a backup or a replica does, and returns what sets it back to that.
+// Snapshot copies everything that the sink holds, as a backup or a replica does. restore puts it back.
 func (r *Reference) Snapshot() (restore func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -263,7 +263,7 @@ func (r *Reference) Empty() {
 	clear(r.horizons)
 }
 
-// Refused is a value that the reference can't hold.
+// Refused is a value that the reference rejects.
 type Refused struct{}
 
 func refused(v replicator.Value) error {

@@ -12,20 +12,20 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Reference is a sink in memory, safe for concurrent use: the complete example that docs/sinks.md goes through.
+// Reference is an in-memory sink, safe for concurrent use. It is the complete example that docs/sinks.md explains.
 type Reference struct {
 	mu    sync.Mutex
-	rule  judge.Rule                   // State.Next, but where the suite itself is tested
-	cells map[place]judge.Known        // what the sink knows of a cell in a view. It outlives the cell
+	rule  judge.Rule                   // State.Next, except when the suite itself is tested
+	cells map[place]judge.Known        // what the sink knows about a cell in a view; it outlives the cell
 	held  map[place][]replicator.Entry // what each cell contributes: what readers see
-	waits map[place][]replicator.Entry // what cells would that wait for another source's
+	waits map[place][]replicator.Entry // what cells would contribute that wait for another source's cell
 	marks map[mark]replicator.Mark
 
-	horizons map[mark]int64 // what was below may have been forgotten
-	blind    bool           // it judges as if nothing ever was: where the suite itself is tested
+	horizons map[mark]int64 // deleted cells below it may have been forgotten
+	blind    bool           // for tests of the suite itself: it judges every cell as unseen
 }
 
-// place is a cell's place in a view.
+// place identifies a cell in a view.
 type place struct {
 	source, view string
 	cell         replicator.Cell
@@ -50,12 +50,12 @@ func (r *Reference) Open(_ context.Context, source string, views []*replicator.V
 	for i, v := range views {
 		k := mark{source, v.Name}
 		if m, ok := r.marks[k]; !ok || m.Fingerprint != v.Fingerprint {
-			if ok { // another definition: what is known of the old one says nothing about it
+			if ok { // another definition: the old states say nothing about it
 				maps.DeleteFunc(r.cells, func(p place, _ judge.Known) bool { return p.source == source && p.view == v.Name })
 				maps.DeleteFunc(r.held, func(p place, _ []replicator.Entry) bool { return p.source == source && p.view == v.Name })
 				delete(r.horizons, k)
 			}
-			// A view that was opened and never marked is being filled, as far as anybody knows.
+			// A view that was opened and never marked counts as being filled.
 			never := replicator.Standing{Fill: map[string]replicator.Progress{}}
 			r.marks[k] = replicator.Mark{View: v.Name, Fingerprint: v.Fingerprint, Standing: never}
 		}
@@ -77,7 +77,7 @@ func (r *Reference) Marks(_ context.Context, source string) ([]replicator.Mark, 
 	return marks, nil
 }
 
-// Forget implements replicator.Sink. Entries stay, as they do in a table, until an op on their cell replaces them.
+// Forget implements replicator.Sink. Entries stay, as in a table, until an op on their cell replaces them.
 func (r *Reference) Forget(_ context.Context, view string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +94,7 @@ func (r *Reference) Forget(_ context.Context, view string) error {
 // Close implements replicator.Sink.
 func (r *Reference) Close() error { return nil }
 
-// memoryTarget is the views that were opened together.
+// memoryTarget holds the views that were opened together.
 type memoryTarget struct {
 	sink   *Reference
 	source string
@@ -102,7 +102,7 @@ type memoryTarget struct {
 	marks  *judge.Marks
 }
 
-// known is what the sink knows of a cell in a view, and where.
+// known returns the key and the known state of a cell in a view.
 func (t *memoryTarget) known(view int, c replicator.Cell) (place, judge.Known) {
 	p := place{t.source, t.views[view].Name, c}
 	known, ok := t.sink.cells[p]
@@ -116,7 +116,7 @@ func (t *memoryTarget) known(view int, c replicator.Cell) (place, judge.Known) {
 	return p, known
 }
 
-// Apply implements replicator.Target. The lock makes of each op one atomic act.
+// Apply implements replicator.Target. The lock makes each op atomic.
 func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	t.sink.mu.Lock()
 	defer t.sink.mu.Unlock()
@@ -164,7 +164,7 @@ func (t *memoryTarget) Apply(_ context.Context, ops []replicator.Op) (replicator
 	return batch.Applied(), nil
 }
 
-// fellows are the cells of other sources at the same place, and where they are kept.
+// fellows returns the cells of other sources with the same key in a view, and their places.
 func (t *memoryTarget) fellows(p place) (fellows []judge.Fellow, places []place) {
 	for m := range t.sink.marks {
 		other := place{m.source, m.view, p.cell}
@@ -270,7 +270,7 @@ func (t *memoryTarget) Held(_ context.Context, view int, after string, limit int
 	return t.page(after, limit, func(p place, k judge.Known) bool { return k.Shown && p.view == t.views[view].Name })
 }
 
-// page gives the cells after one that are wanted.
+// page returns the wanted cells after a cell.
 func (t *memoryTarget) page(
 	after string, limit int, wanted func(place, judge.Known) bool,
 ) (cells []replicator.Cell, next string, err error) {
@@ -286,8 +286,7 @@ func (t *memoryTarget) page(
 	return cells, next, nil
 }
 
-// pageOf are the first cells after one, in an order that is the same at every call, and the last of them if there are
-// more.
+// pageOf returns the first cells after a cell, in a fixed order, and the last of them if there are more.
 func pageOf(cells []replicator.Cell, after string, limit int) (page []replicator.Cell, next string) {
 	cells = slices.DeleteFunc(cells, func(c replicator.Cell) bool { return c.String() <= after })
 	slices.SortFunc(cells, func(a, b replicator.Cell) int { return cmp.Compare(a.String(), b.String()) })

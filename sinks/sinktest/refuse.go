@@ -7,7 +7,7 @@ import (
 	"replicator"
 )
 
-// Refuses fails the test unless an error concerns exactly the named views, each by itself, and leaves the others alone.
+// Refuses fails the test unless an error names exactly these views, with an error for each, and no other view.
 func Refuses(t testing.TB, err error, views []*replicator.View, names ...string) {
 	t.Helper()
 	var got []string

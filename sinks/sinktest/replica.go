@@ -11,31 +11,31 @@ import (
 // replica is a replicator that follows the source's log as a pipeline does.
 type replica struct {
 	h       *history
-	target  int       // its place in the environment's targets
-	read    int       // events that it has read
-	done    int       // events of which all was applied: where it starts again after a crash
-	pending []pending // what was read since the last batch, a cell at most once
-	batch   *batch    // made, not yet applied
+	target  int       // its index in the environment's targets
+	read    int       // how many events it has read
+	done    int       // how many events are completely applied: it starts again there after a crash
+	pending []pending // what was read since the last batch, each cell at most once
+	batch   *batch    // made, but not yet applied
 }
 
-// pending is what a replica knows of a cell since its last batch: the newest put, or that it must look at the cell.
+// pending is what a replica knows about a cell since its last batch: the newest put, or that it must re-read the cell.
 type pending struct {
 	cell    *cell
 	put     *event
 	deleted int64 // the highest version that was deleted; NoVersion if none
-	last    int64 // the place of the last change
-	gone    int64 // the place of a delete that leaves nothing (one row per cell)
+	last    int64 // the position of the last change
+	gone    int64 // the position of a delete that leaves nothing (one row per cell)
 }
 
-// batch is ops that are to be applied.
+// batch is a list of ops to apply.
 type batch struct {
 	ops   []replicator.Op
-	reads []read // by op: zero for what the log said
-	until int    // all events before are applied with it
-	dead  bool   // of a process that is no more
+	reads []read // by op: zero for changes from the log
+	until int    // with it, all events before are applied
+	dead  bool   // its process has ended
 }
 
-// read is a read of the source: it claims to include everything up to a place, and saw everything up to another.
+// read is a read of the source. It claims to include everything up to one position, and saw everything up to another.
 type read struct{ claim, seen int64 }
 
 func (r read) String() string {
@@ -45,7 +45,7 @@ func (r read) String() string {
 	return fmt.Sprintf("read at %d", r.seen)
 }
 
-// follow reads a few events.
+// follow reads some events.
 func (r *replica) follow() {
 	for range 1 + r.h.rnd.IntN(4) {
 		if r.read == len(r.h.source.log) {
@@ -56,8 +56,8 @@ func (r *replica) follow() {
 	}
 }
 
-// take makes an event pending. What it may drop follows from State.Next: of two puts the older; a delete of a version
-// below a pending put; a delete followed by a put of at least its version.
+// take makes an event pending. It may drop what State.Next would ignore: the older of two puts, a delete of a version
+// below a pending put, and a delete followed by a put of at least its version.
 func (r *replica) take(e event) {
 	i := slices.IndexFunc(r.pending, func(p pending) bool { return p.cell == e.cell })
 	if i < 0 {
@@ -82,7 +82,7 @@ func (r *replica) take(e event) {
 	}
 }
 
-// prepare makes a batch of what is pending, reading from the source what must be looked at.
+// prepare makes a batch of pending changes. It reads cells from the source that must be re-read.
 func (r *replica) prepare(ctx context.Context) error {
 	b := &batch{until: r.read}
 	var cells []replicator.Cell
@@ -116,7 +116,7 @@ func (b *batch) add(op replicator.Op, from read) {
 	b.ops, b.reads = append(b.ops, op), append(b.reads, from)
 }
 
-// apply applies the batch, whole or in two, once or twice.
+// apply applies the batch, in one or two parts, once or twice.
 func (r *replica) apply(ctx context.Context) error {
 	b := r.batch
 	cut := r.h.rnd.IntN(len(b.ops) + 1)
@@ -133,7 +133,7 @@ func (r *replica) apply(ctx context.Context) error {
 				return err
 			}
 		}
-		if r.h.rnd.IntN(20) == 0 { // a crash between the halves
+		if r.h.rnd.IntN(20) == 0 { // a crash between the parts
 			r.crash()
 			return nil
 		}
@@ -142,19 +142,19 @@ func (r *replica) apply(ctx context.Context) error {
 	return nil
 }
 
-// crash forgets what is in memory. A batch that was made may arrive yet: the network, or a process that was only slow.
+// crash drops everything in memory. A finished batch may still arrive, because of the network or a slow process.
 func (r *replica) crash() {
 	if r.batch != nil && len(r.batch.ops) > 0 && r.h.rnd.IntN(2) == 0 {
 		r.batch.dead = true
 		r.h.late = append(r.h.late, r.batch)
 	}
-	if r.h.rnd.IntN(4) == 0 { // its checkpoint was older, or lost
+	if r.h.rnd.IntN(4) == 0 { // its checkpoint was older or lost
 		r.done = r.h.rnd.IntN(r.done + 1)
 	}
 	r.pending, r.batch, r.read = nil, nil, r.done
 }
 
-// step does one thing. It reports whether there was something to do.
+// step does one thing, and reports whether there was anything to do.
 func (r *replica) step(ctx context.Context) (bool, error) {
 	switch {
 	case r.batch != nil:

@@ -23,8 +23,8 @@ func Run(t *testing.T, s Subject) {
 	t.Run("histories", func(t *testing.T) { runHistories(t, &s) })
 }
 
-// RunHistories runs only the random histories: for a subject whose calls fail now and then and are repeated, which a
-// test of one call's outcome would not bear.
+// RunHistories runs only the random histories. It is for a subject whose calls sometimes fail and are repeated, which
+// tests of a single call don't allow.
 func RunHistories(t *testing.T, s Subject) {
 	t.Helper()
 	runHistories(t, &s)
@@ -54,7 +54,7 @@ func runHistories(t *testing.T, s *Subject) {
 	t.Logf("%d histories", tried)
 }
 
-// soak is how long histories are tried at least: what REPLICATOR_SOAK says, as `make soak` does.
+// soak returns how long to run histories at least, from REPLICATOR_SOAK (see `make soak`).
 func soak(t testing.TB) time.Duration {
 	text := os.Getenv("REPLICATOR_SOAK")
 	if text == "" {
@@ -67,10 +67,10 @@ func soak(t testing.TB) time.Duration {
 	return d
 }
 
-// writers is how many replicators write at once: each has the sink opened for itself.
+// writers is how many replicators write at once. Each opens the sink separately.
 const writers = 2
 
-// firstOrder leaves room below for what the tests of the contract use.
+// firstOrder leaves lower orders to the contract's tests.
 const firstOrder = 1 << 32
 
 func newEnvironment(t testing.TB, s *Subject) *environment {
@@ -83,7 +83,7 @@ func newEnvironment(t testing.TB, s *Subject) *environment {
 	if err := errors.Join(err, sink.Close()); err != nil {
 		t.Fatalf("Marks: %v", err)
 	}
-	for _, m := range marks { // of an earlier environment: what is below may have been forgotten
+	for _, m := range marks { // of an earlier environment: states below it may be forgotten
 		env.base = max(env.base, m.Position.Order+1)
 	}
 	begin := replicator.Standing{Position: replicator.Position{Order: env.base, Token: "begin"},
@@ -96,7 +96,7 @@ func newEnvironment(t testing.TB, s *Subject) *environment {
 	return env
 }
 
-// open opens the subject's sink anew; the test's end closes it.
+// open opens the subject's sink again. It is closed at the end of the test.
 func open(t testing.TB, s *Subject, source string, views []*replicator.View) replicator.Target {
 	t.Helper()
 	sink := s.New(t)

@@ -11,7 +11,7 @@ import (
 	"replicator"
 )
 
-// shadowing is a test of views that are rebuilt beside the live ones.
+// shadowing tests views that are rebuilt beside the live ones.
 type shadowing struct {
 	*fixture
 	sink    replicator.Sink
@@ -20,7 +20,7 @@ type shadowing struct {
 	shadows []*replicator.View
 }
 
-// shadowing makes one of some of the subject's views, with their live ones open.
+// shadowing prepares a rebuild of some of the subject's views, with the live ones open.
 func (f *fixture) shadowing(views []*replicator.View) *shadowing {
 	f.t.Helper()
 	b := &shadowing{fixture: f, sink: f.s.New(f.t), views: views}
@@ -56,7 +56,7 @@ func (b *shadowing) open(views []*replicator.View) replicator.Target {
 	return target
 }
 
-// applies has a target apply ops.
+// applies applies ops to a target.
 func (b *shadowing) applies(target replicator.Target, ops []replicator.Op) {
 	b.t.Helper()
 	if a, err := target.Apply(b.t.Context(), ops); err != nil || len(a.Stale)+len(a.Rejected) > 0 {
@@ -64,7 +64,7 @@ func (b *shadowing) applies(target replicator.Target, ops []replicator.Op) {
 	}
 }
 
-// marks has a target mark that it is filled.
+// marks marks a target as filled.
 func (b *shadowing) marks(target replicator.Target, order, epoch int64) {
 	b.t.Helper()
 	at := replicator.Standing{Position: replicator.Position{Order: order, Token: "p"}, Epoch: epoch}
@@ -73,7 +73,7 @@ func (b *shadowing) marks(target replicator.Target, order, epoch int64) {
 	}
 }
 
-// marked are the shadows that have a mark.
+// marked returns the shadows that have a mark.
 func (b *shadowing) marked() (names []string) {
 	b.t.Helper()
 	found, err := b.sink.Marks(b.t.Context(), b.source)
@@ -98,7 +98,7 @@ func testShadow(f *fixture) {
 	f.apply(f.puts(5, 50, live)...)
 	b.marks(f.target, 60, 1)
 
-	given := b.open(b.shadows[:1]) // is given up
+	given := b.open(b.shadows[:1]) // this one is given up
 	b.applies(given, only(1, f.puts(9, 90, map[int]body{same: bodies[5], added: bodies[added]})))
 	b.marks(given, 95, 2)
 	live[changed] = bodies[6]
@@ -157,8 +157,8 @@ func testShadow(f *fixture) {
 	b.without(rebuilt)
 }
 
-// testShadowBeside opens shadows together with their views: what is applied to both shows in each, and a swap changes
-// nothing of it.
+// testShadowBeside opens shadows together with their views. Ops applied to both must show in each, and the swap must
+// not change that.
 func testShadowBeside(f *fixture) {
 	b := f.shadowing(f.s.Views)
 	f.spread(4)
@@ -193,7 +193,7 @@ func testShadowBeside(f *fixture) {
 	b.stands(70, 1)
 }
 
-// only leaves to ops the values of the first n views.
+// only returns ops with the values of the first n views.
 func only(n int, ops []replicator.Op) (left []replicator.Op) {
 	for _, op := range ops {
 		op.Values = slices.DeleteFunc(op.Values, func(v replicator.Value) bool { return v.View >= n })
@@ -204,7 +204,7 @@ func only(n int, ops []replicator.Op) (left []replicator.Op) {
 	return left
 }
 
-// goesOn has the live views apply ops while shadows are filled; by a new session, if the sink asks for one.
+// goesOn makes the live views apply ops while shadows are filled. It opens a new session if the sink asks for one.
 func (b *shadowing) goesOn(ops []replicator.Op) {
 	b.t.Helper()
 	_, err := b.target.Apply(b.t.Context(), ops)
@@ -217,7 +217,7 @@ func (b *shadowing) goesOn(ops []replicator.Op) {
 	}
 }
 
-// stands checks that the views have the marks that their shadows had, and the shadows none.
+// stands checks that the views have the shadows' marks, and the shadows none.
 func (b *shadowing) stands(order, epoch int64) {
 	b.t.Helper()
 	for _, v := range b.views {
@@ -231,8 +231,8 @@ func (b *shadowing) stands(order, epoch int64) {
 	}
 }
 
-// older has a target of before the swap write, and reports whether it did: it may, or has to be opened anew. It takes
-// nothing for lost.
+// older writes with a target from before the swap, and reports whether the write succeeded. The sink may accept it, or
+// may require a new Open, but must not report a loss.
 func (b *shadowing) older(target replicator.Target, ops []replicator.Op) bool {
 	b.t.Helper()
 	ctx, errs := b.t.Context(), map[string]error{}
@@ -258,7 +258,7 @@ func (b *shadowing) older(target replicator.Target, ops []replicator.Op) bool {
 	return errs["Apply"] == nil
 }
 
-// without swaps in what is not there: each view is refused by itself, and nothing changes.
+// without swaps in shadows that don't exist. Each view must be refused separately, and nothing may change.
 func (b *shadowing) without(shown map[int]body) {
 	b.t.Helper()
 	err := b.builds.Swap(b.t.Context(), b.source, b.views)
@@ -278,8 +278,8 @@ func names(views []*replicator.View) (names []string) {
 	return names
 }
 
-// testCutSwap cuts a swap short, a little later each time, until it is made: the views change at once, and what was
-// begun is completed.
+// testCutSwap interrupts a swap, a little later each time, until it succeeds. The views must change together, and an
+// interrupted swap must be completed later.
 func testCutSwap(f *fixture) {
 	b := f.shadowing(f.s.Views[:min(2, len(f.s.Views))])
 	f.spread(2)
@@ -299,7 +299,7 @@ func testCutSwap(f *fixture) {
 			break
 		}
 		cuts++
-		if swapped := b.both(before, after); len(b.marked()) == 0 { // it is made, and only nobody was told
+		if swapped := b.both(before, after); len(b.marked()) == 0 { // the swap succeeded, only its answer was lost
 			f.t.Logf("it was made and said %v; readers saw it: %t", err, swapped)
 			break
 		}
@@ -316,11 +316,12 @@ func testCutSwap(f *fixture) {
 	b.stands(91, 5)
 }
 
-// both reports whether both views show what they do after the swap, or fails unless both show what they did before.
+// both reports whether both views show the contents after the swap. It fails unless they show either those or the
+// contents before.
 func (b *shadowing) both(before, after map[int]body) bool {
 	b.t.Helper()
 	var seen []bool
-	for range 2 { // the first look may have seen one before the swap, and the other after it
+	for range 2 { // the first read may have seen one view before the swap and the other after it
 		seen = nil
 		for _, v := range b.views {
 			got := b.s.Read(b.t, v)
@@ -337,7 +338,7 @@ func (b *shadowing) both(before, after map[int]body) bool {
 	return seen[0]
 }
 
-// contents are what a view shows of bodies.
+// contents returns what a view shows of bodies.
 func (f *fixture) contents(v *replicator.View, bodies map[int]body) map[string]string {
 	var from []contribution
 	for entity, b := range bodies {
@@ -350,8 +351,8 @@ func (f *fixture) contents(v *replicator.View, bodies map[int]body) map[string]s
 	return contents(v, from)
 }
 
-// spent is a context that ends once it was looked at a number of times: so a call is cut short between any two of its
-// steps, at the same one whenever it is repeated.
+// spent is a context that ends after a number of checks. So it interrupts a call between any two of its steps, and at
+// the same one when repeated.
 type spent struct {
 	context.Context
 	left *atomic.Int64

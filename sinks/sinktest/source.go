@@ -14,26 +14,26 @@ import (
 // row is one row of a cell at the source.
 type row struct {
 	version int64
-	order   int64 // of its last change: of two rows with one version the later one counts
+	order   int64 // of its last change: of two rows with equal versions, the later one counts
 	body    body
 }
 
-// moment is what a cell was from a place on: its newest row, nil if it had none.
+// moment is the state of a cell from a position on: its newest row, nil if it had none.
 type moment struct {
 	order  int64
 	newest *row
 }
 
-// cell is a cell at the source, with its past.
+// cell is a cell at the source, with its history.
 type cell struct {
 	id        replicator.Cell
-	versioned bool  // several rows; else one at most, versioned by its place in the log
-	rows      []row // what there is now
+	versioned bool  // several rows; otherwise at most one, whose version is its log position
+	rows      []row // the current rows
 	past      []moment
-	deleted   []row // to be inserted again
+	deleted   []row // deleted rows, which may be inserted again
 }
 
-// newestAt is the cell's newest row at a place in the log.
+// newestAt returns the cell's newest row at a log position.
 func (c *cell) newestAt(order int64) *row {
 	for _, m := range slices.Backward(c.past) {
 		if m.order <= order {
@@ -54,15 +54,15 @@ func (c *cell) newest() *row {
 	return &r
 }
 
-// event is a change of one row, in the log.
+// event is a change of one row in the log.
 type event struct {
 	cell  *cell
-	row   row  // as it is then, or was
+	row   row  // the row after the change, or before its deletion
 	gone  bool // the row was deleted
 	place int64
 }
 
-// source is a made-up source: cells, and the log of their changes.
+// source is a simulated source: cells, and the log of their changes.
 type source struct {
 	rnd     *rand.Rand
 	subject *Subject
@@ -72,7 +72,8 @@ type source struct {
 	now     int64 // the order of the log's end
 }
 
-// newSource makes a source of a few cells. Keys and orders begin at base, so that histories in one target don't meet.
+// newSource makes a source with a few cells. Keys and orders begin at base, so that histories in one target don't
+// overlap.
 func newSource(rnd *rand.Rand, s *Subject, base int64, ties bool) *source {
 	src := &source{rnd: rnd, subject: s, ties: ties, now: base}
 	for entity := range 1 + rnd.IntN(3) {
@@ -91,7 +92,7 @@ func newSource(rnd *rand.Rand, s *Subject, base int64, ties bool) *source {
 	return src
 }
 
-// keyOf makes a key of 16 bytes in each of the table's key columns.
+// keyOf makes a key with 16 bytes in each of the table's key columns.
 func keyOf(t *replicator.Table, base, entity int64) replicator.Key {
 	values := make([]any, len(t.Key))
 	for i := range values {
@@ -100,7 +101,7 @@ func keyOf(t *replicator.Table, base, entity int64) replicator.Key {
 	}
 	key, err := replicator.MakeKey(values...)
 	if err != nil {
-		panic(err) // bytes can always be keys
+		panic(err) // bytes always make a key
 	}
 	return key
 }
@@ -123,28 +124,28 @@ func (s *source) changeVersioned(c *cell) {
 	}
 	n := s.rnd.IntN(100)
 	switch {
-	case len(c.rows) == 0 || n < 45: // a new newest row; after deletes the version may have been there before
+	case len(c.rows) == 0 || n < 45: // a new newest row; after deletes, the version may have existed before
 		s.insert(c, top+1+int64(s.rnd.IntN(3)))
-	case n < 52: // one that comes late
+	case n < 52: // a late one
 		s.insert(c, max(0, top-1-int64(s.rnd.IntN(3))))
 	case n < 62: // a body is updated in place
 		i := s.rnd.IntN(len(c.rows))
 		c.rows[i].body, c.rows[i].order = s.subject.body(s.rnd), s.now
 		s.record(event{cell: c, row: c.rows[i], place: s.now})
-	case n < 80: // the newest row goes
+	case n < 80: // the newest row is deleted
 		newest := *c.newest()
 		s.remove(c, slices.IndexFunc(c.rows, func(r row) bool {
 			return r.version == newest.version &&
 				r.order == newest.order
 		}))
-	case n < 92 || len(c.deleted) == 0: // any row goes
+	case n < 92 || len(c.deleted) == 0: // any row is deleted
 		s.remove(c, s.rnd.IntN(len(c.rows)))
-	default: // a row that was deleted comes back
+	default: // a deleted row comes back
 		s.insert(c, c.deleted[s.rnd.IntN(len(c.deleted))].version)
 	}
 }
 
-// insert adds a row of the version, or the next that is free.
+// insert adds a row with the version, or with the next free one.
 func (s *source) insert(c *cell, version int64) {
 	for !s.ties && slices.ContainsFunc(c.rows, func(r row) bool { return r.version == version }) {
 		version++
@@ -187,8 +188,8 @@ func (s *source) record(e event) {
 	e.cell.past = append(e.cell.past, moment{order: s.now, newest: newest})
 }
 
-// earlier is a place a little before now, but not before low: what a read of the source may claim to include, while it
-// saw everything.
+// earlier returns a position shortly before now, but at least low. A read of the source may claim to include only that
+// much, although it saw everything.
 func (s *source) earlier(low int64) int64 { return max(low, s.now-int64(s.rnd.IntN(8))) }
 
 // describe lists the log.

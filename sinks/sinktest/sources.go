@@ -18,10 +18,11 @@ func testSources(f *fixture) {
 	}
 }
 
-// A sweep or a verification may look at what another source put: it knows no row of it, and takes nothing away. Nor
-// does the delete of what has moved to another source, which may come late, cell by cell.
+// A sweep or a verification may re-read a cell that another source put. It finds no row of it in its own source, and
+// must remove nothing. The same holds for the delete of an entity that has moved to another source. It may come late,
+// cell by cell.
 func testLooksOfOtherSources(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // it names no cells but those that its own source put
+	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, a sink only names cells of its own source
 		f.t.Skip("the target tells of no cell of another source")
 	}
 	one, other := open(f.t, f.s, "one", f.s.Views), open(f.t, f.s, "other", f.s.Views)
@@ -67,16 +68,16 @@ func testLooksOfOtherSources(f *fixture) {
 	f.shows("after the source that has it now deleted it", nil)
 }
 
-// side is a source's target, and what the source has of the entities.
+// side is a source's target, and the entities that the source has.
 type side struct {
 	target replicator.Target
 	bodies map[int]body
 }
 
-// testMoved verifies each of two sources after an entity moved from one to the other: that the one has it no more is no
-// difference; and whatever neither has, or the one that has it has otherwise, is found by one of them and mended.
+// testMoved verifies two sources after an entity moved from one to the other. It is no difference that the first no
+// longer has it. If neither has an entity, or its row differs, one of the verifies must find and repair that.
 func testMoved(f *fixture) {
-	if _, ok := f.target.(replicator.Tidier); !ok { // what is there is its source's alone
+	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, sources don't share entities
 		f.t.Skip("the target tells of no cell of another source")
 	}
 	const moved, stayed, there = 0, 1, 2
@@ -104,7 +105,7 @@ func testMoved(f *fixture) {
 	f.verifies("after both sources changed, unnoticed", f.everywhere(map[int]replicator.DifferenceKind{
 		moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
 
-	f.target = one.target // what neither has both put there: each takes back its own once it is shown
+	f.target = one.target // both put entities that neither has now: each removes its own once it is shown
 	f.try(f.puts(6, 70, map[int]body{moved: b[moved]})...)
 	for _, s := range []side{other, one} {
 		for view, ops := range f.verified(s) {
@@ -120,8 +121,8 @@ func testMoved(f *fixture) {
 	f.apply(f.looks(5, 99, map[int]body{stayed: nil})...)
 }
 
-// verified are the looks of one source's verify of each view: at what the source has, and at what the view is said to
-// hold of it.
+// verified returns the re-reads of one source's verify, for each view: of the cells that the source has, and of those
+// that the view is said to hold from it.
 func (f *fixture) verified(s side) [][]replicator.Op {
 	f.t.Helper()
 	f.target = s.target
@@ -144,7 +145,7 @@ func (f *fixture) verified(s side) [][]replicator.Op {
 	return looks
 }
 
-// verifies compares what the sides' verifies find together with what they should.
+// verifies compares the differences that all sides' verifies find with the expected ones.
 func (f *fixture) verifies(when string, want map[at]replicator.DifferenceKind, sides ...side) {
 	f.t.Helper()
 	found := map[at]replicator.DifferenceKind{}
@@ -158,9 +159,9 @@ func (f *fixture) verifies(when string, want map[at]replicator.DifferenceKind, s
 	}
 }
 
-// Shards' tables may differ in a collation, so that a view's fingerprint does in its tables' part: one at MySQL and one
-// at MariaDB, or while an ALTER goes through them one by one. What the sources share, as a counter's sums or an index
-// of documents, is of them all, and none begins it anew.
+// Shards' tables may differ in a collation, and so in the tables' part of a view's fingerprint: one is on MySQL and one
+// on MariaDB, or an ALTER runs through them one by one. Shared contents, such as a counter's sums or an index of
+// documents, belong to all sources, and none may start them again.
 func testSourcesOfUnlikeTables(f *fixture) {
 	of := map[string][]*replicator.View{}
 	for source, tables := range map[string]string{"west": ".mMySQL-01", "east": ".mMaria-01"} {

@@ -7,7 +7,7 @@ import (
 	"replicator"
 )
 
-// byHand has the subject change what a view shows of a cell.
+// byHand makes the subject change what a view shows for a cell.
 func (f *fixture) byHand(change change, v *replicator.View, c replicator.Cell, b body) {
 	f.t.Helper()
 	if entries := f.s.entries(v, c, b); len(entries) > 0 {
@@ -18,7 +18,7 @@ func (f *fixture) byHand(change change, v *replicator.View, c replicator.Cell, b
 // change is a Subject's Plant or Remove.
 type change = func(testing.TB, *replicator.View, replicator.Cell, []replicator.Entry)
 
-// strays are those of a view, each once.
+// strays returns a view's strays, each once.
 func (f *fixture) strays(tidier replicator.Tidier, view int) (all []replicator.Stray) {
 	f.t.Helper()
 	read := func(after string, limit int) ([]replicator.Stray, string, error) {
@@ -34,7 +34,7 @@ func (f *fixture) strays(tidier replicator.Tidier, view int) (all []replicator.S
 	return all
 }
 
-// tidy removes or puts right what stands in a view and came from no cell.
+// tidy removes or corrects a view's entries that came from no cell.
 func (f *fixture) tidy(tidier replicator.Tidier, view int) {
 	f.t.Helper()
 	strays := f.strays(tidier, view)
@@ -50,8 +50,8 @@ func (f *fixture) tidy(tidier replicator.Tidier, view int) {
 	}
 }
 
-// testStrays puts by hand what no cell made: it is found, as a cell's that nobody claims or as of no cell, and removed,
-// and nothing else is.
+// testStrays adds entries by hand that no cell made. The sink must find each, as an unclaimed cell or as a stray, and
+// remove it, and nothing else.
 func testStrays(f *fixture) {
 	tidier, ok := f.target.(replicator.Tidier)
 	if !ok || f.s.Plant == nil {
@@ -73,7 +73,7 @@ func testStrays(f *fixture) {
 	strays, suspects := make([][]replicator.Stray, len(f.s.Views)), map[replicator.Cell]bool{}
 	for i, v := range f.s.Views {
 		strays[i] = f.strays(tidier, i)
-		var cells []replicator.Cell // asked after the strays: a sum may be put right at once, as it has no cell
+		var cells []replicator.Cell // after the strays: a sum has no cell, so it may already be corrected
 		for _, limit := range limits {
 			cells = append(cells, f.cellsOf("Unclaimed", limit, f.unclaimed(tidier, i))...)
 		}
@@ -87,7 +87,7 @@ func testStrays(f *fixture) {
 			suspects[c] = true
 		}
 	}
-	f.apply(f.puts(5, 50, map[int]body{claimed: b[claimed]})...) // it takes its place
+	f.apply(f.puts(5, 50, map[int]body{claimed: b[claimed]})...) // its own entry replaces it
 	for i, v := range f.s.Views {
 		if mended, err := tidier.Tidy(f.t.Context(), i, strays[i]); err != nil || mended > len(strays[i]) {
 			f.t.Fatalf("of %d strays in view %s %d were mended: %v", len(strays[i]), v.Name, mended, err)
@@ -108,8 +108,8 @@ func testStrays(f *fixture) {
 	f.showsOf("without the strays", map[int]body{known: b[known], claimed: b[claimed]})
 }
 
-// told checks that all is told of that was planted in a view, of all entities but the first, and nothing else: as a
-// cell's, as a stray, or as both.
+// told checks that the sink reported every planted entry, of all entities but the first, and nothing else: as a cell,
+// as a stray, or as both.
 func (f *fixture) told(v *replicator.View, bodies []body, cells []replicator.Cell, strays []replicator.Stray) {
 	f.t.Helper()
 	var left []contribution

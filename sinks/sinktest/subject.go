@@ -17,52 +17,52 @@ type Subject struct {
 	// Tables are the source's tables. One without a Version holds one row per cell; one with a Version holds several.
 	Tables []replicator.Table
 
-	// Views are the sink's views. Their fields are paths of one step ("email", "tags[]") into bodies that the suite makes
-	// up.
+	// Views are the sink's views. Their fields are one-step paths ("email", "tags[]") into bodies that the suite
+	// generates.
 	Views []*replicator.View
 
-	// New returns a sink on the same stored data each time it is called, as another process would have it.
+	// New returns a sink on the same stored data at each call, as another process would.
 	New func(t testing.TB) replicator.Sink
 
-	// Read returns what a view's target holds, read without the sink's help: for an index, EntryID of each entry and "";
-	// for a row, hash, JSON or document, the key as text and RowText; for a counter or ranking, EntryID of the group or
+	// Read returns a view's content, read without the sink's help. For an index: EntryID of each entry and "". For a
+	// row, hash, JSON or document: the key as text and RowText. For a counter or ranking: EntryID of the group, or of
 	// the key and member, and the amount.
 	Read func(t testing.TB, v *replicator.View) map[string]string
 
-	// Entry makes an entry of the fields, where the kind needs a Key or a Member; false if it makes none. nil: only
-	// Fields.
+	// Entry makes an entry with these fields, for kinds that need a Key or a Member; false if there is none. nil: an
+	// entry has only Fields.
 	Entry func(v *replicator.View, c replicator.Cell, fields []any) (replicator.Entry, bool)
 
-	// Property makes up a property's value. nil: short texts, small integers for a view's Sum.
+	// Property generates a property's value. nil: short texts, and small integers for a view's Sum.
 	Property func(r *rand.Rand, name string) any
 
-	// Bad is a value, by property, that the sink must reject. nil: none is tried.
+	// Bad has values, by property, that the sink must reject. nil: that is not tested.
 	Bad map[string]any
 
-	// SetMark changes what the sink has stored as a view's mark; nil removes it. A nil func: losses are not tried.
+	// SetMark changes a view's mark in the sink's storage; a nil mark removes it. A nil func: losses are not tested.
 	SetMark func(t testing.TB, source, view string, at *replicator.Standing)
 
-	// DamageMark makes of what the sink has stored as a view's mark something that is none. A nil func: it is not tried.
+	// DamageMark makes a view's mark in the sink's storage unreadable. A nil func: that is not tested.
 	DamageMark func(t testing.TB, source, view string)
 
-	// Plant puts entries where a view would show them of a cell, and Remove takes away what it shows there, by plain
-	// commands: the sink knows nothing of it. Of a sum that is its group. Where several cells of an entity feed a view
-	// they are called for each, with the same entries. nil: nothing is changed by hand.
+	// Plant adds entries where a view would show them for a cell. Remove removes what it shows there. Both use plain
+	// commands, without the sink's knowledge. For a sum, the entry is its group. If several cells of an entity feed a
+	// view, they are called for each, with the same entries. nil: nothing is changed by hand.
 	Plant, Remove func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry)
 
-	// Search returns what a reader sees of a view, in the form of Read, where that is less than what Read returns until
-	// the Target, a Refresher, has been told to refresh. nil: Read is that.
+	// Search returns what a reader sees of a view, in Read's form, if readers only see changes after the Target, a
+	// Refresher, is refreshed. nil: readers see what Read returns.
 	Search func(t testing.TB, v *replicator.View) map[string]string
 
-	// Interrupted reports whether an error of Apply left the batch applied in part, or not at all, as a lost connection
-	// does. The replicator then crashes: another may be quicker than its replay. What is seen in between is not judged.
-	// nil: Apply never fails.
+	// Interrupted reports whether Apply failed in a way that may have left the batch applied in part, such as a lost
+	// connection. The replicator then crashes, and another one may be faster than its replay. The contents in between
+	// are not checked. nil: Apply never fails.
 	Interrupted func(err error) bool
 
-	// Remembers says that the targets forget nothing, though they are Forgetters.
+	// Remembers means that the targets forget nothing, although they are Forgetters.
 	Remembers bool
 
-	// Histories is how many histories to try, unless the flag says another number.
+	// Histories is how many histories to run by default (see the flag).
 	Histories int
 }
 
@@ -77,7 +77,7 @@ func EntryID(fields []any, key string) string {
 
 const separator = " → "
 
-// RowText shows a row's fields for Subject.Read; fields that are nil are left out.
+// RowText formats a row's fields for Subject.Read. It omits nil fields.
 func RowText(v *replicator.View, fields []any) string {
 	var parts []string
 	for i, f := range fields {
@@ -88,11 +88,11 @@ func RowText(v *replicator.View, fields []any) string {
 	return strings.Join(parts, ", ")
 }
 
-// body is what a row holds: its properties by name. A nil body is that of no row.
+// body is a row's content: its properties by name. A nil body means no row.
 type body map[string]any
 
-// hidden is the property that makes a row contribute nothing to any view, as a where that is false does; unreadable the
-// one that makes a view's contribution impossible to compute.
+// hidden is a property with which a row contributes nothing to any view, like a false where. With unreadable, a view's
+// contribution can't be computed.
 const (
 	hidden     = "hidden"
 	unreadable = "unreadable"
@@ -103,7 +103,7 @@ func (s *Subject) table(name string) *replicator.Table {
 	return &s.Tables[i]
 }
 
-// feeds are what the views are made of, each once: where a view takes the cells of any column, those of one.
+// feeds returns the views' feeds, each once. For a view that takes cells of any column, it has one column.
 func (s *Subject) feeds() []replicator.Feed {
 	var feeds []replicator.Feed
 	for _, v := range s.Views {
@@ -119,7 +119,7 @@ func (s *Subject) feeds() []replicator.Feed {
 	return feeds
 }
 
-// properties are the names of the properties that any view's field names, sorted.
+// properties returns the names of all properties in any view's fields, sorted.
 func (s *Subject) properties() []string {
 	names := map[string]bool{}
 	for _, v := range s.Views {
@@ -135,7 +135,7 @@ func (s *Subject) properties() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// property makes up a value for a path: a list for one that ends in [].
+// property generates a value for a path: a list if the path ends in [].
 func (s *Subject) property(r *rand.Rand, path string) any {
 	one := func(name string) any {
 		if s.Property != nil {
@@ -144,7 +144,7 @@ func (s *Subject) property(r *rand.Rand, path string) any {
 		if slices.ContainsFunc(s.Views, func(v *replicator.View) bool { return v.Sum == name }) {
 			return int64(r.IntN(7) - 2)
 		}
-		if r.IntN(2) == 0 { // often the same, so that a change of version is not always a change of value
+		if r.IntN(2) == 0 { // often the same, so that a change of version does not always change the value
 			return fmt.Sprintf("%s%d", name, r.IntN(3))
 		}
 		return fmt.Sprintf("%s%d", name, r.IntN(1e6))
@@ -160,7 +160,7 @@ func (s *Subject) property(r *rand.Rand, path string) any {
 	return list
 }
 
-// body makes up a row's body.
+// body generates a row's body.
 func (s *Subject) body(r *rand.Rand) body {
 	b := body{}
 	for _, path := range s.properties() {
@@ -177,7 +177,7 @@ func (s *Subject) body(r *rand.Rand) body {
 	return b
 }
 
-// entries is what a cell with this body contributes to a view.
+// entries returns what a cell with this body contributes to a view.
 func (s *Subject) entries(v *replicator.View, c replicator.Cell, b body) []replicator.Entry {
 	if b == nil || b[hidden] != nil || b[unreadable] == v.Name {
 		return nil
@@ -212,7 +212,7 @@ func (s *Subject) entries(v *replicator.View, c replicator.Cell, b body) []repli
 	return entries
 }
 
-// values is what a cell with this body contributes to each of the views, as an Evaluator says it.
+// values returns what a cell with this body contributes to each of the views, in an Evaluator's form.
 func (s *Subject) values(c replicator.Cell, b body) []replicator.Value {
 	var values []replicator.Value
 	for i, v := range s.Views {
@@ -228,13 +228,13 @@ func (s *Subject) values(c replicator.Cell, b body) []replicator.Value {
 	return values
 }
 
-// contribution is what one cell puts into a view.
+// contribution is what one cell contributes to a view.
 type contribution struct {
 	cell    replicator.Cell
 	entries []replicator.Entry
 }
 
-// contents is the function of the newest cells that a view is: what Subject.Read must return.
+// contents computes a view's content from its newest cells: what Subject.Read must return.
 func contents(v *replicator.View, from []contribution) map[string]string {
 	out := map[string]string{}
 	switch v.Kind {
@@ -252,7 +252,7 @@ func contents(v *replicator.View, from []contribution) map[string]string {
 			for _, e := range c.entries {
 				last := len(e.Fields) - 1
 				if e.Key == "" && slices.Contains(e.Fields[:last], nil) {
-					continue // of no group
+					continue // it has no group
 				}
 				id := EntryID(e.Fields[:last], "")
 				if e.Key != "" {
@@ -264,7 +264,7 @@ func contents(v *replicator.View, from []contribution) map[string]string {
 			}
 		}
 		for id, n := range sums {
-			if n != 0 || v.Kind == "ranking" { // a counter of 0 is gone, a score of 0 is one
+			if n != 0 || v.Kind == "ranking" { // a counter of 0 is removed, a score of 0 is not
 				out[id] = replicator.FormatValue(n)
 			}
 		}
@@ -274,7 +274,7 @@ func contents(v *replicator.View, from []contribution) map[string]string {
 	return out
 }
 
-// entryID names an index entry; false if a field is missing: then there is none.
+// entryID names an index entry; false if a field is missing: then there is no entry.
 func entryID(e replicator.Entry, c replicator.Cell) (string, bool) {
 	if e.Key != "" {
 		member := e.Member
@@ -289,7 +289,7 @@ func entryID(e replicator.Entry, c replicator.Cell) (string, bool) {
 	return EntryID(e.Fields, c.Key.String()), true
 }
 
-// mergeRows makes one row of all cells of a key: of each field the value of the first feed that has it.
+// mergeRows merges all cells of a key into one row: each field has the value from the first feed that has one.
 func mergeRows(v *replicator.View, from []contribution, out map[string]string) {
 	from = slices.Clone(from)
 	slices.SortFunc(from, func(a, b contribution) int {

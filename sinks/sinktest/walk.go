@@ -6,10 +6,10 @@ import (
 	"replicator"
 )
 
-// limits are how many things a page is asked for: fewer than there are, so that there are several, and more.
+// limits are page sizes: one below the number of items, for several pages, and one above.
 var limits = []int{3, 1000}
 
-// testHeld walks through what each view holds entries of.
+// testHeld walks through the cells whose entries each view holds.
 func testHeld(f *fixture) {
 	f.spread(7)
 	bodies := f.fresh(7)
@@ -31,7 +31,7 @@ func testHeld(f *fixture) {
 		}
 		slices.Sort(want)
 		for _, limit := range limits {
-			var got []replicator.Key // of an entity with several cells any one will do
+			var got []replicator.Key // any cell will do for an entity with several
 			for _, c := range f.cellsOf("Held", limit, f.held(i)) {
 				if !v.Feeds(c) {
 					f.t.Fatalf("view %s is said to hold entries of %s, which does not feed it", v.Name, c)
@@ -46,8 +46,8 @@ func testHeld(f *fixture) {
 	}
 }
 
-// testOutdated looks for cells that nothing was applied to since an order, and then sweeps them: what is found on one
-// page is looked at before the next.
+// testOutdated finds cells to which nothing was applied since an order, and then sweeps them. It re-reads the cells of
+// each page before it asks for the next.
 func testOutdated(f *fixture) {
 	const before = 60
 	f.spread(9)
@@ -55,7 +55,8 @@ func testOutdated(f *fixture) {
 	for entity, b := range f.fresh(9) {
 		bodies[entity] = b
 	}
-	// The version may have been deleted while nobody read the source's log: a scan's rows would then be older than it.
+	// The version may have been deleted while no process read the source's log. A scan's rows would then be older than
+	// it.
 	bodies[4][hidden] = true
 	f.apply(f.puts(5, before-10, bodies)...)
 	f.apply(f.puts(5, before, map[int]body{1: bodies[1]})...)
@@ -102,7 +103,7 @@ func testOutdated(f *fixture) {
 	f.showsOf("after the sweep", bodies)
 }
 
-// find compares the cells that are outdated, however long the pages, with those that should be.
+// find compares the outdated cells, for several page sizes, with the expected ones.
 func (f *fixture) find(when string, before int64, want []replicator.Cell) {
 	f.t.Helper()
 	for _, limit := range limits {
