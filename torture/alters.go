@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// alterTable alters a watched table several times, while the writers write: the source's servers don't name columns in
-// their binlogs. Columns come, go and change their places; those that views need keep their names and types. One of the
-// statements is not understood by the program: it has to find out the columns otherwise.
+// alterTable alters a watched table several times while the writers write. The source's servers don't name columns in
+// their binlogs. Columns are added, removed and moved. Columns that views need keep their names and types. The program
+// can't parse one of the statements, and must find out the columns in another way.
 func alterTable(ctx context.Context, w *world, f Fault) (heal, error) {
 	t := w.plan.hurtTable(f)
 	r := rand.New(rand.NewPCG(f.Arg, 2))
@@ -24,7 +24,7 @@ func alterTable(ctx context.Context, w *world, f Fault) (heal, error) {
 	return nil, nil
 }
 
-// alters are some ALTERs of the table that belong together, in their order. x is the name of a column that comes.
+// alters returns a sequence of ALTERs for the table. x is the name of a new column.
 func (t Table) alters(r *rand.Rand, x string) []string {
 	moved := []string{"body LONGBLOB", "version BIGINT NOT NULL"}
 	switch t.Shape {
@@ -49,7 +49,7 @@ func (t Table) alters(r *rand.Rand, x string) []string {
 	case 2:
 		return []string{"ADD COLUMN " + x + " INT FIRST, ADD COLUMN " + x + "_ INT AFTER " + name(a),
 			"DROP COLUMN " + x + ", MODIFY " + b + " FIRST, DROP " + x + "_"}
-	case 3: // InnoDB goes by the primary key, whatever a statement says
+	case 3: // InnoDB sorts rows by the primary key, whatever the statement says
 		return []string{"ADD COLUMN " + x + " BIGINT FIRST, ORDER BY " + name(a) + ", " + name(b), "DROP COLUMN " + x}
 	case 4:
 		return []string{"ADD INDEX " + x + " (" + t.Key.columns()[0] + ")", "DROP INDEX " + x}

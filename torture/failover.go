@@ -12,7 +12,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// failoverFaults let another server take the source's place: one with a server id, files and positions of its own.
+// failoverFaults replace the source by another server with its own server id, binlog files and positions.
 func failoverFaults() map[string]fault {
 	fits := func(p Plan) bool { return p.Store == "file" } // the other store is in the source
 	return map[string]fault{
@@ -36,7 +36,7 @@ const (
 	lossyFailover = "source failover short"
 )
 
-// needsReplica tells whether a fault of the plan wants the source to have a replica.
+// needsReplica reports whether one of the plan's faults needs a replica of the source.
 func (p Plan) needsReplica() bool {
 	for _, f := range p.Faults {
 		if slices.Contains([]string{failover, lossyFailover, onReplica, fromReplica}, f.Name) {
@@ -46,7 +46,7 @@ func (p Plan) needsReplica() bool {
 	return false
 }
 
-// startReplica starts a server that has what is written to the source from now on, and nothing else.
+// startReplica starts a server that replicates the source from now on, and has no earlier data.
 func (w *world) startReplica(ctx context.Context) (err error) {
 	args := []string{"--log-bin=elsewhere"}
 	if w.plan.Source.IsMariaDB() {
@@ -64,7 +64,7 @@ func (w *world) startReplica(ctx context.Context) (err error) {
 	return replicate(ctx, w.replica, w.source)
 }
 
-// loseTail promotes a replica that has not heard of some transactions that the views show.
+// loseTail promotes a replica that lacks some transactions that the views show.
 func loseTail(ctx context.Context, w *world, f Fault) (heal, error) {
 	if !w.canFailOver(ctx) {
 		return nil, errSkipped
@@ -79,23 +79,24 @@ func loseTail(ctx context.Context, w *world, f Fault) (heal, error) {
 	if err := pause.For(ctx, time.Duration(f.Arg)*time.Millisecond); err != nil {
 		return nil, err
 	}
-	w.reader.forgive() // rows that were seen never were
+	w.reader.forgive() // the source lost rows that the reader saw
 	if err := w.promote(ctx, w.replica, false); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error { return w.failBack(ctx, true) }, nil
 }
 
-// canFailOver tells whether the source is in its place, and answers.
+// canFailOver reports whether the source is in its place and answers.
 func (w *world) canFailOver(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	return w.source != w.replica && w.replica.Running() && w.sourceDBs[0].PingContext(ctx) == nil
 }
 
-// promote makes a server that replicates the source the source, once it has everything, if it is to. Writers wait.
+// promote makes a replica of the source the new source. If complete is set, it first waits until the replica has
+// everything. Writers wait.
 func (w *world) promote(ctx context.Context, to *servers.Server, complete bool) error {
-	if complete { // most of it while writers write
+	if complete { // catches up with most of it while writers still write
 		if err := catchUp(ctx, to, w.source); err != nil {
 			return err
 		}
@@ -119,8 +120,8 @@ func (w *world) promote(ctx context.Context, to *servers.Server, complete bool) 
 	return nil
 }
 
-// failBack makes the first source what it was: it replicates the one that took its place, and is promoted in turn. One
-// that has transactions that the other lacks begins with nothing.
+// failBack makes the first source the source again: it replicates its successor, and is promoted in turn. If it has
+// transactions that its successor lacks, it starts without data.
 func (w *world) failBack(ctx context.Context, empty bool) error {
 	first := w.servers.source[w.plan.Source]
 	if err := first.Restart(ctx); err != nil {
@@ -135,8 +136,8 @@ func (w *world) failBack(ctx context.Context, empty bool) error {
 		if err := forgetLog(ctx, first); err != nil {
 			return err
 		}
-		// A replica leaves out what it finds to be its own: the id is one that it had in no earlier run either, for a server
-		// that was not restarted since has written this run's tables by that.
+		// A replica skips events with its own server id. So the id must be new, also compared with earlier runs: a
+		// server that has not restarted since has written this run's tables with that id.
 		w.servers.lives++
 		if err := tell(ctx, first, fmt.Sprint("SET GLOBAL server_id = ", w.servers.lives<<20+first.Port)); err != nil {
 			return err
@@ -154,7 +155,7 @@ func (w *world) failBack(ctx context.Context, empty bool) error {
 	return replicate(ctx, w.replica, first)
 }
 
-// forgetLog deletes a server's binlogs, and what it knows of others' transactions.
+// forgetLog deletes a server's binlogs and its record of other servers' transactions.
 func forgetLog(ctx context.Context, s *servers.Server) error {
 	if s.Kind.IsMariaDB() {
 		return tell(ctx, s, "RESET MASTER", "SET GLOBAL gtid_slave_pos = ''")
@@ -168,7 +169,7 @@ func replicate(ctx context.Context, to, from *servers.Server) error {
 		return tell(ctx, to, "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_binlog_pos",
 			fmt.Sprintf("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %d, MASTER_USER = 'root', "+
 				"MASTER_CONNECT_RETRY = 1, MASTER_USE_GTID = slave_pos, "+
-				"MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0", from.Port), "START SLAVE") // 11.8 wants TLS unless told
+				"MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0", from.Port), "START SLAVE") // 11.8 uses TLS by default
 	}
 	return tell(ctx, to, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %d, "+
 		"SOURCE_USER = 'root', SOURCE_CONNECT_RETRY = 1, SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1", from.Port),
@@ -182,7 +183,7 @@ func stopReplica(s *servers.Server) []string {
 	return []string{"STOP REPLICA", "RESET REPLICA ALL"}
 }
 
-// catchUp waits until a replica has all that its source has now.
+// catchUp waits until a replica has everything that its source has now.
 func catchUp(ctx context.Context, to, from *servers.Server) error {
 	has, wait := "SELECT @@GLOBAL.gtid_executed", "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, 20)"
 	if to.Kind.IsMariaDB() {
@@ -202,7 +203,7 @@ func catchUp(ctx context.Context, to, from *servers.Server) error {
 	return nil
 }
 
-// whyLate is what a replica says of its replication.
+// whyLate returns a replica's replication status.
 func whyLate(ctx context.Context, s *servers.Server) string {
 	show := "SHOW REPLICA STATUS"
 	if s.Kind.IsMariaDB() {
@@ -232,10 +233,10 @@ func whyLate(ctx context.Context, s *servers.Server) string {
 	return fmt.Sprint(said, err)
 }
 
-// answerTime is how long a server may take for what the harness wants of it. A frozen one never answers.
+// answerTime is how long a server may take to answer the harness. A frozen server never answers.
 const answerTime = 40 * time.Second
 
-// ask asks a server for one value.
+// ask queries a server for one value.
 func ask(ctx context.Context, s *servers.Server, query string, into any, args ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -247,7 +248,7 @@ func ask(ctx context.Context, s *servers.Server, query string, into any, args ..
 	return db.QueryRowContext(ctx, query, args...).Scan(into)
 }
 
-// tell gives a server statements, in one session.
+// tell runs statements on a server in one session.
 func tell(ctx context.Context, s *servers.Server, statements ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

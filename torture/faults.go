@@ -10,34 +10,34 @@ import (
 	"replicator/internal/pause"
 )
 
-// fault is a way to hurt the program, its servers or its links.
+// fault is a way to disturb the program, its servers or its links.
 type fault struct {
 	about string
 	fits  func(p Plan) bool // nil: every plan
-	// mounts says that it needs a file system of its own, which not everybody may mount.
+	// mounts says that the fault needs its own file system, which not every process may mount.
 	mounts bool
-	// skewed says that it needs a program whose clock can be set.
+	// skewed says that the fault needs a program whose clock can be set.
 	skewed bool
 	begin  func(ctx context.Context, w *world, f Fault) (heal, error)
 }
 
-// unless is the fault where a plan is not of some sort.
+// unless returns the fault restricted to plans that don't meet a condition.
 func (f fault) unless(sort func(Plan) bool) fault {
 	fits := f.fits
 	f.fits = func(p Plan) bool { return !sort(p) && (fits == nil || fits(p)) }
 	return f
 }
 
-// heal ends a fault; nil if it has ended by itself.
+// heal ends a fault; nil if it has already ended.
 type heal func(context.Context) error
 
-// errSkipped: the fault can't be inflicted as things are, often because of another one.
+// errSkipped means that the fault can't be injected now, often because of another one.
 var errSkipped = errors.New("it can't be inflicted now")
 
-// healed is of a fault that has ended by itself.
+// healed returns the result of a fault that has already ended.
 func healed(err error) (heal, error) { return nil, err }
 
-// faults are all of them by name.
+// faults returns all faults by name.
 func faults() map[string]fault {
 	all := map[string]fault{}
 	for _, some := range []map[string]fault{programFaults(), serverFaults(), linkFaults(), sourceFaults(),
@@ -58,7 +58,7 @@ func faults() map[string]fault {
 	return all
 }
 
-// faultNames are those that fit a plan, in order.
+// faultNames returns the names of the faults that fit a plan, in order.
 func faultNames(p Plan, c Choices) []string {
 	all := faults()
 	var names []string
@@ -69,7 +69,7 @@ func faultNames(p Plan, c Choices) []string {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 { // none of the chosen ones fits
+	if len(names) == 0 { // none of the chosen faults fits
 		names = append(names, "kill")
 	}
 	return names
@@ -77,15 +77,15 @@ func faultNames(p Plan, c Choices) []string {
 
 func withFile(p Plan) bool { return p.Store == "file" }
 
-// any is a view of the plan's by a fault's own choice.
+// any returns a view of the plan that the fault's argument selects.
 func (w *world) any(f Fault) View { return w.plan.Views[int(f.Arg)%len(w.plan.Views)] }
 
-// inflict lets the plan's faults happen, one after another or two at once, and heals them.
+// inflict injects the plan's faults, one after another or two at once, and heals them.
 func (w *world) inflict(ctx context.Context, each int, last func()) error {
 	known := faults()
 	var open []heal
 	healAll := func() error {
-		for len(open) > 0 { // the last first
+		for len(open) > 0 { // the last one first
 			end := open[len(open)-1]
 			open = open[:len(open)-1]
 			if err := end(ctx); err != nil {

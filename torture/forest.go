@@ -10,17 +10,17 @@ import (
 	"replicator/internal/servers"
 )
 
-// In some plans the source has a tree, whose rows name rows of the same table, and leaves that name rows of the tree.
-// Foreign keys keep both whole, in the source and in the sink's tables, which were there before. So every row that the
-// source commits has its parent, and no dead letter may stay in the end. The leaves' view comes first in the file.
+// In some plans, the source has a tree, whose rows refer to rows of the same table, and leaves, which refer to rows of
+// the tree. Foreign keys enforce that in the source and in the sink's tables, which existed before. So every committed
+// row has its parent, and no dead letter may remain. The leaves' view comes first in the configuration.
 
 var forest = []Table{
 	{Name: "leaf", Shape: rows, Key: intKey, Keys: 40, Refers: "tree"},
 	{Name: "tree", Shape: rows, Key: intKey, Keys: 20, Refers: "tree"},
 }
 
-// plantForest gives some plans a forest. Parents and children that are in different shards can't refer to each other,
-// and MySQL 5.7 can't write them in any order.
+// plantForest adds a forest to some plans. Rows in different shards can't refer to each other, and MySQL 5.7 can't
+// write parents and children in any order.
 func (p *Plan) plantForest() {
 	p.Forest = p.Topic == nil && p.Shards == 1 && p.Seed%5 < 2 && p.Main != servers.MySQL57 &&
 		slices.Contains(p.sinks(), "main")
@@ -32,7 +32,7 @@ func (p *Plan) plantForest() {
 	}
 }
 
-// source are the tables that the program reads.
+// source returns the tables that the program reads.
 func (p Plan) source() []Table {
 	all := slices.Clone(p.Tables)
 	if p.joins() {
@@ -44,7 +44,7 @@ func (p Plan) source() []Table {
 	return all
 }
 
-// more are the fields that a view shows besides those that all tables have.
+// more returns the view's fields that not all tables have.
 func (v View) more(t Table) []string {
 	if t.Refers != "" {
 		return []string{"up"}
@@ -52,7 +52,7 @@ func (v View) more(t Table) []string {
 	return v.joined(t)
 }
 
-// path is what one of these fields is made of.
+// path returns the path for one of these fields.
 func (t Table) path(field string) string {
 	if t.Refers != "" {
 		return field
@@ -60,7 +60,7 @@ func (t Table) path(field string) string {
 	return joinedPaths[field]
 }
 
-// plantTargets makes the tables of the forest's views, parents first.
+// plantTargets creates the tables of the forest's views, parents first.
 func (w *world) plantTargets(ctx context.Context) error {
 	if !w.plan.Forest {
 		return nil
@@ -76,7 +76,7 @@ func (w *world) plantTargets(ctx context.Context) error {
 	return nil
 }
 
-// prepareForest makes the source's tables, parents first, and the rows that always exist.
+// prepareForest creates the source's tables, parents first, and the rows that always exist.
 func (w *workload) prepareForest(ctx context.Context, r *rand.Rand) error {
 	for _, t := range slices.Backward(forest) {
 		for _, part := range w.parts {
@@ -93,8 +93,8 @@ func (w *workload) prepareForest(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// changeForest makes one change of the forest: a row goes, with the leaves that name it, or one is written below a
-// parent that is there or comes first. What always exists never names a row that may go.
+// changeForest makes one change in the forest. It deletes a row with the leaves that refer to it, or writes a row below
+// a parent, which it may write first. Rows that always exist never refer to a row that may be deleted.
 func (w *workload) changeForest(ctx context.Context, tx execer, r *rand.Rand) error {
 	t := pick(r, forest...)
 	n, above := r.IntN(t.Keys), -1
@@ -117,7 +117,7 @@ func (w *workload) changeForest(ctx context.Context, tx execer, r *rand.Rand) er
 	return w.putInForest(ctx, tx, t, r, n, above)
 }
 
-// growIfMissing writes a row of the tree that is not there.
+// growIfMissing writes a row of the tree if it does not exist.
 func (w *workload) growIfMissing(ctx context.Context, tx execer, r *rand.Rand, n int) error {
 	one := 0
 	err := tx.QueryRowContext(ctx, "SELECT 1 FROM "+w.home(forest[1], n)+" WHERE k = ? FOR UPDATE",
@@ -128,7 +128,7 @@ func (w *workload) growIfMissing(ctx context.Context, tx execer, r *rand.Rand, n
 	return w.putInForest(ctx, tx, forest[1], r, n, -1)
 }
 
-// putInForest writes a row below a row of the tree; below none if that is negative.
+// putInForest writes a row below a row of the tree; below none if above is negative.
 func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.Rand, n, above int) error {
 	var up any
 	if above >= 0 {
@@ -140,7 +140,7 @@ func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.
 	return err
 }
 
-// fell deletes a row, and before it what names it.
+// fell deletes a row, after the rows that refer to it.
 func (w *workload) fell(ctx context.Context, tx execer, t Table, n int) error {
 	key := intKey.values(n)[0]
 	statements := []string{"DELETE FROM " + w.home(t, n) + " WHERE k = ?"}

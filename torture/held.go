@@ -18,7 +18,7 @@ import (
 	"replicator/internal/lab"
 )
 
-// held is what a view holds, read as anybody else would read it.
+// held reads what a view holds with plain queries.
 func (w *world) held(ctx context.Context, v View) (lab.Held, error) {
 	t := w.plan.table(v.Table)
 	switch v.Sink {
@@ -31,7 +31,7 @@ func (w *world) held(ctx context.Context, v View) (lab.Held, error) {
 	}
 }
 
-// heldMySQL reads a table, in every shard. What several shards hold is there twice.
+// heldMySQL reads a table in every shard. If several shards hold a row, the result has it twice.
 func (w *world) heldMySQL(ctx context.Context, v View, t Table) (lab.Held, error) {
 	all := lab.Held{}
 	for shard, db := range w.sinkDBs {
@@ -116,7 +116,7 @@ func (w *world) heldRedis(ctx context.Context, v View) (lab.Held, error) {
 	return held, nil
 }
 
-// readKey reads one key. One that is gone meanwhile holds nothing.
+// readKey reads one key. A key that was deleted meanwhile holds nothing.
 func readKey(ctx context.Context, r *goredis.Client, v View, key, name string, held lab.Held) error {
 	switch v.Kind {
 	case "hash":
@@ -183,12 +183,12 @@ func shownFields(source map[string]any) fields {
 	return all
 }
 
-// request asks Elasticsearch.
+// request sends a request to Elasticsearch.
 func (w *world) request(ctx context.Context, method, path, body string) ([]byte, error) {
 	return request(ctx, method, w.servers.elastic+path, body)
 }
 
-// request asks a server for what is JSON.
+// request sends a JSON request to a server.
 func request(ctx context.Context, method, address, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
@@ -207,7 +207,7 @@ func request(ctx context.Context, method, address, body string) ([]byte, error) 
 	return text, err
 }
 
-// compare says how the views differ from what the source's rows make of them; nil if they don't.
+// compare returns how the views differ from what the source's rows give; nil if they don't.
 func (w *world) compare(ctx context.Context) ([]string, error) {
 	var differ []string
 	of := map[string][]entity{}

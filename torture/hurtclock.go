@@ -16,12 +16,12 @@ import (
 	"replicator/internal/pause"
 )
 
-// A program's clock can't be set without setting the machine's, and no library stands between a static program and it.
-// So the program is built with another time.Now, which adds what a file says; `go build -overlay` takes that for the
-// standard library's. Only the wall clock jumps, as it does where a machine's time is set: timers and deadlines go by
-// the monotonic one.
+// A program's clock can't be changed without changing the machine's, and a static program uses no library that could be
+// replaced. So the program is built with another time.Now, through `go build -overlay`, which adds an offset from a
+// file. Only the wall clock jumps, as it does when a machine's time is set. Timers and deadlines use the monotonic
+// clock.
 
-// clockFaults let clocks jump.
+// clockFaults make clocks jump.
 func clockFaults() map[string]fault {
 	return map[string]fault{
 		"clock": {about: "the wall clock of the program's machine jumps, and for some back later", skewed: true,
@@ -41,7 +41,7 @@ func clockFaults() map[string]fault {
 
 var jumps = []time.Duration{-24 * time.Hour, -90 * time.Second, -time.Second, 90 * time.Second, 400 * 24 * time.Hour}
 
-// clockVariable names the file with the clock's offset, in seconds, to programs that were built with skewedClock.
+// clockVariable names the file with the clock's offset in seconds, for programs that were built with skewedClock.
 const clockVariable = "REPLICATOR_TORTURE_CLOCK"
 
 const (
@@ -50,7 +50,7 @@ const (
 
 	skewDeclared = "\n// Skew is how many seconds the wall clock is ahead.\nvar Skew atomic.Int64\n"
 
-	// skewFollowed is a file of the program's, which says in another file that it took an offset over.
+	// skewFollowed is a source file of the program. It confirms in another file that the program uses an offset.
 	skewFollowed = `package main
 
 import (
@@ -81,7 +81,7 @@ func init() {
 `
 )
 
-// skewedClock is what a build needs so that the program's clock can jump.
+// skewedClock returns the build flags for a program whose clock can jump.
 func skewedClock(ctx context.Context, root, dir string) (flags []string, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
@@ -108,12 +108,12 @@ func skewedClock(ctx context.Context, root, dir string) (flags []string, err err
 	return []string{"-trimpath", "-overlay", overlay}, err
 }
 
-// replaceOnce replaces what a text says once, and tells whether it does.
+// replaceOnce replaces a text's only occurrence of old, and reports whether there is exactly one.
 func replaceOnce(text, old, with string) (string, bool) {
 	return strings.Replace(text, old, with, 1), strings.Count(text, old) == 1
 }
 
-// writeOverlay writes what makes `go build` take texts for files, whether these are there or not.
+// writeOverlay writes a file for `go build -overlay` that replaces or adds files by these texts.
 func writeOverlay(dir string, texts map[string]string) (string, error) {
 	replaced := map[string]string{}
 	for path, text := range texts {
@@ -130,13 +130,13 @@ func writeOverlay(dir string, texts map[string]string) (string, error) {
 	return file, os.WriteFile(file, list, 0o600)
 }
 
-// clockFile is where a run's programs look for their clock's offset, in a directory.
+// clockFile returns the path of a run's clock offset in a directory.
 func clockFile(dir string) string { return filepath.Join(dir, "clock") }
 
-// skewedBy is the environment of programs that go by a file.
+// skewedBy returns the environment of programs that use a clock file.
 func skewedBy(file string) []string { return append(os.Environ(), clockVariable+"="+file) }
 
-// setClock sets the clock of the programs, and waits until the main one, if it runs, goes by it.
+// setClock sets the programs' clock, and waits until the main program, if it runs, uses it.
 func (w *world) setClock(ctx context.Context, ahead time.Duration) error {
 	file, seconds := clockFile(w.program.Dir), strconv.FormatInt(int64(ahead/time.Second), 10)
 	if err := os.WriteFile(file+".next", []byte(seconds), 0o600); err != nil {
@@ -145,7 +145,7 @@ func (w *world) setClock(ctx context.Context, ahead time.Duration) error {
 	if err := os.Rename(file+".next", file); err != nil {
 		return err
 	}
-	for end := time.Now().Add(2 * time.Second); w.running != nil && time.Now().Before(end); { // it may stand still
+	for end := time.Now().Add(2 * time.Second); w.running != nil && time.Now().Before(end); { // it may be frozen
 		text, err := os.ReadFile(file + "." + strconv.Itoa(w.running.Pid()))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

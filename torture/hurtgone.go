@@ -12,7 +12,7 @@ import (
 
 const goneRow = "gone row"
 
-// goneFaults have the program read the insert of a row that was gone when it looked.
+// goneFaults make the program read the insert of a row that was gone when the program re-read it.
 func goneFaults() map[string]fault {
 	return map[string]fault{
 		goneRow: {about: "a row comes and goes before a look finds nothing, and its insert is read after that look",
@@ -20,7 +20,7 @@ func goneFaults() map[string]fault {
 	}
 }
 
-// goneViews are the views of one table whose rows have versions, of which the reader can tell what they show.
+// goneViews returns the views of one table with versioned rows whose contents the reader can read.
 func (p Plan) goneViews() (views []View) {
 	for _, v := range p.Views {
 		polled := !v.Where && slices.Contains([]string{"row", "hash", "document"}, v.Kind)
@@ -31,14 +31,14 @@ func (p Plan) goneViews() (views []View) {
 	return views
 }
 
-// gone is an entity that no writer writes.
+// gone is an entity that no writer changes.
 type gone struct {
 	late
 	views   []View
-	deletes *tap   // what holds the delete of the newest version
-	inserts *tap   // what holds the insert of another one
-	after   late   // an entity that comes after that insert
-	filler  string // a table whose rows keep two others apart in the log
+	deletes *tap   // holds the delete of the newest version
+	inserts *tap   // holds the insert of another version
+	after   late   // an entity that follows that insert
+	filler  string // a table whose rows separate two others in the log
 }
 
 // comeAndGo makes this history of one entity, whose versions are w < x < v. The writers wait.
@@ -62,7 +62,7 @@ func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
 		switch err := step(ctx); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case err != nil: // another fault keeps something from it
+		case err != nil: // another fault prevents it
 			w.say("%s: %v", goneRow, err)
 			return nil, errSkipped
 		}
@@ -70,7 +70,7 @@ func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
 	return nil, nil
 }
 
-// show has all views show v.
+// show waits until all views show v.
 func (g *gone) show(ctx context.Context) error {
 	g.filler = g.w.load.parts[0] + ".filler"
 	if _, err := g.w.load.db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS "+g.filler+" (b LONGBLOB)"); err != nil {
@@ -84,8 +84,8 @@ func (g *gone) show(ctx context.Context) error {
 	return g.shows(ctx, g.n, fmt.Sprint(g.last))
 }
 
-// hold makes the rest of the history, of which the program reads nothing yet. The last delete is far behind the insert,
-// so that they don't pass a link together.
+// hold writes the rest of the history, before the program reads any of it. The last delete is far after the insert, so
+// that they don't pass a link together.
 func (g *gone) hold(ctx context.Context) error {
 	source := g.w.links["source"]
 	g.deletes = source.put(&tap{text: g.body(g.last), free: make(chan struct{})})
@@ -111,19 +111,19 @@ func (g *gone) hold(ctx context.Context) error {
 	return err
 }
 
-// lookAgain has the program read that v is deleted.
+// lookAgain makes the program read that v was deleted.
 func (g *gone) lookAgain(ctx context.Context) error {
 	g.w.links["source"].release(g.deletes)
 	return g.shows(ctx, g.n, "")
 }
 
-// readInsert has the program read that x was inserted, and notes the views that show it.
+// readInsert makes the program read that x was inserted, and notes the views that show it.
 func (g *gone) readInsert(ctx context.Context) error {
 	g.w.links["source"].release(g.inserts)
 	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // the lanes of the two entities may differ
+	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // the two entities may be in different lanes
 		return err
 	}
 	for _, v := range g.views {
@@ -134,7 +134,7 @@ func (g *gone) readInsert(ctx context.Context) error {
 	return nil
 }
 
-// shows waits until all views show an n of an entity; "": nothing.
+// shows waits until all views show n for an entity; "": nothing.
 func (g *gone) shows(ctx context.Context, entity int, n string) error {
 	return until(ctx, fmt.Sprintf("all views show n = %q", n), func() bool {
 		return !slices.ContainsFunc(g.views, func(v View) bool {

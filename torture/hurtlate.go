@@ -17,10 +17,10 @@ import (
 
 const heldPut = "held put"
 
-// late0 is how far below its highest version the versions begin that an entity has.
+// late0 is how far an entity's first version is below its highest.
 const late0 = 40
 
-// lateFaults make one history of a single entity that chance hardly ever makes.
+// lateFaults create a history of a single entity that almost never happens by chance.
 func lateFaults() map[string]fault {
 	return map[string]fault{
 		heldPut: {about: "a put of a version that was deleted comes last, after a reset that yielded to a lower version",
@@ -29,7 +29,7 @@ func lateFaults() map[string]fault {
 	}
 }
 
-// lateView is a view in Redis of a table whose rows have versions; nil if there is none.
+// lateView returns a view in Redis of a table with versioned rows; nil if there is none.
 func (p Plan) lateView() *View {
 	i := slices.IndexFunc(p.Views, func(v View) bool { return v.Sink == "cache" && p.table(v.Table).Shape != rows })
 	if i < 0 {
@@ -38,22 +38,22 @@ func (p Plan) lateView() *View {
 	return &p.Views[i]
 }
 
-// late is an entity that no writer writes, and the programs beside the main one, which keep only what is in Redis.
+// late is an entity that no writer changes, and the additional programs, which only keep the view in Redis.
 type late struct {
 	w        *world
 	t        Table
 	n        int            // the entity
-	key      []byte         // as requests to Redis name it
-	last     int64          // the highest version that it will have had
-	plan     Plan           // of the programs beside
-	dir      string         // and where they are
-	links    [2]*link       // to the source and to Redis, of the program whose put is held
+	key      []byte         // as in requests to Redis
+	last     int64          // the highest version that it will have
+	plan     Plan           // of the additional programs
+	dir      string         // their directory
+	links    [2]*link       // to the source and to Redis, for the program whose put is held
 	fresh    launch.Program // fills later
 	programs []*launch.Process
 
-	reads  int64 // in how many connections the main program reads the binlog
-	others int64 // how many other sinks it keeps the entity in
-	sawW   *tap  // how often the main program was sent w
+	reads  int64 // how many connections the main program reads the binlog on
+	others int64 // in how many other sinks it keeps the entity
+	sawW   *tap  // how often the main program received w
 }
 
 // putLate makes this history of one entity, whose versions are w < x < v. Links hold what is to wait:
@@ -79,7 +79,7 @@ func (w *world) putLate(ctx context.Context, f Fault) error {
 		switch err := step(ctx); {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil: // another fault keeps something from it
+		case err != nil: // another fault prevents it
 			w.say("%s: %v", heldPut, err)
 			return errSkipped
 		}
@@ -108,7 +108,7 @@ func (w *world) newLate(f Fault) (l *late, err error) {
 	return l, err
 }
 
-// close ends what the fault started, and lets go what is held.
+// close ends the started programs, and releases everything that is held.
 func (l *late) close() {
 	for _, p := range l.programs {
 		p.Kill()
@@ -123,7 +123,7 @@ func (l *late) close() {
 	}
 }
 
-// program is one beside the main one, at other addresses and with more patience.
+// program returns an additional program with other addresses and longer timeouts.
 func (l *late) program(name, source, cache string) (launch.Program, error) {
 	p := l.w.program
 	p.Dir = filepath.Join(l.dir, name)
@@ -156,7 +156,7 @@ func (l *late) startBeside(ctx context.Context) error {
 		return err
 	}
 	named := l.links[1].put(&tap{toServer: true, text: l.key})
-	for version := l.last - late0; version < l.last-2; version++ { // what the main program marked first, it never reads
+	for version := l.last - late0; version < l.last-2; version++ { // the program never reads versions from before the main program's first mark
 		if err := l.put(ctx, version); err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (l *late) startBeside(ctx context.Context) error {
 	return fmt.Errorf("the program beside does not follow: %s", launch.LastLines(beside.Log(), 3))
 }
 
-// holdW has both programs wait for Redis.
+// holdW makes both programs wait for Redis.
 func (l *late) holdW(ctx context.Context) error {
 	its := l.links[1].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
 	own := l.w.links["cache"].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
@@ -183,7 +183,7 @@ func (l *late) holdW(ctx context.Context) error {
 	return errors.Join(its.passes(ctx, 1), own.passes(ctx, 1), l.sawW.passes(ctx, l.reads))
 }
 
-// readV has them read v, and the one beside nothing more of it.
+// readV makes both programs read v. The second program must read nothing after it.
 func (l *late) readV(ctx context.Context) error {
 	v := l.body(l.last)
 	its, own := l.links[0].put(&tap{text: v}), l.w.links["source"].put(&tap{text: v})
@@ -195,7 +195,7 @@ func (l *late) readV(ctx context.Context) error {
 	return err
 }
 
-// deleteV has the main program read that v is deleted. What it keeps in other sinks looks at once, and finds w.
+// deleteV makes the main program read that v was deleted. For its other sinks, it re-reads at once and finds w.
 func (l *late) deleteV(ctx context.Context) error {
 	own := l.w.links["source"].put(&tap{text: l.body(l.last)})
 	if err := l.remove(ctx); err != nil {
@@ -204,17 +204,17 @@ func (l *late) deleteV(ctx context.Context) error {
 	if err := errors.Join(own.passes(ctx, l.reads), l.sawW.passes(ctx, l.reads+l.others)); err != nil {
 		return err
 	}
-	return pause.For(ctx, 30*time.Millisecond) // what passed the link is read a little later
+	return pause.For(ctx, 30*time.Millisecond) // the program reads it shortly after it passed the link
 }
 
-// look lets the main program look at the entity, and holds the answer.
+// look lets the main program re-read the entity, and holds the answer.
 func (l *late) look(ctx context.Context) error {
 	found := l.w.links["source"].put(&tap{text: l.body(l.last - 2), free: make(chan struct{})})
 	l.w.links["cache"].letGo()
 	return found.passes(ctx, 1)
 }
 
-// fill has a program that begins anew put x.
+// fill makes a new program put x.
 func (l *late) fill(ctx context.Context) error {
 	if err := l.put(ctx, l.last-1); err != nil {
 		return err
@@ -240,18 +240,18 @@ func (l *late) fill(ctx context.Context) error {
 	return until(ctx, "the fresh program ends", p.Ended)
 }
 
-// yield lets the main program write what its look found.
+// yield lets the main program write the row that its re-read found.
 func (l *late) yield(ctx context.Context) error {
 	return written(ctx, l.w.links["cache"], l.key, l.w.links["source"])
 }
 
-// arrive lets the put of v come, whose program ends before it hears of anything else.
+// arrive releases the put of v. Its program then ends before it reads anything else.
 func (l *late) arrive(ctx context.Context) error {
 	return written(ctx, l.links[1], l.key, l.links[1])
 }
 
-// written lets go what a link holds, and waits until an entity was written over another one, or was not to be: that
-// nobody can see.
+// written releases what a link holds, and waits until an entity was overwritten, or should not have been: a rejected
+// write can't be observed.
 func written(ctx context.Context, cache *link, key []byte, held *link) error {
 	named := cache.put(&tap{toServer: true, text: key})
 	held.letGo()
@@ -261,7 +261,7 @@ func written(ctx context.Context, cache *link, key []byte, held *link) error {
 	return pause.For(ctx, 300*time.Millisecond)
 }
 
-// body is one that no other row has.
+// body returns a body that no other row has.
 func (l *late) body(version int64) []byte {
 	return l.t.encode(fmt.Sprintf(`{"n": %d, "grp": %q, "amount": 100, "email": "late@x.org"}`, version,
 		groups[version%int64(len(groups))]))
@@ -286,12 +286,12 @@ func (l *late) remove(ctx context.Context) error {
 	return err
 }
 
-// passes waits until the tap's text has passed, or is held, so many times.
+// passes waits until the tap's text has passed, or was held, this many times.
 func (t *tap) passes(ctx context.Context, times int64) error {
 	return until(ctx, fmt.Sprintf("%q passes %d times", t.text, times), func() bool { return t.seen.Load() >= times })
 }
 
-// until waits until something is so, ten seconds at most.
+// until waits for a condition, ten seconds at most.
 func until(ctx context.Context, what string, so func() bool) error {
 	for end := time.Now().Add(10 * time.Second); !so(); {
 		if time.Now().After(end) {

@@ -6,12 +6,12 @@ import (
 	"syscall"
 )
 
-// logFaults take away what the source's binlogs hold. The rows stay: on_lost = "rebuild" fills the views from them.
+// logFaults delete the source's binlogs. The rows stay, and on_lost = "rebuild" fills the views from them.
 func logFaults() map[string]fault {
 	return map[string]fault{
 		"reset source": {about: "the source's binlogs begin anew, under the running program",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
-				if w.replica != nil { // it would have to be made anew, too
+				if w.replica != nil { // the replica would have to be replaced, too
 					return nil, errSkipped
 				}
 				w.load.hold.Lock()
@@ -60,7 +60,7 @@ func logFaults() map[string]fault {
 	}
 }
 
-// writeSome writes what the program does not hear of before something else happens.
+// writeSome writes changes that the program does not read before something else happens.
 func (w *world) writeSome(ctx context.Context, f Fault) {
 	r := rand.New(rand.NewPCG(f.Arg, 4))
 	for range 20 {
@@ -70,7 +70,7 @@ func (w *world) writeSome(ctx context.Context, f Fault) {
 	}
 }
 
-// purge deletes all binlogs but a new one.
+// purge deletes all binlogs and begins a new one.
 func (w *world) purge(ctx context.Context) error {
 	db := w.sourceDBs[0]
 	if _, err := db.ExecContext(ctx, "FLUSH BINARY LOGS"); err != nil {

@@ -14,7 +14,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// beforeKafka are the faults that also make sense where the program publishes to Kafka, and members keep the views.
+// beforeKafka lists the faults that also make sense if the program publishes to Kafka and members keep the views.
 var beforeKafka = []string{
 	"kill", "down", "stop", "freeze", "second", "late second", "lose state", "old state", "reset",
 	"rotate", "column", "alter", "other table", "cut-over", "huge",
@@ -25,10 +25,10 @@ var beforeKafka = []string{
 	"search link cut", "search link refuse",
 }
 
-// sessionAndMore is longer than a member's session, and a broker's.
+// sessionAndMore is longer than the session timeout of a member and of a broker.
 const sessionAndMore = 8 * time.Second
 
-// memberFaults hurt those who apply what Kafka holds.
+// memberFaults disturb the members that apply Kafka's records.
 func memberFaults() map[string]fault {
 	one := func(w *world, f Fault) *process { return w.stream.members[int(f.Arg)%len(w.stream.members)] }
 	return map[string]fault{
@@ -90,7 +90,7 @@ func freeze(p *process) (heal, error) {
 	return func(context.Context) error { return frozen.Signal(syscall.SIGCONT) }, frozen.Signal(syscall.SIGSTOP)
 }
 
-// oneMore lets another member take its share of the partitions, and leave again.
+// oneMore lets another member take over a share of the partitions, and then leave.
 func oneMore(ctx context.Context, w *world, _ Fault) (heal, error) {
 	m, err := w.newMember()
 	if err != nil {
@@ -103,7 +103,7 @@ func oneMore(ctx context.Context, w *world, _ Fault) (heal, error) {
 	return func(context.Context) error { m.end(syscall.SIGTERM); return nil }, pause.For(ctx, time.Second)
 }
 
-// setMembersBack lets all members begin again at older checkpoints.
+// setMembersBack makes all members start again at older checkpoints.
 func setMembersBack(ctx context.Context, w *world, _ Fault) (heal, error) {
 	w.endMembers()
 	kept, err := w.keepStates()
@@ -122,8 +122,8 @@ func setMembersBack(ctx context.Context, w *world, _ Fault) (heal, error) {
 	}, w.startMembers(ctx)
 }
 
-// beginAnew waits until the topic is compacted, and has everything made of what it holds then. Without states and marks
-// the views are filled.
+// beginAnew waits until the topic is compacted, and then refills the views from it. The members have lost their states
+// and marks.
 func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 	if err := w.compacted(ctx, rand.New(rand.NewPCG(f.Arg, 3))); err != nil {
 		return nil, err
@@ -136,10 +136,10 @@ func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 		}
 	}
 	name := fmt.Sprintf("torture%d", w.plan.Seed)
-	if w.plan.Store == "mysql" { // what the members have there
+	if w.plan.Store == "mysql" { // the members' states are there
 		for _, table := range []string{"members_checkpoints", "members_dead_letters"} {
 			if _, err := w.sourceDBs[0].ExecContext(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
-				w.say("%v", err) // the server may be down: then the marks are missed, and on_lost says what follows
+				w.say("%v", err) // the server may be down; then the marks are missing later, and on_lost says what follows
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func (w *world) startMembers(ctx context.Context) error {
 	return nil
 }
 
-// brokerFaults hurt Kafka.
+// brokerFaults disturb Kafka.
 func brokerFaults() map[string]fault {
 	one := func(w *world, f Fault) *servers.Server { return w.servers.brokers[int(f.Arg)%len(w.servers.brokers)] }
 	return map[string]fault{
@@ -195,7 +195,7 @@ func brokerFaults() map[string]fault {
 					err = errors.Join(err, b.Kill())
 				}
 				return func(ctx context.Context) error {
-					for i, b := range w.servers.brokers { // the first controls the others
+					for i, b := range w.servers.brokers { // the first is the others' controller
 						if err := b.Restart(ctx); err != nil {
 							return fmt.Errorf("broker %d: %w", i+1, err)
 						}
@@ -207,7 +207,7 @@ func brokerFaults() map[string]fault {
 }
 
 func suspend(s *servers.Server) (heal, error) {
-	if !s.Running() { // another fault's doing
+	if !s.Running() { // another fault stopped it
 		return nil, errSkipped
 	}
 	return func(context.Context) error {

@@ -11,7 +11,7 @@ import (
 	"replicator/internal/pause"
 )
 
-// programFaults hurt the program itself, or ask it for something at a bad time.
+// programFaults disturb the program itself, or ask it for something at a bad time.
 func programFaults() map[string]fault {
 	return map[string]fault{
 		"kill": {about: "kill -9, and started again",
@@ -40,8 +40,8 @@ func programFaults() map[string]fault {
 		"reload": {about: "SIGHUP without a view, and with it again",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				v := w.any(f)
-				// A sink without views is another matter. And without the view of parents, their children are dead letters,
-				// which nobody tries again.
+				// A sink without views is a different case. And without the view of the parents, the children's rows become
+				// dead letters, which nobody retries.
 				if len(w.plan.views(v.Sink)) < 2 || v.Table == forest[1].Name {
 					return nil, w.reload(ctx, "")
 				}
@@ -82,13 +82,13 @@ func programFaults() map[string]fault {
 	}
 }
 
-// beside starts a command beside the program, and does not wait for it. By itself it would keep the program's state for
-// as long as it works, so that the program could not start.
+// beside starts a command beside the program, and does not wait for it. If the program does not run, the command would
+// lock the state, and the program could not start meanwhile.
 func (w *world) beside(ctx context.Context, args ...string) error {
 	if w.running == nil {
 		return nil
 	}
-	if err := w.answers(ctx); err != nil { // it is just starting, and something keeps it from it
+	if err := w.answers(ctx); err != nil { // it is just starting, and something prevents that
 		w.say("%s: %v", args[0], err)
 		return nil
 	}
@@ -99,25 +99,26 @@ func (w *world) beside(ctx context.Context, args ...string) error {
 	return err
 }
 
-// answers waits until the program answers, or says why it does not.
+// answers waits until the program answers, or returns why it does not.
 func (w *world) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return w.running.Ready(ctx, w.at.listen)
 }
 
-// reload has the program read its file again. SIGHUP ends a process that has just begun and does not catch it yet.
+// reload makes the program read its configuration again. SIGHUP ends a process that has just started and does not
+// handle it yet.
 func (w *world) reload(ctx context.Context, without string) error {
 	if err := w.configure(without); err != nil || w.running == nil {
 		return err
 	}
 	if err := w.answers(ctx); err != nil {
-		w.say("reload: %v", err) // something keeps it from it, and it catches SIGHUP by now
+		w.say("reload: %v", err) // something prevents the answer, but it handles SIGHUP by now
 	}
 	return w.running.Signal(syscall.SIGHUP)
 }
 
-// lateSecond lets what another program had in hand come late.
+// lateSecond makes another program's pending writes arrive late.
 func lateSecond(ctx context.Context, w *world, f Fault) (heal, error) {
 	end, err := second(ctx, w, f)
 	if err != nil {
@@ -138,7 +139,7 @@ func lateSecond(ctx context.Context, w *world, f Fault) (heal, error) {
 	}, other.Signal(syscall.SIGSTOP)
 }
 
-// second runs another program on the same views, which knows nothing of the first one's state.
+// second runs another program on the same views, without the first one's state.
 func second(ctx context.Context, w *world, f Fault) (heal, error) {
 	other := w.program
 	other.Dir = filepath.Join(w.program.Dir, fmt.Sprintf("second%d-%d", len(w.others), f.Arg))

@@ -19,10 +19,10 @@ const (
 	fromReplica = "repair from a replica"
 )
 
-// takeBack is how long the program may take to keep up again what it lost to another one that has ended.
+// takeBack is how long the program may take to resume views after another program that took them over has ended.
 const takeBack = 130 * time.Second
 
-// rivalFaults write the program's views by what a replica of the source says, whose Orders have another epoch.
+// rivalFaults make a program with a replica as its source write the views. Its Orders have another epoch.
 func rivalFaults() map[string]fault {
 	return map[string]fault{
 		onReplica: {about: "a second program with a state of its own follows a replica of the source for a while",
@@ -33,8 +33,8 @@ func rivalFaults() map[string]fault {
 }
 
 // followReplica lets a second program take the views over. Before the first program notices, each may overwrite a newer
-// row of the other, so the reader says no more. The first program keeps the views up again after a restart, or alone
-// once the source has a change that the second program missed.
+// row of the other, so the reader stops checking. The first program resumes the views after a restart, or alone once
+// the source has a change that the second program missed.
 func followReplica(ctx context.Context, w *world, f Fault) (heal, error) {
 	if !w.canFailOver(ctx) {
 		return nil, errSkipped
@@ -60,13 +60,13 @@ func followReplica(ctx context.Context, w *world, f Fault) (heal, error) {
 		w.end(syscall.SIGKILL)
 		return w.start(ctx)
 	}
-	if f.With { // the other fault may keep a program from noticing anything
+	if f.With { // with another fault, a program may not notice anything
 		return end, pause.For(ctx, 2*time.Second)
 	}
 	return end, w.oneYields(ctx, listen)
 }
 
-// onReplica is a program beside the main one that reads the replica.
+// onReplica returns a second program that reads the replica.
 func (w *world) onReplica(name string, f Fault) (p *process, listen string, err error) {
 	at := w.at
 	if at.listen, err = freeAddress(); err != nil {
@@ -81,8 +81,8 @@ func (w *world) onReplica(name string, f Fault) (p *process, listen string, err 
 	return p, at.listen, p.program.Configure(w.plan.toml(at, ""))
 }
 
-// oneYields waits until the second program keeps views up that the first one doesn't, and all that it keeps up are such.
-// It is wrong if both keep a view up for longer than it takes to notice the other.
+// oneYields waits until the programs keep different views up, and the second keeps at least one. It is an error if both
+// keep a view up for longer than it takes to notice the other.
 func (w *world) oneYields(ctx context.Context, second string) error {
 	both := map[string]time.Time{}
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
@@ -115,7 +115,7 @@ func (w *world) oneYields(ctx context.Context, second string) error {
 	return nil
 }
 
-// runningAt is which views a program says are running, each with its source. One that does not answer says none.
+// runningAt returns the views that a program reports as running, each with its source; none if it does not answer.
 func runningAt(ctx context.Context, listen string) map[string]bool {
 	running := map[string]bool{}
 	for _, s := range statesAt(ctx, listen) {
@@ -126,10 +126,10 @@ func runningAt(ctx context.Context, listen string) map[string]bool {
 	return running
 }
 
-// viewState is what a program says of a view and a source.
+// viewState is what a program reports about a view and a source.
 type viewState struct{ View, Source, State string }
 
-// statesAt is what a program says of its views; nil if it does not answer.
+// statesAt returns what a program reports about its views; nil if it does not answer.
 func statesAt(ctx context.Context, listen string) []viewState {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// serverFaults hurt servers.
+// serverFaults disturb servers.
 func serverFaults() map[string]fault {
 	all := map[string]fault{}
 	for _, name := range []string{"source", "main", "cache", "search"} {
@@ -27,14 +27,14 @@ func serverFaults() map[string]fault {
 		all[name+" frozen"] = fault{about: "the server answers nothing for a while", fits: fits,
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 				server := of(w)
-				if !server.Running() { // another fault's doing
+				if !server.Running() { // another fault stopped it
 					return nil, errSkipped
 				}
 				return func(context.Context) error { return server.Resume() }, server.Suspend()
 			}}
 		all[name+" set back"] = fault{about: "an older copy of the server's data comes back", fits: fits,
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
-				if name == "source" && w.replica != nil { // which would know better
+				if name == "source" && w.replica != nil { // the replica would have later transactions
 					return nil, errSkipped
 				}
 				return setBack(ctx, w, of(w))
@@ -43,12 +43,12 @@ func serverFaults() map[string]fault {
 	return all
 }
 
-// setBack puts back, later, what a server holds now.
+// setBack restores a server's current data later.
 func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 	if err := s.Kill(); err != nil {
 		return nil, err
 	}
-	kept := filepath.Join(s.Dir, fmt.Sprint("kept", time.Now().UnixNano())) // two faults may keep one each
+	kept := filepath.Join(s.Dir, fmt.Sprint("kept", time.Now().UnixNano())) // two faults may keep one copy each
 	data := filepath.Join(s.Dir, "data")
 	if err := copyDir(kept, data); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 	}, s.Restart(ctx)
 }
 
-// linkFaults hurt links.
+// linkFaults disturb links.
 func linkFaults() map[string]fault {
 	all := map[string]fault{}
 	for _, name := range []string{"source", "main", "cache", "search"} {

@@ -18,7 +18,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// sinkFaults hurt what the sinks hold, while their servers run.
+// sinkFaults disturb the sinks' contents while their servers run.
 func sinkFaults() map[string]fault {
 	into := func(sink string) func(Plan) bool {
 		return func(p Plan) bool { return slices.Contains(p.sinks(), sink) }
@@ -56,8 +56,8 @@ func sinkFaults() map[string]fault {
 
 const swapAnswer = "swap cut"
 
-// cutSwap has a view rebuilt, and loses the statement that swaps it in, or the answer to it. The rename that only tries
-// whether that can be done goes there and back, and is let through.
+// cutSwap has a view rebuilt, and drops the statement that swaps it in, or its answer. The program first tests a rename
+// there and back. That one passes.
 func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
 	t := &trap{answer: f.Arg%2 == 0, sprung: make(chan struct{}), of: func(request []byte) bool {
@@ -71,18 +71,18 @@ func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	select {
 	case <-t.sprung:
 		return nil, nil
-	case <-time.After(8 * time.Second): // the program is down, or something else keeps it from a rebuild
+	case <-time.After(8 * time.Second): // the program is down, or something else prevents the rebuild
 		return nil, errSkipped
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// cacheFailover begins a copy of what Redis holds, which takes its place later.
+// cacheFailover begins a copy of Redis, which replaces it later.
 func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	asked, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if w.redis.Ping(asked).Err() != nil { // another fault's doing
+	if w.redis.Ping(asked).Err() != nil { // another fault stopped it
 		return nil, errSkipped
 	}
 	next, err := servers.Start(ctx, servers.Options{Kind: w.cache.Kind, Small: true, Args: cacheArgs})
@@ -122,8 +122,8 @@ func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	}, nil
 }
 
-// restored puts back, later, all tables of one of the sink's databases as they are now, at one moment: as if a dump had
-// been loaded beside and swapped in. Sessions stay as they are.
+// restored copies all tables of one of the sink's databases at one moment, and later restores the copy, as if a dump
+// had been loaded beside them and swapped in. Sessions stay open.
 func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 	shard := int(f.Arg) % len(w.sinkDBs)
 	name := w.sinkName(shard)
@@ -139,7 +139,7 @@ func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 		if _, err := db.ExecContext(ctx, "CREATE DATABASE IF NOT EXISTS "+gone); err != nil {
 			return err
 		}
-		for range 20 { // a rebuild may make and drop tables meanwhile
+		for range 20 { // a rebuild may create and drop tables meanwhile
 			now, err := w.tables(ctx, shard)
 			if err != nil {
 				return err
@@ -165,7 +165,7 @@ func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 	}, nil
 }
 
-// dump copies the tables of a shard into a database, all as they are at one moment.
+// dump copies a shard's tables into a database, all as of one moment.
 func (w *world) dump(ctx context.Context, shard int, into string) ([]string, error) {
 	db := w.sinkDBs[shard]
 	if _, err := db.ExecContext(ctx, "DROP DATABASE IF EXISTS "+into); err != nil {
@@ -199,14 +199,14 @@ func (w *world) dump(ctx context.Context, shard int, into string) ([]string, err
 	}
 	for _, text := range append(steps, "UNLOCK TABLES") {
 		if _, err := one.ExecContext(ctx, text); err != nil {
-			_, _ = one.ExecContext(ctx, "UNLOCK TABLES") // what went wrong before it is said
+			_, _ = one.ExecContext(ctx, "UNLOCK TABLES") // earlier errors are reported
 			return nil, err
 		}
 	}
 	return tables, nil
 }
 
-// tables are the tables of a shard.
+// tables returns the tables of a shard.
 func (w *world) tables(ctx context.Context, shard int) ([]string, error) {
 	rows, err := w.sinkDBs[shard].QueryContext(ctx, "SHOW TABLES")
 	if err != nil {
@@ -232,7 +232,7 @@ func locked(ctx context.Context, w *world, f Fault) (heal, error) {
 		return nil, errSkipped // the server is down
 	}
 	rows, err := tx.QueryContext(ctx, "SELECT * FROM "+views[int(f.Arg)%len(views)].Name+" FOR UPDATE")
-	if err != nil { // the table is not made yet, or the server is down
+	if err != nil { // the table does not exist yet, or the server is down
 		_ = tx.Rollback()
 		return nil, errSkipped
 	}
@@ -240,7 +240,8 @@ func locked(ctx context.Context, w *world, f Fault) (heal, error) {
 	return func(context.Context) error { _ = tx.Rollback(); return nil }, nil
 }
 
-// deadlocks has two sessions write rows of the targets, several in a transaction and in any order, until it is healed.
+// deadlocks makes two sessions write the targets' rows, several in a transaction and in random order, until it is
+// healed.
 func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var sessions sync.WaitGroup
@@ -248,7 +249,7 @@ func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
 		sessions.Go(func() {
 			r := rand.New(rand.NewPCG(f.Arg, i))
 			for ctx.Err() == nil {
-				_ = w.writeTargets(ctx, r) // refused where tables, or the server, are not there
+				_ = w.writeTargets(ctx, r) // fails if the tables or the server are not there
 				_ = pause.For(ctx, time.Millisecond)
 			}
 		})
@@ -260,7 +261,7 @@ func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
 	}, nil
 }
 
-// writeTargets locks some rows as an application that writes them does, and changes nothing.
+// writeTargets locks some rows, like an application that writes them, and changes nothing.
 func (w *world) writeTargets(ctx context.Context, r *rand.Rand) error {
 	tx, err := pick(r, w.sinkDBs...).BeginTx(ctx, nil)
 	if err != nil {
@@ -287,13 +288,13 @@ func (w *world) writeTargets(ctx context.Context, r *rand.Rand) error {
 	return tx.Commit()
 }
 
-// index is the index of a fault's choice.
+// index returns an index that the fault's argument selects.
 func (w *world) index(f Fault) string {
 	views := w.plan.views("search")
 	return views[int(f.Arg)%len(views)].index(w.at.prefix)
 }
 
-// lacksCopies has an index wait for a copy of its shard that no node may have, before it takes a write.
+// lacksCopies makes an index wait, before each write, for a copy of its shard that no node may have.
 func (w *world) lacksCopies(ctx context.Context, index string) (heal, error) {
 	set := func(ctx context.Context, name, value string) error {
 		_, err := w.request(ctx, http.MethodPut, "/"+index+"/_settings?expand_wildcards=all", `{"index.`+name+`": `+value+`}`)
@@ -303,7 +304,7 @@ func (w *world) lacksCopies(ctx context.Context, index string) (heal, error) {
 	if err == nil {
 		err = set(ctx, "write.wait_for_active_shards", `"2"`)
 	}
-	if err != nil { // it is not made yet, or the server is down
+	if err != nil { // it does not exist yet, or the server is down
 		w.say("copies: %v", err)
 		return nil, errSkipped
 	}
@@ -330,7 +331,7 @@ func (w *world) blocked(ctx context.Context, index string) (heal, error) {
 	return func(ctx context.Context) error { return w.insist(ctx, func() error { return set(ctx, "null") }) }, nil
 }
 
-// insist tries until it works, a minute at most: another fault may be healed later.
+// insist retries until it succeeds, a minute at most: another fault may be healed later.
 func (w *world) insist(ctx context.Context, try func() error) error {
 	for end := time.Now().Add(time.Minute); ; {
 		err := try()

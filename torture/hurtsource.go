@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// sourceFaults are the faults of the source server: its log, its tables, its clock and its failovers.
+// sourceFaults disturb the source server: its log, its tables, its clock, and failovers.
 func sourceFaults() map[string]fault {
 	statement := func(about, text string) fault {
 		return fault{about: about, begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
@@ -16,7 +16,7 @@ func sourceFaults() map[string]fault {
 			for s := range strings.SplitSeq(strings.NewReplacer("TABLE_", t.Name, "N_", fmt.Sprint(f.Arg)).Replace(text), ";") {
 				if _, err := w.sourceDBs[0].ExecContext(ctx, s); err != nil {
 					w.say("%s: %v", s, err) // the server may be down
-					failed = errSkipped     // what follows may undo what came before
+					failed = errSkipped     // the next step may undo the previous one
 				}
 			}
 			return nil, failed
@@ -40,7 +40,7 @@ func sourceFaults() map[string]fault {
 	}
 }
 
-// cutOver renames a copy of a table into its place. The writers wait.
+// cutOver replaces a table by a copy with a rename. The writers wait.
 func cutOver(ctx context.Context, w *world, f Fault) (heal, error) {
 	t := w.plan.hurtTable(f).Name
 	w.load.hold.Lock()

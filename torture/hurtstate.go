@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// stateFaults hurt the state directory.
+// stateFaults disturb the state directory.
 func stateFaults() map[string]fault {
 	return map[string]fault{
 		"lose state": {about: "the state directory is gone after a crash", fits: withFile,
@@ -39,7 +39,7 @@ const (
 	stateReadOnly = "state read-only"
 )
 
-// clearState removes what is in the directory, which may be a file system of its own.
+// clearState removes everything in the directory, which may be its own file system.
 func (w *world) clearState() error {
 	all, err := os.ReadDir(w.stateDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -53,25 +53,25 @@ func (w *world) clearState() error {
 	return nil
 }
 
-// stateAway moves the directory away, as where a network's file system is gone.
+// stateAway moves the directory away, as if a network file system were gone.
 func (w *world) stateAway() (heal, error) {
 	away := w.stateDir() + ".away"
 	if err := os.Rename(w.stateDir(), away); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.EBUSY) {
-			return nil, errSkipped // not made yet, gone already, or a file system of its own
+			return nil, errSkipped // it does not exist yet, is already gone, or is its own file system
 		}
 		return nil, err
 	}
 	return func(ctx context.Context) error {
 		err := os.Rename(away, w.stateDir())
 		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.ENOTDIR) {
-			return os.RemoveAll(away) // a program that was started meanwhile began a new one
+			return os.RemoveAll(away) // a program that started meanwhile made a new one
 		}
 		return err
 	}, nil
 }
 
-// stateBlocked starts the program, which may well end at once, and starts it again later.
+// stateBlocked starts the program, which may end at once, and starts it again later.
 func (w *world) stateBlocked(ctx context.Context) (heal, error) {
 	w.end(syscall.SIGKILL)
 	away := w.stateDir() + ".blocked"
@@ -93,7 +93,7 @@ func (w *world) stateBlocked(ctx context.Context) (heal, error) {
 	}, w.start(ctx)
 }
 
-// needsDisk tells whether a fault of the plan wants the state directory to be a file system.
+// needsDisk reports whether a fault of the plan needs the state directory to be its own file system.
 func (p Plan) needsDisk() bool {
 	for _, f := range p.Faults {
 		if f.Name == stateFull || f.Name == stateReadOnly {
@@ -103,7 +103,7 @@ func (p Plan) needsDisk() bool {
 	return false
 }
 
-// mountState makes the state directory a file system of half a megabyte, on which little fits besides the state.
+// mountState mounts a file system of half a megabyte as the state directory. The state nearly fills it.
 func (w *world) mountState() error {
 	if err := os.Mkdir(w.stateDir(), 0o700); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (w *world) mountState() error {
 	return nil
 }
 
-// fillState writes a file until no more fits.
+// fillState writes a file until the file system is full.
 func (w *world) fillState() (heal, error) {
 	name := filepath.Join(w.stateDir(), "filler")
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
@@ -129,15 +129,15 @@ func (w *world) fillState() (heal, error) {
 		}
 	}
 	return func(context.Context) error {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // not where another fault cleared it
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // another fault may have removed it
 			return err
 		}
 		return nil
 	}, nil
 }
 
-// stateReadOnly remounts the file system, which the program may not have files open on: so it is killed, and started
-// again twice.
+// stateReadOnly remounts the file system read-only. The program may not have files open on it, so it is killed, and
+// started again both times.
 func (w *world) stateReadOnly(ctx context.Context) (heal, error) {
 	w.end(syscall.SIGKILL)
 	if err := remount(w.stateDir(), readOnly); err != nil {
@@ -152,7 +152,7 @@ func (w *world) stateReadOnly(ctx context.Context) (heal, error) {
 	}, w.start(ctx)
 }
 
-// oldState puts back, later, the state directory as it is now.
+// oldState restores the state directory's current content later.
 func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
 	w.end(syscall.SIGKILL)
 	kept := filepath.Join(w.program.Dir, fmt.Sprintf("kept%d", f.Arg))
@@ -172,7 +172,7 @@ func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
 		if err == nil {
 			err = copyDir(w.stateDir(), kept)
 		}
-		if err != nil { // it is read-only, full, or a file; healing that comes later
+		if err != nil { // it is read-only, full, or a file, until that is healed
 			w.say("old state: %v", err)
 		}
 		return w.start(ctx)

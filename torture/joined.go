@@ -10,26 +10,27 @@ import (
 	"strings"
 )
 
-// groupsTable is the table that joined tables' rows name a row of: one for each group, which may name another group.
+// groupsTable is the table to whose rows the rows of joined tables refer: one row for each group, which may refer to
+// another group.
 var groupsTable = Table{Name: "grps", Shape: grps, Key: groupKey}
 
-// keptGroups are those that always exist. The reader watches their labels, which only grow.
+// keptGroups are the groups that always exist. The reader watches their labels, which only grow.
 var keptGroups = groups[:2]
 
-// joinTables has the views of some plans show joined rows, of tables whose columns can be searched. A topic has no place
-// as of which another table could be read.
+// joinTables adds joined rows to the views of some plans, from tables with searchable columns. Plans with a topic have
+// none: a topic has no position as of which another table could be read.
 func (p *Plan) joinTables() {
 	for i := range p.Tables {
 		p.Tables[i].Joined = p.Topic == nil && p.Seed%3 > 0 && p.Tables[i].Shape == rows
 	}
 }
 
-// joins reports whether some table's rows are joined with the groups.
+// joins reports whether any table's rows are joined with the groups.
 func (p Plan) joins() bool {
 	return slices.ContainsFunc(p.Tables, func(t Table) bool { return t.Joined })
 }
 
-// hurtTable is a table by a fault's own choice, the joined one among them.
+// hurtTable returns a table that the fault's argument selects. It may be the joined one.
 func (p Plan) hurtTable(f Fault) Table {
 	if p.joins() && f.Arg%3 == 0 {
 		return groupsTable
@@ -37,13 +38,13 @@ func (p Plan) hurtTable(f Fault) Table {
 	return p.Tables[int(f.Arg)%len(p.Tables)].holding(int(f.Arg / 2))
 }
 
-// isWhole reports whether the view shows a row, and not a value of it.
+// isWhole reports whether the view shows whole rows, and not single values.
 func (v View) isWhole() bool {
 	return slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)
 }
 
-// joined are the fields that a view shows of joined rows: the label of the row's group, that of the group which this one
-// names, and how many rows are in the group.
+// joined returns the view's fields from joined rows: the label of the row's group, the label of the group to which that
+// one refers, and the number of rows in the group.
 func (v View) joined(t Table) []string {
 	switch {
 	case !t.Joined || !v.isWhole():
@@ -54,7 +55,7 @@ func (v View) joined(t Table) []string {
 	return []string{"label", "up"}
 }
 
-// joinToml are the sections of the view's joins.
+// joinToml returns the configuration of the view's joins.
 func (v View) joinToml(t Table) string {
 	b := &strings.Builder{}
 	for _, name := range v.joined(t) {
@@ -71,10 +72,10 @@ func (v View) joinToml(t Table) string {
 	return b.String()
 }
 
-// joinedPaths are what the joined fields are made of.
+// joinedPaths are the paths of the joined fields.
 var joinedPaths = map[string]string{"label": "of.label", "up": "above.label", "peers": "=len(peers)"}
 
-// prepareGroups fills the joined table of each part.
+// prepareGroups fills the joined table in each part.
 func (w *workload) prepareGroups(ctx context.Context, r *rand.Rand) error {
 	for _, part := range w.parts {
 		if _, err := w.db.ExecContext(ctx, groupsTable.ddl(part)); err != nil {
@@ -89,7 +90,7 @@ func (w *workload) prepareGroups(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// changeGroup makes one change of the joined table.
+// changeGroup makes one change in the joined table.
 func (w *workload) changeGroup(ctx context.Context, tx execer, r *rand.Rand) error {
 	part, group := pick(r, w.parts...), pick(r, groups...)
 	if slices.Contains(keptGroups, group) || r.IntN(4) > 0 {
@@ -109,7 +110,7 @@ func (w *workload) putGroup(ctx context.Context, tx execer, part, group string, 
 	return err
 }
 
-// lookAtLabel reads which group a view shows of an entity, and the label of it.
+// lookAtLabel reads an entity's group in a view, and that group's label.
 func (r *reader) lookAtLabel(ctx context.Context, v View, t Table, entity int) error {
 	shown, err := r.groupAndLabel(ctx, v, t, entity)
 	if err == nil && slices.Contains(keptGroups, shown["grp"]) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// letters says how the list of dead letters differs from the bodies in the source that can't be decoded: each view that
-// reads such a newest body has a letter, and there are no others.
+// letters compares the dead letters with the bodies in the source that can't be decoded. For each newest body like
+// that, every view that reads it must have a letter, and there may be no others. It returns the differences.
 func (w *world) letters(ctx context.Context, of map[string][]entity) ([]string, error) {
 	want, got := map[string]int{}, map[string]int{}
 	for _, v := range w.plan.Views {
