@@ -169,7 +169,7 @@ func replicate(ctx context.Context, to, from *servers.Server) error {
 		return tell(ctx, to, "SET GLOBAL gtid_slave_pos = @@GLOBAL.gtid_binlog_pos",
 			fmt.Sprintf("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %d, MASTER_USER = 'root', "+
 				"MASTER_CONNECT_RETRY = 1, MASTER_USE_GTID = slave_pos, "+
-				"MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0", from.Port), "START SLAVE") // 11.8 uses TLS by default
+				"MASTER_SSL = 0, MASTER_SSL_VERIFY_SERVER_CERT = 0", from.Port), "START SLAVE") // 11.8 defaults to TLS
 	}
 	return tell(ctx, to, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %d, "+
 		"SOURCE_USER = 'root', SOURCE_CONNECT_RETRY = 1, SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1", from.Port),

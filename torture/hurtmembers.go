@@ -139,7 +139,7 @@ func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 	if w.plan.Store == "mysql" { // the members' states are there
 		for _, table := range []string{"members_checkpoints", "members_dead_letters"} {
 			if _, err := w.sourceDBs[0].ExecContext(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
-				w.say("%v", err) // the server may be down; then the marks are missing later, and on_lost says what follows
+				w.say("%v", err) // the server may be down; then marks are missing later, and on_lost decides
 			}
 		}
 	}

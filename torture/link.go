@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// link forwards connections to a server, and can be hurt. Connections that were made while it is silent, and those that
-// were open then, pass nothing ever after, as where a firewall forgot them; new ones work once it is healed.
+// link forwards connections to a server, and can disturb them. While it is silent, connections pass nothing, and those
+// that were open or made in that time never do again, as if a firewall had dropped them. New connections work once it
+// is healed.
 type link struct {
 	listener net.Listener
 	wg       sync.WaitGroup
@@ -20,26 +21,26 @@ type link struct {
 	mu    sync.Mutex
 	to    string
 	how   string        // what it does to what passes: silent, slow, drip, refuse, busy, or "" for nothing
-	dead  chan struct{} // closed when what is open falls silent
+	dead  chan struct{} // closed when open connections fall silent
 	open  map[net.Conn]bool
 	trap  *trap
 	taps  []*tap
 	ended bool
 }
 
-// trap cuts one connection: the first that asks for something.
+// trap cuts the first connection that sends a given request.
 type trap struct {
 	of     func(request []byte) bool
-	answer bool          // the server gets the request, and its answer is lost; else the request is
+	answer bool          // the server gets the request and its answer is lost; otherwise the request is lost
 	sprung chan struct{} // closed once that has happened
 }
 
-// tap counts how often a text passes in one direction, and may hold back each part that has it, with all that follows
-// that part on its connection. A text that two parts share is not seen.
+// tap counts how often a text passes in one direction. It may hold each part with the text, and everything after it on
+// that connection. It does not see a text that is split between two parts.
 type tap struct {
 	toServer bool
 	text     []byte
-	free     chan struct{} // nil: nothing is held; else all is let go once it is closed
+	free     chan struct{} // nil: nothing is held; closing it releases everything
 	seen     atomic.Int64
 }
 
@@ -55,7 +56,7 @@ func newLink(to string) (*link, error) {
 
 func (k *link) address() string { return k.listener.Addr().String() }
 
-// hurt makes the link bad in a way; "" heals it. What fell silent stays so.
+// hurt disturbs the link in one way; "" heals it. Silent connections stay silent.
 func (k *link) hurt(how string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -66,14 +67,14 @@ func (k *link) hurt(how string) {
 	k.how = how
 }
 
-// set sets a trap; nil takes it away.
+// set sets a trap; nil removes it.
 func (k *link) set(t *trap) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.trap = t
 }
 
-// put puts a tap on the link.
+// put adds a tap to the link.
 func (k *link) put(t *tap) *tap {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -81,7 +82,7 @@ func (k *link) put(t *tap) *tap {
 	return t
 }
 
-// release takes one tap away, and lets go what it holds.
+// release removes one tap, and releases everything it holds.
 func (k *link) release(t *tap) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +90,7 @@ func (k *link) release(t *tap) {
 	close(t.free)
 }
 
-// untap takes all taps away, and lets go what they hold.
+// untap removes all taps, and releases everything they hold.
 func (k *link) untap() {
 	k.letGo()
 	k.mu.Lock()
@@ -97,7 +98,7 @@ func (k *link) untap() {
 	k.taps = nil
 }
 
-// letGo takes away the taps that hold something, and lets that go.
+// letGo removes the taps that hold something, and releases that.
 func (k *link) letGo() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -112,7 +113,7 @@ func (k *link) letGo() {
 	k.taps = counting
 }
 
-// tapped shows a part to the taps, and returns once none holds it.
+// tapped passes a part to the taps, and returns once none holds it.
 func (k *link) tapped(toServer bool, part []byte, dead <-chan struct{}) {
 	k.mu.Lock()
 	taps := k.taps
@@ -133,7 +134,7 @@ func (k *link) tapped(toServer bool, part []byte, dead <-chan struct{}) {
 	}
 }
 
-// caught is the trap that a request sprang, which is there no more.
+// caught returns the trap that a request matches, and removes it.
 func (k *link) caught(request []byte) *trap {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,7 +146,7 @@ func (k *link) caught(request []byte) *trap {
 	return t
 }
 
-// cut closes what is open.
+// cut closes open connections.
 func (k *link) cut() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -154,7 +155,7 @@ func (k *link) cut() {
 	}
 }
 
-// move lets connections lead to another server, and closes those that are open.
+// move makes connections lead to another server, and closes those that are open.
 func (k *link) move(to string) {
 	k.mu.Lock()
 	k.to = to
@@ -168,7 +169,7 @@ func (k *link) target() string {
 	return k.to
 }
 
-// close ends the link, and waits for what it started.
+// close ends the link, and waits for its goroutines.
 func (k *link) close() {
 	k.listener.Close()
 	k.mu.Lock()
@@ -198,10 +199,10 @@ func (k *link) accept() {
 	}
 }
 
-// serve forwards one connection both ways until one side ends.
+// serve forwards one connection in both directions until one side ends.
 func (k *link) serve(client net.Conn) {
 	how, dead := k.state()
-	if how == "silent" { // born dead
+	if how == "silent" { // dead from the start
 		born := make(chan struct{})
 		close(born)
 		dead = born
@@ -219,7 +220,7 @@ func (k *link) serve(client net.Conn) {
 	k.open[client], k.open[server] = true, true
 	k.mu.Unlock()
 	var both sync.WaitGroup
-	var lost atomic.Pointer[trap] // what waits for the answer
+	var lost atomic.Pointer[trap] // the trap that waits for the answer
 	asked := func(request []byte) bool {
 		k.tapped(true, request, dead)
 		t := k.caught(request)
@@ -252,11 +253,11 @@ func (k *link) serve(client net.Conn) {
 	k.mu.Unlock()
 }
 
-// tooMany is what a busy server answers to any request.
+// tooMany is a busy server's answer to any request.
 const tooMany = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: 2\r\n" +
 	"Connection: close\r\n\r\n{}"
 
-// forward passes on what it reads, until something may not pass. On a dead connection nothing passes, not even its end.
+// forward passes on what it reads until something may not pass. On a dead connection nothing passes, not even the end.
 func (k *link) forward(to, from net.Conn, dead <-chan struct{}, passes func([]byte) bool) {
 	b := make([]byte, 32<<10)
 	for {
@@ -282,7 +283,7 @@ func (k *link) forward(to, from net.Conn, dead <-chan struct{}, passes func([]by
 			}
 		}
 		if how == "busy" && n > 0 {
-			_, _ = io.WriteString(from, tooMany) // if it is the server's side, its answer is lost
+			_, _ = io.WriteString(from, tooMany) // on the server's side, the answer is lost
 			from.Close()
 			to.Close()
 			return

@@ -29,7 +29,7 @@ func execute(args []string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(ctx, cancel)
-	_ = mysql.SetLogger(&mysql.NopLogger{}) // servers that are hurt make clients complain
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // clients log many errors of disturbed servers
 	goredis.SetLogger(quiet{})
 	o, err := parse(args, os.Stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -58,12 +58,12 @@ func execute(args []string) int {
 	return 0
 }
 
-// quiet is a logger that says nothing.
+// quiet is a logger that logs nothing.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// options are the flags.
+// options are the command's flags.
 type options struct {
 	Choices
 	seed   uint64
@@ -74,12 +74,12 @@ type options struct {
 
 	list     bool
 	planted  bool
-	only     string // planted bugs whose name has this
+	only     string // run only planted bugs whose name contains it
 	patience time.Duration
 
-	results string // the file that results are kept in
-	report  string // files of results, with commas between
-	all     bool   // wrong runs end nothing
+	results string // the file to which results are appended
+	report  string // files of results, separated by commas
+	all     bool   // continue after failed runs
 
 	loud bool
 }
@@ -150,7 +150,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, nil
 }
 
-// listFaults says which faults there are.
+// listFaults prints the names of all faults.
 func listFaults(out io.Writer) {
 	known := faults()
 	for _, name := range slices.Sorted(maps.Keys(known)) {
@@ -182,7 +182,7 @@ func torture(ctx context.Context, o options, out io.Writer) error {
 	return o.runAll(ctx, f, binary, out)
 }
 
-// buildFlags are those that the tortured program is built with.
+// buildFlags returns the flags with which the tested program is built.
 func (o options) buildFlags(ctx context.Context, dir string) (flags []string, err error) {
 	if o.Clock {
 		if flags, err = skewedClock(ctx, ".", dir); err != nil {
@@ -195,8 +195,8 @@ func (o options) buildFlags(ctx context.Context, dir string) (flags []string, er
 	return flags, nil
 }
 
-// runAll makes one run after another until one fails, or all of them. One that the harness can't finish says nothing of
-// the program: the next one follows, unless that happens several times in a row.
+// runAll makes one run after another until one fails, or all runs with -all. A run that the harness can't finish says
+// nothing about the program: the next one follows, unless that happens several times in a row.
 func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writer) error {
 	began := time.Now()
 	passes, wrong, broken, inARow := 0, 0, 0, 0
@@ -252,7 +252,7 @@ func (o options) say(out io.Writer) func(string, ...any) {
 	}
 }
 
-// report says all about a run that went wrong.
+// report prints everything about a failed run.
 func report(out io.Writer, p Plan, o Outcome) {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -261,10 +261,10 @@ func report(out io.Writer, p Plan, o Outcome) {
 	fmt.Fprintf(out, "%s\nlog:\n%s\nwrong:\n%s\n", text, o.Log, strings.Join(o.Wrong, "\n"))
 }
 
-// tries is how often a smaller plan is run before it is taken for right.
+// tries is how often a smaller plan must pass before it counts as correct.
 const tries = 3
 
-// smaller looks for a plan with fewer faults and fewer rows that fails as well.
+// smaller searches for a plan with fewer faults and rows that fails, too.
 func (o options) smaller(ctx context.Context, f *farm, p Plan, binary string, out io.Writer) {
 	fails := func(p Plan) bool {
 		for range tries {
@@ -284,7 +284,7 @@ func (o options) smaller(ctx context.Context, f *farm, p Plan, binary string, ou
 	}
 }
 
-// shrunk are the plans that lack one thing of p's.
+// shrunk returns the plans that lack one thing of p's.
 func shrunk(p Plan) []Plan {
 	var all []Plan
 	for i := range p.Faults {

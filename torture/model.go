@@ -14,18 +14,18 @@ import (
 	"replicator/internal/lab"
 )
 
-// entity is what the source holds of one key: the fields of its newest rows, by column. A column whose newest body
-// can't be decoded is there, and has no fields.
+// entity is what the source holds for one key: the fields of its newest rows, by column. A column whose newest body
+// can't be decoded is present without fields.
 type entity struct {
-	key     []string // the values, as the target shows them: bytes as hexadecimal digits
-	shown   string   // as a template shows it
+	key     []string // the values in the target's form: bytes as hexadecimal digits
+	shown   string   // in a template's form
 	columns map[string]fields
 }
 
-// fields are a body's or a row's, as text; one that is null is missing.
+// fields are the fields of a body or a row, as text. Null fields are missing.
 type fields map[string]string
 
-// read reads what the source holds of a table.
+// read reads a table's entities from the source.
 func (t Table) read(ctx context.Context, db *sql.DB) ([]entity, error) {
 	if t.Shape == rows {
 		return t.readRows(ctx, db)
@@ -49,7 +49,7 @@ func (t Table) read(ctx context.Context, db *sql.DB) ([]entity, error) {
 		if err := got.Scan(append(pointers(values), &body, &col)...); err != nil {
 			return nil, err
 		}
-		found.of(values).columns[col] = decoded(body) // a later row is newer
+		found.of(values).columns[col] = decoded(body) // rows come in version order
 	}
 	return found.all, got.Err()
 }
@@ -91,7 +91,7 @@ func (t Table) readRows(ctx context.Context, db *sql.DB) ([]entity, error) {
 	return found.all, got.Err()
 }
 
-// entities are what all shards of the source hold of a table. A key is in one of them.
+// entities returns a table's entities from all shards of the source. Each key is in one shard.
 func (w *world) entities(ctx context.Context, t Table) ([]entity, error) {
 	var all []entity
 	for _, db := range w.sourceDBs {
@@ -106,14 +106,14 @@ func (w *world) entities(ctx context.Context, t Table) ([]entity, error) {
 	return all, nil
 }
 
-// entities are those found so far.
+// entities collects the entities found so far.
 type entities struct {
 	t   Table
 	all []entity
 	at  map[string]int
 }
 
-// of is the entity of a key.
+// of returns the entity of a key.
 func (e *entities) of(values [][]byte) entity {
 	shown := e.t.Key.show(values)
 	i, ok := e.at[shown]
@@ -137,7 +137,7 @@ func pointers(values [][]byte) []any {
 	return all
 }
 
-// decoded are the fields of a body; nil if it can't be decoded.
+// decoded returns the fields of a body; nil if it can't be decoded.
 func decoded(body []byte) fields {
 	if len(body) > 0 && body[0] != '{' {
 		r, err := zlib.NewReader(bytes.NewReader(body))
@@ -163,7 +163,7 @@ func decoded(body []byte) fields {
 	return all
 }
 
-// expect is what a view has to hold.
+// expect returns what a view must hold.
 func (v View) expect(t Table, of []entity) lab.Held {
 	held := lab.Held{}
 	sums := map[string]int64{}
@@ -220,13 +220,13 @@ func (v View) whole(held lab.Held, t Table, e entity, own fields, counts bool) {
 	}
 }
 
-// above tells whether a number is above a bound; a missing one is not.
+// above reports whether a number is above a bound; false for a missing number.
 func above(text string, bound int64) bool {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return err == nil && n > bound
 }
 
-// text shows fields in the order of their names.
+// text formats fields, sorted by name.
 func (f fields) text() string {
 	b := &strings.Builder{}
 	for _, name := range []string{"n", "email", "grp", "amount", "city", "label", "up", "peers"} {

@@ -8,7 +8,7 @@ import (
 // mountSmall mounts a file system of half a megabyte.
 func mountSmall(dir string) error { return syscall.Mount("none", dir, "tmpfs", 0, "size=512k") }
 
-// How a file system is mounted.
+// Mount flags.
 const (
 	writable uintptr = 0
 	readOnly uintptr = syscall.MS_RDONLY
@@ -20,7 +20,7 @@ func remount(dir string, how uintptr) error {
 
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// canMount tells whether this process may mount file systems.
+// canMount reports whether this process may mount file systems.
 func canMount() bool {
 	dir, err := os.MkdirTemp("", "replicator-torture-")
 	if err != nil {

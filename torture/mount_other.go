@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-// How a file system is mounted.
+// Mount flags.
 const writable, readOnly uintptr = 0, 1
 
 var errMount = errors.New("file systems are mounted on Linux alone")

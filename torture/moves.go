@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// movesKeys tells whether keys move between the source's shards. A topic is of one shard.
+// movesKeys reports whether keys move between the source's shards. A topic has only one shard.
 func (p Plan) movesKeys() bool { return p.Parts > 1 && p.Topic == nil && p.Seed%2 == 0 }
 
-// in is the table that holds the nth key: one that may move is where the source has it.
+// in returns the table that holds the nth key. For a key that may move, it asks the source.
 func (w *workload) in(ctx context.Context, tx execer, t Table, n int) (string, error) {
 	home := w.home(t, n)
 	for _, part := range w.parts {
@@ -29,16 +29,16 @@ func (w *workload) in(ctx context.Context, tx execer, t Table, n int) (string, e
 	return home, nil
 }
 
-// home is the table that holds the nth key unless it has moved.
+// home returns the table that holds the nth key unless it has moved.
 func (w *workload) home(t Table, n int) string {
 	return w.parts[n%len(w.parts)] + "." + t.holding(n).Name
 }
 
-// where is the condition for a key.
+// where returns the condition for a key.
 func (t Table) where() string { return " WHERE " + strings.Join(t.Key.columns(), " = ? AND ") + " = ?" }
 
-// move moves a key that need not exist throughout to another shard: it changes here once more, is written there, and
-// deleted here. The pipelines of the two shards read that at different times.
+// move moves a key, not one that always exists, to another shard. The row changes once more here, is written there, and
+// is deleted here. The pipelines of the two shards read that at different times.
 func (w *workload) move(ctx context.Context, tx execer, t Table, r *rand.Rand) error {
 	n := Kept + r.IntN(max(t.Keys-Kept, 1))
 	from, err := w.in(ctx, tx, t, n)
@@ -61,7 +61,7 @@ func (w *workload) move(ctx context.Context, tx execer, t Table, r *rand.Rand) e
 	return nil
 }
 
-// columns are those of a table beside its key's, and beside a number that the server gives.
+// columns returns a table's columns without its key's and without one that the server fills.
 func (t Table) columns() []string {
 	switch t.Shape {
 	case rows:

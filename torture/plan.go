@@ -9,13 +9,13 @@ import (
 	"replicator/internal/servers"
 )
 
-// Plan is all that a run is made of. It is a function of its seed, but for what shrinking takes away.
+// Plan is everything that defines a run. It depends only on its seed, except for parts that shrinking removes.
 type Plan struct {
 	Seed   uint64
 	Source servers.Kind
 	Main   servers.Kind // the MySQL sink's server
-	Cache  servers.Kind // the Redis sink's
-	Parts  int          // databases that the source is: 1, or 2 shards of one logical database
+	Cache  servers.Kind // the Redis sink's server
+	Parts  int          // databases of the source: 1, or 2 shards of one logical database
 	Store  string       // file or mysql
 	Shards int          // of the MySQL sink: 1 or 2
 	Hears  string       // the source's read timeout, as a DSN has it; "": the default
@@ -24,19 +24,19 @@ type Plan struct {
 	Gone   string       `json:",omitempty"` // limits.deleted; "": the default, which no run is as long as
 	Tables []Table
 	Views  []View
-	Forest bool   `json:",omitempty"` // rows of a tree and its leaves, under foreign keys in source and sink
-	Topic  *Topic `json:",omitempty"` // through which the rows go; nil: the program keeps the views itself
-	Idle   bool   // the source is silent from before the last fault on
+	Forest bool   `json:",omitempty"` // rows of a tree and its leaves, with foreign keys in source and sink
+	Topic  *Topic `json:",omitempty"` // the topic through which rows go; nil: the program keeps the views itself
+	Idle   bool   // the writers stop before the last fault
 	Writes int    // transactions before the last fault; more may follow
 	Faults []Fault
 }
 
-// Fault is something that goes wrong while the writers write.
+// Fault is a fault to inject while the writers write.
 type Fault struct {
 	Name string
-	Arg  uint64        // which view, link or table, by the fault's own choice
+	Arg  uint64        // selects a view, link or table; each fault uses it in its own way
 	For  time.Duration // how long it lasts
-	With bool          // it begins while the one before it lasts
+	With bool          // it begins while the previous fault lasts
 }
 
 func (f Fault) String() string {
@@ -47,12 +47,12 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s%s(%d,%s)", with, f.Name, f.Arg, f.For)
 }
 
-// Shapes of tables.
+// Table shapes.
 const (
-	rows  = "rows"  // plain rows, changed in place: the binlog's order counts
+	rows  = "rows"  // plain rows, updated in place: their order in the binlog decides
 	cells = "cells" // versions of cells with a column role and a body
 	log   = "log"   // versions of entities, with a body and no column
-	grps  = "grps"  // what plain rows are joined with
+	grps  = "grps"  // the rows that plain rows are joined with
 )
 
 // Table is a source table.
@@ -60,42 +60,42 @@ type Table struct {
 	Name  string
 	Shape string
 	Key   keyType
-	Codec string // of a body: json or zlib+json
-	Keys  int    // how many keys there are; the first Kept of them always exist
+	Codec string // of bodies: json or zlib+json
+	Keys  int    // how many keys there are; the first Kept always exist
 
-	Joined  bool   `json:",omitempty"` // its views show joined rows, too
-	Pattern bool   `json:",omitempty"` // it is two tables, which a pattern names
-	Refers  string `json:",omitempty"` // its rows may name a row of that table, in up
+	Joined  bool   `json:",omitempty"` // its views also show joined rows
+	Pattern bool   `json:",omitempty"` // it is two tables, which a pattern matches
+	Refers  string `json:",omitempty"` // the table to whose rows its column up may refer
 }
 
-// Kept is how many keys of each table always exist and only ever grow: the reader watches them.
+// Kept is how many keys of each table always exist and only grow. The reader watches them.
 const Kept = 4
 
-// View is a view of one table; of both its columns if it is merged.
+// View is a view of one table, with both of its columns if it is merged.
 type View struct {
 	Name   string
 	Sink   string // main, cache or search
 	Kind   string
 	Table  string
-	Merged bool   // fields of the second column, too
-	Where  bool   // only rows with an amount above half
-	Field  string // of an index, and of a counter's or ranking's group
-	Moves  bool   // of a row: what decides its shard is no part of its key
-	Copy   bool   `json:",omitempty"` // of a row: its table was there before, and numbers rows like the source's
-	Expire string `json:",omitempty"` // of a key in Redis; no run is as long
+	Merged bool   // with fields of the second column, too
+	Where  bool   // only rows whose amount is above half
+	Field  string // of an index, or of a counter's or ranking's group
+	Moves  bool   // of a row: the field that selects its shard is not in its key
+	Copy   bool   `json:",omitempty"` // of a row: its table existed before, and numbers rows like the source's
+	Expire string `json:",omitempty"` // of a key in Redis; longer than any run
 }
 
-// Choices limits what a plan may hold.
+// Choices limits what a plan may contain.
 type Choices struct {
 	Sources []servers.Kind
 	Search  servers.Kind   // Elasticsearch or OpenSearch; "": none
-	Main    []servers.Kind // what the MySQL sink may be; nil: MariaDB 10.11
-	Cache   []servers.Kind // what the Redis sink may be; nil: Redis 7
-	Mounts  bool           // a file system of a run's own can be mounted
-	Clock   bool           // the program is built so that its clock can be set
-	Brokers int            // of Kafka, through which all goes; 0: there is none
+	Main    []servers.Kind // kinds for the MySQL sink; nil: MariaDB 10.11
+	Cache   []servers.Kind // kinds for the Redis sink; nil: Redis 7
+	Mounts  bool           // a run can mount its own file system
+	Clock   bool           // the program is built with a settable clock
+	Brokers int            // of Kafka, through which all rows go; 0: no Kafka
 	Faults  []string       // nil: all
-	Writes  int            // 0: as the seed says
+	Writes  int            // 0: the seed decides
 }
 
 func (c Choices) mains() []servers.Kind {
@@ -120,7 +120,7 @@ func planOf(seed uint64, c Choices) Plan {
 		Shards: pick(r, 1, 1, 2), Parts: pick(r, 1, 1, 2), Hears: pick(r, "", "?readTimeout=6s"),
 		Memory: pick(r, "1MiB", "2MiB", "64MiB"), Idle: r.IntN(2) == 0, Writes: 100 + r.IntN(400),
 	}
-	p.Main = c.mains()[seed%uint64(len(c.mains()))] // not of r: what a seed gives stays
+	p.Main = c.mains()[seed%uint64(len(c.mains()))] // without r, so that the rest of a seed's plan stays the same
 	p.Cache = c.caches()[seed/2%uint64(len(c.caches()))]
 	p.Images = "FULL"
 	if seed/4%2 == 1 {
@@ -147,7 +147,7 @@ func planOf(seed uint64, c Choices) Plan {
 	p.joinTables()
 	p.splitTables()
 	p.plantForest()
-	for i := range p.Views { // not of r: what a seed gives stays
+	for i := range p.Views { // without r, so that the rest of a seed's plan stays the same
 		v := &p.Views[i]
 		v.adorn(p.table(v.Table), seed)
 		v.Moves = p.Shards > 1 && seed%2 == 0 && v.Sink == "main" && v.Kind == "row" && !v.Merged
@@ -162,7 +162,7 @@ func planOf(seed uint64, c Choices) Plan {
 	return p
 }
 
-// viewsOf are some views of a table, each sink's among them.
+// viewsOf returns some views of a table, at least one for each sink.
 func viewsOf(r *rand.Rand, t Table, elastic bool) []View {
 	all := []View{
 		{Sink: "main", Kind: "row"},
@@ -190,13 +190,13 @@ func viewsOf(r *rand.Rand, t Table, elastic bool) []View {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-// table is the table of a name.
+// table returns the table with this name.
 func (p Plan) table(name string) Table {
 	all := p.source()
 	return all[slices.IndexFunc(all, func(t Table) bool { return t.Name == name })]
 }
 
-// sinks are the sinks that the views name.
+// sinks returns the sinks that the views name.
 func (p Plan) sinks() []string {
 	var names []string
 	for _, v := range p.Views {
@@ -207,7 +207,7 @@ func (p Plan) sinks() []string {
 	return names
 }
 
-// views are the views of a sink.
+// views returns a sink's views.
 func (p Plan) views(sink string) []View {
 	return slices.DeleteFunc(slices.Clone(p.Views), func(v View) bool { return v.Sink != sink })
 }

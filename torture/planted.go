@@ -13,14 +13,14 @@ import (
 	"replicator/internal/launch"
 )
 
-// planted is a known bug: what its file says, and what it says then. Runs with it must fail: else torture proves
-// nothing. The faults are those that such a bug needs to show, among others.
+// planted is a known bug: a file's original text, and the text with the bug. Runs with it must fail, or else torture
+// proves nothing. Its faults include those that expose the bug.
 type planted struct {
 	name, file, right, wrong string
 	faults                   []string // nil: all
 	elastic                  bool
-	kafka                    bool            // it is planted where the rows go through Kafka, and only there
-	needs                    func(Plan) bool // nil: every plan will do
+	kafka                    bool            // the bug only appears with Kafka
+	needs                    func(Plan) bool // nil: any plan will do
 }
 
 func plants() []planted {
@@ -87,12 +87,12 @@ func plants() []planted {
 	}
 }
 
-// has tells whether a plan has a fault.
+// has returns a condition: the plan has a fault.
 func has(fault string) func(Plan) bool {
 	return func(p Plan) bool { return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Name == fault }) }
 }
 
-// rebuildsPair tells whether a view is rebuilt that is compared with another one in each snapshot.
+// rebuildsPair reports whether the plan rebuilds a view that the reader compares with another one in each snapshot.
 func rebuildsPair(p Plan) bool {
 	return slices.ContainsFunc(p.Faults, func(f Fault) bool {
 		v := p.Views[int(f.Arg)%len(p.Views)]
@@ -101,7 +101,7 @@ func rebuildsPair(p Plan) bool {
 	})
 }
 
-// oldAcrossFailover tells whether a state from before a failover comes back after it.
+// oldAcrossFailover reports whether a state from before a failover is restored after it.
 func oldAcrossFailover(p Plan) bool {
 	for i, f := range p.Faults[1:] {
 		if p.Faults[i].Name == "old state" && f.Name == failover && f.With {
@@ -111,12 +111,12 @@ func oldAcrossFailover(p Plan) bool {
 	return false
 }
 
-// moves tells whether rows that are polled move between shards.
+// moves reports whether rows that the reader polls move between shards.
 func moves(p Plan) bool {
 	return slices.ContainsFunc(p.Views, func(v View) bool { return v.Moves && !v.Where })
 }
 
-// overlay is what makes `go build` take a planted file for the real one.
+// overlay returns the `go build` overlay that replaces the real file by the planted one.
 func (p planted) overlay(root, dir string) (string, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -133,7 +133,7 @@ func (p planted) overlay(root, dir string) (string, error) {
 	return writeOverlay(dir, map[string]string{path: strings.Replace(string(text), p.right, p.wrong, 1)})
 }
 
-// torturePlanted plants one bug after another, and runs until each is caught.
+// torturePlanted plants one bug after another, and makes runs until each is caught.
 func (o options) torturePlanted(ctx context.Context, root string, out io.Writer) error {
 	f, err := startFarm(ctx, o.Choices)
 	defer f.close()

@@ -13,12 +13,12 @@ import (
 	"replicator/internal/launch"
 )
 
-// process is a program with a directory of its own, which runs or doesn't at present.
+// process is a program with its own directory. It may be running or not.
 type process struct {
 	program launch.Program
 	say     func(format string, args ...any)
 	running *launch.Process
-	logs    []string // of those that ran before
+	logs    []string // of earlier processes
 }
 
 // start starts the program, unless it runs.
@@ -30,7 +30,7 @@ func (p *process) start(ctx context.Context) (err error) {
 	return err
 }
 
-// end ends the program in a way, and keeps what it logged.
+// end ends the program with a signal, and keeps its log.
 func (p *process) end(how syscall.Signal) {
 	if p.running == nil {
 		return
@@ -48,17 +48,17 @@ func (p *process) end(how syscall.Signal) {
 	p.running = nil
 }
 
-// command runs a command of the program's beside it; how it ends is of no interest but to its caller.
+// command runs a command of the program. Only the caller cares whether it succeeds.
 func (p *process) command(ctx context.Context, args ...string) (out string, code int) {
 	c, err := p.program.Start(ctx, append(args, "-c", p.program.File())...)
 	if err != nil {
 		return err.Error(), -1
 	}
-	code = c.Code() // waits: all is said then
+	code = c.Code() // waits until all output was read
 	return c.Output() + c.Log(), code
 }
 
-// failing are the views that don't run, as the program says; one that another member of its group has is fine.
+// failing returns the views that the program reports as not running. A view that another group member runs is fine.
 func (p *process) failing(ctx context.Context) []string {
 	out, code := p.command(ctx, "status", "--json")
 	if code != 0 {
@@ -77,7 +77,7 @@ func (p *process) failing(ctx context.Context) []string {
 	return all
 }
 
-// logged is what the programs logged, one after another.
+// logged returns the logs of all processes, in order.
 func (p *process) logged() string {
 	all := strings.Join(p.logs, "\n-- the next program --\n")
 	if p.running != nil {
@@ -86,5 +86,5 @@ func (p *process) logged() string {
 	return all
 }
 
-// stateDir is where the program keeps its state.
+// stateDir returns the program's state directory.
 func (p *process) stateDir() string { return filepath.Join(p.program.Dir, "state") }

@@ -12,22 +12,22 @@ import (
 	"replicator/internal/pause"
 )
 
-// reader polls the entities that always exist in every view that shows them, and notes the steps back. n grows with
-// each write, so a lower one is an older state; an entity that was seen may never be missing. Views of one database
-// that change together it reads together (together.go).
+// reader polls the entities that always exist, in every view that shows them, and records steps back. n grows with each
+// write, so a lower n is an older state. An entity that was seen may never be missing. It reads views that change
+// together in one database together (together.go).
 type reader struct {
 	w *world
 
 	mu     sync.Mutex
-	seen   map[string]string // the n seen last, by view and key
-	lost   bool              // a sink lost data: until it is filled anew it shows what it has
+	seen   map[string]string // the last n seen, by view and key
+	lost   bool              // a sink lost data; until it is refilled, its content is incomplete
 	wrong  []string
 	passes int
 }
 
-// forgive is told that a sink lost data. Batches that were under way then are written where nothing is left, and the
-// fill that follows goes over older places again: nobody who lost everything reads on as if nothing had happened, so
-// the reader says no more in this run.
+// forgive is called when a sink has lost data. Batches in progress are then written to an empty sink, and the fill that
+// follows repeats older positions. No reader of such a sink could expect otherwise, so the reader stops checking in
+// this run.
 func (r *reader) forgive() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// look reads the entities in one view. A server that doesn't answer says nothing.
+// look reads the entities in one view. It ignores a server that does not answer.
 func (r *reader) look(ctx context.Context, v View) {
 	if v.Where || v.Kind != "row" && v.Kind != "hash" && v.Kind != "document" {
 		return
@@ -73,7 +73,7 @@ func (r *reader) look(ctx context.Context, v View) {
 	}
 }
 
-// judge compares what is shown with what was seen.
+// judge compares the current content with what was seen before.
 func (r *reader) judge(of string, n int, shows string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *reader) judge(of string, n int, shows string) {
 	case before != "" && shows == "":
 		r.wrong = append(r.wrong, fmt.Sprintf("%s, which showed %s, is missing at %s", at, before,
 			time.Now().Format(time.TimeOnly+".000")))
-	case len(shows) == len(before) && shows < before: // all have as many digits
+	case len(shows) == len(before) && shows < before: // all have the same number of digits
 		r.wrong = append(r.wrong, fmt.Sprintf("%s went back from %s to %s at %s", at, before, shows,
 			time.Now().Format(time.TimeOnly+".000")))
 	}
@@ -95,7 +95,7 @@ func (r *reader) judge(of string, n int, shows string) {
 	}
 }
 
-// n is what a view shows of an entity; "" if it shows nothing.
+// n returns the n that a view shows for an entity; "" if it shows none.
 func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, error) {
 	switch v.Sink {
 	case "cache":
@@ -109,7 +109,7 @@ func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, er
 	}
 }
 
-// rowN is the n of a row; "" if there is none.
+// rowN returns the n of a row; "" if there is none.
 func (r *reader) rowN(ctx context.Context, v View, t Table, key []any) (n string, err error) {
 	err = r.row(ctx, v, t, key, "n").Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -118,8 +118,8 @@ func (r *reader) rowN(ctx context.Context, v View, t Table, key []any) (n string
 	return n, err
 }
 
-// row reads columns of a row, in whatever shard it is. One statement reads all of them, at one moment: a row may move,
-// and then is in two of them for a while.
+// row reads columns of a row from all shards. It uses one statement, because a row may move and is then in two shards
+// for a while.
 func (r *reader) row(ctx context.Context, v View, t Table, key []any, columns string) *sql.Row {
 	where := strings.Join(t.Key.columns(), " = ? AND ") + " = ?"
 	var all []string
@@ -132,14 +132,14 @@ func (r *reader) row(ctx context.Context, v View, t Table, key []any, columns st
 		") shards ORDER BY n DESC LIMIT 1", args...)
 }
 
-// note notes what else went wrong.
+// note records another error.
 func (r *reader) note(wrong string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wrong = append(r.wrong, wrong)
 }
 
-// found is what the reader noted.
+// found returns what the reader recorded.
 func (r *reader) found() (wrong []string, passes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

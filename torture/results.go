@@ -15,25 +15,25 @@ import (
 	"replicator/internal/servers"
 )
 
-// result is what is kept of a run: a line of JSON in the file that -results names, of which -report makes tables. What
-// it says was really run: servers that the plan used, and faults that came about.
+// result is the record of a run: a line of JSON in the file of -results, from which -report makes tables. It only lists
+// what was really used: the plan's servers, and faults that were really injected.
 type result struct {
 	At      time.Time
 	Seed    uint64
 	Servers map[string]string // by role: source, MySQL sink, Redis sink, Elasticsearch sink, broker
-	Source  string            // how it was set up: store, databases
+	Source  string            // its configuration: store, databases
 	Faults  []string
-	Took    float64 // seconds, as the next ones
+	Took    float64 // in seconds, like the next ones
 	Setup   float64
-	Cleared float64 // after it
-	Settled float64 // from the last healing until all was right
+	Cleared float64 // cleaning up after the run
+	Settled float64 // from the last healing until all views were right
 	Passes  int
 	Wrong   []string `json:",omitempty"`
-	Stuck   bool     `json:",omitempty"` // a view did not run, or a program had ended
+	Stuck   bool     `json:",omitempty"` // a view was not running, or a program had ended
 	Harness string   `json:",omitempty"` // why the harness could not finish the run
 }
 
-// of is the result of a run that is over.
+// resultOf returns the result of a finished run.
 func resultOf(f *farm, p Plan, o Outcome, began time.Time, err error) result {
 	r := result{At: began, Seed: p.Seed, Servers: f.roles(p), Faults: o.Inflicted, Wrong: o.Wrong, Stuck: o.Stuck,
 		Source: fmt.Sprintf("store %s, %d in the source, %d in the sink", p.Store, p.Parts, p.Shards),
@@ -45,7 +45,7 @@ func resultOf(f *farm, p Plan, o Outcome, began time.Time, err error) result {
 	return r
 }
 
-// roles are the servers of a plan.
+// roles returns the servers of a plan by role.
 func (f *farm) roles(p Plan) map[string]string {
 	all := map[string]string{"source": named(f.source[p.Source])}
 	for _, sink := range p.sinks() {
@@ -64,7 +64,7 @@ func (f *farm) roles(p Plan) map[string]string {
 	return all
 }
 
-// named is a server as a reader knows it: MariaDB 10.11.19.
+// named formats a server's name for readers: MariaDB 10.11.19.
 func named(s *servers.Server) string {
 	name, _, _ := strings.Cut(string(s.Kind), "-")
 	proper := map[string]string{"mysql": "MySQL", "mariadb": "MariaDB", "redis": "Redis", "valkey": "Valkey",
@@ -72,7 +72,7 @@ func named(s *servers.Server) string {
 	return cmp.Or(proper[name], name) + " " + s.Version
 }
 
-// keep appends a result to a file; to none if it has no name.
+// keep appends a result to a file, unless the name is empty.
 func (r result) keep(name string) error {
 	if name == "" {
 		return nil
@@ -92,7 +92,7 @@ func (r result) keep(name string) error {
 	return err
 }
 
-// readResults reads what several tortures kept.
+// readResults reads several files of results.
 func readResults(names []string) (all []result, err error) {
 	for _, name := range names {
 		f, err := os.Open(name)
@@ -114,7 +114,7 @@ func readResults(names []string) (all []result, err error) {
 	return all, nil
 }
 
-// tally is what some runs come to.
+// tally sums up runs.
 type tally struct {
 	runs, wrong, stuck int
 	settled            []float64
@@ -132,7 +132,7 @@ func (t *tally) add(r result) {
 	}
 }
 
-// quantile is the smallest time within which that share of the runs settled.
+// quantile returns the shortest time within which that share of the runs settled.
 func (t *tally) quantile(share float64) string {
 	if len(t.settled) == 0 {
 		return "–"
@@ -149,8 +149,8 @@ func (t *tally) cells() string {
 
 const tallied = "runs | wrong | stuck | p50, s | p90 | p99 | max |\n"
 
-// printReport prints what the runs come to as Markdown: in all, by server and role, and by fault. A run counts for each
-// of its faults. Those that the harness could not finish are counted apart.
+// printReport prints a summary of the runs as Markdown: in total, by server and role, and by fault. A run counts for
+// each of its faults. Runs that the harness could not finish are counted separately.
 func printReport(out io.Writer, all []result) {
 	var total tally
 	bySource, byServer, byFault := map[string]*tally{}, map[[2]string]*tally{}, map[string]*tally{}
@@ -211,7 +211,7 @@ func count[K comparable](all map[K]*tally, at K, r result) {
 	all[at].add(r)
 }
 
-// ranges shows seeds as 1–5, 9.
+// ranges formats seeds as 1–5, 9.
 func ranges(seeds []uint64) string {
 	slices.Sort(seeds)
 	seeds = slices.Compact(seeds)

@@ -12,20 +12,20 @@ import (
 	"replicator/internal/pause"
 )
 
-// Outcome is how a run ended.
+// Outcome is the result of a run.
 type Outcome struct {
-	Wrong   []string      // what is wrong; none if all is right
-	Took    time.Duration // in all
-	Setup   time.Duration // of it, before the programs ran
-	Settled time.Duration // from the last healing until all was right
-	Stuck   bool          // what is wrong is, among others, that something does not run
+	Wrong   []string      // the errors; none if all is right
+	Took    time.Duration // in total
+	Setup   time.Duration // the part before the programs ran
+	Settled time.Duration // from the last healing until all views were right
+	Stuck   bool          // one of the errors is that something does not run
 
-	Inflicted []string // the faults that came about
-	Passes    int      // of the reader
-	Log       string   // the end of what the programs logged, where something is wrong
+	Inflicted []string // the faults that were really injected
+	Passes    int      // how often the reader polled
+	Log       string   // the end of the programs' logs, if something is wrong
 }
 
-// run makes one run. Patience is how long after the last fault was healed every view has to be right.
+// run makes one run. patience is how long after the last healing every view must be right.
 func run(ctx context.Context, f *farm, p Plan, binary string, patience time.Duration,
 	say func(string, ...any)) (o Outcome, err error) {
 	began := time.Now()
@@ -75,7 +75,7 @@ func run(ctx context.Context, f *farm, p Plan, binary string, patience time.Dura
 	return o, err
 }
 
-// hurt lets writers write while the faults happen. Where the plan says so they fall silent before the last fault.
+// hurt makes writers write while the faults happen. If the plan says so, they stop before the last fault.
 func (w *world) hurt(ctx context.Context) error {
 	writing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -103,8 +103,8 @@ func (w *world) hurt(ctx context.Context) error {
 	return nil
 }
 
-// wrote waits until so many transactions were written. Where the source is down that may take for ever: a fault that
-// stops it is healed by time.
+// wrote waits until this many transactions were written. While the source is down, none are, but a fault that stops it
+// is healed after a time.
 func (w *world) wrote(ctx context.Context, n int64) error {
 	for end := time.Now().Add(10 * time.Second); w.load.wrote.Load() < n && time.Now().Before(end); {
 		if err := pause.For(ctx, 5*time.Millisecond); err != nil {
@@ -114,7 +114,7 @@ func (w *world) wrote(ctx context.Context, n int64) error {
 	return nil
 }
 
-// settle waits until every view is right, and says what is not.
+// settle waits until every view is right. It returns what is still wrong.
 func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []string, err error) {
 	for _, p := range w.processes() {
 		if p.running == nil {
@@ -125,12 +125,12 @@ func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []str
 		w.command(ctx, append([]string{"resume"}, w.names()...)...)
 	}
 	if steps, _ := w.reader.found(); w.overtaken && len(steps) == 0 {
-		w.writeSome(ctx, Fault{}) // what the other program missed
+		w.writeSome(ctx, Fault{}) // changes that the other program missed
 		patience += takeBack
 	}
 	for end := time.Now().Add(patience); ; {
 		for _, p := range w.processes() {
-			if p.running.Ended() && p.running.Code() == 1 && w.restarts < 3 { // its store was down: a supervisor starts it again
+			if p.running.Ended() && p.running.Code() == 1 && w.restarts < 3 { // its store was down: restart it
 				w.restarts++
 				p.end(syscall.SIGKILL)
 				if err := p.start(ctx); err != nil {
@@ -172,7 +172,7 @@ func (w *world) names() []string {
 	return names
 }
 
-// processes are the programs that have to run in the end.
+// processes returns the programs that must run at the end.
 func (w *world) processes() []*process {
 	all := []*process{&w.process}
 	if w.stream != nil {
@@ -181,7 +181,7 @@ func (w *world) processes() []*process {
 	return all
 }
 
-// allFailing are the views that don't run, whichever program is asked.
+// allFailing returns the views that don't run in any program.
 func (w *world) allFailing(ctx context.Context) []string {
 	var all []string
 	for _, p := range w.processes() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// keyType is what the keys of a table are.
+// keyType is the type of a table's keys.
 type keyType string
 
 const (
@@ -15,12 +15,12 @@ const (
 	textKey keyType = "text"
 	pairKey keyType = "pair" // a number and a text
 
-	groupKey keyType = "group" // of the joined table alone
+	groupKey keyType = "group" // only of the joined table
 )
 
 var keyTypes = []keyType{intKey, uuidKey, textKey, pairKey}
 
-// columns are a key's columns.
+// columns returns the key's columns.
 func (k keyType) columns() []string {
 	switch k {
 	case pairKey:
@@ -31,7 +31,7 @@ func (k keyType) columns() []string {
 	return []string{"k"}
 }
 
-// ddl are the columns' definitions.
+// ddl returns the columns' definitions.
 func (k keyType) ddl() string {
 	switch k {
 	case intKey:
@@ -47,12 +47,12 @@ func (k keyType) ddl() string {
 	}
 }
 
-// values are the nth key as values for the driver.
+// values returns the nth key as values for the driver.
 func (k keyType) values(n int) []any {
 	switch k {
 	case intKey:
 		return []any{int64(n)*7919 - 1000}
-	case uuidKey: // every third ends in zeros, which a row image leaves out
+	case uuidKey: // every third one ends in zeros, which a row image omits
 		b := make([]byte, 16)
 		b[0], b[1] = byte(n), byte(n>>8)
 		if n%3 != 0 {
@@ -66,7 +66,7 @@ func (k keyType) values(n int) []any {
 	}
 }
 
-// show is a key, as the model reads it from the source, in the form of a template: {k}, or {a}:{b}.
+// show formats a key, as the model reads it from the source, in a template's form: {k}, or {a}:{b}.
 func (k keyType) show(values [][]byte) string {
 	if k == uuidKey {
 		return hex.EncodeToString(values[0])
@@ -80,7 +80,7 @@ func (k keyType) show(values [][]byte) string {
 
 func (k keyType) template() string { return "{" + strings.Join(k.columns(), "}:{") + "}" }
 
-// of is the nth key in the form of a template.
+// of returns the nth key in a template's form.
 func (k keyType) of(n int) string {
 	var texts [][]byte
 	for _, v := range k.values(n) {
@@ -93,7 +93,7 @@ func (k keyType) of(n int) string {
 	return k.show(texts)
 }
 
-// ddl creates the table in a database.
+// ddl returns the statement that creates the table in a database.
 func (t Table) ddl(database string) string {
 	name := database + "." + t.Name
 	key := strings.Join(t.Key.columns(), ", ")
@@ -120,7 +120,7 @@ func (t Table) ddl(database string) string {
 	}
 }
 
-// toml is the table's section.
+// toml returns the table's section.
 func (t Table) toml() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "[tables.%s]\n", t.Name)
@@ -138,7 +138,7 @@ func (t Table) toml() string {
 	return b.String()
 }
 
-// toml is the view's section.
+// toml returns the view's section.
 func (v View) toml(t Table, prefix string) string {
 	b := &strings.Builder{}
 	from := fmt.Sprintf("%q", t.Name)
@@ -186,7 +186,7 @@ func (v View) toml(t Table, prefix string) string {
 	return b.String()
 }
 
-// index is the name of a document view's index.
+// index returns the name of a document view's index.
 func (v View) index(prefix string) string { return strings.TrimSuffix(prefix, ":") + "_" + v.Name }
 
 func (v View) fields(t Table) string {
@@ -208,7 +208,7 @@ func assign(columns []string) string {
 	return strings.Join(all, ", ")
 }
 
-// toml is the whole configuration. Addresses are those of the links.
+// toml returns the whole configuration. Addresses are those of the links.
 func (p Plan) toml(a addresses, without string) string {
 	own := p.reads(a) + p.process(a) + p.tables()
 	if p.Topic != nil {
@@ -217,7 +217,7 @@ func (p Plan) toml(a addresses, without string) string {
 	return own + p.keeps(a, without)
 }
 
-// reads is the source's section.
+// reads returns the source's section.
 func (p Plan) reads(a addresses) string {
 	b := &strings.Builder{}
 	b.WriteString("[source]\non_lost = \"rebuild\"\n")
@@ -233,7 +233,7 @@ func (p Plan) reads(a addresses) string {
 	return b.String()
 }
 
-// process is what a process has for itself.
+// process returns a process's own settings.
 func (p Plan) process(a addresses) string {
 	b := &strings.Builder{}
 	if p.Store == "mysql" {
@@ -249,7 +249,7 @@ func (p Plan) process(a addresses) string {
 	return b.String()
 }
 
-// tables are the tables' sections.
+// tables returns the tables' sections.
 func (p Plan) tables() string {
 	b := &strings.Builder{}
 	for _, t := range p.source() {
@@ -258,7 +258,7 @@ func (p Plan) tables() string {
 	return b.String()
 }
 
-// keeps are the sections of sinks and views, all but one.
+// keeps returns the sections of sinks and views, without one view.
 func (p Plan) keeps(a addresses, without string) string {
 	b := &strings.Builder{}
 	for _, s := range p.sinks() {
@@ -292,7 +292,7 @@ func (p Plan) keeps(a addresses, without string) string {
 	return b.String()
 }
 
-// shardSuffix is what the name of a shard's database ends with.
+// shardSuffix returns the suffix of a shard's database name.
 func shardSuffix(shard int) string {
 	if shard == 0 {
 		return ""
@@ -300,7 +300,7 @@ func shardSuffix(shard int) string {
 	return fmt.Sprint("_", shard)
 }
 
-// shardOn is the column that says in which shard an entry is: one by which entries move, but for most rows.
+// shardOn returns the column that selects an entry's shard. For rows it is a key column, unless the rows move.
 func (v View) shardOn(t Table) string {
 	if v.Moves {
 		return "grp"
@@ -311,7 +311,7 @@ func (v View) shardOn(t Table) string {
 	return v.Field
 }
 
-// addresses are where a run's servers are for the program.
+// addresses are the program's addresses of a run's servers.
 type addresses struct {
 	source, store, main, cache, search string
 	listen                             string

@@ -22,18 +22,18 @@ import (
 	"replicator/internal/servers"
 )
 
-// Topic is how a run's rows go through Kafka: the program publishes them, and members of consumer groups keep the views
-// of what they read there. The 17 tables of examples/jogchat are kept beside the plan's own views.
+// Topic says how a run's rows go through Kafka. The program publishes them, and members of consumer groups read them
+// and keep the views. The 17 tables of examples/jogchat are kept beside the plan's own views.
 type Topic struct {
 	Partitions int
 	Members    int
 	Replicas   int
 }
 
-// throughKafka lets a plan's rows go through Kafka. Each sink has a view that the reader polls.
+// throughKafka makes a plan's rows go through Kafka. Each sink has a view that the reader polls.
 func (p *Plan) throughKafka(r *rand.Rand, c Choices) {
 	p.Topic = &Topic{Partitions: pick(r, 3, 4, 6), Members: 3, Replicas: c.Brokers}
-	p.Shards, p.Parts = 1, 1 // the example's tables stand in one database
+	p.Shards, p.Parts = 1, 1 // the example's tables are in one database
 	polled := []View{{Sink: "main", Kind: "row"}, {Sink: "cache", Kind: "hash"}}
 	if c.Search != "" {
 		polled = append(polled, View{Sink: "search", Kind: "document"})
@@ -46,7 +46,7 @@ func (p *Plan) throughKafka(r *rand.Rand, c Choices) {
 	}
 }
 
-// preferred are the faults that the next one is picked of: with Kafka mostly those that hurt what is there only then.
+// preferred returns the faults to choose from. With Kafka, these are mostly faults that only exist with it.
 func (p Plan) preferred(r *rand.Rand, known []string) []string {
 	if p.Topic == nil || r.IntN(3) == 0 {
 		return known
@@ -54,7 +54,7 @@ func (p Plan) preferred(r *rand.Rand, known []string) []string {
 	own := slices.DeleteFunc(slices.Clone(known), func(name string) bool {
 		return !strings.HasPrefix(name, "member") && !strings.HasPrefix(name, "broker")
 	})
-	if len(own) == 0 { // others were chosen
+	if len(own) == 0 { // other faults were chosen
 		return known
 	}
 	return own
@@ -64,7 +64,7 @@ func (p Plan) preferred(r *rand.Rand, known []string) []string {
 func startBrokers(ctx context.Context, count int) (all []*servers.Server, err error) {
 	for id := 1; id <= count; id++ {
 		var args []string
-		if count > 1 { // no broker that is killed takes what groups and transactions need with it
+		if count > 1 { // if one broker is killed, groups and transactions still work
 			for _, kept := range []string{"offsets.topic", "transaction.state.log"} {
 				args = append(args, "--override", kept+".replication.factor="+strconv.Itoa(count))
 			}
@@ -82,19 +82,19 @@ func startBrokers(ctx context.Context, count int) (all []*servers.Server, err er
 	return all, nil
 }
 
-// stream is what lies behind the publisher: the topic, and the members that apply it.
+// stream is everything after the publisher: the topic, and the members that apply it.
 type stream struct {
-	topic   string // and the groups' name
+	topic   string // also the prefix of the groups' names
 	brokers []string
 	admin   *kadm.Client
 	members []*process
 	jogchat *jogchat.Writer
-	others  []*process // members for a while
+	others  []*process // temporary members
 }
 
 // newStream prepares topic and members.
 func (w *world) newStream(ctx context.Context, name string) error {
-	s := &stream{topic: name + "-" + strconv.FormatInt(time.Now().UnixMilli(), 36)} // a topic that is removed lasts a while
+	s := &stream{topic: name + "-" + strconv.FormatInt(time.Now().UnixMilli(), 36)} // a removed topic stays for a while
 	for _, b := range w.servers.brokers {
 		s.brokers = append(s.brokers, b.Addr())
 	}
@@ -107,7 +107,7 @@ func (w *world) newStream(ctx context.Context, name string) error {
 	s.admin = kadm.NewClient(client)
 	settings := map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}
 	for name, soon := range map[string]string{"segment.ms": "300", "min.cleanable.dirty.ratio": "0.001",
-		"max.compaction.lag.ms": "300"} { // compacted all the while
+		"max.compaction.lag.ms": "300"} { // compact continuously
 		settings[name] = &soon
 	}
 	if w.plan.Topic.Replicas > 2 {
@@ -132,7 +132,7 @@ func (w *world) newStream(ctx context.Context, name string) error {
 	return nil
 }
 
-// newMember makes one more member, which does not run yet.
+// newMember makes another member, without starting it.
 func (w *world) newMember() (*process, error) {
 	dir, err := os.MkdirTemp(w.program.Dir, "member")
 	if err != nil {
@@ -146,7 +146,7 @@ func (w *world) newMember() (*process, error) {
 	return m, m.program.Configure(w.plan.member(at))
 }
 
-// publishes are the sections of the publisher's sink and view.
+// publishes returns the sections of the publisher's sink and view.
 func (p Plan) publishes(a addresses) string {
 	from := []string{"cell"}
 	for _, t := range p.Tables {
@@ -157,16 +157,16 @@ func (p Plan) publishes(a addresses) string {
 		strings.Join(from, `", "`), a.topic)
 }
 
-// member is the configuration of a member.
+// member returns a member's configuration.
 func (p Plan) member(a addresses) string {
 	process := strings.Replace(p.process(a), "[checkpoint]\nstore = \"mysql\"\n",
-		"[checkpoint]\nstore = \"mysql\"\ntable = \"members\"\n", 1) // all members have one, beside the publisher's
+		"[checkpoint]\nstore = \"mysql\"\ntable = \"members\"\n", 1) // shared by all members, not the publisher's
 	return fmt.Sprintf("[source]\ntype = \"kafka\"\nbrokers = [\"%s\"]\ntopics = [%q]\ngroup = %[2]q\nsession = \"6s\"\n"+
 		"on_lost = \"rebuild\"\n\n", strings.Join(a.brokers, `", "`), a.topic) + process + p.tables() + jogchatTables() +
 		p.keeps(a, "") + jogchatViews()
 }
 
-// jogchatTables and jogchatViews are parts of the example's configuration.
+// jogchatTables and jogchatViews return parts of the example's configuration.
 func jogchatTables() string {
 	text := jogchat.Config[strings.Index(jogchat.Config, "[tables."):]
 	return text[:strings.Index(text, "[sinks.")]
@@ -174,7 +174,7 @@ func jogchatTables() string {
 
 func jogchatViews() string { return jogchat.Config[strings.Index(jogchat.Config, "[views."):] }
 
-// prepareJogchat makes the example's tables, in the source and in the sink.
+// prepareJogchat creates the example's tables in the source and in the sink.
 func (w *world) prepareJogchat(ctx context.Context) error {
 	for _, statement := range jogchat.Schema() {
 		if _, err := w.sourceDBs[0].ExecContext(ctx, statement); err != nil {
@@ -206,12 +206,12 @@ func (s *stream) close(ctx context.Context) {
 		m.end(syscall.SIGKILL)
 	}
 	if s.admin != nil {
-		_, _ = s.admin.DeleteTopics(ctx, s.topic, s.topic+".marks") // for space
+		_, _ = s.admin.DeleteTopics(ctx, s.topic, s.topic+".marks") // to free space
 		s.admin.Close()
 	}
 }
 
-// groups are the names of the consumer groups.
+// groups returns the names of the consumer groups.
 func (w *world) groups() []string {
 	var all []string
 	for _, sink := range append(w.plan.sinks(), "main") {
@@ -222,14 +222,14 @@ func (w *world) groups() []string {
 	return all
 }
 
-// setOffsetsBack sets the groups' offsets to the beginning. No member runs.
+// setOffsetsBack resets the groups' offsets to the beginning. No member may run.
 func (w *world) setOffsetsBack(ctx context.Context) error {
 	for _, group := range w.groups() {
 		offsets := kadm.Offsets{}
 		for n := range w.plan.Topic.Partitions {
 			offsets.AddOffset(w.stream.topic, int32(n), 0, -1)
 		}
-		for end := time.Now().Add(20 * time.Second); ; { // the members that were killed are members for a while
+		for end := time.Now().Add(20 * time.Second); ; { // killed members stay in the group for a while
 			err := w.stream.admin.CommitAllOffsets(ctx, group, offsets)
 			if err == nil {
 				break
@@ -245,13 +245,13 @@ func (w *world) setOffsetsBack(ctx context.Context) error {
 	return nil
 }
 
-// keepStates copies the members' states to where setBack finds them.
+// keepStates copies the members' states to a directory for putStates.
 func (w *world) keepStates() (kept string, err error) {
 	if kept, err = os.MkdirTemp(w.program.Dir, "kept"); err != nil {
 		return "", err
 	}
 	for i, m := range w.stream.members {
-		if _, err := os.Stat(m.stateDir()); err != nil { // in MySQL, or nothing was saved yet
+		if _, err := os.Stat(m.stateDir()); err != nil { // it is in MySQL, or nothing was saved yet
 			continue
 		}
 		if err := copyDir(filepath.Join(kept, strconv.Itoa(i)), m.stateDir()); err != nil {
@@ -261,7 +261,7 @@ func (w *world) keepStates() (kept string, err error) {
 	return kept, nil
 }
 
-// putStates puts the members' states back as they were kept.
+// putStates restores the members' states from a copy.
 func (w *world) putStates(kept string) error {
 	for i, m := range w.stream.members {
 		from := filepath.Join(kept, strconv.Itoa(i))
@@ -278,8 +278,8 @@ func (w *world) putStates(kept string) error {
 	return nil
 }
 
-// compacted waits until compaction has left little of what was superseded. What is written meanwhile ends segments,
-// which alone are compacted.
+// compacted waits until compaction has removed most superseded records. It writes meanwhile, because only completed
+// segments are compacted.
 func (w *world) compacted(ctx context.Context, r *rand.Rand) error {
 	for end := time.Now().Add(time.Minute); ; {
 		given, held, keys, err := w.stream.records(ctx)
@@ -297,7 +297,7 @@ func (w *world) compacted(ctx context.Context, r *rand.Rand) error {
 	}
 }
 
-// records are how many offsets the topic has given out, how many records of cells it holds, and of how many cells.
+// records returns how many offsets the topic has assigned, how many records of cells it holds, and of how many cells.
 func (s *stream) records(ctx context.Context) (given, held, keys int, err error) {
 	listed, err := s.admin.ListEndOffsets(ctx, s.topic)
 	if err == nil {

@@ -8,16 +8,17 @@ import (
 	"time"
 )
 
-// pair is a row view and an index of the same cells in one MySQL database. They change together, so no snapshot may show
-// an entry without its row, or a row without its entry.
+// pair is a row view and an index of the same cells in one MySQL database. They change together, so no snapshot may
+// show an entry without its row, or a row without its entry.
 type pair struct{ row, index View }
 
-// apart are faults after which views of one database disagree for a while: rewritten in place or compared with the
-// source, they change one after the other.
+// apart lists faults after which views of one database differ for a while. Views that are rewritten in place or
+// compared with the source change one after the other.
 var apart = []string{"alter", "column", "cut-over", "rebuild all", "verify"}
 
-// pairs are the plan's, of views that nothing keeps apart. Through Kafka a cell's record is of one view. Where rows are
-// logged in part, views are compared with the source, too: one that was not kept up meanwhile is compared later.
+// pairs returns the plan's pairs whose views always change together. With Kafka there are none, because each record
+// belongs to one view. With partial row images, views are compared with the source, too, and a view that was not kept
+// up meanwhile is compared later.
 func (p Plan) pairs() (all []pair) {
 	if p.Shards > 1 || p.Topic != nil || p.Images == "MINIMAL" ||
 		slices.ContainsFunc(p.Faults, func(f Fault) bool { return slices.Contains(apart, f.Name) }) {
@@ -33,8 +34,8 @@ func (p Plan) pairs() (all []pair) {
 	return all
 }
 
-// lookTogether reads both views of a pair in one statement. What it sees counts if both ran before and after: one that
-// is paused, has failed or catches up may stand elsewhere.
+// lookTogether reads both views of a pair in one statement. The result counts only if both views ran before and after
+// it. A paused, failed or lagging view may have another position.
 func (r *reader) lookTogether(ctx context.Context, p pair) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -63,8 +64,8 @@ func (r *reader) lookTogether(ctx context.Context, p pair) {
 	}
 }
 
-// keepsUp reports whether both views of a pair are kept up, with all that feeds them, as the program says. One of several
-// sources is rebuilt in place, apart from the others; one of a single source goes on beside what is to replace it.
+// keepsUp reports whether the program says that both views of a pair, and all their sources, are kept up. A view with
+// several sources is rebuilt in place, separately. A view with a single source continues beside its replacement.
 func (w *world) keepsUp(ctx context.Context, p pair) bool {
 	kept := 0
 	for _, v := range statesAt(ctx, w.at.listen) {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// What plans have that is no fault, and that a seed decides without changing what else it gives: tables that a pattern
-// names, keys that expire, target tables that were there before.
+// Parts of plans that are no faults, and that a seed chooses without changing the rest of its plan: tables that a
+// pattern matches, keys that expire, and target tables that already exist.
 
-// splitTables has a pattern name the first table of some plans. Rows that go through Kafka come from plain tables, and
-// so do joined rows. Text keys would want a collation that pads nothing.
+// splitTables makes a pattern match the first table in some plans. Rows that go through Kafka, and joined rows, must
+// come from plain tables. Text keys would need a collation without padding.
 func (p *Plan) splitTables() {
 	t := &p.Tables[0]
 	t.Pattern = p.Topic == nil && !t.Joined && p.Seed/16%4 < 2 && (t.Key == intKey || t.Key == uuidKey)
 }
 
-// parts are the source's tables that the table stands for.
+// parts returns the source's tables that make up the table.
 func (t Table) parts() []Table {
 	if !t.Pattern {
 		return []Table{t}
@@ -26,13 +26,13 @@ func (t Table) parts() []Table {
 	return []Table{a, b}
 }
 
-// holding is the source's table that holds the nth key.
+// holding returns the source's table that holds the nth key.
 func (t Table) holding(n int) Table {
 	parts := t.parts()
 	return parts[n/2%len(parts)]
 }
 
-// adorn gives the views of some plans keys that expire, later than any run ends, and tables of somebody's own.
+// adorn gives the views of some plans keys that expire, after the end of any run, or existing target tables.
 func (v *View) adorn(t Table, seed uint64) {
 	switch v.Sink + " " + v.Kind {
 	case "cache hash", "cache json", "cache index":
@@ -44,7 +44,7 @@ func (v *View) adorn(t Table, seed uint64) {
 	}
 }
 
-// copyTables makes the tables that were there before: their keys number rows, as the source's may.
+// copyTables creates the existing target tables. Their keys number rows, as the source's may.
 func (w *world) copyTables(ctx context.Context) error {
 	for _, v := range w.plan.Views {
 		if !v.Copy {

@@ -15,30 +15,30 @@ import (
 	"replicator/internal/pause"
 )
 
-// workload changes the source's tables at random. What a killed server makes of a transaction is of no interest: the
-// source says what is there in the end.
+// workload changes the source's tables at random. It does not track transactions that a killed server left open: in the
+// end, the source itself says which rows exist.
 type workload struct {
 	db     *sql.DB
 	parts  []string // the source's databases
 	tables []Table
-	groups bool         // rows are joined with groups, which change, too
-	forest bool         // there is one
-	moving bool         // keys move between the databases, and transactions come one after another
+	groups bool         // rows are joined with groups, which also change
+	forest bool         // there is a forest
+	moving bool         // keys move between the databases, and transactions run one after another
 	wrote  atomic.Int64 // transactions
-	n      atomic.Int64 // grows with every write: what the reader watches
-	hold   sync.RWMutex // held for reading by each transaction; a fault that needs the tables still takes it
+	n      atomic.Int64 // grows with every write; the reader watches it
+	hold   sync.RWMutex // each transaction holds it for reading; faults that need unchanging tables lock it
 	pace   time.Duration
-	skew   atomic.Int64 // seconds by which the source's clock is ahead
-	jumped atomic.Bool  // it was, for a while
+	skew   atomic.Int64 // how many seconds the source's clock is ahead
+	jumped atomic.Bool  // the clock was ahead at some time
 }
 
-// groups are those of counters and rankings. Of two shards each has two of them.
+// groups are the groups of counters and rankings. Each of two shards has two of them.
 var groups = []string{"red", "green", "blue", "grey"}
 
-// firstN is above what a double holds exactly.
+// firstN is above 2^53, up to which a double holds all integers exactly.
 const firstN = 1<<53 + 1
 
-// prepare fills the tables: the keys that always exist, and some others.
+// prepare fills the tables with the keys that always exist, and some others.
 func (w *workload) prepare(ctx context.Context, r *rand.Rand) error {
 	w.n.Store(firstN)
 	if w.groups {
@@ -73,7 +73,7 @@ func (w *workload) prepare(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// run writes until ctx ends. A source that is down is waited for.
+// run writes until ctx ends. While the source is down, it waits.
 func (w *workload) run(ctx context.Context, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0x777269746572))
 	for ctx.Err() == nil {
@@ -90,10 +90,10 @@ func (w *workload) run(ctx context.Context, seed uint64) {
 	}
 }
 
-// huge is a transaction of many changes.
+// huge runs a transaction with many changes.
 func (w *workload) huge(ctx context.Context, r *rand.Rand) error { return w.transaction(ctx, r, 3000) }
 
-// transaction makes some changes; one in ten is rolled back.
+// transaction makes some changes. One in ten is rolled back.
 func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) error {
 	if w.moving {
 		w.hold.Lock()
@@ -107,7 +107,7 @@ func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) erro
 		return err
 	}
 	defer tx.Rollback()
-	if skew := w.skew.Load(); skew != 0 || w.jumped.Load() { // it stays with the connection
+	if skew := w.skew.Load(); skew != 0 || w.jumped.Load() { // the clock stays set on the connection
 		w.jumped.Store(true)
 		if _, err := tx.ExecContext(ctx, fmt.Sprint("SET timestamp = ", time.Now().Unix()+skew)); err != nil {
 			return err
@@ -130,7 +130,7 @@ type execer interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// change makes one change of one table.
+// change makes one change in one table.
 func (w *workload) change(ctx context.Context, tx execer, t Table, r *rand.Rand) error {
 	if w.groups && r.IntN(6) == 0 {
 		return w.changeGroup(ctx, tx, r)
@@ -142,7 +142,7 @@ func (w *workload) change(ctx context.Context, tx execer, t Table, r *rand.Rand)
 		return w.move(ctx, tx, t, r)
 	}
 	n := r.IntN(t.Keys)
-	if r.IntN(4) == 0 { // hot ones
+	if r.IntN(4) == 0 { // frequently used ones
 		n = r.IntN(min(t.Keys, 8))
 	}
 	if n >= Kept && r.IntN(4) == 0 {
@@ -151,7 +151,7 @@ func (w *workload) change(ctx context.Context, tx execer, t Table, r *rand.Rand)
 	return w.put(ctx, tx, t, r, n)
 }
 
-// put writes a row: a new version, or the row in place. One of a key that always exists can be decoded.
+// put writes a row: a new version, or the row in place. The body of a key that always exists can be decoded.
 func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n int) error {
 	key := t.Key.values(n)
 	next := w.n.Add(1)
@@ -182,11 +182,11 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 	case t.Shape == cells && n >= Kept && r.IntN(3) == 0:
 		column, body = "more", fmt.Sprintf(`{"city": "city %d"}`, r.IntN(5))
 	case n >= Kept && r.IntN(40) == 0:
-		body = `{"n": ` // a dead letter
+		body = `{"n": ` // makes a dead letter
 	}
 	version := next
 	if n >= Kept && r.IntN(6) == 0 {
-		version -= r.Int64N(200) // it comes late
+		version -= r.Int64N(200) // a late version
 	}
 	columns, args := strings.Join(t.Key.columns(), ", "), key
 	if t.Shape == cells {
@@ -197,7 +197,7 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 	return err
 }
 
-// encode makes a body of JSON.
+// encode encodes a body from JSON.
 func (t Table) encode(body string) []byte {
 	if t.Codec == "json" {
 		return []byte(body)

@@ -23,21 +23,22 @@ import (
 	"replicator/internal/servers"
 )
 
-// farm is the servers that runs use one after another. A run may stop and kill them, and leaves them running.
+// farm has the servers that runs use one after another. A run may stop and kill them, and leaves them running.
 type farm struct {
 	source  map[servers.Kind]*servers.Server
 	main    map[servers.Kind]*servers.Server // the MySQL sink's
 	cache   map[servers.Kind]*servers.Server
 	elastic string // its URL; "": there is none
 	search  *servers.Server
-	brokers []*servers.Server // the first controls the others; none: there is no Kafka
-	lives   int               // how often a source began with nothing
+	brokers []*servers.Server // the first is the others' controller; none: no Kafka
+	lives   int               // how often a source started without data
 }
 
-// cacheArgs are a Redis's options: it is killed, and readers look for steps back, so it must keep what it acknowledged.
+// cacheArgs are the options for Redis. It is killed, and readers look for steps back, so it must keep what it
+// acknowledged.
 var cacheArgs = []string{"--appendonly", "yes"}
 
-// startFarm starts one server of each kind that is asked for.
+// startFarm starts one server of each wanted kind.
 func startFarm(ctx context.Context, c Choices) (*farm, error) {
 	f := &farm{source: map[servers.Kind]*servers.Server{}, main: map[servers.Kind]*servers.Server{},
 		cache: map[servers.Kind]*servers.Server{}}
@@ -49,7 +50,7 @@ func startFarm(ctx context.Context, c Choices) (*farm, error) {
 		var args []string
 		if kind.IsMariaDB() {
 			args = append(args, "--log-slave-updates") // it may be a replica for a while
-		} else { // a failover is proved by GTIDs
+		} else { // failovers require GTIDs
 			args = append(args, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 		}
 		if f.source[kind], err = start(kind, args...); err != nil {
@@ -76,7 +77,7 @@ func startFarm(ctx context.Context, c Choices) (*farm, error) {
 	return f, err
 }
 
-// all are the servers of the farm, sources first.
+// all returns the farm's servers, sources first.
 func (f *farm) all() []*servers.Server {
 	var all []*servers.Server
 	for _, some := range []map[servers.Kind]*servers.Server{f.source, f.main, f.cache} {
@@ -97,10 +98,10 @@ func (f *farm) String() string {
 	return strings.Join(names, ", ")
 }
 
-// mend makes servers what they were before a run that the harness could not finish.
+// mend resets servers after a run that the harness could not finish.
 func (f *farm) mend(ctx context.Context) error {
 	for _, s := range f.all() {
-		_ = s.Resume() // one that does not run is started
+		_ = s.Resume() // a stopped server is started next
 		if !s.Running() {
 			if err := s.Restart(ctx); err != nil {
 				return err
@@ -108,18 +109,18 @@ func (f *farm) mend(ctx context.Context) error {
 		}
 	}
 	for _, s := range f.source {
-		_ = tell(ctx, s, stopReplica(s)...) // most replicate nobody
+		_ = tell(ctx, s, stopReplica(s)...) // most replicate no other server
 	}
 	return nil
 }
 
 func (f *farm) close() {
 	for _, s := range f.all() {
-		_ = s.Close() // its directory is removed, whatever it says
+		_ = s.Close() // its directory is removed in any case
 	}
 }
 
-// The links of our own to what may move to another server.
+// The harness's own links to servers that may be replaced.
 const (
 	ownSource = "our source"
 	ownCache  = "our cache"
@@ -127,29 +128,29 @@ const (
 
 // world is one run: the servers' databases, the links, the program.
 type world struct {
-	process   // the program; with Kafka the publisher
+	process   // the program; with Kafka, the publisher
 	plan      Plan
 	servers   *farm
 	source    *servers.Server
 	at        addresses
-	links     map[string]*link // the program's, by the sink's name, and source; our own, which nothing hurts
-	sourceDBs []*sql.DB        // as root, past the program's link; a database for each shard
-	sinkDBs   []*sql.DB        // a database for each shard
+	links     map[string]*link // the program's, by sink, and source; the harness's own, without faults
+	sourceDBs []*sql.DB        // as root, not through the program's link; one for each shard
+	sinkDBs   []*sql.DB        // one for each shard
 	redis     *goredis.Client
 	load      *workload
 	reader    *reader
 	others    []*launch.Process // commands and second programs
-	stream    *stream           // what lies behind the publisher; nil without Kafka
+	stream    *stream           // everything after the publisher; nil without Kafka
 
 	main      *servers.Server   // the MySQL sink's
-	cache     *servers.Server   // Redis, as it is now
-	inflicted []string          // the faults that came about
-	stuck     bool              // in the end something did not run
-	replica   *servers.Server   // the source's, if a fault wants one
-	extra     []*servers.Server // others that the run started
-	mounted   bool              // the state directory is a file system of its own
-	restarts  int               // of programs that ended by themselves
-	overtaken bool              // another program took the views over for a while
+	cache     *servers.Server   // the current Redis
+	inflicted []string          // the faults that were really injected
+	stuck     bool              // at the end, something did not run
+	replica   *servers.Server   // of the source, if a fault needs one
+	extra     []*servers.Server // further servers that the run started
+	mounted   bool              // the state directory is its own file system
+	restarts  int               // of programs that ended unexpectedly
+	overtaken bool              // another program had taken the views over for a while
 }
 
 // newWorld prepares a run in a directory.
@@ -228,8 +229,8 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 	return w, w.configure("")
 }
 
-// freeAddress has a port that is free, and stays so: of a loopback address that nobody else uses, since a connection or
-// another torture beside this one is given ports, too.
+// freeAddress returns an address with a free port that stays free. Its loopback address is otherwise unused, because
+// connections and other torture processes also get ports.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.1:0", 1+rand.IntN(250), rand.IntN(250)))
 	if err != nil {
@@ -238,7 +239,7 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// sinkName is the name of a shard's database, in the source as in the sink.
+// sinkName returns the name of a shard's database, in the source and in the sink.
 func (w *world) sinkName(shard int) string {
 	return fmt.Sprintf("torture%d%s", w.plan.Seed, shardSuffix(shard))
 }
@@ -257,12 +258,12 @@ func freshDatabase(ctx context.Context, addr, name, settings string) (*sql.DB, e
 			return nil, err
 		}
 	}
-	// An ALTER that waits for one writer may keep another from a table, whose row the first one waits for: neither the
-	// ALTER nor the server sees that deadlock, which only a timeout ends.
+	// An ALTER that waits for one writer may block another from a table, while the first waits for a row of the other.
+	// Neither the ALTER nor the server detects that deadlock. Only a timeout ends it.
 	return sql.Open("mysql", at+name+"?timeout=2s&readTimeout=10s&innodb_lock_wait_timeout=2"+settings)
 }
 
-// configure writes the configuration, all but one view. A program that is just starting sees the old one or the new.
+// configure writes the configuration, without one view. A program that is just starting reads the old or the new one.
 func (w *world) configure(without string) error {
 	next := w.program.File() + ".next"
 	if err := os.WriteFile(next, []byte(w.plan.toml(w.at, without)), 0o600); err != nil {
@@ -271,7 +272,7 @@ func (w *world) configure(without string) error {
 	return os.Rename(next, w.program.File())
 }
 
-// close ends what the run started, and drops what it made.
+// close ends everything the run started, and drops everything it made.
 func (w *world) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -283,7 +284,7 @@ func (w *world) close() {
 		w.stream.close(ctx)
 	}
 	drop := func(db *sql.DB, shard int) {
-		_, _ = db.ExecContext(ctx, "DROP DATABASE "+w.sinkName(shard)) // for space
+		_, _ = db.ExecContext(ctx, "DROP DATABASE "+w.sinkName(shard)) // to free space
 		db.Close()
 	}
 	for part, db := range w.sourceDBs {
@@ -302,11 +303,11 @@ func (w *world) close() {
 		k.close()
 	}
 	if w.mounted {
-		_ = unmount(w.stateDir()) // the directory can't be removed then, and says so
+		_ = unmount(w.stateDir()) // if it fails, removing the directory reports it
 	}
 	for _, s := range append(w.extra, w.replica) {
 		if s != nil {
-			_ = s.Close() // its directory is removed, whatever it says
+			_ = s.Close() // its directory is removed in any case
 		}
 	}
 }
@@ -324,7 +325,7 @@ func (w *world) dropIndexes(ctx context.Context) {
 	}
 }
 
-// document are the fields of a document; none if it is not there.
+// document returns the fields of a document; none if it does not exist.
 func (w *world) document(ctx context.Context, v View, id string) (fields, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		w.servers.elastic+"/"+v.index(w.at.prefix)+"/_source/"+url.PathEscape(id), nil)
@@ -348,7 +349,7 @@ func (w *world) document(ctx context.Context, v View, id string) (fields, error)
 	return shownFields(source), nil
 }
 
-// logged is what the programs of the run logged, the last part of it.
+// logged returns the last lines of the run's programs' logs.
 func (w *world) logged(lines int) string {
 	all := w.process.logged()
 	if w.stream != nil {
@@ -360,5 +361,5 @@ func (w *world) logged(lines int) string {
 	return launch.LastLines(all, lines)
 }
 
-// copyDir copies a directory; the target must not be there.
+// copyDir copies a directory. The target must not exist.
 func copyDir(to, from string) error { return os.CopyFS(to, os.DirFS(from)) }
