@@ -18,7 +18,7 @@ import (
 	"replicator/internal/launch"
 )
 
-// allBounds are the large things.
+// allBounds returns all cases of large data.
 func allBounds() []bound {
 	return append([]bound{
 		{name: "transaction", what: "a transaction of %s MiB, in rows of 1 MiB", full: 1024, views: emailIndex("cell.users"),
@@ -58,7 +58,7 @@ func allBounds() []bound {
 	}, crowdsOfOneEntity()...)
 }
 
-// emailTable is one index table that takes any number of rows of an entity.
+// emailTable returns one index table, for any number of rows of an entity.
 func emailTable(int) []string { return []string{indexDDL("index_email")} }
 
 func indexDDL(name string) string {
@@ -76,7 +76,7 @@ func emailIndex(from string) func(l *boundLab, n int) string {
 	return func(l *boundLab, _ int) string { return mainSink(l) + table("index_email").view(from, "main") }
 }
 
-// emailRows checks that there is a row for each cell.
+// emailRows checks that each cell has a row.
 func emailRows(ctx context.Context, l *boundLab, n int) error { return l.rows(ctx, "index_email", n) }
 
 // rows checks how many rows a table of the sink has.
@@ -89,7 +89,7 @@ func (l *boundLab) rows(ctx context.Context, table string, want int) error {
 	return err
 }
 
-// numbered runs a statement that selects from n, the numbers from 1 on, in one transaction.
+// numbered runs, in one transaction, a statement that selects from n, the numbers from 1 on.
 func (l *boundLab) numbered(ctx context.Context, into, selected string, n int) error {
 	return connected(ctx, l.sourceDB, func(conn *sql.Conn) error {
 		depth := "SET SESSION cte_max_recursion_depth = 4294967295"
@@ -111,7 +111,7 @@ const (
 	keyOfNumber = "UNHEX(LPAD(HEX(i), 32, '0'))"
 )
 
-// padded is a body with an email of its own and so many bytes more.
+// padded returns a body with its own email and this many more bytes.
 func padded(bytes int) string {
 	return fmt.Sprintf("CONCAT('{\"email\": \"', i, '@x.org\", \"pad\": \"', REPEAT('x', %d), '\"}')", bytes)
 }
@@ -145,7 +145,7 @@ func lettersKept(ctx context.Context, l *boundLab, n int) error {
 	return l.rows(ctx, "index_email", 0)
 }
 
-// A tiny row has a key of its table's ten times; each time its number is another one.
+// A tiny row has one of the table's keys, each of which occurs ten times with different numbers.
 const tinyDDL = "CREATE TABLE " + sourceDatabase + ".tiny (id BIGINT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v INT NOT NULL)"
 
 func tinyRows(ctx context.Context, l *boundLab, n int) error {
@@ -157,13 +157,13 @@ func tinyRows(ctx context.Context, l *boundLab, n int) error {
 
 func tinyKeys(n int) int { return max(n/10, 1) }
 
-// tinyViews are a hash of each key's number, in Redis: a MySQL server alone would take ten times as long.
+// tinyViews returns a hash view of each key's number, in Redis. In MySQL, it would take ten times as long.
 func tinyViews(l *boundLab, _ int) string {
 	return "[tables.tiny]\nkey = \"k\"\nversion = \"id\"\noffset = \"id\"\n\n" + hashSink(l.cache) +
 		"\n[views.tiny]\nfrom = \"tiny\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"tiny:{k}\"\nfields = [\"v\"]\n"
 }
 
-// redis is a client of the cache, which the caller closes.
+// redis returns a client of the Redis cache, which the caller closes.
 func (l *boundLab) redis() (*redis.Client, error) {
 	o, err := redis.ParseURL(l.cache.DSN("0"))
 	if err != nil {
@@ -243,7 +243,7 @@ func manyRows(ctx context.Context, l *boundLab, n int) error {
 	return nil
 }
 
-// churn writes a cell for each table that nobody watches.
+// churn writes a cell for each unwatched table.
 func churn(ctx context.Context, l *boundLab, n int) error {
 	l.workload = &workload{entities: n, body: l.body, begin: time.Now().UnixNano(), order: phased}
 	if _, err := l.sourceDB.ExecContext(ctx, "CREATE DATABASE other"); err != nil {
@@ -264,7 +264,7 @@ func churn(ctx context.Context, l *boundLab, n int) error {
 	})
 }
 
-// bombSize is what a bomb decompresses to.
+// bombSize is the decompressed size of a bomb.
 const bombSize = 16 << 20
 
 func bombs(ctx context.Context, l *boundLab, n int) error {

@@ -58,39 +58,39 @@ func parseBounds(args []string, out io.Writer) (o boundsOptions, err error) {
 	return o, nil
 }
 
-// bound is something large that the program must get through with bounded memory.
+// bound is a case of large data that the program must handle with bounded memory.
 type bound struct {
 	name string
-	what string // with a %s for how many
-	full int    // how many at -share 1
-	// search says that it needs an Elasticsearch.
+	what string // with a %s for the number
+	full int    // the number at -share 1
+	// search says that the case needs an Elasticsearch.
 	search bool
-	// views are sinks and views of the configuration, and tables where cell is not the one that is read.
+	// views returns sinks and views of the configuration, and tables if the case reads others than cell.
 	views func(l *boundLab, n int) string
-	ddl   func(n int) []string // of the sink's database
+	ddl   func(n int) []string // for the sink's database
 	write func(ctx context.Context, l *boundLab, n int) error
 	check func(ctx context.Context, l *boundLab, n int) error
 }
 
-// boundLab is a lab with a Redis beside its sink, and with an Elasticsearch.
+// boundLab is a lab with a Redis, and with an Elasticsearch if the case needs one.
 type boundLab struct {
 	*lab
 	cache  *servers.Server
 	search *servers.Server // nil unless the case needs it
 }
 
-// bounded is what became of one.
+// bounded is the result of a case.
 type bounded struct {
 	Name       string  `json:"name"`
 	What       string  `json:"what"`
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpu_seconds"`
 	PeakBytes  int64   `json:"peak_bytes"`
-	Standstill float64 `json:"standstill_seconds"` // the longest time in which nothing was read and nothing applied
+	Standstill float64 `json:"standstill_seconds"` // the longest time without reading or applying anything
 	Load       string  `json:"load"`
 }
 
-// bounds puts the program before everything that is large, one thing after another, and says what memory it took.
+// bounds runs the program on each case of large data, one after another, and reports the memory it took.
 func bounds(ctx context.Context, o boundsOptions, compile compiler, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
 	_, program, remove, err := build(ctx, compile, show)
@@ -130,12 +130,12 @@ func (b bounded) line() string {
 		float64(b.PeakBytes)/(1<<20), b.Standstill)
 }
 
-// boundArgs let servers take bodies of 64 MiB, and a transaction of 1 GiB without a checkpoint for each of its rows.
+// boundArgs allow servers bodies of 64 MiB, and a transaction of 1 GiB without a checkpoint for each of its rows.
 func boundArgs(kind servers.Kind) []string {
 	return append(serverArgs(kind), "--max-allowed-packet=256M")
 }
 
-// run has the program catch up with one of them, on servers of its own: each binlog is read from its first byte.
+// run measures the program on one case, on new servers: each binlog is read from its first byte.
 func (o boundsOptions) run(ctx context.Context, b bound, program string, show *screen) (got bounded, err error) {
 	start := func() (*servers.Server, error) {
 		return servers.Start(ctx, servers.Options{Kind: o.kind, Small: true, Args: boundArgs(o.kind)})
@@ -187,13 +187,13 @@ func (o boundsOptions) run(ctx context.Context, b bound, program string, show *s
 	return got, err
 }
 
-// boundsDatabase is the sink's.
+// boundsDatabase is the sink's database.
 const boundsDatabase = "bounds"
 
-// bigCellDDL is the source table with bodies of any length.
+// bigCellDDL creates the source table for bodies of any length.
 var bigCellDDL = strings.Replace(cellDDL, " BLOB", " LONGBLOB", 1)
 
-// bound measures the program on what was written, and checks the sink.
+// bound measures the program on the written data, and checks the sink.
 func (l *boundLab) bound(ctx context.Context, b bound, n int, got *bounded) error {
 	address, err := freeAddress()
 	if err != nil {
@@ -225,13 +225,13 @@ func (l *boundLab) bound(ctx context.Context, b bound, n int, got *bounded) erro
 	return b.check(ctx, l, n)
 }
 
-// freeAddress is one that nobody listens on, and that no outgoing connection is given.
+// freeAddress returns an address on which nothing listens, and that no outgoing connection gets.
 func freeAddress() (string, error) {
 	address, _, err := servers.FreeAddress()
 	return address, err
 }
 
-// standstill follows the program's counters until it has ended, and says for how long none of them rose.
+// standstill follows the program's counters until it ends, and returns the longest time in which none of them rose.
 func (p *program) standstill(ctx context.Context, address string) (longest time.Duration) {
 	moved, last := time.Now(), -1.0
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -246,20 +246,20 @@ func (p *program) standstill(ctx context.Context, address string) (longest time.
 		}
 		n, err := counted(ctx, address, "source_bytes_total", "changes_applied_total", "changes_stale_total",
 			"dead_letters_total")
-		if err == nil && n != last { // it may not listen yet, or no more
+		if err == nil && n != last { // it may not listen yet, or no longer
 			moved, last = time.Now(), n
 		}
 		longest = max(longest, time.Since(moved))
 	}
 }
 
-// counted is the sum of some of a process's counters.
+// counted returns the sum of some of a process's counters.
 func counted(ctx context.Context, address string, counters ...string) (float64, error) {
 	text, err := scrape(ctx, address)
 	return sumOf(text, counters...), err
 }
 
-// scrape is what a process says in its metrics.
+// scrape returns a process's metrics.
 func scrape(ctx context.Context, address string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -275,7 +275,7 @@ func scrape(ctx context.Context, address string) ([]byte, error) {
 	return io.ReadAll(res.Body)
 }
 
-// sumOf is the sum of some counters.
+// sumOf returns the sum of some counters.
 func sumOf(metrics []byte, counters ...string) (sum float64) {
 	for line := range bytes.Lines(metrics) {
 		for _, name := range counters {

@@ -7,7 +7,7 @@ func (l *lab) catchUp(ctx context.Context) error {
 	return l.untilCaughtUp(ctx, "catch-up", "earliest", "the whole binlog")
 }
 
-// fill does the same from a snapshot.
+// fill runs the program from a snapshot until it has caught up, into one index table.
 func (l *lab) fill(ctx context.Context) error {
 	return l.untilCaughtUp(ctx, "fill", "snapshot", "a scan of the table")
 }

@@ -7,46 +7,47 @@ import (
 	"strconv"
 )
 
-// workload is a sequence of cells. A cell is computed from its number and never kept, so that what is written and what
-// is expected of the views come from one place, without holding a million bodies.
+// workload is a sequence of cells. A cell is computed from its number and never stored. So the written cells and the
+// views' expected contents have the same origin, without a million bodies in memory.
 type workload struct {
 	entities int
-	body     int   // bytes of a body, at least what its properties take
+	body     int   // the bytes of a body; its properties may take more
 	begin    int64 // ref_key of the first cell, in nanoseconds
 	order    order
 
-	emailOnly bool // of the properties that views keep, bodies have only this one
+	emailOnly bool // of the properties that views keep, bodies only have this one
 }
 
-// order says in which order entities come, and what their emails look like.
+// order says in which order entities come, and how their emails sort.
 type order uint8
 
 const (
-	scattered order = iota // any entity may be next; emails have no order
-	round                  // one entity after the other, again and again; emails sort as the cells were written
-	phased                 // one entity after the other, in rounds: the phases below
+	scattered order = iota // random entities; emails in no order
+	round                  // one entity after another, repeatedly; emails sort in writing order
+	phased                 // one entity after another, in rounds: the phases below
 )
 
-// The phases of cells in the order phased: cells that coalesce with no other in flight, or, the last, with all.
+// The phases of cells in the order phased. Cells coalesce with no other in flight, except in the last phase, where all
+// do.
 const (
 	newPhase       = iota // the first cell of each entity
 	movedPhase            // a newer one of each, with another email: its index entry moves
-	unchangedPhase        // a newer one of each that says the same: only the version rises
+	unchangedPhase        // a newer one of each with the same content: only the version rises
 	hotPhase              // as many again, all of one entity
 )
 
-// distinctPhases are their names.
+// distinctPhases are the phases' names.
 var distinctPhases = [...]string{"distinct", "moved", "unchanged", "hot"}
 
 // cell is one version of one entity's users cell.
 type cell struct {
 	number  int
-	content int // the number of the cell whose body it repeats: mostly its own
+	content int // the number of the cell whose body it repeats: usually its own
 	entity  int
 	ref     int64
 }
 
-// user is what a cell's body says that views keep.
+// user is the part of a cell's body that views keep.
 type user struct {
 	key      [16]byte
 	username string
@@ -58,10 +59,10 @@ type user struct {
 
 const (
 	step = 1_000         // nanoseconds between two cells
-	late = 50_000 * step // how much older the version of a late cell is
+	late = 50_000 * step // how much older a late cell's version is
 )
 
-// at is the cell with the given number.
+// at returns the cell with this number.
 func (w *workload) at(number int) cell {
 	c := cell{number: number, content: number, ref: w.begin + int64(number)*step}
 	switch w.order {
@@ -86,7 +87,7 @@ func (w *workload) at(number int) cell {
 	return c
 }
 
-// newest is the number of each entity's newest cell among the first n, -1 for an entity that has none.
+// newest returns the number of each entity's newest cell among the first n; -1 for an entity without one.
 func (w *workload) newest(n int) []int {
 	newest := make([]int, w.entities)
 	for i := range newest {
@@ -101,7 +102,7 @@ func (w *workload) newest(n int) []int {
 	return newest
 }
 
-// present are the newest cells of all entities that have one among the first n.
+// present returns the newest cells of all entities with a cell among the first n.
 func (w *workload) present(n int) []cell {
 	var all []cell
 	for _, number := range w.newest(n) {
@@ -112,11 +113,11 @@ func (w *workload) present(n int) []cell {
 	return all
 }
 
-// key is an entity's row_key. Some end in zero bytes, which binlogs leave out.
+// key returns an entity's row_key. Some end in zero bytes, which binlogs omit.
 func (w *workload) key(entity int) (key [16]byte) {
 	h := mix(uint64(entity) + 1<<40)
 	binary.BigEndian.PutUint64(key[:], h)
-	binary.BigEndian.PutUint64(key[8:], uint64(entity)) // no two are equal
+	binary.BigEndian.PutUint64(key[8:], uint64(entity)) // makes keys unique
 	if h%64 == 0 {
 		copy(key[8:], key[12:])
 		clear(key[12:])
@@ -124,8 +125,8 @@ func (w *workload) key(entity int) (key [16]byte) {
 	return key
 }
 
-// user is what a cell says: its email is new in every version, phone and activate now and then, password seldom, the
-// name never.
+// user returns a cell's content: the email is new in every version, phone and activate change now and then, password
+// rarely, and the name never.
 func (w *workload) user(c cell) user {
 	h := mix(uint64(c.content) + 1<<41)
 	e := mix(uint64(c.entity) + 1<<42)
@@ -153,8 +154,8 @@ func (w *workload) user(c cell) user {
 
 var cities = [...]string{"San Francisco", "New York", "Zürich", "Nairobi", "Hyderabad", "São Paulo", "Osaka", "Tromsø"}
 
-// appendBody appends the cell's body: JSON, with the properties that views keep and others. Nothing in it needs
-// escaping.
+// appendBody appends the cell's body: JSON, with the properties that views keep and others. No text in it needs
+// escapes.
 func (w *workload) appendBody(b []byte, c cell) []byte {
 	from := len(b)
 	u := w.user(c)
@@ -181,7 +182,7 @@ func (w *workload) appendBody(b []byte, c cell) []byte {
 	return w.appendBio(b, from)
 }
 
-// appendBio ends a body that begins at from, so that it has its length.
+// appendBio completes a body that begins at from to the wanted length.
 func (w *workload) appendBio(b []byte, from int) []byte {
 	for n := 0; len(b)-from < w.body-len(`"}`); n++ {
 		b = append(b, "never trust a view you did not verify "[n%38])
@@ -189,7 +190,7 @@ func (w *workload) appendBio(b []byte, from int) []byte {
 	return append(b, `"}`...)
 }
 
-// mix is splitmix64's finisher: numbers that look random, the same in every run.
+// mix is splitmix64's finisher: it returns numbers that look random and are the same in every run.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

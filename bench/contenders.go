@@ -25,20 +25,20 @@ type contender struct {
 	ours  bool
 	// command writes its configuration and makes its command line.
 	command func(ctx context.Context, x *contest) (*exec.Cmd, error)
-	// count is how many of the cells are in the sink; nil for a program that ends when all are.
+	// count returns how many of the cells are in the sink; nil for a program that ends when all are.
 	count func(ctx context.Context, x *contest) (int, error)
-	// check says what the sink holds.
+	// check describes what the sink holds.
 	check func(ctx context.Context, x *contest) (string, error)
 }
 
-// The stream that Debezium writes, and keys of go-mysql-transfer's.
+// Debezium's stream, and keys of go-mysql-transfer.
 const (
 	debeziumStream = "dbz." + sourceDatabase + ".cell"
 	copyPrefix     = "cell:"
 	lastKey        = "last"
 )
 
-// everyContender lists all of them. This program is the first: others are compared with it.
+// everyContender returns all contenders. The first is this program, with which the others are compared.
 func everyContender(o peersOptions) []contender {
 	return []contender{
 		{name: "replicator", keeps: "hash and index, versions", ours: true,
@@ -61,7 +61,7 @@ func contenderNames() (names []string) {
 	return names
 }
 
-// contenders are those that were asked for; without being asked for, those that can run.
+// contenders returns the contenders that the options name, or else those that can run.
 func contenders(o peersOptions) []contender {
 	return slices.DeleteFunc(everyContender(o), func(c contender) bool {
 		if o.only != nil {
@@ -71,7 +71,7 @@ func contenders(o peersOptions) []contender {
 	})
 }
 
-// hashFields keeps every property of a body, as a copy of it would.
+// hashFields keeps every property of a body, as a copy of the body would.
 const hashFields = "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix +
 	"{row_key}\"\nfields = [\"id\", \"username\", \"email\", \"phone\", \"password\", \"activate\", \"address\", \"bio\"]\n"
 
@@ -87,7 +87,7 @@ func ours(views string) func(ctx context.Context, x *contest) (*exec.Cmd, error)
 	}
 }
 
-// checkHashes compares every hash with the workload, and what others look at.
+// checkHashes compares every hash with the workload, and runs the other checks.
 func checkHashes(others ...func(h *hashes, ctx context.Context, w *workload, n int) (int64, error),
 ) func(ctx context.Context, x *contest) (string, error) {
 	return func(ctx context.Context, x *contest) (string, error) {
@@ -107,11 +107,11 @@ func checkHashes(others ...func(h *hashes, ctx context.Context, w *workload, n i
 	}
 }
 
-// wholeBody is a body as a hash shows it.
+// wholeBody returns a body as a hash shows it.
 func wholeBody(w *workload, c cell) map[string]string {
 	var body map[string]json.RawMessage
 	if err := json.Unmarshal(w.appendBody(nil, c), &body); err != nil {
-		panic(err) // the workload makes no such body
+		panic(err) // the workload makes only valid bodies
 	}
 	hash := map[string]string{}
 	for name, value := range body {
@@ -124,7 +124,7 @@ func wholeBody(w *workload, c cell) map[string]string {
 	return hash
 }
 
-// firstFile is where the binlog begins.
+// firstFile returns the binlog's first position.
 func (x *contest) firstFile(ctx context.Context) (string, error) {
 	rows, err := x.sourceDB.QueryContext(ctx, "SHOW BINARY LOGS")
 	if err != nil {
@@ -142,7 +142,7 @@ func (x *contest) firstFile(ctx context.Context) (string, error) {
 	return string(*values[0].(*[]byte)), errors.Join(rows.Scan(values...), rows.Close())
 }
 
-// transfer runs go-mysql-transfer with a rule. Its log is at warn: at its default it writes every value.
+// transfer runs go-mysql-transfer with a rule. Its log level is warn, because by default it logs every value.
 func transfer(program, rule string) func(ctx context.Context, x *contest) (*exec.Cmd, error) {
 	return func(ctx context.Context, x *contest) (*exec.Cmd, error) {
 		if program == "" {
@@ -195,7 +195,7 @@ rule:
     value_encoder: json
 `
 
-// transferLua keeps what this program's hash and index keep, without versions, and notes how far it is.
+// transferLua keeps the same hash and index as this program, without versions, and records its progress.
 const transferLua = `local json = require("json")
 local ops = require("redisOps")
 local row = ops.rawRow()
@@ -260,7 +260,7 @@ func entries(ctx context.Context, x *contest) (int, error) {
 	return int(n), err
 }
 
-// lastOf is the number of the last cell that transferLua wrote: the table's numbers begin at 1 and have no gaps.
+// lastOf returns the number of the last cell that transferLua wrote. The table's numbers begin at 1 and have no gaps.
 func lastOf(ctx context.Context, x *contest) (int, error) {
 	text, err := x.rdb.Get(ctx, lastKey).Result()
 	if errors.Is(err, goredis.Nil) {
@@ -272,7 +272,7 @@ func lastOf(ctx context.Context, x *contest) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// holds says how many of something the sink has.
+// holds describes how many items the sink has.
 func holds(what string, count func(context.Context, *contest) (int, error),
 ) func(ctx context.Context, x *contest) (string, error) {
 	return func(ctx context.Context, x *contest) (string, error) {
@@ -281,8 +281,8 @@ func holds(what string, count func(context.Context, *contest) (int, error),
 	}
 }
 
-// checkBodies counts bodies that are not the newest ones, and index entries that should have gone. The keys are as the
-// binlog has them: without the zero bytes at their ends.
+// checkBodies counts bodies that are not the newest, and index entries that should be gone. The keys have the binlog's
+// form, without zero bytes at the end.
 func checkBodies(ctx context.Context, x *contest) (string, error) {
 	newest := x.workload.present(x.cells)
 	old := 0

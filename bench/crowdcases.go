@@ -11,7 +11,7 @@ import (
 )
 
 // An entity's record in Redis and its document in Elasticsearch hold something of each of its cells, and are written as
-// a whole: with many cells each batch costs what all of them are. These cases show what that comes to.
+// a whole. With many cells, each batch costs as much as all cells together. These cases measure that.
 
 func crowdsOfOneEntity() []bound {
 	return []bound{
@@ -44,7 +44,7 @@ func emailSets(ctx context.Context, l *boundLab, n int) (err error) {
 	return err
 }
 
-// oneDocument checks that there is one, with the value of one of the cells.
+// oneDocument checks that there is one document, with the value of one of the cells.
 func oneDocument(ctx context.Context, l *boundLab, _ int) error {
 	d := documents{url: l.search.DSN(""), http: http.DefaultClient}
 	if err := d.call(ctx, http.MethodPost, "/"+documentIndex+"/_refresh", nil, nil); err != nil {
@@ -68,7 +68,7 @@ func oneDocument(ctx context.Context, l *boundLab, _ int) error {
 	return nil
 }
 
-// startSearch starts an Elasticsearch, where a case needs one.
+// startSearch starts an Elasticsearch if the case needs one.
 func (b bound) startSearch(ctx context.Context) (*servers.Server, error) {
 	if !b.search {
 		return nil, nil

@@ -16,10 +16,11 @@ import (
 	"replicator/internal/servers"
 )
 
-// documentIndex is the index of raw writes, and the alias of ours.
+// documentIndex is the index of raw writes, and the alias of the program's index.
 const documentIndex = "users"
 
-// The index, raw and ours alike. A refresh each second, as an index has that is searched: one that nobody searches has
+// The index for raw writes and for the program. It refreshes each second, like an index that is searched. An index
+// without searches does not refresh.
 // none.
 const (
 	documentMapping = `{"properties": {"username": {"type": "keyword"}, "email": {"type": "keyword"}, "phone": {"type": "long"},
@@ -27,7 +28,7 @@ const (
 	documentSettings = `{"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "1s"}`
 )
 
-// keptDocument is a document in an Elasticsearch of its own.
+// keptDocument returns a document view in its own Elasticsearch.
 func (l *lab) keptDocument(ctx context.Context) (*kept, error) {
 	files := map[string]string{}
 	for name, text := range map[string]string{"mapping": documentMapping, "settings": documentSettings} {
@@ -109,7 +110,7 @@ func (d *documents) verify(ctx context.Context, w *workload, n int) (int64, erro
 	return held.Count, err
 }
 
-// compare compares the documents of a range of entities with the workload.
+// compare compares a range of entities' documents with the workload.
 func (d *documents) compare(ctx context.Context, w *workload, newest []int, from, to int) error {
 	ids := make([]string, 0, to-from)
 	for entity := from; entity < to; entity++ {
@@ -132,7 +133,7 @@ func (d *documents) compare(ctx context.Context, w *workload, newest []int, from
 	for i, doc := range found.Docs {
 		held := map[string]string{}
 		for name, value := range doc.Source {
-			held[name] = strings.Trim(string(value), `"`) // nothing in the workload needs escaping
+			held[name] = strings.Trim(string(value), `"`) // no text in the workload needs escapes
 		}
 		if want := w.user(w.at(newest[from+i])).hash(); !maps.Equal(held, want) {
 			return fmt.Errorf("document %s is %v, not %v", doc.ID, held, want)
@@ -141,7 +142,7 @@ func (d *documents) compare(ctx context.Context, w *workload, newest []int, from
 	return nil
 }
 
-// call sends a request and reads the answer into into, if it is given.
+// call sends a request and decodes the answer into into, unless that is nil.
 func (d *documents) call(ctx context.Context, method, path string, body []byte, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, d.url+path, bytes.NewReader(body))
 	if err != nil {

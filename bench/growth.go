@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// point is one run of a growth curve: everything stays but one size.
+// point is one run of a growth curve, on which a single size varies.
 type point struct {
-	curve string // which size grows: one of curves
+	curve string // the size that varies: one of curves
 	at    int    // that size
 	cells int
 	views int
 	body  int
 }
 
-// growthBytes bounds the bodies of one run: a long body needs fewer cells to show what it costs.
+// growthBytes bounds the bodies of one run: long bodies need fewer cells to show their cost.
 const growthBytes = 256 << 20
 
-// curves are what may grow.
+// curves are the sizes that may vary.
 var curves = [...]string{"cells", "views", "body"}
 
-// points are the runs of the curves, up to the sizes that were asked for.
+// points returns the runs of the curves, up to the sizes in the options.
 func (o options) points() []point {
 	var all []point
 	for _, n := range []int{10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000} {
@@ -37,14 +37,14 @@ func (o options) points() []point {
 	for _, n := range []int{1, 2, 5, 10, 20, 50} {
 		all = append(all, point{curve: "views", at: n, cells: max(o.cells/20, 1), views: n, body: o.body})
 	}
-	for _, n := range []int{100, 250, 1000, 4000, 16_000, 65_535} { // a BLOB holds no byte more
+	for _, n := range []int{100, 250, 1000, 4000, 16_000, 65_535} { // 65,535 is a BLOB's maximum
 		all = append(all, point{curve: "body", at: n, cells: max(min(o.cells/10, growthBytes/n), 1), views: 1, body: n})
 	}
 	return slices.DeleteFunc(all, func(p point) bool { return o.curve != "" && p.curve != o.curve })
 }
 
-// growth measures what a cell costs as the cells, the views or the bodies grow: distinct cells into index tables. Each
-// run has a binlog of its own.
+// growth measures the cost of a cell as the number of cells or views, or the size of bodies grows: distinct cells into
+// index tables. Each run has its own binlog.
 func (l *lab) growth(ctx context.Context) (err error) {
 	own, closing, err := l.beside(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (l *lab) growth(ctx context.Context) (err error) {
 		}
 		own.cells = p.cells
 		own.workload = &workload{entities: p.cells, body: p.body, begin: time.Now().UnixNano(), order: phased,
-			emailOnly: p.curve == "body"} // the other properties don't fit into the shortest
+			emailOnly: p.curve == "body"} // the other properties exceed the shortest body
 		if err := own.prepare(ctx); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (l *lab) growth(ctx context.Context) (err error) {
 	return nil
 }
 
-// emptySource removes the cells, and the binlog that tells of them.
+// emptySource removes the cells and their binlog.
 func (l *lab) emptySource(ctx context.Context) error {
 	reset := "RESET BINARY LOGS AND GTIDS"
 	if l.source.Kind.IsMariaDB() {
@@ -85,7 +85,7 @@ func (l *lab) emptySource(ctx context.Context) error {
 	return nil
 }
 
-// emailTables are n index tables of the same property.
+// emailTables returns n index tables of the same property.
 func emailTables(n int) []table {
 	tables := make([]table, n)
 	for i := range tables {

@@ -14,10 +14,10 @@ import (
 	"replicator/internal/servers"
 )
 
-// hashPrefix begins the keys of the hashes.
+// hashPrefix is the prefix of the hashes' keys.
 const hashPrefix = "user:"
 
-// hashView is the view of the hashes in the configuration, and hashSink its sink.
+// hashView is the configuration of the hash view, and hashSink that of its sink.
 const hashView = "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix +
 	"{row_key}\"\n" + userFields
 
@@ -28,10 +28,10 @@ func hashSink(s *servers.Server) string {
 // userFields are the fields of hashes and documents.
 const userFields = "fields = [\"username\", \"email\", \"phone\", \"password\", \"activate\"]\n"
 
-// emailPrefix begins the keys of the index in Redis.
+// emailPrefix is the prefix of the index's keys in Redis.
 const emailPrefix = "email:"
 
-// emailView is the view of the index in the configuration.
+// emailView is the configuration of the index view.
 const emailView = "\n[views.user_by_email]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"index\"\nkey = \"" + emailPrefix +
 	"{email}\"\n"
 
@@ -39,10 +39,10 @@ const emailView = "\n[views.user_by_email]\nfrom = \"cell.users\"\nsink = \"main
 type hashes struct {
 	server *servers.Server
 	rdb    *redis.Client
-	want   func(w *workload, c cell) map[string]string // the hash of an entity whose newest cell it is
+	want   func(w *workload, c cell) map[string]string // the hash for an entity, given its newest cell
 }
 
-// startHashes starts a Redis for hashes, which close ends.
+// startHashes starts a Redis for hashes. close ends it.
 func (l *lab) startHashes(ctx context.Context) (*hashes, error) {
 	server, err := l.start(ctx, servers.Redis7)
 	if err != nil {
@@ -63,7 +63,7 @@ func openHashes(server *servers.Server) (*hashes, error) {
 	return &hashes{server: server, rdb: redis.NewClient(o), want: keptUser}, nil
 }
 
-// keptUser is the hash of the properties that views keep.
+// keptUser returns the hash of the properties that views keep.
 func keptUser(w *workload, c cell) map[string]string { return w.user(c).hash() }
 
 func (h *hashes) drop(ctx context.Context) error { return h.rdb.FlushAll(ctx).Err() }
@@ -111,8 +111,7 @@ func (h *hashes) verify(ctx context.Context, w *workload, n int) (int64, error) 
 	return int64(held), err
 }
 
-// verifyIndex compares every entry of the index with what the first n cells of the workload say, and returns how many
-// there are.
+// verifyIndex compares every index entry with the workload's first n cells, and returns the number of entries.
 func (h *hashes) verifyIndex(ctx context.Context, w *workload, n int) (int64, error) {
 	newest := w.present(n)
 	err := ranges(0, 1, len(newest), laneBatch, func(from, to int) error {
@@ -144,12 +143,12 @@ func (h *hashes) verifyIndex(ctx context.Context, w *workload, n int) (int64, er
 	return int64(held), err
 }
 
-// hashKey is the name of an entity's hash.
+// hashKey returns the key of an entity's hash.
 func hashKey(entity [16]byte) string { return hashPrefix + hex.EncodeToString(entity[:]) }
 
-// count is how many keys begin so.
+// count returns how many keys have this prefix.
 func (h *hashes) count(ctx context.Context, prefix string) (int, error) {
-	held := map[string]struct{}{} // SCAN may name a key twice
+	held := map[string]struct{}{} // SCAN may return a key twice
 	keys := h.rdb.Scan(ctx, 0, prefix+"*", laneBatch).Iterator()
 	for keys.Next(ctx) {
 		held[keys.Val()] = struct{}{}
@@ -157,7 +156,7 @@ func (h *hashes) count(ctx context.Context, prefix string) (int, error) {
 	return len(held), keys.Err()
 }
 
-// hash is a user as a hash shows it.
+// hash returns a user in a hash's form.
 func (u user) hash() map[string]string {
 	return map[string]string{"username": u.username, "email": u.email,
 		"phone": strconv.Itoa(u.phone), "password": u.password,

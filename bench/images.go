@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// notesDDL is the source's table in the images stage: rows that are updated in place. A view shows the name, the number
-// and what the body has.
+// notesDDL creates the source's table for the images stage, whose rows are updated in place. A view shows the name, the
+// number and the body's property.
 const notesDDL = "CREATE TABLE notes (id INT PRIMARY KEY, name VARCHAR(40) NOT NULL, n INT NOT NULL, body TEXT NOT NULL)"
 
 const notesTargets = `
@@ -26,8 +26,8 @@ kind = "row"
 fields = { name = "$name", n = "$n", said = "said" }
 `
 
-// rowImages are the values of binlog_row_image, and noteUpdates what is updated under each: columns that views need are
-// then missing from the binlog, or not.
+// rowImages are the values of binlog_row_image. noteUpdates are the updates under each. Columns that the view needs are
+// missing from the binlog in some of them.
 var (
 	rowImages   = []string{"FULL", "NOBLOB", "MINIMAL"}
 	noteUpdates = []struct{ name, set string }{
@@ -36,8 +36,8 @@ var (
 	}
 )
 
-// images measures how soon updates in place are caught up with that were logged with each binlog_row_image: what a row in
-// the log lacks is read from the source.
+// images measures how fast the program catches up with in-place updates under each binlog_row_image. If a row in the
+// binlog is incomplete, the program reads it from the source.
 func (l *lab) images(ctx context.Context) error {
 	for _, image := range rowImages {
 		if err := l.imagesOf(ctx, image); err != nil {
@@ -89,7 +89,7 @@ func (l *lab) imagesOf(ctx context.Context, image string) error {
 	return err
 }
 
-// updateNotes updates every row once, ten a transaction.
+// updateNotes updates every row once, ten in a transaction.
 func (l *lab) updateNotes(ctx context.Context, database, image, set string) (err error) {
 	defer l.show.begin("writing updates")()
 	conn, err := l.sourceDB.Conn(ctx)
@@ -112,7 +112,7 @@ func (l *lab) updateNotes(ctx context.Context, database, image, set string) (err
 	return nil
 }
 
-// insert writes n rows into a table of the source.
+// insert inserts n rows into a table of the source.
 func (l *lab) insert(ctx context.Context, table string, n int, row func(i int) string) error {
 	for from := 0; from < n; from += 1000 {
 		var rows []string
@@ -126,8 +126,8 @@ func (l *lab) insert(ctx context.Context, table string, n int, row func(i int) s
 	return nil
 }
 
-// sameRows fails unless a query of the source and one of the sink give the same rows, and returns how many. None has a
-// NULL.
+// sameRows fails unless a query of the source and one of the sink return the same rows. It returns how many. No row has
+// a NULL.
 func (l *lab) sameRows(ctx context.Context, columns int, source, sink string) (checked int64, err error) {
 	want, err := l.sourceDB.QueryContext(ctx, source)
 	if err != nil {

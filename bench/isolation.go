@@ -8,13 +8,13 @@ import (
 	"replicator/internal/servers"
 )
 
-// trouble is what happens to one sink while another one is measured.
+// trouble is a failure of one sink while another one is measured.
 type trouble struct {
 	name       string
 	begin, end func(ctx context.Context, s *liveSetup) error
 }
 
-// troublesOf are those of a sink's server. spoil has its view fail until an operator acts.
+// troublesOf returns the troubles of a sink's server. spoil makes its view fail until an operator acts.
 func troublesOf(server *servers.Server, spoil func(ctx context.Context, s *liveSetup) error) []trouble {
 	nothing := func(context.Context, *liveSetup) error { return nil }
 	return []trouble{
@@ -27,8 +27,7 @@ func troublesOf(server *servers.Server, spoil func(ctx context.Context, s *liveS
 	}
 }
 
-// isolation measures the latency into an index table while Redis is in trouble, and into a hash while the table's
-// server is.
+// isolation measures the latency into an index table while Redis fails, and into a hash while the table's server fails.
 func (l *lab) isolation(ctx context.Context) (err error) {
 	store, err := l.startHashes(ctx)
 	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
@@ -60,7 +59,7 @@ func (l *lab) isolation(ctx context.Context) (err error) {
 	return nil
 }
 
-// besides has a run look at its first sink alone, and brings the trouble about once the first cell is seen there.
+// besides makes a run read only its first sink, and starts the trouble once the first cell is seen there.
 func (t trouble) besides(_ context.Context, s *liveSetup) error {
 	s.sights = s.sights[:1]
 	s.ready = func(ctx context.Context) error { return t.begin(ctx, s) }

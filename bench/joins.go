@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// shop is what the joins stage measures: orders of customers, with items, and a table with a row for each order that
-// shows its customer and what its items add up to. One customer has many orders.
+// shop has the data of the joins stage: orders of customers, with items, and a table with a row for each order that
+// shows its customer and the sums of its items. One customer has many orders.
 type shop struct {
 	*lab
-	orders    int // all of them
-	many      int // of them, those of customer 1: the last ones
-	customers int // of the others, each with customerOrders orders
+	orders    int // all orders
+	many      int // the orders of customer 1, which are the last ones
+	customers int // the number of other customers, each with customerOrders orders
 	database  string
 	dir       string
 }
@@ -25,11 +25,11 @@ type shop struct {
 const (
 	customerOrders = 10
 	orderItems     = 3
-	manyShare      = 3 // one order in so many is of customer 1
+	manyShare      = 3 // one in this many orders is customer 1's
 	shopColumns    = 9 // of the view; none of them is NULL
 )
 
-// shopDDL are the source's tables. The columns n and m are written with growing numbers, which the view shows.
+// shopDDL creates the source's tables. Writers write growing numbers to the columns n and m, which the view shows.
 var shopDDL = []string{
 	"CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR(40) NOT NULL, n INT NOT NULL DEFAULT -1)",
 	"CREATE TABLE orders (id INT PRIMARY KEY, customer_id INT NOT NULL, status VARCHAR(20) NOT NULL, " +
@@ -38,7 +38,7 @@ var shopDDL = []string{
 		"n INT NOT NULL DEFAULT -1, PRIMARY KEY (order_id, line))",
 }
 
-// shopView is the view's table, and that of the naive way. Its last four columns are looked at by who polls it.
+// shopView creates the view's table, and the one for the naive way. Readers poll its last four columns.
 const shopView = "CREATE TABLE %s (id INT PRIMARY KEY, status VARCHAR(20), customer VARCHAR(40), lines_ INT, " +
 	"qty INT, order_n INT, order_m INT, customer_n INT, item_n INT, KEY (order_n), KEY (order_m), KEY (customer_n), KEY (item_n))"
 
@@ -77,14 +77,14 @@ table = "items"
 on = { order_id = "id" }
 `
 
-// shopJoin is the same as SQL.
+// shopJoin is the view's content as an SQL query.
 const shopJoin = `SELECT o.id, o.status, c.name, (SELECT COUNT(*) FROM items i WHERE i.order_id = o.id),
 	(SELECT SUM(qty) FROM items i WHERE i.order_id = o.id), o.n, o.m, c.n,
 	(SELECT n FROM items i WHERE i.order_id = o.id ORDER BY line LIMIT 1)
 	FROM orders o LEFT JOIN customers c ON c.id = o.customer_id `
 
-// joins measures a view with joins: filling it, the latency of a change in each table, a change that a third of the
-// orders are made with beside unrelated ones, and the same change by a join query for each order.
+// joins measures a view with joins: filling it, the latency of a change in each table, a change that affects a third of
+// the orders beside unrelated ones, and the same change with a join query for each order.
 func (l *lab) joins(ctx context.Context) error {
 	s, err := l.newShop(ctx)
 	if err != nil {
@@ -154,8 +154,7 @@ func (l *lab) newShop(ctx context.Context) (*shop, error) {
 	return s, err
 }
 
-// live is a writer of growing numbers, which change as many rows as a period has one after the other, and a reader of a
-// column of the view.
+// live returns a writer of growing numbers, which changes period rows in turn, and a reader of a column of the view.
 func (s *shop) live(set, column string, period int) *live {
 	n := s.rate + s.rate*s.options.seconds
 	v := &live{cells: &workload{entities: period}, database: s.database, rate: s.rate, warm: s.rate,
@@ -170,7 +169,7 @@ func (s *shop) live(set, column string, period int) *live {
 	return v
 }
 
-// latency measures how soon what a writer writes is visible.
+// latency measures how soon a writer's changes are visible.
 func (s *shop) latency(ctx context.Context, stage, what string, v *live, over func(ctx context.Context) error) error {
 	done := s.show.begin(what)
 	took, err := s.measureProgram(ctx, s.dir, []string{"run"}, func(p *program) error {
@@ -192,7 +191,7 @@ func (s *shop) latency(ctx context.Context, stage, what string, v *live, over fu
 	return nil
 }
 
-// fanOut changes the customer of many orders, beside changes of others.
+// fanOut changes the customer of many orders while others change.
 func (s *shop) fanOut(ctx context.Context) error {
 	v := s.live("UPDATE orders SET m = %d WHERE id = 1 + %d", "order_m", s.orders-s.many)
 	began := make(chan time.Time, 1)
@@ -251,8 +250,8 @@ func (s *shop) untilRenamed(ctx context.Context) error {
 	}
 }
 
-// naive does what a fan-out does by a join query and a write for each order, over as many connections as the program
-// has lanes.
+// naive does the work of a fan-out with a join query and a write for each order, over as many connections as the
+// program has lanes.
 func (s *shop) naive(ctx context.Context) error {
 	defer s.show.begin("a join query for each order")()
 	took, err := s.measure(func() error {
@@ -276,7 +275,7 @@ func (s *shop) naive(ctx context.Context) error {
 	return nil
 }
 
-// copy writes an order as one query finds it.
+// copy writes an order from the result of one query.
 func (s *shop) copy(ctx context.Context, id int) error {
 	row, into, args := make([]string, shopColumns), make([]any, shopColumns), make([]any, shopColumns)
 	for i := range row {
@@ -292,7 +291,7 @@ func (s *shop) copy(ctx context.Context, id int) error {
 	return err
 }
 
-// join is shopJoin in the stage's database.
+// join returns shopJoin for the stage's database.
 func (s *shop) join() string {
 	text := shopJoin
 	for _, table := range []string{"items", "orders", "customers"} {

@@ -15,14 +15,14 @@ import (
 	"replicator/internal/servers"
 )
 
-// The topic of the stage.
+// The stage's topic.
 const (
 	topic           = "cells"
 	topicPartitions = 12
 )
 
-// kafka measures the way of cells through Kafka, each of another entity: a publisher writes them to a topic, and then a
-// member of a consumer group keeps hashes of the topic in Redis.
+// kafka measures cells of different entities through Kafka. A publisher writes them to a topic. Then a member of a
+// consumer group keeps hashes in Redis from the topic.
 func (l *lab) kafka(ctx context.Context) (err error) {
 	broker, err := l.start(ctx, servers.Kafka)
 	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
@@ -80,15 +80,15 @@ func (l *lab) kafka(ctx context.Context) (err error) {
 	return nil
 }
 
-// changelogView is a publisher's sink and view.
+// changelogView is the configuration of a publisher's sink and view.
 func changelogView(broker *servers.Server) string {
 	return fmt.Sprintf("[sinks.log]\ntype = \"kafka\"\nbrokers = [%q]\n\n[views.cells]\nfrom = \"cell\"\nsink = \"log\"\n"+
 		"kind = \"changelog\"\ntopic = %q\ncreate = true\npartitions = %d\nreplication = 1\n", broker.Addr(), topic,
 		topicPartitions)
 }
 
-// topicCheck reads the topic from its first record to its last: of each cell the last one must be the newest of the
-// first n of the workload, and none may be older than the one before it. It returns how many cells there are.
+// topicCheck reads the whole topic. Each cell's last record must be its newest among the workload's first n, and no
+// record may be older than the one before it. It returns the number of cells.
 func topicCheck(broker *servers.Server) func(ctx context.Context, w *workload, n int) (int64, error) {
 	return func(ctx context.Context, w *workload, n int) (int64, error) {
 		last, err := lastRecords(ctx, broker)
@@ -110,7 +110,7 @@ func topicCheck(broker *servers.Server) func(ctx context.Context, w *workload, n
 	}
 }
 
-// lastRecords are the last record of each entity.
+// lastRecords returns the last record of each entity.
 func lastRecords(ctx context.Context, broker *servers.Server) (map[[16]byte]*changelog.Record, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Addr()))
 	if err != nil {

@@ -15,34 +15,34 @@ type kept struct {
 	name    string // in the results
 	what    string
 	server  *servers.Server
-	targets string // its sink and views in the configuration
+	targets string // the configuration of its sink and views
 	raw     *rawWrites
-	// verify compares what is kept with what the first n cells of the workload say, and returns how many values that are.
+	// verify compares the kept values with the workload's first n cells, and returns their number.
 	verify func(ctx context.Context, w *workload, n int) (int64, error)
 	close  func() error
 }
 
-// rawWrites bring the same values to a sink without the program.
+// rawWrites write the same values to a sink without the program.
 type rawWrites struct {
 	name string // in the results
 	how  string
-	// create makes the sink empty and ready for them, drop removes what they wrote.
+	// create empties and prepares the sink. drop removes what they wrote.
 	create, drop func(ctx context.Context) error
-	// write writes one request: the users as they are, nothing asked.
+	// write sends one request with the users' values, without reading any.
 	write func(ctx context.Context, users []user) error
 }
 
-// The program's lanes, which raw writes have, too: so many requests under way at once, of so many cells.
+// The program's lanes, which raw writes use, too: the number of concurrent requests, and of cells in each.
 const (
 	lanes     = 2
 	laneBatch = 800
 )
 
-// keptStage measures cells that are all of different entities, phase by phase, into one sink after the other. A process
-// that was just started meets each phase, without any memory of those before.
+// keptStage measures cells of different entities, phase by phase, into one sink after another. Each phase has a newly
+// started process, without memory of earlier phases.
 type keptStage struct {
 	into   []func(l *lab, ctx context.Context) (*kept, error)
-	cells  int // of each phase
+	cells  int // in each phase
 	order  order
 	phases []string
 }
@@ -53,20 +53,21 @@ func (l *lab) redis(ctx context.Context) error {
 		cells: max(l.cells/4, 1), order: round, phases: []string{"new", "update"}})
 }
 
-// elastic does the same with documents.
+// elastic measures a document for each entity, and a newer version of each.
 func (l *lab) elastic(ctx context.Context) error {
 	return l.measureKept(ctx, keptStage{into: []func(*lab, context.Context) (*kept, error){(*lab).keptDocument},
 		cells: max(l.cells/10, 1), order: round, phases: []string{"new", "update"}})
 }
 
-// distinct measures what cells cost that coalesce with no other in flight, and, in its last phase, with all.
+// distinct measures the cost of cells that coalesce with no other in flight, and, in its last phase, of cells that all
+// do.
 func (l *lab) distinct(ctx context.Context) error {
 	return l.measureKept(ctx, keptStage{
 		into:  []func(*lab, context.Context) (*kept, error){(*lab).keptTable, (*lab).keptHashAndIndex},
 		cells: l.cells, order: phased, phases: distinctPhases[:]})
 }
 
-// measureKept measures a stage. It has a source of its own: the program reads a binlog from its first byte.
+// measureKept measures a stage. It has its own source, because the program reads a binlog from its first byte.
 func (l *lab) measureKept(ctx context.Context, stage keptStage) (err error) {
 	own, closing, err := l.beside(ctx)
 	if err != nil {
@@ -116,7 +117,7 @@ func (l *lab) measureKept(ctx context.Context, stage keptStage) (err error) {
 	return nil
 }
 
-// measurePhase runs the program until it has caught up with the cells of a phase, which end at the given number.
+// measurePhase runs the program until it has caught up with a phase, whose cells end at this number.
 func (l *lab) measurePhase(ctx context.Context, own *lab, k *kept, phase string, end int) error {
 	n := own.workload.entities
 	what := fmt.Sprintf("the program: %s cells into %s, %s", thousands(int64(n)), k.what, phase)
@@ -138,8 +139,8 @@ func (l *lab) measurePhase(ctx context.Context, own *lab, k *kept, phase string,
 	return nil
 }
 
-// writeRaw writes every user of each phase as fast as the sink takes them: the least that it costs. Once before,
-// nothing is measured: a server is slower at first, the most one that compiles itself as it runs.
+// writeRaw writes every user of each phase as fast as the sink accepts them: the minimum cost. It first writes them
+// once without measuring, because servers are slower at first, above all one with a JIT compiler.
 func (l *lab) writeRaw(ctx context.Context, own *lab, k *kept, phases []string) error {
 	if k.raw == nil {
 		return nil
@@ -180,7 +181,7 @@ func (l *lab) writeRaw(ctx context.Context, own *lab, k *kept, phases []string) 
 	return nil
 }
 
-// usersOf are what the cells of a phase say, made beforehand: that they are computed is no part of a sink's cost.
+// usersOf computes the users of a phase in advance, so that computing them does not count as the sink's cost.
 func (l *lab) usersOf(phase int) []user {
 	n := l.workload.entities
 	users := make([]user, n)
@@ -190,7 +191,7 @@ func (l *lab) usersOf(phase int) []user {
 	return users
 }
 
-// checkKept compares what is kept with the first n cells of the workload.
+// checkKept compares the kept values with the workload's first n cells.
 func (l *lab) checkKept(ctx context.Context, k *kept, n int) (int64, error) {
 	defer l.show.begin("checking every value")()
 	held, err := k.verify(ctx, l.workload, n)
@@ -200,7 +201,7 @@ func (l *lab) checkKept(ctx context.Context, k *kept, n int) (int64, error) {
 	return held, nil
 }
 
-// keptTable is an index table on the lab's sink.
+// keptTable returns an index table on the lab's sink.
 func (l *lab) keptTable(ctx context.Context) (*kept, error) {
 	const database = "kept"
 	return &kept{name: "mysql", what: "an index table", server: l.sink,
@@ -215,7 +216,7 @@ func (l *lab) keptTable(ctx context.Context) (*kept, error) {
 	}, create(ctx, l.sinkDB, database, usersEmail.ddl())
 }
 
-// keptHash is a hash in a Redis of its own.
+// keptHash returns a hash view in its own Redis.
 func (l *lab) keptHash(ctx context.Context) (*kept, error) {
 	h, err := l.startHashes(ctx)
 	if err != nil {
@@ -227,7 +228,7 @@ func (l *lab) keptHash(ctx context.Context) (*kept, error) {
 		verify: h.verify, close: h.close}, nil
 }
 
-// keptHashAndIndex is a hash and an entry of an index in a Redis of its own.
+// keptHashAndIndex returns a hash view and an index view in their own Redis.
 func (l *lab) keptHashAndIndex(ctx context.Context) (*kept, error) {
 	h, err := l.startHashes(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// serverArgs give a SQL server memory and a redo log that a few hundred megabytes of cells don't overrun.
+// serverArgs give an SQL server enough memory and redo log for a few hundred megabytes of cells.
 func serverArgs(kind servers.Kind) []string {
 	if !kind.IsSQL() {
 		return nil
@@ -26,18 +26,19 @@ func serverArgs(kind servers.Kind) []string {
 	return append(args, "--innodb-redo-log-capacity=256M")
 }
 
-// start starts a server of the kind. A small broker would have Java's quick compiler alone, and take more CPU time.
+// start starts a server of the kind. A broker is not started as Small, because that limits Java to its fast compiler,
+// and it would take more CPU time.
 func start(ctx context.Context, kind servers.Kind, progress func(string)) (*servers.Server, error) {
 	return servers.Start(ctx, servers.Options{Kind: kind, Small: kind != servers.Kafka, Args: serverArgs(kind),
 		Progress: progress})
 }
 
-// startSink is start for a sink. MySQL whose threads write the redo log themselves, which is its default on a machine
-// of few processors, has two connections that commit at one moment wait for 100 ms now and then (9.7.4: four in 20,000
-// transactions over two connections beside three readers, with nothing else at work). The program commits over two. And
-// MySQL that writes zeros to what it makes a table's file longer by, which is its default, too, has all who write to
-// the table wait each time: in five of six runs for 9 to 36 ms at the 4,972nd new row, in five for 14 to 25 ms at the
-// 6,670th, and in none of four where the file system reserves the space.
+// startSink is start for a sink, with two of MySQL's defaults changed. On a machine with few processors, MySQL's
+// threads write the redo log themselves. Two connections that commit at once then sometimes wait for 100 ms (9.7.4:
+// four in 20,000 transactions over two connections beside three readers, without other load). The program commits over
+// two. MySQL also writes zeros to the space by which it extends a table's file, and all writers of the table wait for
+// that. In five of six runs they waited 9 to 36 ms at the 4,972nd new row, in five 14 to 25 ms at the 6,670th, and in
+// none of four runs where the file system reserves the space.
 func startSink(ctx context.Context, kind servers.Kind, progress func(string)) (*servers.Server, error) {
 	args := serverArgs(kind)
 	if kind.IsSQL() && !kind.IsMariaDB() {
@@ -46,25 +47,25 @@ func startSink(ctx context.Context, kind servers.Kind, progress func(string)) (*
 	return servers.Start(ctx, servers.Options{Kind: kind, Small: true, Args: args, Progress: progress})
 }
 
-// lab is the pair of servers that one kind is measured on, with what the stages have in common.
+// lab has the pair of servers on which one kind is measured, and everything that stages share.
 type lab struct {
 	options
 	source, sink *servers.Server
 	sourceDB     *sql.DB
 	sinkDB       *sql.DB
-	program      string // the built program
-	dir          string // for configurations, checkpoints and logs of the program
+	program      string // the path of the built program
+	dir          string // for the program's configurations, checkpoints and logs
 	workload     *workload
 	show         *screen
 	results      []result
 	leftOut      []string // stages that this machine can't run, and why
-	runs         int      // how many runs of the program there were
+	runs         int      // the number of the program's runs
 
-	// start starts one more server, for stages that need it. Whoever calls it closes it.
+	// start starts another server for a stage. The caller closes it.
 	start func(ctx context.Context, kind servers.Kind) (*servers.Server, error)
 }
 
-// newLab connects to the servers. The caller closes it; the servers stay the caller's.
+// newLab connects to the servers. The caller closes it, and the servers.
 func newLab(o options, source, sink *servers.Server, program string, show *screen) (*lab, error) {
 	l := &lab{options: o, source: source, sink: sink, program: program, show: show}
 	l.start = func(ctx context.Context, kind servers.Kind) (*servers.Server, error) {
@@ -84,7 +85,7 @@ func newLab(o options, source, sink *servers.Server, program string, show *scree
 	return l, nil
 }
 
-// beside is a lab on the same sink with a source of its own, for a stage that reads its own binlog from the first byte.
+// beside returns a lab on the same sink with its own source, for a stage that reads its own binlog from the first byte.
 // closing ends both.
 func (l *lab) beside(ctx context.Context) (own *lab, closing func() error, err error) {
 	source, err := l.start(ctx, l.source.Kind)
@@ -111,7 +112,7 @@ func (l *lab) close() error {
 	return errors.Join(errs...)
 }
 
-// open connects to a server. Values are put into the statements' text: one round trip each.
+// open connects to a server. Values are put into the statements' text, so each statement takes one round trip.
 func open(s *servers.Server) (*sql.DB, error) {
 	cfg, err := mysql.ParseDSN(s.DSN(""))
 	if err != nil {
@@ -129,11 +130,11 @@ func open(s *servers.Server) (*sql.DB, error) {
 type stage struct {
 	name  string
 	run   func(l *lab, ctx context.Context) error
-	alone bool // it writes cells of its own: prepare's are not needed
-	asked bool // it runs only where -only names it
+	alone bool // it writes its own cells and does not need prepare's
+	asked bool // it runs only if -only names it
 }
 
-// stages are all of them, in order; each adds its results. Those that are compared with raw ones come after them.
+// stages returns all stages, in order. Each adds its results. Stages that are compared with raw ones come after those.
 func stages() []stage {
 	return []stage{
 		{name: "catch-up", run: (*lab).catchUp},
@@ -152,7 +153,7 @@ func stages() []stage {
 	}
 }
 
-// run writes the cells and runs the stages that were asked for.
+// run writes the cells and runs the stages that were requested.
 func (l *lab) run(ctx context.Context) error {
 	todo := l.stages
 	if slices.ContainsFunc(todo, func(s stage) bool { return !s.alone }) {
