@@ -1,25 +1,25 @@
-// Command bench measures the program on real, throwaway servers, beside what the same machine can do at best, in one
+// Command bench measures the program on real, temporary servers, beside the best that the same machine can do, in one
 // run:
 //
 //	make bench                              MySQL, a million cells
 //	make bench ARGS='-servers mysql,mariadb-10.11 -json bench.json'
 //	make bench ARGS='-only distinct,growth,latency -cells 1000000 -json bench.json'
-//	go run ./bench peers                    other programs and this one in turns on the same cells: -help names the flags
-//	go run ./bench bounds                   what is large: transactions, bodies, backlogs, views, DDL; its memory
-//	go run ./bench profile FILE             the profile of these loads that guides the compiler: package guide
-//	make bench ARGS=-quick                  a smoke run: small, its figures mean nothing
+//	go run ./bench peers                    compares this program with others on the same cells: -help lists the flags
+//	go run ./bench bounds                   its memory with large transactions, bodies, backlogs, views, DDL
+//	go run ./bench profile FILE             writes the compiler's profile from these loads: package guide
+//	make bench ARGS=-quick                  a small smoke run, whose figures mean nothing
 //
 // # What is measured
 //
-// A source server holds the cells of one column, users: JSON bodies of many versions each, written beforehand. A sink
-// server of the same kind keeps a view of them.
+// A source server holds the cells of one column, users. They are written in advance, and each has many versions with
+// JSON bodies. A sink server of the same kind keeps a view of them.
 //
 //	catch-up       the built program, run --until-caught-up from the oldest binlog into an empty index table
 //	fill           the same from a snapshot: a scan, then the tail
-//	latency        the program running, a writer of single-row transactions: from the return of a commit to the moment a
-//	               reader of the sink sees it, as a whole and for each second's commits: an index table, a Redis hash,
-//	               both at once. Redis tells its reader which hashes change; the table's looks twice a millisecond, so a
-//	               quarter of one is its own on average
+//	latency        the program runs beside a writer of single-row transactions: the time from a commit's return until a
+//	               reader of the sink sees it, overall and for each second's commits; for an index table, a Redis
+//	               hash, and both at once. Redis notifies its reader. The table's reader polls twice a millisecond,
+//	               which adds a quarter of a millisecond on average
 //	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same
 //	               hashes
 //	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same
@@ -43,28 +43,28 @@
 //	tables         only where -only names it: as many tables as a twentieth of -entities, which a pattern names: the first
 //	               fill, a start, and the program while nothing is written, as long as the latency is measured
 //
-// "of raw" is the program's speed divided by that of the raw writes beside it, which no program that does the same work
-// can pass. Raw writes use as many connections, and batches as large, as the program's lanes do.
+// "of raw" is the program's speed divided by the speed of the raw writes beside it. A program that does the same work
+// can't be faster than those. Raw writes use as many connections, and batches as large, as the program's lanes do.
 //
-// Redis and Elasticsearch have a source of their own with fewer cells: an entity for every four cells of the other
-// stages, or every ten, in two runs. The first ("new") brings a cell of each entity, the second ("update"), of a
-// program that starts again and so remembers nothing, a newer cell of each.
+// Redis and Elasticsearch have their own source with fewer cells: an entity for every four cells of the other stages,
+// or every ten, in two runs. The first ("new") writes a cell of each entity. The second ("update") writes a newer cell
+// of each, and its program has just started and remembers nothing.
 //
-// CPU is user and system time: the client's own (the bench's while it is the client, else the program's), and that of
-// both servers. µs a cell is the same number as CPU seconds per million cells. It survives a noisy machine; speeds
-// don't, which is why the load average is printed.
+// CPU is user and system time of the client and of both servers. The client is the bench itself for raw writes, and
+// otherwise the program. µs a cell is the same number as CPU seconds per million cells. CPU times hardly change on a
+// noisy machine. Speeds do, so the load average is printed.
 //
 // # What is checked
 //
-// After each run of ours every row of every table, every hash and every document is compared with what the workload
-// says: a figure of a wrong result is never printed. The email of a cell is another one in every version, so every
-// newer version moves an index entry; one cell in a hundred arrives late, with a lower version than its entity has by
-// then.
+// After each run of the program, every row, hash and document is compared with the workload. Figures of a wrong result
+// are never printed. A cell's email is different in every version, so every newer version moves an index entry. One
+// cell in a hundred arrives late, with a lower version than its entity already has.
 //
 // # Servers
 //
-// They wait for no disk on commit (Options.Small of package servers) and have a buffer pool and a redo log of 256 MiB,
-// raw and ours alike. Redis writes no file. Elasticsearch compiles its code quickly rather than well, as it would else
-// be busy with that for minutes, and has written the documents once before it is measured. Where a machine can't have
-// it, its stage is left out and the report says so. The bench ends them, also on Ctrl-C, and they die with it.
+// The servers don't wait for a disk on commit (Options.Small of package servers). They have a buffer pool and a redo
+// log of 256 MiB, both for raw writes and for the program. Redis writes no file. Elasticsearch only uses its fast
+// compiler, because the optimizing one would be busy for minutes, and has written the documents once before it is
+// measured. If a machine can't run Elasticsearch, its stage is skipped and the report says so. The bench ends all
+// servers, also on Ctrl-C, and they die with it.
 package main

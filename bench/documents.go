@@ -21,7 +21,6 @@ const documentIndex = "users"
 
 // The index for raw writes and for the program. It refreshes each second, like an index that is searched. An index
 // without searches does not refresh.
-// none.
 const (
 	documentMapping = `{"properties": {"username": {"type": "keyword"}, "email": {"type": "keyword"}, "phone": {"type": "long"},
 		"password": {"type": "keyword"}, "activate": {"type": "boolean"}}}`

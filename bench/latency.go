@@ -11,7 +11,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// liveDatabase is the source database of a run of the latency stage: empty at first, so that the program is soon ready.
+// liveDatabase is the source database of a run of the latency stage. It is empty at first, so that the program starts
+// fast.
 const liveDatabase = "live"
 
 // latency runs the program beside a writer of single-row transactions at a steady rate: into an index table, into a
@@ -36,7 +37,7 @@ func (l *lab) latency(ctx context.Context) (err error) {
 	return l.latencyInto(ctx, "latency-both", "an index table and a Redis hash", l.sink, l.liveTable(), hash)
 }
 
-// liveSetup is one run of the latency stage: its configuration as it grows, and what looks at its sinks.
+// liveSetup is one run of the latency stage: its configuration, and the readers of its sinks.
 type liveSetup struct {
 	*live
 	database string // in the sink
@@ -45,10 +46,10 @@ type liveSetup struct {
 	over     func(ctx context.Context) error // called once all cells were seen; may be nil
 }
 
-// adding is a part of such a run: mostly a sink.
+// adding adds a part to a run, usually a sink.
 type adding func(ctx context.Context, s *liveSetup) error
 
-// latencyInto measures one run with what is added to it. sink is the server whose CPU time counts.
+// latencyInto measures one run with the added parts. sink is the server whose CPU time counts.
 func (l *lab) latencyInto(ctx context.Context, stage, into string, sink *servers.Server, parts ...adding) error {
 	source := fmt.Sprintf("%s%d", liveDatabase, l.runs)
 	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {
@@ -132,12 +133,12 @@ func (l *lab) liveHash(store *hashes) adding {
 	}
 }
 
-// tableSight looks at an index table.
+// tableSight reads an index table.
 func (l *lab) tableSight(index string, v *live) watcher {
 	return l.polled(v, "SELECT email FROM "+index+" WHERE email >= ? ORDER BY email")
 }
 
-// polled looks at a table by a query of the values from one on.
+// polled reads a table with a query that selects the values from a given one on.
 func (l *lab) polled(v *live, query string) watcher {
 	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
 		return connected(ctx, l.sinkDB, func(conn *sql.Conn) error {

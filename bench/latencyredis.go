@@ -10,16 +10,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// told is that Redis said that a hash has changed.
+// told is a notification from Redis that a hash has changed.
 type told struct {
-	at  time.Duration // of live's clock
+	at  time.Duration // on live's clock
 	key string
 }
 
-// lookAnyway is after how long without a word a reader looks whether it was told everything.
+// lookAnyway is how long a reader waits for a notification before it reads the hashes anyway, in case one was lost.
 const lookAnyway = 100 * time.Millisecond
 
-// sight has Redis tell which hashes change (keyspace notifications), and reads those.
+// sight makes Redis report which hashes change (keyspace notifications), and reads those.
 func (h *hashes) sight(v *live) watcher {
 	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
 		if err := h.rdb.ConfigSet(ctx, "notify-keyspace-events", "Kh").Err(); err != nil {
@@ -36,7 +36,7 @@ func (h *hashes) sight(v *live) watcher {
 			for {
 				m, err := subscribed.ReceiveMessage(ctx)
 				if err != nil {
-					return // it was closed; what is missed, looks find
+					return // it was closed; lookAnyway finds missed changes
 				}
 				select {
 				case changed <- told{v.now(), strings.TrimPrefix(m.Channel, channel)}:
@@ -60,7 +60,7 @@ func (h *hashes) sight(v *live) watcher {
 	}
 }
 
-// next waits for changes and takes all that there are; none if there were none for a while.
+// next waits for changes and returns all that have arrived; none if there were none for a while.
 func next(ctx context.Context, changed <-chan told) (some []told, err error) {
 	timer := time.NewTimer(lookAnyway)
 	defer timer.Stop()
@@ -82,7 +82,7 @@ func next(ctx context.Context, changed <-chan told) (some []told, err error) {
 	}
 }
 
-// unseen are the hashes of cells that were written and not seen yet, from the oldest on.
+// unseen returns the hashes of cells that were written but not yet seen, from the oldest on.
 func (h *hashes) unseen(v *live, s *sight, oldest int) (some []told) {
 	for n := oldest; n < min(oldest+laneBatch, v.issued()); n++ {
 		if s.seen[n] == 0 {
@@ -92,7 +92,7 @@ func (h *hashes) unseen(v *live, s *sight, oldest int) (some []told) {
 	return some
 }
 
-// see reads hashes and notes what they hold as seen when that was told, or now.
+// see reads hashes, and notes their contents as seen at the time of the notification, or now.
 func (h *hashes) see(ctx context.Context, v *live, s *sight, some []told) error {
 	cmds, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, one := range some {

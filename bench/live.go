@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// pollEvery is how often a reader looks at a sink that tells nobody what is new: often enough to be a small part of
-	// the figures, seldom enough to leave the server alone.
+	// pollEvery is how often a reader polls a sink without notifications. It is short enough to be a small part of the
+	// figures, and long enough not to load the server.
 	pollEvery = 500 * time.Microsecond
 
-	timeout = 10 * time.Minute // how long anything may take that should be done at once
+	timeout = 10 * time.Minute // for anything that should be done at once
 
-	writers = 4 // connections: a commit takes longer than a millisecond now and then
+	writers = 4 // connections: a commit sometimes takes longer than a millisecond
 )
 
-// live is a writer, and readers of what becomes of its cells in each sink. The cells' emails sort as they are written.
+// live is a writer, and readers that see its cells in each sink. The cells' emails sort in writing order.
 type live struct {
 	cells    *workload
 	database string // of the source
 	rate     int
-	warm     int // so many cells are written before those that count
+	warm     int // the number of cells written before those that count
 	begin    time.Time
-	next     atomic.Int64    // the number of the cell that was written last, or is being written
-	commits  []time.Duration // after begin; by the cell's number
+	next     atomic.Int64    // the number of the last cell that was written, or is being written
+	commits  []time.Duration // time since begin, by the cell's number
 	sights   []*sight
 	finished time.Duration // when the last commit returned
 
@@ -43,13 +43,13 @@ type live struct {
 type sight struct {
 	name  string
 	watch watcher
-	seen  []time.Duration // after begin; 0: not yet
+	seen  []time.Duration // time since begin; 0: not yet
 	first chan struct{}   // closed when the first cell was seen
-	all   chan struct{}   // closed when all were
+	all   chan struct{}   // closed when all cells were seen
 }
 
-// watcher prepares to look at a sink, and has looks call look, which waits until it is time to, and notes the cells that
-// are seen of those from the oldest on that was not seen yet, until all were.
+// watcher prepares to read a sink, and passes a look function to looks, which calls it until all cells were seen. look
+// waits until it should read the sink, then notes the cells seen, from the oldest unseen one on.
 type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error
 
 func newLive(o options, database string) *live {
@@ -70,7 +70,7 @@ func newLive(o options, database string) *live {
 	return v
 }
 
-// look adds a sink to look at.
+// look adds a sink to read.
 func (v *live) look(name string, watch watcher) {
 	v.sights = append(v.sights, &sight{
 		name: name, watch: watch, seen: make([]time.Duration, v.total()),
@@ -78,16 +78,16 @@ func (v *live) look(name string, watch watcher) {
 	})
 }
 
-// now is the time since the writer began.
+// now returns the time since the writer began.
 func (v *live) now() time.Duration { return time.Since(v.begin) }
 
-// issued is how many cells were written or are being written.
+// issued returns how many cells were written or are being written.
 func (v *live) issued() int { return min(int(v.next.Load())+1, v.total()) }
 
 func (v *live) total() int { return len(v.commits) }
 
-// run writes every cell and returns when all were seen in every sink. The first one shows that the program is ready; it
-// ends early if the program does.
+// run writes every cell and returns when all were seen in every sink. The first cell shows that the program is ready.
+// run ends early if the program does.
 func (v *live) run(ctx context.Context, source *sql.DB, p *program) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	v.begin = time.Now()
@@ -144,7 +144,7 @@ func await(ctx context.Context, seen <-chan struct{}, what string) error {
 	}
 }
 
-// writeAll writes all cells but the first at a steady rate: each has its time, whatever became of those before.
+// writeAll writes all cells but the first at a steady rate. Each cell has a fixed time, even if earlier ones are late.
 func (v *live) writeAll(ctx context.Context, db *sql.DB) error {
 	errs := make([]error, writers)
 	begin := time.Now()
@@ -172,7 +172,7 @@ func (v *live) writeAll(ctx context.Context, db *sql.DB) error {
 	return errors.Join(errs...)
 }
 
-// sleepUntil returns at a time, which is soon.
+// sleepUntil waits until a time in the near future.
 func sleepUntil(ctx context.Context, at time.Time) error {
 	for ctx.Err() == nil {
 		d := time.Until(at)
@@ -184,14 +184,14 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 	return context.Cause(ctx)
 }
 
-// write commits one cell and notes when that returned.
+// write commits one cell and notes when the commit returned.
 func (v *live) write(ctx context.Context, conn *sql.Conn, n int) error {
 	err := v.put(ctx, conn, n)
 	v.commits[n] = time.Since(v.begin)
 	return err
 }
 
-// read looks at a sink, from the oldest cell on that it has not seen there, until it has seen all.
+// read reads a sink until it has seen all cells, from the oldest unseen one on.
 func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) error {
 	for oldest := 0; ; {
 		if err := look(oldest); err != nil {
@@ -213,8 +213,8 @@ func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) 
 	}
 }
 
-// note takes in that a sink showed an email. It also shows that its entity's older cells were there, or were passed
-// over because it came with them.
+// note notes that a sink showed an email. Then its entity's older cells were visible, too, or were skipped because they
+// arrived together.
 func (v *live) note(s *sight, now time.Duration, email string) error {
 	n, err := strconv.Atoi(email[:min(10, len(email))])
 	if err != nil {
@@ -226,7 +226,7 @@ func (v *live) note(s *sight, now time.Duration, email string) error {
 	return nil
 }
 
-// latency sums up what was seen in a sink after the warm-up.
+// latency sums up the times of a sink after the warm-up.
 func (v *live) latency(s *sight) *latency {
 	var all []float64 // ms
 	bySecond := map[int][]float64{}
@@ -244,7 +244,7 @@ func (v *live) latency(s *sight) *latency {
 	return d
 }
 
-// quantilesOf sorts what took how long, which is something.
+// quantilesOf sorts durations, at least one, and returns their quantiles.
 func quantilesOf(took []float64) quantiles {
 	slices.Sort(took)
 	at := func(share float64) float64 { return took[int(share*float64(len(took)-1))] }

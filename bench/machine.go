@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// machine is what the figures depend on besides the programs.
+// machine describes the machine, on which the figures depend.
 type machine struct {
 	Cores      int    `json:"cores"`
 	CPU        string `json:"cpu,omitempty"`
@@ -27,7 +27,7 @@ func thisMachine() machine {
 	}
 }
 
-// load is the load average; "" where the system doesn't say it.
+// load returns the load average; "" if the system does not report it.
 func load() string {
 	fields := strings.Fields(procFile("loadavg"))
 	if len(fields) < 3 {
@@ -45,7 +45,7 @@ func cpuModel() string {
 	return ""
 }
 
-// procFile is a file below /proc; "" where there is none.
+// procFile returns a file below /proc; "" if it does not exist.
 func procFile(name string) string {
 	text, err := os.ReadFile("/proc/" + name)
 	if err != nil {

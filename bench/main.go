@@ -19,8 +19,8 @@ import (
 
 func main() { os.Exit(execute(os.Args[1:])) }
 
-// execute runs one command line. The first Ctrl-C ends what runs and cleans up; a second one ends the bench at once,
-// and the servers with it.
+// execute runs one command line. The first Ctrl-C stops the run and cleans up. A second one ends the bench at once, and
+// the servers with it.
 func execute(args []string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
@@ -57,7 +57,7 @@ func execute(args []string) int {
 	return 0
 }
 
-// options are the flags.
+// options are the command's flags.
 type options struct {
 	kinds    []servers.Kind
 	cells    int
@@ -71,10 +71,10 @@ type options struct {
 	json     string
 }
 
-// quick are the sizes of a smoke run, where they are not given.
+// quick has the sizes for a smoke run, used unless the flags set others.
 var quick = map[string]string{"cells": "5000", "entities": "500", "rate": "200", "latency-seconds": "2"}
 
-// sourceKind is the kind of server that -server names: one with a binlog.
+// sourceKind returns the kind of server that -server names. It must have a binlog.
 func sourceKind(name string) (servers.Kind, error) {
 	kind, err := servers.ParseKind(name)
 	if err == nil && !kind.IsSQL() {
@@ -157,7 +157,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	return o, nil
 }
 
-// run measures every kind and prints what it found.
+// run measures every kind and prints the results.
 func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
 	_, program, remove, err := build(ctx, launch.BuildGuided, show)
@@ -181,10 +181,10 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	return nil
 }
 
-// compiler builds the program at a path: package launch has some.
+// compiler builds the program at a path. Package launch has several.
 type compiler func(ctx context.Context, path string) error
 
-// build builds the program in a directory of its own, which remove removes.
+// build builds the program in a new directory, which remove deletes.
 func build(
 	ctx context.Context, compile compiler, show *screen,
 ) (dir, program string, remove func() error, err error) {

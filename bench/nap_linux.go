@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// nap waits for about d, or less where a signal comes. The runtime's own timers have an idle process woken by the
-// millisecond (epoll's), which is more than what is measured.
+// nap waits for about d, or less if a signal arrives. The runtime's own timers wake an idle process with a resolution
+// of a millisecond (epoll's), which is longer than the measured times.
 func nap(d time.Duration) {
 	t := syscall.NsecToTimespec(d.Nanoseconds())
-	_ = syscall.Nanosleep(&t, nil) // EINTR: who naps looks at the clock
+	_ = syscall.Nanosleep(&t, nil) // EINTR: the caller checks the time
 }

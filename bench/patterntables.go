@@ -11,7 +11,7 @@ import (
 	"replicator/internal/pause"
 )
 
-// patternTargets keep a row view of all tables that a pattern names.
+// patternTargets keep a row view of all tables that match a pattern.
 const patternTargets = `
 [tables.orders]
 table = "orders_*"
@@ -27,8 +27,8 @@ fields = { state = "$state" }
 types  = { part = "VARCHAR(64) COLLATE utf8mb4_bin NOT NULL", state = "VARCHAR(20)" }
 `
 
-// patternTables measures many tables as one: what a start costs, and the program that has nothing to do. A table has
-// one row. A twentieth of the entities is how many there are.
+// patternTables measures many tables that form one: the cost of a start, and of the idle program. A table has one row.
+// The number of tables is a twentieth of the number of entities.
 func (l *lab) patternTables(ctx context.Context) error {
 	l.runs++
 	n := max(l.entities/20, 1)
@@ -66,7 +66,7 @@ func (l *lab) patternTables(ctx context.Context) error {
 	return err
 }
 
-// makeTables makes the tables in the source.
+// makeTables creates the tables in the source.
 func (l *lab) makeTables(ctx context.Context, database string, n int) error {
 	defer l.show.begin(fmt.Sprintf("making %s tables", thousands(int64(n))))()
 	if err := create(ctx, l.sourceDB, database); err != nil {
@@ -85,7 +85,8 @@ func (l *lab) makeTables(ctx context.Context, database string, n int) error {
 	return nil
 }
 
-// idle measures the program while nothing is written, as long as the latency is measured, once it has run that long.
+// idle measures the program while nothing is written. It first waits for the duration of a latency run, then measures
+// for as long.
 func (l *lab) idle(ctx context.Context, dir string, n int) error {
 	window := time.Duration(l.options.seconds) * time.Second
 	defer l.show.begin("the program, idle")()
@@ -135,7 +136,7 @@ func (l *lab) idle(ctx context.Context, dir string, n int) error {
 	return nil
 }
 
-// asked is how many statements source and sink have run.
+// asked returns how many statements source and sink have run.
 func (l *lab) asked(ctx context.Context) (n [2]float64, err error) {
 	var name string
 	if err = l.sourceDB.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n[0]); err != nil {

@@ -26,8 +26,8 @@ type peersOptions struct {
 	kind     servers.Kind
 	runs     int
 	cells    int
-	transfer string   // the program go-mysql-transfer
-	only     []string // the programs
+	transfer string   // the path of go-mysql-transfer
+	only     []string // the names of the programs to run
 	json     string
 }
 
@@ -63,14 +63,15 @@ func parsePeers(args []string, out io.Writer) (o peersOptions, err error) {
 	return o, err
 }
 
-// task is what all programs get to do.
+// task is the work that each program does.
 type task struct {
 	name  string
 	cells int
-	tx    int // cells a transaction
+	tx    int // cells in a transaction
 }
 
-// tasks are many versions of each entity, ten a transaction, and few, each in a transaction of its own.
+// tasks returns two tasks: many versions of each entity, ten in a transaction, and few versions, each in its own
+// transaction.
 func (o peersOptions) tasks() []task {
 	return []task{{name: "w1", cells: o.cells, tx: 10}, {name: "w2", cells: o.cells / 5, tx: 1}}
 }
@@ -82,18 +83,18 @@ type turn struct {
 	Round     int     `json:"round"`
 	Cells     int     `json:"cells"`
 	Seconds   float64 `json:"seconds"`
-	CPU       float64 `json:"cpu_us"`                // µs a cell, like those that follow
+	CPU       float64 `json:"cpu_us"`                // µs a cell, like the next ones
 	WarmCPU   float64 `json:"warm_cpu_us,omitempty"` // of the second half of the cells
 	SinkCPU   float64 `json:"sink_cpu_us"`
 	SourceCPU float64 `json:"source_cpu_us"`
 	PeakBytes int64   `json:"peak_bytes"`
-	Holds     string  `json:"holds,omitempty"` // what was found in the sink
+	Holds     string  `json:"holds,omitempty"` // what the sink holds
 	Failed    string  `json:"failed,omitempty"`
-	Load      string  `json:"load"` // the machine's, when it ended
+	Load      string  `json:"load"` // the machine's load at the end
 }
 
-// peers runs this program and others in turns on the same server and the same cells: each from the binlog's first byte
-// into an empty Redis.
+// peers runs this program and others in turns on the same server and the same cells. Each reads from the binlog's first
+// byte and writes to an empty Redis.
 func peers(ctx context.Context, o peersOptions, compile compiler, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
 	dir, program, remove, err := build(ctx, compile, show)
@@ -146,7 +147,7 @@ func (r *campaign) run(ctx context.Context, o peersOptions, t task, dir, program
 	all := contenders(o)
 	for round := range o.runs {
 		for i := range all {
-			c := all[(i+round)%len(all)] // nobody is always the one after the slowest
+			c := all[(i+round)%len(all)] // so that no program always follows the slowest one
 			got, err := l.turn(ctx, c, t, round+1)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.name, err)
@@ -158,7 +159,7 @@ func (r *campaign) run(ctx context.Context, o peersOptions, t task, dir, program
 	return nil
 }
 
-// addPeer makes the user that others log in as: go-mysql-transfer takes none without a password.
+// addPeer creates the user for the other programs, because go-mysql-transfer requires a password.
 func addPeer(ctx context.Context, db *sql.DB) error {
 	return connected(ctx, db, func(conn *sql.Conn) error {
 		for _, q := range []string{"SET sql_log_bin = 0", "CREATE USER peer@'127.0.0.1' IDENTIFIED BY 'peer'",
@@ -171,7 +172,8 @@ func addPeer(ctx context.Context, db *sql.DB) error {
 	})
 }
 
-// turn lets a program do the task once. That another program fails is a result, that this one does is an error.
+// turn makes a program do the task once. A failure of another program is a result. A failure of this program is an
+// error.
 func (l *lab) turn(ctx context.Context, c contender, t task, round int) (got turn, err error) {
 	at := *l
 	at.dir = filepath.Join(l.dir, fmt.Sprintf("%s-%d", c.name, round))
@@ -205,10 +207,10 @@ type contest struct {
 	rdb *goredis.Client
 }
 
-// stuck is how long a program may write nothing before it is taken for stuck; a JVM on a busy machine starts slowly.
+// stuck is how long a program may write nothing before it counts as stuck. A JVM on a busy machine starts slowly.
 const stuck = 2 * time.Minute
 
-// measure runs the program until the sink has every cell, or until it ends by itself where it does that.
+// measure runs the program until the sink has every cell, or until the program ends, if it does so when it is done.
 func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 	cmd, err := c.command(ctx, x)
 	if err != nil {
@@ -232,7 +234,7 @@ func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 	_ = cmd.Process.Kill() // it may have ended
 	<-p.Done()
 	if err != nil {
-		text, _ := os.ReadFile(log.Name()) // only to tell more of the error
+		text, _ := os.ReadFile(log.Name()) // for the error's details
 		return fmt.Errorf("%w\n%s", err, launch.LastLines(string(text), 10))
 	}
 	after, err := x.read()
@@ -250,13 +252,13 @@ func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 	return nil
 }
 
-// halfway is what a program had taken when half of the cells were in the sink.
+// halfway is what a program had used when half of the cells were in the sink.
 type halfway struct {
 	cells  int
 	client time.Duration
 }
 
-// follow looks at a running program until it has done its task.
+// follow watches a running program until it has done its task.
 func (x *contest) follow(ctx context.Context, c contender, cmd *exec.Cmd, p *child.Child) (u usage, h halfway,
 	err error) {
 	begin, moved, last := time.Now(), time.Now(), -1

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// campaign is everything that "peers" found.
+// campaign has all results of "peers".
 type campaign struct {
 	Machine machine `json:"machine"`
 	Kind    string  `json:"kind"`
@@ -42,7 +42,7 @@ func (r *campaign) print(out io.Writer) {
 	}
 }
 
-// lines are one for each task and program.
+// lines returns one line for each task and program.
 func (r *campaign) lines() (lines []string) {
 	for _, task := range []string{"w1", "w2"} {
 		ours := 0.0
@@ -86,7 +86,7 @@ func (r *campaign) lines() (lines []string) {
 	return lines
 }
 
-// median is the middle one of a figure of some turns.
+// median returns the median of a figure over several turns.
 func median(turns []turn, figure func(turn) float64) float64 {
 	all := make([]float64, 0, len(turns))
 	for _, t := range turns {

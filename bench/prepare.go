@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// sourceDatabase holds the cells of every stage but latency's.
+// sourceDatabase holds the cells of every stage except latency.
 const sourceDatabase = "jogchat"
 
-// prepare writes the cells, some in each transaction, over two connections.
+// prepare writes the cells, several in each transaction, over two connections.
 func (l *lab) prepare(ctx context.Context) error {
 	if err := create(ctx, l.sourceDB, sourceDatabase, cellDDL); err != nil {
 		return err
@@ -43,12 +43,12 @@ func (w *workload) insert(ctx context.Context, conn *sql.Conn, database string, 
 	return err
 }
 
-// list is an element n times, with commas between.
+// list returns an element n times, separated by commas.
 func list(element string, n int) string {
 	return strings.Repeat(element+", ", n-1) + element
 }
 
-// batches calls f for each of the ranges of the given size that total is made of, from several connections at once.
+// batches splits total into ranges of the given size and calls f for each, on several connections at once.
 func batches(ctx context.Context, db *sql.DB, connections, total, size int,
 	f func(ctx context.Context, conn *sql.Conn, from, to int) error) error {
 	return together(ctx, connections, func(ctx context.Context, worker int) error {
@@ -58,7 +58,7 @@ func batches(ctx context.Context, db *sql.DB, connections, total, size int,
 	})
 }
 
-// together runs workers at once; when one fails, the context of the others ends.
+// together runs workers at once. When one fails, the others' context ends.
 func together(ctx context.Context, workers int, f func(ctx context.Context, worker int) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,7 +75,7 @@ func together(ctx context.Context, workers int, f func(ctx context.Context, work
 	return errors.Join(errs...)
 }
 
-// ranges calls f for one worker's share of the ranges that total is made of: every so manieth.
+// ranges calls f for one worker's share of total's ranges: every workers-th one.
 func ranges(worker, workers, total, size int, f func(from, to int) error) error {
 	for from := worker * size; from < total; from += workers * size {
 		if err := f(from, min(from+size, total)); err != nil {
@@ -85,7 +85,7 @@ func ranges(worker, workers, total, size int, f func(from, to int) error) error 
 	return nil
 }
 
-// connected calls f with a connection of its own.
+// connected calls f with its own connection.
 func connected(ctx context.Context, db *sql.DB, f func(conn *sql.Conn) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {

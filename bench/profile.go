@@ -16,11 +16,11 @@ import (
 	"replicator/internal/servers"
 )
 
-// profiledCells is how many cells the loads of a profile have: so many that the program's start is little of it.
+// profiledCells is how many cells a profile's loads have: so many that the program's start is a small part.
 const profiledCells = 500_000
 
-// gatherProfile writes the profile that guides the compiler (package guide) to the file that the arguments name: where
-// the program is busy in the tasks of peers, with cells that are all different, in a scan, with documents, and live.
+// gatherProfile writes the compiler's profile (package guide) to the file that the arguments name. It profiles the
+// program in the tasks of peers, with distinct cells, in a scan, with documents, and live.
 func gatherProfile(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	if len(args) != 1 {
 		return errors.New("profile: name the file to write, " + guide.Path)
@@ -53,7 +53,8 @@ func gatherProfile(ctx context.Context, args []string, out, progress io.Writer) 
 	return mergeProfiles(profiles, args[0], out)
 }
 
-// mergeProfiles writes one profile for those in a directory. A file that is there is only changed once all is read.
+// mergeProfiles merges a directory's profiles into one file. It changes an existing file only after all profiles were
+// read.
 func mergeProfiles(dir, to string, out io.Writer) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.pprof"))
 	if err != nil {

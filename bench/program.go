@@ -11,15 +11,15 @@ import (
 	"replicator/internal/launch"
 )
 
-// setup is what one run of the program needs: a configuration, a state of its own, empty tables in the sink.
+// setup has the requirements of a run: a configuration, its own state, and empty tables in the sink.
 type setup struct {
 	dir      string
 	database string // in the sink
 	tables   []table
 }
 
-// configuration is the program's, but for the source, sinks and views. The columns have the roles that the jogchat example gives
-// them.
+// configuration is the program's configuration without source, sinks and views. The columns have the same roles as in
+// the jogchat example.
 const configuration = `[source]
 %s
 [checkpoint]
@@ -38,7 +38,7 @@ codec   = "json"
 
 `
 
-// setUp makes a run that keeps the tables from the cells of a source database.
+// setUp prepares a run that keeps the tables from the cells of a source database.
 func (l *lab) setUp(ctx context.Context, source, start string, tables []table) (*setup, error) {
 	l.runs++
 	s := &setup{
@@ -63,7 +63,7 @@ func (l *lab) configure(dir, database, start, targets string) error {
 	return configure(dir, fmt.Sprintf("dsn = %q\nstart = %q\n", l.source.DSN(database), start), targets)
 }
 
-// configure makes the directory of a run, with a configuration: targets are its sinks and views.
+// configure makes the directory of a run, with a configuration. targets are its sinks and views.
 func configure(dir, source, targets string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -71,7 +71,7 @@ func configure(dir, source, targets string) error {
 	return launch.Program{Dir: dir}.Configure(fmt.Sprintf(configuration, source, filepath.Join(dir, "state")), targets)
 }
 
-// check compares all tables of a run with the first n cells of the workload, and drops them. It returns how many rows
+// check compares all tables of a run with the workload's first n cells, and drops the tables. It returns how many rows
 // they had.
 func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int64, err error) {
 	defer l.show.begin("checking every row")()
@@ -86,19 +86,19 @@ func (l *lab) check(ctx context.Context, s *setup, w *workload, n int) (rows int
 	return rows, err
 }
 
-// program is the program as a child of this process, and the most memory that it had.
+// program is the program as a child of this process, and its peak memory.
 type program struct {
 	*launch.Process
-	peak int64 // bytes; known when it has ended
+	peak int64 // in bytes; known after it has ended
 }
 
-// caughtUp runs the program on the configuration in dir until it has caught up.
+// caughtUp runs the program with the configuration in dir until it has caught up.
 func (l *lab) caughtUp(ctx context.Context, dir, what string) (usage, error) {
 	defer l.show.begin(what)()
 	return l.measureProgram(ctx, dir, []string{"run", "--until-caught-up"}, func(p *program) error { return p.Wait() })
 }
 
-// measureProgram runs the program on the configuration in dir while f does; f returns when it has ended.
+// measureProgram runs the program with the configuration in dir while f runs. f returns when the program has ended.
 func (l *lab) measureProgram(ctx context.Context, dir string, args []string, f func(p *program) error) (usage, error) {
 	before, err := l.read()
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *lab) measureProgram(ctx context.Context, dir string, args []string, f f
 	}, err
 }
 
-// watch looks at the program's memory until it has ended.
+// watch reads the program's memory usage until it has ended.
 func (p *program) watch() {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// result is one measured line.
+// result is one line of results.
 type result struct {
 	Stage     string   `json:"stage"`
 	What      string   `json:"what"`
@@ -20,25 +20,25 @@ type result struct {
 	SinkCPU   float64  `json:"sink_cpu_us"`
 	PeakBytes int64    `json:"peak_bytes,omitempty"`
 	OfRaw     float64  `json:"of_raw,omitempty"` // speed ÷ that of the raw stages
-	Raw       string   `json:"raw,omitempty"`    // which these are
+	Raw       string   `json:"raw,omitempty"`    // the names of those stages
 	Checked   int64    `json:"rows_checked,omitempty"`
 	Latency   *latency `json:"latency,omitempty"`
 }
 
-// latency is the time from a commit's return to the moment that a reader of the sink saw it.
+// latency is the time from a commit's return until a reader of the sink sees it.
 type latency struct {
-	Rate float64 `json:"rate"` // transactions a second that were written in fact
+	Rate float64 `json:"rate"` // transactions a second that were really written
 	quantiles
-	Over []second `json:"over_time"` // a stall shows here: the whole's p99 can hide it
+	Over []second `json:"over_time"` // it shows a stall that the overall p99 can hide
 }
 
-// second is what was committed in one second.
+// second sums up the commits of one second.
 type second struct {
 	At int `json:"second"`
 	quantiles
 }
 
-// quantiles are of times in milliseconds.
+// quantiles are quantiles of times in milliseconds.
 type quantiles struct {
 	Samples int     `json:"samples"`
 	P50     float64 `json:"p50_ms"`
@@ -47,7 +47,7 @@ type quantiles struct {
 	Max     float64 `json:"max_ms"`
 }
 
-// add completes a result by what it took and keeps it.
+// add completes a result with the resources used, and stores it.
 func (l *lab) add(r result, took usage) {
 	cells := float64(max(r.Cells, 1))
 	micros := func(d time.Duration) float64 { return d.Seconds() * 1e6 / cells }
@@ -58,7 +58,7 @@ func (l *lab) add(r result, took usage) {
 	l.results = append(l.results, r)
 }
 
-// seconds is how long a stage took; 0 if it was not run.
+// seconds returns how long a stage took; 0 if it did not run.
 func (l *lab) seconds(stage string) float64 {
 	for _, r := range l.results {
 		if r.Stage == stage {
@@ -68,7 +68,7 @@ func (l *lab) seconds(stage string) float64 {
 	return 0
 }
 
-// report is everything that a run found.
+// report has all results of a run.
 type report struct {
 	Machine  machine   `json:"machine"`
 	Cells    int       `json:"cells"`
@@ -78,7 +78,7 @@ type report struct {
 	Servers  []measure `json:"servers"`
 }
 
-// measure is what was found on one kind of server.
+// measure has the results for one kind of server.
 type measure struct {
 	Kind    string   `json:"kind"`
 	Version string   `json:"version"`
@@ -86,7 +86,7 @@ type measure struct {
 	LeftOut []string `json:"left_out,omitempty"` // stages that this machine can't run, and why
 }
 
-// print writes the tables for people.
+// print writes the tables.
 func (r *report) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s\n", &r.Machine)
 	for _, m := range r.Servers {
@@ -132,7 +132,7 @@ func (m *measure) print(out io.Writer) {
 	}
 }
 
-// print shows what became of each second's commits.
+// print writes the latency of each second's commits.
 func (d *latency) print(out io.Writer) {
 	lines := [][]string{{"second", "samples", "p50", "p90", "p99", "max"}}
 	for _, s := range d.Over {
@@ -143,7 +143,7 @@ func (d *latency) print(out io.Writer) {
 	align(out, lines, ">>>>>>")
 }
 
-// micro shows a figure with as many digits as mean something.
+// micro formats a figure with its significant digits.
 func micro(v float64) string {
 	if v >= 100 {
 		return fmt.Sprintf("%.0f", v)
@@ -151,7 +151,7 @@ func micro(v float64) string {
 	return fmt.Sprintf("%.1f", v)
 }
 
-// align writes lines as columns; sides says for each column to which side it leans.
+// align writes lines as aligned columns. sides gives the alignment of each column.
 func align(out io.Writer, lines [][]string, sides string) {
 	widths := make([]int, len(sides))
 	for _, line := range lines {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// screen says what is being done, a line for each thing.
+// screen shows progress, a line for each step.
 type screen struct {
 	out io.Writer
 	mu  sync.Mutex // held while a line is written
@@ -22,14 +22,14 @@ func (s *screen) say(text string) {
 	fmt.Fprintln(s.out, text)
 }
 
-// begin says what begins. The function that it returns says how long it took.
+// begin says that a step begins. done says how long it took.
 func (s *screen) begin(what string) (done func()) {
 	s.say(what)
 	began := time.Now()
 	return func() { s.say(fmt.Sprintf("  %.1f s", time.Since(began).Seconds())) }
 }
 
-// thousands is a number with a comma after every three digits.
+// thousands formats a number with a comma after every three digits.
 func thousands(n int64) string {
 	if n < 0 {
 		return "-" + thousands(-n)

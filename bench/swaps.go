@@ -14,11 +14,11 @@ import (
 	"replicator/internal/servers"
 )
 
-// beside is the view that goes on while its sibling is rebuilt.
+// beside is the view that continues while its sibling is rebuilt.
 const beside table = "index_users_beside"
 
-// swaps measures how long readers wait for what is committed while a rebuilt view is swapped in: one of two views of a
-// database is rebuilt again and again. Each rebuild counts once, by the longest time from a commit to its being seen.
+// swaps measures how long readers wait for committed changes while a rebuilt view is swapped in. One of two views in a
+// database is rebuilt repeatedly. Each rebuild counts once, with the longest time from a commit until a reader sees it.
 func (l *lab) swaps(ctx context.Context) error {
 	source := "swaps"
 	if err := create(ctx, l.sourceDB, source, cellDDL); err != nil {
@@ -60,7 +60,7 @@ func (l *lab) swaps(ctx context.Context) error {
 	return nil
 }
 
-// listening has the program of a directory take commands: stages ask for nothing else.
+// listening makes the program in a directory accept commands. Other stages don't need that.
 func listening(dir string) error {
 	file := launch.Program{Dir: dir}.File()
 	text, err := os.ReadFile(file)
@@ -76,8 +76,7 @@ func listening(dir string) error {
 	return errors.Join(err, giveBack())
 }
 
-// rebuildWhile rebuilds the one view again and again until everything is written and seen, and returns when each rebuild
-// had ended.
+// rebuildWhile rebuilds the view repeatedly until everything is written and seen, and returns when each rebuild ended.
 func (l *lab) rebuildWhile(ctx context.Context, v *live, dir string, p *program) (ends []time.Duration, err error) {
 	at := launch.Program{Path: l.program, Dir: dir}
 	rebuilding, enough := context.WithCancel(ctx)
@@ -109,8 +108,8 @@ func (l *lab) rebuildWhile(ctx context.Context, v *live, dir string, p *program)
 	return ends, <-failed
 }
 
-// longest sums up the longest waits in one sight: one for each time, of the cells that were committed since the time
-// before.
+// longest sums up the longest waits in one sight: for each end of a rebuild, the longest among the cells that were
+// committed since the previous one.
 func (v *live) longest(s *sight, ends []time.Duration) *latency {
 	all := make([]float64, len(ends))
 	for n := v.warm; n < v.total(); n++ {

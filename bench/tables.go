@@ -10,7 +10,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// cellDDL is the source table, as the jogchat example has it.
+// cellDDL creates the source table of the jogchat example.
 const cellDDL = `CREATE TABLE cell (
   added_at    BIGINT PRIMARY KEY AUTO_INCREMENT,
   row_key     BINARY(16) NOT NULL,
@@ -21,24 +21,24 @@ const cellDDL = `CREATE TABLE cell (
   CONSTRAINT cell_idx UNIQUE (row_key, column_name, ref_key)
 ) ENGINE=InnoDB`
 
-// table is the name of an index table of emails, and of the view that keeps it.
+// table is the name of an index table of emails, and of its view.
 type table string
 
-// usersEmail is the table of the runs with one view. Its name is the seed's.
+// usersEmail is the table in runs with one view. It has the same name as in the seed.
 const usersEmail table = "index_users_email"
 
-// ddl creates the table as the seed does.
+// ddl returns the statement that creates the table, as in the seed.
 func (t table) ddl() string {
 	return fmt.Sprintf("CREATE TABLE %s (email VARCHAR(254) NOT NULL, row_key BINARY(16) NOT NULL UNIQUE, "+
 		"PRIMARY KEY (email, row_key)) ENGINE=InnoDB", t)
 }
 
-// view is the view in the configuration, of the cells in a column or of all.
+// view is the view's configuration, for the cells in one column or in all.
 func (t table) view(from, sink string) string {
 	return fmt.Sprintf("\n[views.%s]\nfrom = %q\nsink = %q\nkind = \"index\"\nfields = [\"email\"]\n", t, from, sink)
 }
 
-// tableSink is the sink of index tables in the configuration.
+// tableSink is the configuration of the index tables' sink.
 func tableSink(s *servers.Server, database string) string {
 	return fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", s.DSN(database))
 }
@@ -56,8 +56,7 @@ func create(ctx context.Context, db *sql.DB, name string, ddl ...string) error {
 	return nil
 }
 
-// verify compares every row of the table with what the first n cells of the workload say, and returns how many there
-// are.
+// verify compares every row of the table with the workload's first n cells, and returns how many rows there are.
 func (t table) verify(ctx context.Context, db *sql.DB, database string, w *workload, n int) (rows int64, err error) {
 	newest := w.newest(n)
 	entities := make(map[[16]byte]int, len(newest))
@@ -86,7 +85,7 @@ func (t table) verify(ctx context.Context, db *sql.DB, database string, w *workl
 			problems = append(problems, fmt.Errorf("%s: unexpected row with key %x", t, []byte(key)))
 			continue
 		}
-		delete(entities, k) // a second one is unexpected
+		delete(entities, k) // a second row for it would be unexpected
 		if want := w.user(w.at(newest[entity])).email; string(email) != want {
 			problems = append(problems, fmt.Errorf("%s: the email of key %x is %q, not %q", t, k, email, want))
 		}

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// usage is what something took: wall time, and CPU (user and system) of the client and of the servers.
+// usage is the resources that a step used: wall time, and CPU time (user and system) of the client and of the servers.
 type usage struct {
 	wall   time.Duration
 	client time.Duration
 	source time.Duration
 	sink   time.Duration
-	peak   int64 // bytes of memory that the client had at most; 0 if it was not looked at
+	peak   int64 // the client's peak memory in bytes; 0 if it was not measured
 }
 
-// measure runs f, in which this process is the client, and returns what it took.
+// measure runs f, with this process as the client, and returns the resources used.
 func (l *lab) measure(f func() error) (usage, error) {
 	before, err := l.read()
 	if err != nil {
@@ -36,7 +36,7 @@ func (l *lab) measure(f func() error) (usage, error) {
 	}, err
 }
 
-// reading is the state of all clocks at one moment.
+// reading has the state of all clocks at one moment.
 type reading struct {
 	at                 time.Time
 	self, source, sink time.Duration
@@ -60,16 +60,16 @@ func cpu(u *syscall.Rusage) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// tick is the unit of times in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go runs on.
+// tick is the unit of times in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Go supports.
 const tick = 10 * time.Millisecond
 
-// processCPU is the CPU time of a process with all its threads.
+// processCPU returns the CPU time of a process with all its threads.
 func processCPU(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("CPU time of a server: %w", err)
 	}
-	// The name, in parentheses, may hold anything; after it stand the state and, 11 and 12 fields on, the times.
+	// The name, in parentheses, may hold any character. The state follows it, and the times are 11 and 12 fields later.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("CPU time of a server: /proc/%d/stat has %d fields", pid, len(fields))
@@ -85,11 +85,11 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * tick, nil
 }
 
-// peakMemory is the most memory that a process ever had, in bytes; 0 if it is gone. The maximum that wait4 reports
-// won't do: a child that was started by vfork, as Go starts them, inherits its parent's.
+// peakMemory returns a process's peak memory, in bytes; 0 if it has ended. The maximum that wait4 reports is wrong: a
+// child started by vfork, as Go does, inherits its parent's.
 func peakMemory(pid int) int64 { return memory(pid, "VmHWM:") }
 
-// residentMemory is the memory that a process has now, in bytes.
+// residentMemory returns a process's current memory, in bytes.
 func residentMemory(pid int) int64 { return memory(pid, "VmRSS:") }
 
 func memory(pid int, field string) int64 {

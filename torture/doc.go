@@ -10,13 +10,14 @@
 // # A run
 //
 // A seed determines a plan (plan.go): tables with several shapes and keys, views of them in every sink, a
-// configuration, and a list of faults (faults.go). Writers change the tables at random. Meanwhile, the faults are injected one after
-// another, or two at once. A reader (reader.go) polls entities that always exist. Their contents must never go back or
-// vanish, and an index and the rows that it leads to must agree in every snapshot. If the source has two shards, keys
-// move between them in half of the runs (moves.go). In two thirds of the runs, views of plain rows show joined rows of
-// another table and of the same one (joined.go), and faults also affect that table. In half of the runs, the writers
-// stop before the last fault. This finds faults that the program would only notice with the next write. At the end, all
-// faults are healed. Within -patience, every view must equal the model's result (model.go) for the source's rows.
+// configuration, and a list of faults (faults.go). Writers change the tables at random. Meanwhile, the faults are
+// injected one after another, or two at once. A reader (reader.go) polls entities that always exist. Their contents
+// must never go back or vanish, and an index and the rows that it leads to must agree in every snapshot. If the source
+// has two shards, keys move between them in half of the runs (moves.go). In two thirds of the runs, views of plain rows
+// show joined rows of another table and of the same one (joined.go), and faults also affect that table. In half of the
+// runs, the writers stop before the last fault. This finds faults that the program would only notice with the next
+// write. At the end, all faults are healed. Within -patience, every view must equal the model's result (model.go) for
+// the source's rows.
 //
 // # What is compared
 //
