@@ -24,24 +24,26 @@
 //	               hashes
 //	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same
 //	               documents
-//	distinct       only where -only names it: the built program into an index table, and into a Redis hash and index, in
-//	               four runs each: a cell of every entity, a newer one that moves its index entry, one that says the same
-//	               again, and as many of one entity
-//	growth         only where -only names it: what a distinct cell costs from 10,000 cells to -cells, from 1 view to 50
-//	               (of a twentieth of the cells), and from 100 bytes a body to 64 KiB (of a tenth of them, 256 MiB at
-//	               most)
-//	kafka          only where -only names it: a publisher brings a cell of every entity, a fifth of -cells, into a topic
-//	               ("publish"), then a member keeps a Redis hash of each ("member", whose source is the broker)
-//	isolation      only where -only names it: the latency into an index table while Redis is well, down, hanging, or
-//	               spoiled by a FLUSHALL, and into a Redis hash while MySQL is, or lacks the table
-//	joins          only where -only names it: filling orders with their customers and items, the latency of a change in
-//	               each table, a change that a third of the orders are made with and the latency beside it, and the same
-//	               by a join query for each order
-//	images         only where -only names it: an update of every row of a table, logged with binlog_row_image FULL,
-//	               NOBLOB and MINIMAL: of a body and a number, then of the number alone. A row that the log has whole is
-//	               used as it is, any other one is read from the source
-//	tables         only where -only names it: as many tables as a twentieth of -entities, which a pattern names: the first
-//	               fill, a start, and the program while nothing is written, as long as the latency is measured
+//
+// These run only if -only names them:
+//
+//	distinct       the built program into an index table, and into a Redis hash and index, in four runs each: a cell of
+//	               every entity; newer ones that move the index entries; newer ones with the same content; and as many
+//	               cells of one entity
+//	growth         the cost of a distinct cell from 10,000 cells to -cells, from 1 view to 50 (with a twentieth of the
+//	               cells), and from 100 bytes a body to 64 KiB (with a tenth of the cells, 256 MiB at most)
+//	kafka          a publisher writes a cell of every entity, a fifth of -cells, to a topic ("publish"), then a member
+//	               keeps a Redis hash of each ("member", whose source is the broker)
+//	isolation      the latency into an index table while Redis is well, down, hanging, or emptied by FLUSHALL; and into
+//	               a Redis hash while MySQL is well, down or hanging, or lacks the table
+//	joins          filling orders with their customers and items; the latency of a change in each table; a change that
+//	               affects a third of the orders, and the latency beside it; and the same with a join query for each
+//	               order
+//	images         an update of every row of a table, with binlog_row_image FULL, NOBLOB and MINIMAL: first of a body
+//	               and a number, then of the number alone. A complete row in the binlog is used as it is. Other rows are
+//	               read from the source
+//	tables         tables that match a pattern, a twentieth of -entities: the first fill, a start, and the idle program,
+//	               for as long as the latency is measured
 //
 // "of raw" is the program's speed divided by the speed of the raw writes beside it. A program that does the same work
 // can't be faster than those. Raw writes use as many connections, and batches as large, as the program's lanes do.

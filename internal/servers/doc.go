@@ -5,21 +5,21 @@
 //
 // [Start] looks for the programs of a [Kind] in this order:
 //
-//  1. the cache: $REPLICATOR_SERVERS, else replicator-servers in the user's cache directory;
-//  2. a Debian suite, on a machine that has apt: apt is asked, with sources, lists and an empty package
-//     database of its own, for the server and the libraries it needs, C library included. The packages
-//     are downloaded with their signatures checked, unpacked into the cache, and run through the C
-//     library that came along, so a server newer than the machine runs as well. A machine that is not
-//     Debian's can name a mirror in $REPLICATOR_DEBIAN_MIRROR;
-//  3. a server of fitting version in PATH.
+//  1. the cache: $REPLICATOR_SERVERS, or else replicator-servers in the user's cache directory;
+//  2. a Debian suite, on a machine with apt. Start runs apt with its own sources, lists and empty package database, for
+//     the server and all libraries it needs, C library included. apt checks the packages' signatures. Start unpacks
+//     them into the cache and runs the server with its own C library, so it may be newer than the machine. A machine
+//     that is not Debian can name a mirror in $REPLICATOR_DEBIAN_MIRROR;
+//  3. a server with a suitable version in PATH.
 //
-// MySQL 8.0 and 5.7 and MariaDB 11.4 are in no suite, Elasticsearch, OpenSearch and Kafka in no distribution: they come
-// from a Maven repository ($REPLICATOR_MAVEN_REPOSITORY, else what the machine's Maven is set up with, else what that of
-// Debian would ask), and their sums are checked. The database servers get their libraries from Debian. The others need a Java,
-// which comes from Debian where the machine has none. [KafkaMember] makes a broker one of a cluster.
+// MySQL 8.0 and 5.7 and MariaDB 11.4 are in no suite, and Elasticsearch, OpenSearch and Kafka in no distribution. They
+// come from a Maven repository, and their sums are checked. The repository is $REPLICATOR_MAVEN_REPOSITORY, or else the
+// one that the machine's Maven is configured with, or else the default of Debian's Maven. The database servers get
+// their libraries from Debian. The others need a Java, which comes from Debian if the machine has none. [KafkaMember]
+// adds a broker to a cluster.
 //
-// If none of them has it, the error is a [*MissingError], which says what was looked for and what to do.
-// A first fetch takes 20 to 60 seconds, and says so through [Options.Progress].
+// If a server can't be found anywhere, the error is a [*MissingError], which says what was tried and what to do. A first
+// fetch takes 20 to 60 seconds, and reports that through [Options.Progress].
 //
 // # Promises
 //

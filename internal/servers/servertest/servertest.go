@@ -6,19 +6,19 @@
 //
 // # Promises
 //
-//   - [Shared] starts one server a kind and test binary, for tests that stay in a [Database] of their
-//     own and do not stop, kill or reconfigure it. [Own] starts one for a single test.
-//   - [Elasticsearch] and [Kafka] are one server for all test binaries of a run, if a [Lender] runs them.
-//   - A machine that cannot have a kind skips its tests, and says what is missing. With CI=true or
-//     REPLICATOR_REQUIRE_SERVERS=1 the test fails instead: a green run there has tested every kind.
+//   - [Shared] starts one server for each kind and test binary, for tests that use their own [Database] and do not stop,
+//     kill or reconfigure the server. [Own] starts one for a single test.
+//   - If a [Lender] runs the tests, [Elasticsearch] and [Kafka] are one server for all test binaries of the run.
+//   - If a machine can't run a kind, its tests are skipped, and say what is missing. With CI=true or
+//     REPLICATOR_REQUIRE_SERVERS=1 they fail instead, so a green run has tested every kind.
 //   - ELASTICSEARCH_URL names a running Elasticsearch to use instead of starting one.
-//   - REPLICATOR_TEST_INSTEAD=mysql-5.7,elasticsearch-9 has tests run on these kinds in place of those that they name: a
-//     test that asks for a MySQL gets 5.7, and [Each] and [EachKind] run on 5.7 alone. `make matrix` uses it.
-//   - REPLICATOR_TEST_SERVERS=mysql,mariadb-10.11 limits the kinds, for a quick run; it is ignored where
-//     servers are required.
-//   - Which kind each test used is counted, printed by [Main], and appended to the file named by
-//     REPLICATOR_TEST_COUNT, because go test hides what a package prints when it passes.
-//   - No server outlives the test binary, however that ends (on Linux; see package servers).
+//   - REPLICATOR_TEST_INSTEAD=mysql-5.7,elasticsearch-9 makes tests run on these kinds instead of those that they name.
+//     A test that asks for a MySQL gets 5.7, and [Each] and [EachKind] run on 5.7 alone. `make matrix` uses it.
+//   - REPLICATOR_TEST_SERVERS=mysql,mariadb-10.11 limits the kinds, for a quick run. It is ignored if servers are
+//     required.
+//   - [Main] prints how many tests used each kind. The counts are also appended to the file that REPLICATOR_TEST_COUNT
+//     names, because go test hides the output of a package that passes.
+//   - No server outlives the test binary, even after a crash (on Linux; see package servers).
 package servertest
 
 import (
