@@ -250,8 +250,8 @@ func (s *shop) untilRenamed(ctx context.Context) error {
 	}
 }
 
-// naive does the work of a fan-out with a join query and a write for each order, over as many connections as the
-// program has lanes.
+// naive updates all orders of one customer as a simple program would: with a join query and a write for each order,
+// over as many connections as the program has lanes.
 func (s *shop) naive(ctx context.Context) error {
 	defer s.show.begin("a join query for each order")()
 	took, err := s.measure(func() error {

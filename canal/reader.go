@@ -217,8 +217,8 @@ func (r *Reader) sameMode(ctx context.Context) error {
 	return err
 }
 
-// beforeStart returns the transactions before the start position, as MariaDB knows them. Those before the position's
-// file can't be more than that.
+// beforeStart returns the transactions before the start position, as MariaDB knows them. If MariaDB doesn't know them,
+// it returns those before the beginning of the position's file, which are at most as many.
 func (r *Reader) beforeStart(ctx context.Context, db querier) (*gtid.Set, error) {
 	if r.place.pos > 4 {
 		if before, known, err := r.server.remembered(ctx, db, r.place.file.name, r.place.pos); err != nil || known {

@@ -12,12 +12,14 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Newest implements replicator.Reader. A record holds its cell's state at the record's own offset. Only a publisher's
-// mark says that everything up to an origin position is included. So cells whose records come before the last mark are
-// read together, as of that mark. The others are read one by one, each as of its record. While a publisher fills the
-// topic, a cell without a record may still get one, with the position at which the scan read its row, and a mark may
-// already be later than that. Such a cell is returned as of the first position of all. Any later record is newer than
-// that, and a view that already knows the cell ignores it.
+// Newest implements replicator.Reader. A record gives its cell's state at the record's own position. Only a publisher's
+// mark guarantees that everything up to a position is included. So Newest answers for all cells whose records come
+// before the last mark together, with the mark's position. It answers for each other cell alone, with its record's
+// position.
+//
+// While a publisher fills the topic, a missing record may still come. Its position is that of the publisher's scan,
+// which may be before the last mark. So a cell without a record gets the lowest possible position. Every record that
+// comes later is newer than this answer, and a view that already knows the cell ignores the answer.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	found := &lookup{reader: r, wanted: map[replicator.Cell]int{}, states: make([]replicator.State, len(cells)),
 		rows: make([]*replicator.Row, len(cells)), bytes: bytes}

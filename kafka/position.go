@@ -81,10 +81,10 @@ func Describe(text string) (shown string, ok bool) {
 	return place(t.Topic, t.Partition, t.Offset), true
 }
 
-// Fence returns a fence for a position in the log of an origin (a shard's name, "" without shards), for
-// Reader.Includes. Positions of the origin below the order since never include it. FILE:POS belongs to the server that
-// the publisher reads now, and Orders of an earlier server are lower. A partition's position, as Describe formats it,
-// is a fence, too.
+// Fence returns a fence for Reader.Includes: the position at in the log of an origin (a shard's name, "" without
+// shards). A position whose Order is below since never includes the fence. The reason is that a FILE:POS belongs to the
+// server that the publisher reads now, and that all Orders from earlier servers are lower. A partition's position, as
+// Describe formats it, is a fence, too.
 func Fence(shard string, since int64, at string) string {
 	if shard != "" {
 		at += ofShard + shard

@@ -145,7 +145,7 @@ func (r Release) fill(ctx context.Context, target Target, stage string) error {
 		if filepath.Base(path) == "replicator" || filepath.Ext(path) == ".sh" {
 			mode = 0o755
 		}
-		err = errors.Join(err, os.Chmod(path, mode), os.Chtimes(path, r.Time, r.Time)) // the umask may have removed mode bits
+		err = errors.Join(err, os.Chmod(path, mode), os.Chtimes(path, r.Time, r.Time)) // the umask may remove bits
 	}
 	return err
 }

@@ -87,8 +87,8 @@ func (s *Values) numeric() string {
 // scale: a computed one (0.30000000000000004) may follow prices with two digits.
 func (s *Values) ScaleWithRoom() int { return min(max(s.Scale+2, 20), 30) }
 
-// Row returns the type of a column in a row: JSON for lists and objects, TEXT or BLOB for long scalars, or else Scalar's
-// type; "" if Scalar has none.
+// Row returns the type of a column in a row: JSON for lists and objects, TEXT or BLOB for long scalars, or else
+// Scalar's type; "" if Scalar has none.
 func (s *Values) Row(name string) string {
 	if s.Lists+s.Objects > 0 {
 		return "JSON"

@@ -18,34 +18,31 @@
 // their libraries from Debian. The others need a Java, which comes from Debian if the machine has none. [KafkaMember]
 // adds a broker to a cluster.
 //
-// If a server can't be found anywhere, the error is a [*MissingError], which says what was tried and what to do. A first
-// fetch takes 20 to 60 seconds, and reports that through [Options.Progress].
+// If a server can't be found anywhere, the error is a [*MissingError], which says what was tried and what to do. A
+// first fetch takes 20 to 60 seconds, and reports that through [Options.Progress].
 //
 // # Promises
 //
-//   - What stands in the cache under its final name is complete: it is built beside it and renamed. A
-//     fetch that is killed leaves a .part directory, which the next one removes. Processes that want the
-//     same server at once wait for the first.
-//   - Ports that Start picks lie below 32768 and below the kernel's ephemeral range: there, a client that
-//     keeps dialling a dead port can be given that very port as its own and keep the server from coming
-//     back. A picked port stays reserved, among processes that use this package, until Close or the end
-//     of the process, so a killed server gets its port back.
-//   - [Start] and [Server.Restart] return when the server answers, and check that the one that answers is
-//     the one they started.
-//   - A server has its own defaults, but for ports, paths, memory, and what README demands of a source: the binlog is
-//     on and in row format. Options.Args change what a caller needs otherwise.
-//   - [Server.Kill] returns when the process, its threads and its port are gone. Every commit that MySQL or MariaDB
-//     acknowledged survives it. A Redis keeps what its last snapshot has, unless it has an append-only file.
-//   - On Linux a server dies with the process that started it, kill -9 included. What such an end leaves
-//     behind is a directory, in memory if the server was small, which the next Start in any process removes. (Elsewhere
-//     the server stays: only Linux can tie it to its parent.)
+//   - A directory in the cache under its final name is complete, because it is renamed after it was built. A killed
+//     fetch leaves a .part directory, which the next fetch removes. If several processes want the same server at once,
+//     they wait for the first one to fetch it.
+//   - Start picks ports below 32768 and below the kernel's ephemeral range. In that range, a client that keeps dialling
+//     a dead port may get that port as its own and prevent the server's restart. A picked port stays reserved among
+//     processes that use this package until Close or the end of the process. So a killed server gets its port back.
+//   - [Start] and [Server.Restart] return when the server answers, and check that they started the server that answers.
+//   - A server runs with its defaults, except for ports, paths, memory, and the README's requirements for a source: the
+//     binlog is on and in row format. Options.Args can change further settings.
+//   - [Server.Kill] returns when the process, its threads and its port are gone. MySQL and MariaDB keep every
+//     acknowledged commit. Redis keeps its last snapshot, or everything if it has an append-only file.
+//   - On Linux, a server dies with the process that started it, kill -9 included. Only a directory is left, in memory
+//     if the server was small, and the next Start in any process removes it. On other systems the server stays,
+//     because only Linux can tie it to its parent.
 //
 // # Failure
 //
-// A server that ends while it starts is an error with the end of its log. A server that ends later is
-// noticed by whoever talks to it; Restart starts it again on the same directory and port. When ctx ends
-// during Start or Restart, the process is killed; when it ends during Stop, the server may still be
-// stopping, and Kill or Close ends it.
+// If a server ends while it starts, the error has the end of its log. If it ends later, its clients notice. Restart
+// starts it again on the same directory and port. If ctx ends during Start or Restart, the process is killed. If it
+// ends during Stop, the server may still be stopping, and Kill or Close ends it.
 //
-// A [Server] may be used by several goroutines. Whoever called Start owns it and closes it.
+// Several goroutines may use a [Server]. The caller of Start owns it and closes it.
 package servers

@@ -86,8 +86,8 @@ func mariadbArgs(in *installation, s *Server) []string {
 	return args
 }
 
-// GTIDs returns the options that turn GTIDs on or off, if that is not the kind's default. MySQL 9 has them on by
-// default here, older MySQL off. MariaDB always has them.
+// GTIDs returns the options that turn GTIDs on or off, if that is not the kind's default. In this package, MySQL 9
+// starts with GTIDs and older MySQL without. MariaDB always has them.
 func GTIDs(kind Kind, on bool) []string {
 	switch {
 	case on && kind.IsOldMySQL():

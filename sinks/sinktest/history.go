@@ -218,8 +218,8 @@ func (h *history) interrupted(err error) bool {
 	return err != nil && h.env.subject.Interrupted != nil && h.env.subject.Interrupted(err)
 }
 
-// scan reads all rows now, to be put later with the position before the read. A chunk has each cell once, because lanes
-// coalesce.
+// scan reads all rows now and queues them, to be put later. The puts get the log position from before the read. A chunk
+// has each cell once, because a pipeline's lanes coalesce changes of a cell.
 func (h *history) scan() {
 	low := h.claim(h.began)
 	for _, c := range h.source.cells {

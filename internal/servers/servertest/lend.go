@@ -77,7 +77,7 @@ func (l *Lender) accept() {
 		l.wg.Go(func() {
 			defer conn.Close()
 			if kind, err := bufio.NewReader(conn).ReadString('\n'); err == nil {
-				_ = json.NewEncoder(conn).Encode(l.lend(servers.Kind(kind[:len(kind)-1]))) // the borrower may have ended
+				_ = json.NewEncoder(conn).Encode(l.lend(servers.Kind(kind[:len(kind)-1]))) // the borrower may be gone
 			}
 		})
 	}

@@ -6,8 +6,8 @@
 //
 // # Promises
 //
-//   - [Shared] starts one server for each kind and test binary, for tests that use their own [Database] and do not stop,
-//     kill or reconfigure the server. [Own] starts one for a single test.
+//   - [Shared] starts one server for each kind and test binary, for tests that use their own [Database] and do not
+//     stop, kill or reconfigure the server. [Own] starts one for a single test.
 //   - If a [Lender] runs the tests, [Elasticsearch] and [Kafka] are one server for all test binaries of the run.
 //   - If a machine can't run a kind, its tests are skipped, and say what is missing. With CI=true or
 //     REPLICATOR_REQUIRE_SERVERS=1 they fail instead, so a green run has tested every kind.
