@@ -44,8 +44,8 @@ func (k *keeper) relinquish(ctx context.Context) error {
 const takenBack = 1000
 
 // unfed makes the records that delete cells which don't feed the view, after a key. It also returns the key after which
-// the walk continues; nil at the end. Such a record equals a re-read at the position of the previous record that found
-// the row gone. So readers take it for newer than that record. If the cell feeds the view again, the source's later
+// the walk continues; nil at the end. Such a record looks like a re-read that found the row gone, with the position of
+// the cell's previous record. So it counts as newer than that record. If the cell feeds the view again, the source's
 // changes are newer still.
 func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err error) {
 	passed := 0

@@ -267,8 +267,8 @@ func (k *keeper) pages(
 // visited bounds the entries that a page passes, so that a walk of a large table that finds little is also cut.
 const visited = 10_000
 
-// page calls each for the wanted cells after a key, and returns the key after which the walk continues; nil at the end.
-// It skips cells that no longer feed the view: see Relinquish.
+// page returns the wanted cells after a key, and the key after which the walk continues; nil at the end. It skips cells
+// that no longer feed the view: see Relinquish.
 func (k *keeper) page(
 	ctx context.Context, after []byte, limit int, wanted func(judge.Known) bool,
 ) (cells []replicator.Cell, last []byte, err error) {
