@@ -209,7 +209,7 @@ func (g *Group) commit(ctx context.Context, p Partition, offset int64) (failed e
 // Progress is a group's progress in one partition.
 type Progress struct {
 	Partition
-	Member  string // who has it; "": nobody has
+	Member  string // the member that has it; "": none
 	Applied int64  // the committed offset
 	End     int64
 }
