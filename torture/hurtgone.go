@@ -41,14 +41,16 @@ type gone struct {
 	filler  string // a table whose rows separate two others in the log
 }
 
-// comeAndGo makes this history of one entity, whose versions are w < x < v. The writers wait.
+// comeAndGo creates this history of one entity with the versions w < x < v. The writers wait meanwhile. A tap holds the
+// binlog at three points.
 //
 //	in the source    the program
 //	put w, put v     shows v
-//	delete v         the log waits before this
+//	delete v         the binlog is held before this
 //	put x
-//	delete all       looks because v was deleted, and finds nothing: shows nothing; the log waits before the put of x
-//	                 reads the put of x: has to ignore it; the log waits before the last delete
+//	delete all       re-reads the cell because v was deleted, finds nothing, and shows nothing; the binlog is held
+//	                 before the put of x
+//	                 reads the put of x, and must ignore it; the binlog is held before the last delete
 func comeAndGo(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.goneViews()
 	g := &gone{views: views, late: late{w: w, t: w.plan.table(views[0].Table), n: 3000 + 2*int(f.Arg),

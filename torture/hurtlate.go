@@ -56,18 +56,18 @@ type late struct {
 	sawW   *tap  // how often the main program received w
 }
 
-// putLate makes this history of one entity, whose versions are w < x < v. Links hold what is to wait:
+// putLate creates this history of one entity with the versions w < x < v. Links hold requests, answers and binlogs.
 //
-//	in the source   the main program                one beside it              a fresh one
-//	put w           its request to Redis waits      its request to Redis waits
-//	put v           is behind that                  is behind that
-//	delete v        is behind that; goes on, looks, its binlog waits
-//	                finds w: that answer waits
+//	in the source   the main program                the second program         the new program
+//	put w           its put of w is held            its put of w is held
+//	put v           its put of v waits for w's      its put of v waits for w's
+//	delete v        continues; re-reads and finds   its binlog is held
+//	                w; the answer is held
 //	put x                                                                      fills: puts x
 //	                resets to w: yields to x
-//	                                                goes on: puts v
+//	                                                continues: puts v
 //
-// The last put has to be ignored, as it stands before what the look saw: no delete follows it any more.
+// The sink must ignore the last put. Its position is before that of the re-read, and no delete follows it.
 func (w *world) putLate(ctx context.Context, f Fault) error {
 	l, err := w.newLate(f)
 	defer l.close()

@@ -136,8 +136,8 @@ func (w *world) fillState() (heal, error) {
 	}, nil
 }
 
-// stateReadOnly remounts the file system read-only. The program may not have files open on it, so it is killed, and
-// started again both times.
+// stateReadOnly remounts the file system read-only. A remount fails while the program has files open, so the program is
+// killed before it and started after it. Healing does the same.
 func (w *world) stateReadOnly(ctx context.Context) (heal, error) {
 	w.end(syscall.SIGKILL)
 	if err := remount(w.stateDir(), readOnly); err != nil {
