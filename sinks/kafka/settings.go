@@ -85,8 +85,8 @@ func badOrigin(source *config.Source, topic string) string {
 	sharded := len(source.Shards) > 0 && source.Shards[0].Name != ""
 	switch {
 	case source.Kafka != nil:
-		return "[source] is a changelog in Kafka, whose partitions are sources: a topic is kept for one source alone, " +
-			"so publish it where the tables are read"
+		return "[source] reads a topic, and each of its partitions is a source. But a topic takes the records of one " +
+			"source alone: publish it from the configuration whose [source] is the database"
 	case sharded && !named:
 		return fmt.Sprintf("a topic is kept for one shard of the source: let its name hold %s, as in %q, and have the "+
 			"members read all of them", sourceName, topic+"-"+sourceName)

@@ -44,7 +44,7 @@ func (t *Target) List(ctx context.Context, view int, values []string, limit int)
 	found := replicator.Listing{Place: "table " + settingsOf(k.view).Table}
 	if !k.ledger {
 		err := t.listEntries(ctx, k, wanted, limit, &found)
-		return found, classify(err, "view "+k.view.Name+": listing who has a value")
+		return found, classify(err, "view "+k.view.Name+": listing the keys that have a value")
 	}
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err == nil {
