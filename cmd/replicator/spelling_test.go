@@ -151,7 +151,7 @@ func TestViewsThatWouldMergeCellsOfTwoSpellingsAreRefused(t *testing.T) {
 	p := l.running()
 	l.caughtUp()
 	l.exec(note("ABC", 2))
-	l.failsWith("merged", "notes.base ABC", "notes.more abc", "Spell the key")
+	l.failsWith("merged", "notes.base ABC", "notes.more abc", "Write the key")
 	l.caughtUp("note", "note_by_tag", "note_tags")
 	l.expectNotes()
 	p.stop()
