@@ -57,10 +57,10 @@ var Unseen = State{Version: NoVersion}
 // Why AsOf exists: deleting the newest version must bring back an older one, which comparing versions would forbid. And
 // a replayed insert of the deleted version must not bring that one back.
 //
-// Why a reset yields to a later put: a replayed delete, or the re-read of a slow second replicator, must not remove what
-// was written after it. AsOf still rises. Otherwise a delayed put of the deleted version could arrive and stay, with no
-// delete left to follow. A reset does not yield to a put of a lower version: with AsOf raised, the higher version that it
-// found could never arrive.
+// Why a reset yields to a later put: a replayed delete, or the re-read of a slow second replicator, must not remove
+// what was written after it. AsOf still rises. Otherwise a delayed put of the deleted version could arrive and stay,
+// with no delete left to follow. A reset does not yield to a put of a lower version: with AsOf raised, the higher
+// version that it found could never arrive.
 //
 // Why the higher version wins between two re-reads at one position: both may have seen changes after that position. If
 // the lower version is the newer one, the delete in between is still to come, and its re-read is at a later position. A
@@ -87,9 +87,9 @@ func (s State) Next(op Op) (State, bool) {
 	return State{Version: op.Version, Order: op.Order, AsOf: s.AsOf}, true
 }
 
-// Forgettable reports whether a sink may remove the state, given the view's horizon. The cell is gone, and every op that
-// the state could still refuse is below the horizon. A horizon is a log position that only rises. It never passes the
-// view's mark, and it is durable before anything is removed by it.
+// Forgettable reports whether a sink may remove the state, given the view's horizon. The cell is gone, and every op
+// that the state could still refuse is below the horizon. A horizon is a log position that only rises. It never passes
+// the view's mark, and it is durable before anything is removed by it.
 func (s State) Forgettable(horizon int64) bool {
 	return s.Version == NoVersion && max(s.Order, s.AsOf) < horizon
 }

@@ -10,10 +10,10 @@ import (
 // fresh is the time before which the target knew no cell of this source. It is zero if the target knew some, or if that
 // was not found out.
 //
-// A fresh target needs no sweep after a fill from a Changelog. Every row that it shows was in a record that this session
-// read. This session also read the record that takes the row away, unless the log had dropped that record by then:
-// Changelog.Remembers tells. A sweep would read all that the target holds and the whole log, for each of the logs that
-// fill it, and find nothing.
+// A fresh target needs no sweep after a fill from a Changelog. Every row that it shows was in a record that this
+// session read. This session also read the record that takes the row away, unless the log had dropped that record by
+// then: Changelog.Remembers tells. A sweep would read all that the target holds and the whole log, for each of the logs
+// that fill it, and find nothing.
 //
 // These are swept:
 //   - A fill that an earlier session began, in this process or in another one: the target holds what that applied.

@@ -59,8 +59,8 @@ func TestATableThatCanNotBeScannedFailsItsViewsAlone(t *testing.T) {
 	l.expect("SELECT id FROM v_bad", "1")
 }
 
-// A row without a key is no cell's, and holds up no other row. Once it is corrected at the source, nothing else is to be
-// done.
+// A row without a key is no cell's, and holds up no other row. Once it is corrected at the source, nothing else is to
+// be done.
 func TestARowWithoutAKeyHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	l := newBareLab(t, servertest.MySQL(t))

@@ -60,8 +60,8 @@ func TestNothingIsLeftOfWhatIsForgotten(t *testing.T) {
 	}
 }
 
-// A create that was held up somewhere was judged when nothing was known of the cell. Meanwhile the cell came, went, and was
-// forgotten.
+// A create that was held up somewhere was judged when nothing was known of the cell. Meanwhile the cell came, went, and
+// was forgotten.
 func TestACreateThatWasHeldUpBringsNothingBack(t *testing.T) {
 	b := newBench(t, "")
 	held, let := make(chan struct{}), make(chan struct{})

@@ -67,8 +67,8 @@ func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	return b.unknown[op]
 }
 
-// UnknownIn is Unknown for a single view. Sinks that write their views one by one call it: the other views may already have
-// the op.
+// UnknownIn is Unknown for a single view. Sinks that write their views one by one call it: the other views may already
+// have the op.
 func (b *Batch) UnknownIn(op int, known Known) bool {
 	unknown := known.State.Unknown(b.ops[op], known.Horizon)
 	b.unknown[op] = b.unknown[op] || unknown

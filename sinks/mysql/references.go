@@ -30,8 +30,8 @@ func (t *Target) unordered() (n int) {
 }
 
 // unorder checks whether err comes from a foreign key between tables of views, and then lets their rows be written in
-// any order. It reports whether that holds for more views than when the transaction began, whichever lane saw to it: then
-// the transaction must be tried again.
+// any order. It reports whether that holds for more views than when the transaction began, whichever lane saw to it:
+// then the transaction must be tried again.
 func (t *Target) unorder(ctx context.Context, err error, before int) (again bool, failed error) {
 	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
 		return false, nil
