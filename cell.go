@@ -163,6 +163,69 @@ func (k Key) Partition() int {
 // and "%" percent-encoded, so that two keys never look the same.
 func (k Key) String() string { return string(k.AppendString(make([]byte, 0, 64))) }
 
+// AppendKinds appends a letter for each value of the key. With them, AppendKey makes the key again from String's text. It
+// appends nothing for a malformed key.
+func (k Key) AppendKinds(dst []byte) []byte {
+	from := len(dst)
+	for rest := []byte(k); len(rest) > 0; {
+		kind, _, after, err := nextValue(rest)
+		if err != nil {
+			return dst[:from]
+		}
+		dst, rest = append(dst, kind), after
+	}
+	return dst
+}
+
+// AppendKey appends the key whose String is text and whose values have the kinds, as AppendKinds says them. It reports
+// false if there is none.
+func AppendKey(dst []byte, kinds, text string) ([]byte, bool) {
+	b := KeyBuilder{dst}
+	for i := range len(kinds) {
+		part, after, more := text, "", false
+		if last := i == len(kinds)-1; !last {
+			part, after, more = strings.Cut(text, ":")
+			if !more {
+				return dst, false
+			}
+			if kinds[i] == keyString {
+				part = UnescapePart(part)
+			}
+		}
+		if !b.part(kinds[i], part) {
+			return dst, false
+		}
+		text = after
+	}
+	return b.b, text == ""
+}
+
+// part adds a value of a kind, by its text.
+func (k *KeyBuilder) part(kind byte, text string) bool {
+	var err error
+	switch kind {
+	case keyInt:
+		var v int64
+		v, err = strconv.ParseInt(text, 10, 64)
+		k.Int(v)
+	case keyUint:
+		var v uint64
+		v, err = strconv.ParseUint(text, 10, 64)
+		k.Uint(v)
+	case keyString:
+		k.b = append(binary.AppendUvarint(append(k.b, keyString), uint64(len(text))), text...)
+	case keyBytes:
+		k.b = binary.AppendUvarint(append(k.b, keyBytes), uint64(hex.DecodedLen(len(text))))
+		from := len(k.b)
+		k.b = append(k.b, text...) // decoded in place: digits are read before their byte is written
+		_, err = hex.Decode(k.b[from:], k.b[from:])
+		k.b = k.b[:from+hex.DecodedLen(len(text))]
+	default:
+		return false
+	}
+	return err == nil
+}
+
 // UnescapePart decodes one of several values shown by String. The last value is not encoded and needs no decoding.
 func UnescapePart(text string) string {
 	return strings.NewReplacer("%3A", ":", "%25", "%").Replace(text)

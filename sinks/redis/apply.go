@@ -27,7 +27,8 @@ type Target struct {
 	evictions evictions
 	batches   sync.Pool // of *batch, to be used again
 
-	horizons atomic.Pointer[horizons] // as they were read last
+	registry  atomic.Pointer[registry] // as it was read last
+	proposals proposals
 
 	reclaims bool // it exists only to take back what earlier definitions, views or sources put there
 }
@@ -64,6 +65,9 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 				unsure = append(unsure, e)
 			}
 		}
+		if err := t.lay(ctx, b, write); err != nil {
+			return replicator.Applied{}, err
+		}
 		again, err := t.sink.write(ctx, b, write)
 		if mended, failed := t.mend(ctx, err, write); mended {
 			continue
@@ -71,10 +75,10 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 			return replicator.Applied{}, t.blame(ctx, err, write)
 		}
 		if b.behind {
-			if err := t.learnHorizons(ctx); err != nil {
+			if err := t.learn(ctx); err != nil {
 				return replicator.Applied{}, err
 			}
-			b.behind, b.horizons = false, t.horizons.Load()
+			b.behind, b.registry = false, t.registry.Load()
 		}
 		t.memory.learn(b, write, again)
 		todo = slices.AppendSeq(unsure, maps.Keys(again))
@@ -83,12 +87,19 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return b.Applied(), nil
 }
 
-// decide is e.decide, except that it checks whether a later generation is another process's, and removes damaged
-// records.
+// decide is e.decide, except that it checks whether a later generation is another process's, looks for layouts that
+// another process has registered, and removes damaged records.
 func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
-	for {
+	for looked := false; ; {
 		err := e.decide(b)
-		if errors.Is(err, errDamaged) && e.stored != "" {
+		if errors.Is(err, errNoLayout) && !looked {
+			looked = true
+			if _, err := t.sink.readRegistry(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if (errors.Is(err, errDamaged) || errors.Is(err, errNoLayout)) && e.stored != "" {
 			if err := t.removeRecord(ctx, e); err != nil {
 				return err
 			}

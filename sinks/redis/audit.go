@@ -104,7 +104,7 @@ func (s *sums) addAsOf(ctx context.Context, name string) error {
 			if seen[key] {
 				continue
 			}
-			r, err := parseRecord(stored)
+			r, err := s.sink.parse(ctx, new(arena), stored, entityOf(key))
 			if err != nil {
 				return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
 			}

@@ -32,7 +32,7 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 		compared := make([][]*comparison, len(todo))
 		for i, e := range todo {
 			var err error
-			if compared[i], err = t.comparisons(e, ops); err != nil {
+			if compared[i], err = t.comparisons(ctx, e, ops); err != nil {
 				return nil, fmt.Errorf("entity %s: %w", e.text, err)
 			}
 			before[i] = e.stored
@@ -87,9 +87,9 @@ type spot struct {
 }
 
 // comparisons lists what to compare of an entity: each view once.
-func (t *Target) comparisons(e *entity, ops []replicator.Op) ([]*comparison, error) {
-	r, err := parseRecord(e.stored)
-	if errors.Is(err, errDamaged) { // a repair recreates it: everything in it is missing
+func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op) ([]*comparison, error) {
+	r, err := t.sink.parse(ctx, new(arena), e.stored, e.text)
+	if errors.Is(err, errDamaged) || errors.Is(err, errNoLayout) { // a repair recreates it: everything in it is missing
 		r, err = new(record), nil
 	}
 	if err != nil {

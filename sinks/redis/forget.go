@@ -7,82 +7,33 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"replicator"
 	"replicator/sinks/judge"
 )
 
-// Deleted cells are forgotten on one server only. The horizons are in a hash of the sink's own, by the view's id in
-// records and its generation. The hash also has a number that changes whenever a horizon does. A batch is decided by
-// the horizons that the target read last, and the script that writes it does nothing if the number has changed. So
-// nothing can be forgotten unnoticed between decision and write. In a cluster the hash and the records are on different
-// nodes.
+// Deleted cells are forgotten on one server only, below horizons: log positions that only rise. The registry has them, by
+// the view's id in records and its generation.
 
 var _ replicator.Forgetter = (*Target)(nil)
 
 //go:embed forget.lua
 var forgetSource string
 
-// horizonsKey is the hash of horizons.
-const horizonsKey = prefix + "horizons"
-
-// horizonsVersion is the field of the number that changes with the horizons. No view's field has that length.
-const horizonsVersion = "version"
-
-// horizons are the horizons of all views.
-type horizons struct {
-	version string            // "": there are none yet
-	fields  map[string]string // as they are stored
-}
-
 func horizonField(id viewID, generation uint64) string {
 	return fmt.Sprintf("%x:%d", string(id), generation)
 }
 
-// of is the horizon of a view in a generation; 0 if there is none. h may be nil.
-func (h *horizons) of(id viewID, generation uint64) int64 {
-	if h == nil || len(h.fields) == 0 {
+// horizon is the horizon of a view in a generation; 0 if there is none. g may be nil.
+func (g *registry) horizon(id viewID, generation uint64) int64 {
+	if g == nil || len(g.fields) == 0 {
 		return 0
 	}
-	order, err := strconv.ParseInt(h.fields[horizonField(id, generation)], 10, 64)
+	order, err := strconv.ParseInt(g.fields[horizonField(id, generation)], 10, 64)
 	if err != nil {
 		return 0
 	}
 	return order
-}
-
-// number is the version. h may be nil.
-func (h *horizons) number() string {
-	if h == nil {
-		return ""
-	}
-	return h.version
-}
-
-func (s *Sink) readHorizons(ctx context.Context) (*horizons, error) {
-	if s.cluster {
-		return &horizons{}, nil
-	}
-	fields, err := s.rdb.HGetAll(ctx, horizonsKey).Result()
-	if err != nil {
-		return nil, classify(err, "reading the horizons")
-	}
-	return &horizons{fields[horizonsVersion], fields}, nil
-}
-
-// learnHorizons reads the horizons of the target's keepers. Keepers that only take back contributions have none: what
-// they apply has no log position.
-func (t *Target) learnHorizons(ctx context.Context) error {
-	h, err := t.sink.readHorizons(ctx)
-	if err != nil {
-		return err
-	}
-	if t.reclaims {
-		h.fields = nil
-	}
-	t.horizons.Store(h)
-	return nil
 }
 
 // ForgetGone implements replicator.Forgetter. In a cluster it only counts.
@@ -118,19 +69,11 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 		if err != nil {
 			return err
 		}
-		known, err := t.sink.readHorizons(ctx)
+		known, err := t.sink.readRegistry(ctx)
 		if err != nil {
 			return err
 		}
-		version, err := strconv.ParseUint("0"+known.version, 10, 64)
-		if err != nil {
-			return replicator.Fatal(fmt.Errorf("the key %s is damaged: delete it, and then "+
-				"`replicator verify --repair`", horizonsKey))
-		}
-		// Never an earlier number, even if the hash was lost meanwhile.
-		next := max(version+1, uint64(time.Now().UnixMicro()))
-		c := newCall([]string{horizonsKey}, "", horizonsVersion, known.version, strconv.FormatUint(next, 10))
-		raised := false
+		var raised []string
 		for _, k := range t.keepers {
 			m := marks[k.view.Name]
 			if m == nil {
@@ -140,25 +83,18 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 			if !ok || mark.Generation != k.generation || mark.Standing().Filling() {
 				continue
 			}
-			was, is := known.of(k.id, k.generation), min(horizon, mark.Order)
-			if is > was {
+			if is := min(horizon, mark.Order); is > known.horizon(k.id, k.generation) {
 				field := horizonField(k.id, k.generation)
-				c, raised = append(c, field, known.fields[field], strconv.FormatInt(is, 10)), true
+				raised = append(raised, field, known.fields[field], strconv.FormatInt(is, 10))
 			}
 		}
-		if !raised {
+		if len(raised) == 0 {
 			return nil
 		}
-		cmds, err := t.sink.run(ctx, t.sink.swapMarks, []call{c})
-		if err != nil {
-			return classify(err, "raising the horizons")
-		}
-		answer, err := cmds[0].Slice()
-		if err != nil || len(answer) == 0 {
-			return classify(err, "raising the horizons")
-		}
-		if answer[0] == int64(1) {
-			return t.learnHorizons(ctx)
+		if _, changed, err := t.sink.changeRegistry(ctx, known, raised); err != nil {
+			return err
+		} else if changed {
+			return t.learn(ctx)
 		}
 	}
 	return fmt.Errorf("other replicators raise the horizons all the time")
@@ -166,16 +102,16 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 
 // forgettables decides what records may forget: nothing in a cluster.
 type forgettables struct {
-	*horizons
+	*registry
 	generations map[viewID]uint64 // that count
 }
 
 func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
-	h, err := s.readHorizons(ctx)
+	g, err := s.readRegistry(ctx)
 	if err != nil {
 		return nil, err
 	}
-	f := &forgettables{h, map[viewID]uint64{}}
+	f := &forgettables{g, map[viewID]uint64{}}
 	if s.cluster {
 		return f, nil
 	}
@@ -206,7 +142,7 @@ func (f *forgettables) may(c *cellRecord) bool {
 		if !is || v.generation > generation || v.claims != "" {
 			return false
 		}
-		horizon := f.of(v.id, v.generation)
+		horizon := f.horizon(v.id, v.generation)
 		if v.generation < generation {
 			horizon = int64(^uint64(0) >> 1)
 		}

@@ -216,6 +216,9 @@ var escapeSource = strings.NewReplacer("%", "%25", ":", "%3A")
 // recordKey is the key of an entity's record.
 func recordKey(text string) string { return entityPrefix + ":" + text }
 
+// entityOf is the entity's key in the key of its record.
+func entityOf(record string) string { return strings.TrimPrefix(record, entityPrefix+":") }
+
 // beside is the sink's key beside a user's key, in the same slot; "" if there is none.
 func beside(kind byte, key string) string {
 	switch kind {

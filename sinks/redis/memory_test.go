@@ -62,6 +62,9 @@ func TestWhatIsAssumedOfRecordsIsCheckedByTheScript(t *testing.T) {
 		}
 	}
 	apply(t, f.target, put(cellOf(t, "cell", "users", "warm"), 1, replicator.Entry{Key: "h:warm", Fields: []any{"x"}}))
+	step("the layout of its record is new", f.target, "v", 1, "v", 1, 0, "v")
+	step("the layout is met again, and registered", f.target, "w", 1, "w", 2, 0, "w")
+	step("the registry has changed", other, "o", 1, "o", 4, 0, "o")
 	step("new, as most are", f.target, "x", 2, "a", 1, 0, "a")
 	step("written lately", f.target, "x", 3, "b", 1, 0, "b")
 	step("stale by what is remembered: it is read", f.target, "x", 1, "z", 1, 1, "b")
@@ -70,6 +73,6 @@ func TestWhatIsAssumedOfRecordsIsCheckedByTheScript(t *testing.T) {
 	step("changed by another", f.target, "x", 5, "d", 2, 0, "d")
 	step("stale for the other's version", other, "x", 4, "e", 1, 1, "d")
 	f.cli(t, "flushall")
-	step("lost: the same once more", f.target, "x", 5, "d", 2, 0, "d")
-	step("not new, though most are", other, "x", 6, "f", 2, 0, "f")
+	step("lost, and the registry, too: the same once more", f.target, "x", 5, "d", 5, 0, "d")
+	step("not new, though most are, and the registry has changed", other, "x", 6, "f", 4, 0, "f")
 }

@@ -24,7 +24,7 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 			w.entity.block(w.at, w.found)
 			continue
 		}
-		own, err := w.entity.showedAt(w.at)
+		own, err := w.entity.showedAt(ctx, s, w.at)
 		if other := beside(w.at.kind, w.at.key); err == nil && !own && other != "" {
 			var n int64 // the number of keys beside it, with others' sums or claims
 			n, err = s.rdb.Exists(ctx, other).Result()
@@ -48,8 +48,8 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 const removeIfOfType = `if redis.call('TYPE', KEYS[1]).ok == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
 // showedAt reports whether the entity's record says that the view shows something of it at a key.
-func (e *entity) showedAt(k viewKey) (bool, error) {
-	r, err := parseRecord(e.stored)
+func (e *entity) showedAt(ctx context.Context, s *Sink, k viewKey) (bool, error) {
+	r, err := s.parse(ctx, new(arena), e.stored, e.text)
 	if err != nil {
 		return false, err
 	}

@@ -21,6 +21,9 @@ type entity struct {
 	blocked map[viewKey]string // keys that can't show it, and the script's reason
 	freed   []viewKey          // keys that could, and were removed: the entity's contributions are written again
 	plan    plan
+	layout  string // of the new record, if it is not registered
+	id      string // of the registered layout; "" for the full form
+	values  string // that the layout leaves open
 	next    string // the new record, in its stored form
 }
 
@@ -79,8 +82,10 @@ type batch struct {
 	cluster bool // keys and records live apart
 	reclaim bool // see Target
 
-	horizons *horizons // that it is decided by
-	behind   bool      // these were raised since
+	registry *registry // that it is decided and written by
+	layouts  *layouts  // that records are read by
+	behind   bool      // the registry has changed since
+	layout   []byte    // of a record, for lay to use again
 
 	arena
 	entities []entity
@@ -101,7 +106,7 @@ func (t *Target) newBatch(ops []replicator.Op) *batch {
 	b.Batch.Begin(ops)
 	b.keepers, b.ops, b.cluster = t.keepers, ops, t.sink.cluster
 	b.reclaim = t.reclaims
-	b.horizons, b.behind = t.horizons.Load(), false
+	b.registry, b.layouts, b.behind = t.registry.Load(), &t.sink.layouts, false
 	b.gather()
 	return b
 }
@@ -141,7 +146,7 @@ func (b *batch) gather() {
 
 // decide plans what the batch does to the entity.
 func (e *entity) decide(b *batch) error {
-	r, err := b.parseRecord(e.stored)
+	r, err := b.parseRecord(e.stored, e.text, b.layouts)
 	if err != nil {
 		return replicator.Fatal(err)
 	}
@@ -169,7 +174,7 @@ func (e *entity) decide(b *batch) error {
 func (b *batch) knownIn(r *record, op, value int) judge.Known {
 	k := b.keepers[b.ops[op].Values[value].View]
 	known := k.known(r.find(b.ops[op].Cell, k.id))
-	known.Horizon = b.horizons.of(k.id, k.generation)
+	known.Horizon = b.registry.horizon(k.id, k.generation)
 	return known
 }
 

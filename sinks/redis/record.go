@@ -15,7 +15,7 @@ import (
 //
 //	8 bytes    nonce: a new one each time the record is written, so that a script can tell whether the record has
 //	           changed since a decision
-//	1 byte     recordFormat
+//	1 byte     fullFormat, or compactFormat with another form of the rest: see layout.go
 //	uvarint    revision; see push.go
 //	cells      their number, and each: table, column, key, the number of views, and each of these:
 //	    id of the view (6 bytes), generation, state (version + 1, order, as-of), claims
@@ -31,8 +31,8 @@ type record struct {
 }
 
 const (
-	recordFormat = 1
-	nonceSize    = 8
+	fullFormat = 1
+	nonceSize  = 8
 )
 
 type cellRecord struct {
@@ -68,10 +68,8 @@ const hasGoes = 0x80
 
 var errDamaged = errors.New("its record is damaged: delete it, and then `replicator verify --repair`")
 
-// parseRecord parses a stored record; "" is no record.
-func parseRecord(s string) (*record, error) { return new(arena).parseRecord(s) }
-
-func (a *arena) parseRecord(s string) (*record, error) {
+// parseRecord parses an entity's stored record; "" is no record.
+func (a *arena) parseRecord(s, entity string, known *layouts) (*record, error) {
 	r := a.records.new()
 	if s == "" {
 		return r, nil
@@ -79,14 +77,33 @@ func (a *arena) parseRecord(s string) (*record, error) {
 	if len(s) <= nonceSize {
 		return nil, errDamaged
 	}
-	if format := s[nonceSize]; format > recordFormat {
+	r.nonce = s[:nonceSize]
+	in := wire.NewReader(s[nonceSize+1:])
+	ok := false
+	switch format := s[nonceSize]; format {
+	case 0:
+	case fullFormat:
+		ok = a.parseFull(r, &in)
+	case compactFormat:
+		layout, is := known.get(in.Bytes(layoutIDSize))
+		if !is && !in.Bad() {
+			return nil, errNoLayout
+		}
+		e := expander{arena: a, layout: wire.NewReader(layout), values: in, entity: entity}
+		ok = e.expand(r)
+	default:
 		return nil, fmt.Errorf("its record has format %d, which a newer version of this program wrote; "+
-			"this one knows format %d: use the newer version", format, recordFormat)
-	} else if format != recordFormat {
+			"this one knows format %d: use the newer version", format, compactFormat)
+	}
+	if !ok {
 		return nil, errDamaged
 	}
-	in := wire.NewReader(s[nonceSize+1:])
-	r.nonce, r.revision = s[:nonceSize], in.Uvarint()
+	return r, nil
+}
+
+// parseFull reads the full form of a record. It reports false if the record is damaged.
+func (a *arena) parseFull(r *record, in *wire.Reader) bool {
+	r.revision = in.Uvarint()
 	n := in.Count()
 	r.cells = a.cells.grow(r.cells, min(n, few))
 	for ; n > 0 && !in.Bad(); n-- {
@@ -95,7 +112,7 @@ func (a *arena) parseRecord(s string) (*record, error) {
 		c.views = a.views.grow(c.views, min(n, few))
 		for ; n > 0 && !in.Bad(); n-- {
 			c.views = append(c.views, viewRecord{
-				id: viewID(in.Bytes(viewIDSize)), generation: in.Uvarint(), state: judge.ReadState(&in), claims: in.Text(),
+				id: viewID(in.Bytes(viewIDSize)), generation: in.Uvarint(), state: judge.ReadState(in), claims: in.Text(),
 			})
 		}
 		r.cells = append(r.cells, c)
@@ -110,15 +127,12 @@ func (a *arena) parseRecord(s string) (*record, error) {
 		}
 		r.pending = append(r.pending, p)
 	}
-	if in.Bad() || in.More() {
-		return nil, errDamaged
-	}
-	return r, nil
+	return !in.Bad() && !in.More()
 }
 
-// append appends the stored form, without the nonce.
+// append appends the full form, without the nonce.
 func (r *record) append(b []byte) []byte {
-	b = append(b, recordFormat)
+	b = append(b, fullFormat)
 	b = binary.AppendUvarint(b, r.revision)
 	b = binary.AppendUvarint(b, uint64(len(r.cells)))
 	for _, c := range r.cells {

@@ -63,12 +63,14 @@ func randomRecord(r *rand.Rand) *record {
 	return rec
 }
 
+func parseStored(stored string) (*record, error) { return new(arena).parseRecord(stored, "", nil) }
+
 func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {
 		want := randomRecord(r)
 		stored := string(want.append([]byte(want.nonce)))
-		got, err := parseRecord(stored)
+		got, err := parseStored(stored)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("read %+v (%v)\nwritten %+v", got, err, want)
 		}
@@ -113,11 +115,11 @@ func TestTheStoredFormOfARecord(t *testing.T) {
 		t.Errorf("it is written as\n%q, want\n%q", got, stored)
 	}
 	r.nonce = "nonce-12"
-	if got, err := parseRecord(stored); err != nil || !reflect.DeepEqual(got, r) {
+	if got, err := parseStored(stored); err != nil || !reflect.DeepEqual(got, r) {
 		t.Errorf("it is read as %+v (%v)", got, err)
 	}
-	newer := strings.Replace(stored, "nonce-12\x01", "nonce-12\x02", 1)
-	if _, err := parseRecord(newer); errors.Is(err, errDamaged) || err == nil ||
+	newer := strings.Replace(stored, "nonce-12\x01", "nonce-12\x03", 1)
+	if _, err := parseStored(newer); errors.Is(err, errDamaged) || err == nil ||
 		!strings.Contains(err.Error(), "use the newer version") {
 		t.Errorf("of a newer format: %v", err)
 	}
@@ -164,7 +166,7 @@ func FuzzRecord(f *testing.F) {
 		f.Add(string(rec.append([]byte(rec.nonce))))
 	}
 	f.Fuzz(func(t *testing.T, stored string) {
-		rec, err := parseRecord(stored)
+		rec, err := parseStored(stored)
 		if err != nil {
 			return
 		}

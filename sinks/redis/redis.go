@@ -27,6 +27,7 @@ type Sink struct {
 	names   config.Names  // nil: strays are not looked for
 	sources judge.Sources // sources that feed it, and that an entity may move between
 	feeds   func(source string) bool
+	layouts layouts
 
 	apply, swapMarks, swapRecord, push, posted, sums, forgetGone script
 
@@ -88,7 +89,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 		return nil, err
 	}
 	t.marks = judge.NewMarks(t.views, marked, on.servers)
-	if err := t.learnHorizons(ctx); err != nil {
+	if err := t.learn(ctx); err != nil {
 		return nil, err
 	}
 	t.evictions.begin(on.evicted)

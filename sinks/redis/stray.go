@@ -164,7 +164,7 @@ func (s *search) among(ctx context.Context, candidates []candidate) (strays []re
 		return nil, err
 	}
 	for i, c := range candidates {
-		stray, err := probes[i].stray()
+		stray, err := probes[i].stray(ctx, s.sink)
 		if stray && err == nil {
 			stray, err = s.isStray(ctx, s.sink.rdb, c)
 		}
@@ -197,7 +197,7 @@ func (s *search) isStray(ctx context.Context, client transactional, c candidate)
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return false, err
 	}
-	return found.stray()
+	return found.stray(ctx, s.sink)
 }
 
 // claimKeys are the keys that say who claims a candidate. In a cluster they are in the key's own slot.
@@ -221,6 +221,7 @@ type probe struct {
 	kind    byte
 	held    redis.Cmder
 	claimed []redis.Cmder // integers that are 1 if it is claimed, or records
+	records []string      // their keys, if claimed are records
 }
 
 func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe {
@@ -245,6 +246,7 @@ func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe 
 	case cluster:
 		claimed(p.HExists(ctx, keys[0], string(k.shows)+recordKey(c.member)))
 	default:
+		found.records = keys
 		for _, key := range keys {
 			claimed(p.Get(ctx, key))
 		}
@@ -253,8 +255,8 @@ func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe 
 }
 
 // stray evaluates the answers.
-func (p *probe) stray() (bool, error) {
-	for _, cmd := range p.claimed {
+func (p *probe) stray(ctx context.Context, s *Sink) (bool, error) {
+	for i, cmd := range p.claimed {
 		// A pipeline returns only its first error, which may be that another record does not exist.
 		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
 			return false, err
@@ -266,7 +268,7 @@ func (p *probe) stray() (bool, error) {
 		case *redis.IntCmd:
 			claimed = cmd.Val() > 0
 		case *redis.StringCmd: // "" where there is no record
-			r, err := parseRecord(cmd.Val())
+			r, err := s.parse(ctx, new(arena), cmd.Val(), entityOf(p.records[i]))
 			if err == nil {
 				claimed, err = r.claimsKey(p.kind, p.key, anyView)
 			}

@@ -99,7 +99,7 @@ func (s *Sink) records(ctx context.Context, keys []string) ([]*record, error) {
 	}
 	records := make([]*record, len(keys))
 	for i := range keys {
-		if records[i], err = parseRecord(stored[i]); err != nil {
+		if records[i], err = s.parse(ctx, new(arena), stored[i], entityOf(keys[i])); err != nil {
 			return nil, replicator.Fatal(fmt.Errorf("%s: %w", keys[i], err))
 		}
 	}

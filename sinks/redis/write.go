@@ -53,7 +53,7 @@ func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again m
 	var written [][]*entity
 	for rest := entities; len(rest) > 0; rest = rest[len(w.entities):] {
 		w.take(&b.arena, rest)
-		calls, written = append(calls, w.call(&b.arena, b.horizons.number())), append(written, w.entities)
+		calls, written = append(calls, w.call(&b.arena, b.registry.number())), append(written, w.entities)
 	}
 	cmds, err := s.run(ctx, s.apply, calls)
 	if err != nil {
@@ -79,7 +79,12 @@ func store(a *arena, entities []*entity) {
 	ends := make([]int, len(entities))
 	b := a.bytes.take(256 * len(entities)) // most records are smaller
 	for i, e := range entities {
-		b = e.plan.record.append(append(b, nonces[i*nonceSize:(i+1)*nonceSize]...))
+		b = append(b, nonces[i*nonceSize:(i+1)*nonceSize]...)
+		if e.id != "" {
+			b = append(append(append(b, compactFormat), e.id...), e.values...)
+		} else {
+			b = e.plan.record.append(b)
+		}
 		ends[i] = len(b)
 	}
 	text, from := a.keep(b), 0
@@ -214,15 +219,15 @@ const (
 	isLookedAt
 )
 
-// call completes the call, with the version of the horizons by which everything was decided.
-func (w *writing) call(a *arena, horizons string) call {
+// call completes the call, with the version of the registry by which everything was decided.
+func (w *writing) call(a *arena, registry string) call {
 	c := call(a.values.take(6 + len(w.keys))[:3])
 	c[2] = len(w.keys) + 1
-	return append(append(c, w.keys...), horizonsKey, w.args.end(), horizons)
+	return append(append(c, w.keys...), registryKey, w.args.end(), registry)
 }
 
-// results finds the entities of a call that were not applied, and returns the keys of another type. If the horizons
-// have changed since the decisions, none was applied.
+// results finds the entities of a call that were not applied, and returns the keys of another type. If the registry
+// has changed since the decisions, none was applied.
 func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong []wrongKey, behind bool, err error) {
 	undone, err := cmd.Slice()
 	if err != nil {

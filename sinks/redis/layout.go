@@ -1,0 +1,312 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"replicator"
+	"replicator/internal/wire"
+	"replicator/sinks/judge"
+)
+
+// Most records of a view differ in little: the version, the log position, the digest of the values. So a record is
+// split in two. Its layout has what other records have, too: the table, the views, the fields' names, how keys are made
+// of the entity's key. The registry stores each layout once, by an id that is made of its contents. The record itself
+// has the id, and the values that the layout leaves open:
+//
+//	8 bytes    nonce
+//	1 byte     compactFormat
+//	4 bytes    the layout's id
+//	values     in the order in which the layout needs them
+//
+// A record with pending changes or a revision, as in a cluster, and one whose layout is not registered, has the full
+// form instead: see record.
+
+const (
+	compactFormat = 2
+	layoutIDSize  = 4
+)
+
+// layoutID is the name that records have for a layout: the first bytes of its SHA-256. So it never means anything else,
+// even after the registry was lost and made again.
+func layoutID(layout string) string {
+	sum := sha256.Sum256([]byte(layout))
+	return string(sum[:layoutIDSize])
+}
+
+// errNoLayout: the record's layout is unknown. The registry has it, unless that was lost.
+var errNoLayout = errors.New("the layout of its record is not in " + registryKey + ", which something else removed or " +
+	"changed: stop the program, delete all keys that begin with " + prefix + ", and start: it fills the views again")
+
+// layouts are the layouts that this process knows, by their ids. They are never forgotten. It is safe for concurrent
+// use, and nil knows none.
+type layouts struct {
+	mu sync.RWMutex
+	of map[string]string
+}
+
+func (l *layouts) get(id string) (string, bool) {
+	if l == nil {
+		return "", false
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	layout, ok := l.of[id]
+	return layout, ok
+}
+
+func (l *layouts) add(id, layout string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[string]string{}
+	}
+	l.of[id] = layout
+}
+
+// lost returns the layouts that a registry lacks.
+func (l *layouts) lost(g *registry) (lost []string) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, layout := range l.of {
+		if g.ids[layout] == "" {
+			lost = append(lost, layout)
+		}
+	}
+	return lost
+}
+
+// lay divides the entities' new records into layouts and values, and registers layouts that they share with others.
+func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
+	if b.cluster {
+		return nil
+	}
+	var unknown []string
+	for _, e := range entities {
+		layout, values, ok := e.plan.record.compact(b.layout[:0], b.bytes.take(64), e.text)
+		b.layout = layout
+		if e.layout, e.id, e.values = "", "", b.keep(values); !ok {
+			continue
+		}
+		if e.id = b.registry.id(textOf(layout)); e.id == "" {
+			e.layout = b.keep(append(b.bytes.take(len(layout)), layout...))
+			unknown = append(unknown, e.layout)
+		}
+	}
+	shared := t.proposals.met(unknown, time.Now())
+	if len(shared) == 0 {
+		return nil
+	}
+	g, added, err := t.sink.registerLayouts(ctx, b.registry, shared)
+	if err != nil || !added {
+		return err
+	}
+	t.keepRegistry(g)
+	b.registry = g
+	for _, e := range entities {
+		if e.id == "" && e.layout != "" {
+			e.id = g.id(e.layout)
+		}
+	}
+	return nil
+}
+
+// How the layout says where a state or a text is.
+const (
+	layoutValue = iota // among the record's values
+	layoutSame         // a state: that of the view before; a key: a text, and then the entity's key
+	layoutAsOf         // a state among the values, whose as-of is its order
+)
+
+// compact appends the record's layout and its values. It reports false if the record needs the full form.
+func (r *record) compact(layout, values []byte, entity string) (l, v []byte, ok bool) {
+	if r.revision != 0 || len(r.pending) > 0 {
+		return layout, values, false
+	}
+	w := compacter{layout: binary.AppendUvarint(layout, uint64(len(r.cells))), values: values, entity: entity}
+	var last replicator.State
+	for i := range r.cells {
+		c := &r.cells[i]
+		w.layout = wire.AppendText(wire.AppendText(w.layout, c.cell.Table), c.cell.Column)
+		w.key(c.cell.Key)
+		w.layout = binary.AppendUvarint(w.layout, uint64(len(c.views)))
+		for j := range c.views {
+			view := &c.views[j]
+			w.layout = binary.AppendUvarint(append(w.layout, view.id...), view.generation)
+			w.state(view.state, last, i+j > 0)
+			last = view.state
+			if !w.claims(view.claims) {
+				return w.layout, w.values, false
+			}
+		}
+	}
+	return w.layout, w.values, true
+}
+
+type compacter struct {
+	layout, values []byte
+	entity         string
+	scratch        [64]byte
+}
+
+// key writes a cell's key: its kinds, which make it of the entity's key, or the key itself.
+func (w *compacter) key(k replicator.Key) {
+	var kinds [8]byte
+	list := k.AppendKinds(kinds[:0])
+	again, ok := replicator.AppendKey(w.scratch[:0], textOf(list), w.entity)
+	if !ok || string(again) != string(k) {
+		w.layout = wire.AppendText(w.layout, "")
+		w.values = wire.AppendText(w.values, string(k))
+		return
+	}
+	w.layout = wire.AppendText(w.layout, textOf(list))
+}
+
+func (w *compacter) state(s, last replicator.State, hasLast bool) {
+	where := byte(layoutValue)
+	switch {
+	case hasLast && s == last:
+		w.layout = append(w.layout, layoutSame)
+		return
+	case s.AsOf == s.Order:
+		where, s.AsOf = layoutAsOf, 0
+	}
+	w.layout, w.values = append(w.layout, where), judge.AppendState(w.values, s)
+}
+
+// claims writes claims, of which the stored form is given, and a zero.
+func (w *compacter) claims(stored string) bool {
+	in := wire.NewReader(stored)
+	for in.More() {
+		kind := in.Byte()
+		w.layout = append(w.layout, kind)
+		w.claimKey(kind, in.Text())
+		if kind != kindHash && kind != kindJSON {
+			w.text(in.Text())
+			w.text(in.Text())
+			continue
+		}
+		w.values = append(w.values, in.Bytes(digestSize)...)
+		kept, n := in.Byte(), in.Count()
+		w.layout = binary.AppendUvarint(append(w.layout, kept), n)
+		for ; n > 0 && !in.Bad(); n-- {
+			w.layout = wire.AppendText(w.layout, in.Text())
+			if kept != 0 {
+				w.values = wire.AppendText(w.values, in.Text())
+			}
+		}
+	}
+	w.layout = append(w.layout, 0)
+	return !in.Bad()
+}
+
+// claimKey writes the key of a claim. A row's key mostly ends in the entity's. Other keys are made of contents: if they
+// end alike, that is by chance.
+func (w *compacter) claimKey(kind byte, key string) {
+	if begin, ends := strings.CutSuffix(key, w.entity); ends && w.entity != "" && (kind == kindHash || kind == kindJSON) {
+		w.layout = wire.AppendText(append(w.layout, layoutSame), begin)
+		return
+	}
+	w.layout, w.values = append(w.layout, layoutValue), wire.AppendText(w.values, key)
+}
+
+// text writes a member or an amount. One that is empty or "1" is part of the layout.
+func (w *compacter) text(s string) {
+	if s == "" || s == "1" {
+		w.layout = wire.AppendText(append(w.layout, layoutSame), s)
+		return
+	}
+	w.layout, w.values = append(w.layout, layoutValue), wire.AppendText(w.values, s)
+}
+
+// expander reads what a compacter wrote.
+type expander struct {
+	*arena
+	layout, values wire.Reader
+	entity         string
+}
+
+// expand reads a record's cells. It reports false if the record is damaged.
+func (in *expander) expand(r *record) bool {
+	n := in.layout.Count()
+	r.cells = in.cells.grow(r.cells, min(n, few))
+	var last replicator.State
+	for ; n > 0 && !in.layout.Bad(); n-- {
+		c := cellRecord{cell: replicator.Cell{Table: in.layout.Text(), Column: in.layout.Text(), Key: in.key()}}
+		n := in.layout.Count()
+		c.views = in.views.grow(c.views, min(n, few))
+		for ; n > 0 && !in.layout.Bad(); n-- {
+			v := viewRecord{id: viewID(in.layout.Bytes(viewIDSize)), generation: in.layout.Uvarint(), state: in.state(last)}
+			last = v.state
+			v.claims = in.readClaims()
+			c.views = append(c.views, v)
+		}
+		r.cells = append(r.cells, c)
+	}
+	return !in.layout.Bad() && !in.layout.More() && !in.values.Bad() && !in.values.More()
+}
+
+func (in *expander) key() replicator.Key {
+	kinds := in.layout.Text()
+	if kinds == "" {
+		return replicator.Key(in.values.Text())
+	}
+	key, ok := replicator.AppendKey(in.bytes.take(len(in.entity)+16*len(kinds)), kinds, in.entity)
+	if !ok {
+		in.layout.Fail()
+	}
+	return replicator.Key(in.keep(key))
+}
+
+func (in *expander) state(last replicator.State) replicator.State {
+	where := in.layout.Byte()
+	if where == layoutSame {
+		return last
+	}
+	s := judge.ReadState(&in.values)
+	if where == layoutAsOf {
+		s.AsOf = s.Order
+	}
+	return s
+}
+
+// readClaims returns claims in their stored form.
+func (in *expander) readClaims() string {
+	b := in.bytes.take(96 + len(in.entity))
+	for kind := in.layout.Byte(); kind != 0; kind = in.layout.Byte() {
+		b = append(b, kind)
+		if in.layout.Byte() == layoutSame {
+			begin := in.layout.Text()
+			b = binary.AppendUvarint(b, uint64(len(begin)+len(in.entity)))
+			b = append(append(b, begin...), in.entity...)
+		} else {
+			b = wire.AppendText(b, in.values.Text())
+		}
+		if kind != kindHash && kind != kindJSON {
+			b = wire.AppendText(wire.AppendText(b, in.text()), in.text())
+			continue
+		}
+		b = append(b, in.values.Bytes(digestSize)...)
+		kept, n := in.layout.Byte(), in.layout.Count()
+		b = binary.AppendUvarint(append(b, kept), n)
+		for ; n > 0 && !in.layout.Bad(); n-- {
+			b = wire.AppendText(b, in.layout.Text())
+			if kept != 0 {
+				b = wire.AppendText(b, in.values.Text())
+			}
+		}
+	}
+	return in.keep(b)
+}
+
+func (in *expander) text() string {
+	if in.layout.Byte() == layoutSame {
+		return in.layout.Text()
+	}
+	return in.values.Text()
+}
