@@ -11,11 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// Cell identifies all versions of one (key, column) of one source table. It is comparable and so can be a map's key.
+// Cell names a group of rows of one source table: all rows with one key and, if the table has a column role, one value
+// of that column. Views show only the newest row of a cell. Cell is comparable, so it can be a map's key.
 type Cell struct {
 	Table  string // the table's name in the configuration
 	Key    Key    // the values of the table's key columns
-	Column string // the value of the table's column role; "" where the table has none
+	Column string // the value of the column that has the column role; "" if none has it
 }
 
 func (c Cell) String() string {
@@ -25,20 +26,20 @@ func (c Cell) String() string {
 	return c.Table + "." + c.Column + " " + c.Key.String()
 }
 
-// Key is the encoded tuple of a cell's key values, made by MakeKey. Two keys are equal exactly when their values are:
-// each value is written with its kind and, where its length varies, its length, so ("a:b", "c") and ("a", "b:c")
-// differ. The encoding is stored by sinks: it must never change.
+// Key is the encoded tuple of a cell's key values, made by MakeKey. All cells of a table with one key are an entity.
+// Two keys are equal exactly when their values are: each value is written with its kind and, if its length varies, its
+// length, so ("a:b", "c") and ("a", "b:c") differ. Sinks store the encoding, so it must never change.
 type Key string
 
 const (
 	keyInt    = 'i' // 8 bytes, big endian, sign bit flipped
-	keyUint   = 'u' // 8 bytes, big endian; only above the largest int64, so that equal integers have one form
+	keyUint   = 'u' // 8 bytes, big endian; only values above the largest int64, so that each integer has one encoding
 	keyString = 's' // uvarint length, bytes
 	keyBytes  = 'b' // uvarint length, bytes
 )
 
-// MakeKey encodes key values. Integers (int64, uint64), string and []byte keep their kind; a Number, which only DECIMAL
-// columns give, is a string of its digits. A nil or a value of another kind is an error: such a row has no key.
+// MakeKey encodes key values: int64, uint64, string and []byte. A Number is encoded as the string of its digits; only
+// DECIMAL columns give Numbers. A nil or another kind of value is an error, because such a row has no key.
 func MakeKey(values ...any) (Key, error) {
 	k := KeyBuilder{make([]byte, 0, 24)}
 	for i, v := range values {
@@ -62,8 +63,8 @@ func MakeKey(values ...any) (Key, error) {
 	return k.Key(), nil
 }
 
-// KeyBuilder builds a Key value by value, for readers that make millions of keys. It allocates only the Key and can be
-// reused.
+// KeyBuilder builds a Key value by value, for readers that make millions of keys. It allocates only the Key, and can be
+// used again for the next key.
 type KeyBuilder struct{ b []byte }
 
 // Int adds an integer.
@@ -100,9 +101,9 @@ func (k *KeyBuilder) Key() Key {
 // Values decodes the key: int64, uint64, string and []byte values, as they were given to MakeKey.
 func (k Key) Values() ([]any, error) { return k.AppendValues(nil) }
 
-// AppendValues appends what Values returns. Texts are parts of the key.
+// AppendValues appends what Values returns. The strings share the key's memory.
 func (k Key) AppendValues(values []any) ([]any, error) {
-	for rest := []byte(k); len(rest) > 0; { // not copied: nothing writes to it or keeps it
+	for rest := []byte(k); len(rest) > 0; { // the compiler does not copy k: nothing writes to rest or keeps it
 		kind, value, after, err := nextValue(rest)
 		if err != nil {
 			return nil, fmt.Errorf("key %x %w", string(k), err)
@@ -116,7 +117,7 @@ func (k Key) AppendValues(values []any) ([]any, error) {
 			end := len(k) - len(after)
 			values = append(values, string(k[end-len(value):end]))
 		case keyBytes:
-			values = append(values, append([]byte{}, value...)) // callers may change the values, but not the key
+			values = append(values, append([]byte{}, value...)) // a copy, because callers may change the values
 		}
 		rest = after
 	}
@@ -146,11 +147,12 @@ func nextValue(b []byte) (kind byte, value, rest []byte, err error) {
 
 var errKeyCut = errors.New("is cut short")
 
-// Partitions is the number of parts that keys are divided into. A lane owns whole partitions. A sink that locks before
-// it decides locks partitions, so two lanes never wait for each other. Sinks store the number: it must never change.
+// Partitions is the number of partitions that keys are divided into. Two writers ("lanes") of a pipeline never share a
+// partition. A sink that needs locks takes them by partition, so lanes never wait for each other. Sinks store the
+// number: it must never change.
 const Partitions = 64
 
-// Partition is the part that the key belongs to, 0 ≤ p < Partitions. It is the same for every cell of an entity.
+// Partition is the key's partition, 0 ≤ p < Partitions. All cells of an entity have the same one.
 func (k Key) Partition() int {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(k) {
@@ -159,8 +161,8 @@ func (k Key) Partition() int {
 	return int((h ^ h>>32) % Partitions)
 }
 
-// String shows the key as templates do: see FormatValue. Several values are joined by ":". All but the last have ":"
-// and "%" percent-encoded, so that two keys never look the same.
+// String shows the key as templates do: see FormatValue. It joins several values by ":". In all but the last value, ":"
+// and "%" are percent-encoded, so that two keys never look the same.
 func (k Key) String() string { return string(k.AppendString(make([]byte, 0, 64))) }
 
 // AppendKinds appends a letter for each value of the key. With them, AppendKey makes the key again from String's text. It
@@ -226,12 +228,12 @@ func (k *KeyBuilder) part(kind byte, text string) bool {
 	return err == nil
 }
 
-// UnescapePart decodes one of several values shown by String. The last value is not encoded and needs no decoding.
+// UnescapePart decodes one value of a key that String showed. The last value is not encoded and needs no decoding.
 func UnescapePart(text string) string {
 	return strings.NewReplacer("%3A", ":", "%25", "%").Replace(text)
 }
 
-// AppendString appends what String returns, without allocating anything else, for callers that show millions of keys.
+// AppendString appends what String returns and allocates nothing else.
 func (k Key) AppendString(dst []byte) []byte {
 	from := len(dst)
 	for rest := []byte(k); len(rest) > 0; {

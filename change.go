@@ -2,55 +2,55 @@ package replicator
 
 import "time"
 
-// Table is a source table with its role columns, as the configuration names them.
+// Table is a source table. The configuration gives some of its columns a role: key, column, version, offset or body.
 type Table struct {
 	Name     string   // the name in the configuration, which views and cells use
 	Database string   // the source's database
 	Table    string   // the table's name in that database
-	Pattern  bool     // it covers all tables that match Database and Table: * stands for any text, ? for a character
-	Shared   bool     // Pattern: the key does not tell the tables apart, so a cell may have rows in several
-	Key      []string // the entity's key columns
-	Column   string   // the column that says which sort of cell a row is; "": the table has none
-	Version  string   // the column whose highest value is the newest row of a cell; "": the row's Order is its version
-	Offset   []string // monotonic columns that a scan follows; empty: the primary key
+	Pattern  bool     // Database and Table are patterns: * is any text, ? one character
+	Shared   bool     // only with Pattern: the key does not include the table, so one cell may have rows in several tables
+	Key      []string // the columns of the key
+	Column   string   // the column with the column role, which divides a key's rows into cells; "": none
+	Version  string   // the row with this column's highest value is its cell's newest; "": the row with the highest Order
+	Offset   []string // increasing columns by which a scan pages; empty: the primary key
 	Body     string   // the body column; "": the row's own columns are its fields
 	Codec    string   // how the body is encoded; "" without a body
 
-	// Values are the values of Column that views name. The source may treat other values as equal to them, such as
-	// "Users" and "users".
+	// Values are the values of Column that the views' feeds name. The source may treat other values as equal to them, such
+	// as "Users" and "users".
 	Values []string
 
-	// Columns are the further columns that a Row must carry: those that views name with $, and the fields of a table
-	// without a body. The one element "*" asks for every column (tail).
+	// Columns are further columns that a Row must carry: the columns that views name with $, and the fields of a table
+	// without a body. The only element "*" asks for every column, for the tail command.
 	Columns []string
 
-	// Optional are the further columns that a Row carries if the table has them. Views that merge this table with
-	// others name them, and another of those tables may have the column instead.
+	// Optional are further columns that a Row carries if the table has them. A view that merges several tables names the
+	// column, and only some of these tables may have it.
 	Optional []string
 
-	// Readers maps a column to the views that use it. If the table lacks one of Columns, only its views can't be read.
-	// A column without an entry concerns the whole table. For one of Optional, it lists the views that take it if it
-	// exists.
+	// Readers maps a column to the views that use it. If a column of Columns is missing from the table, only these views
+	// fail. A missing column without an entry concerns all views of the table.
 	Readers map[string][]string
 
-	// Lookups are the rows of other tables that a Row carries if it is read from the table. They come from the views'
-	// joins. Each one follows the lookups that it starts from.
+	// Lookups are the rows of other tables that the views' joins need. A Row that is read from the table carries them; a
+	// Row from the log does not. A Lookup may start from the rows that an earlier one found.
 	Lookups []Lookup
 
-	// Joiners are, by the ID of each of Lookups, the views with that join.
+	// Joiners maps a Lookup's ID to the views that have the join.
 	Joiners map[string][]string
 }
 
-// Row is one row image, or one row read by a scan. It owns its memory.
+// Row is one row, taken from the log or read from its table. Its memory is never reused.
 type Row struct {
 	Cell    Cell
 	Version int64     // ≥ 0
-	Order   int64     // the log position of the row's image; see Position
-	Place   int64     // its position in the log that it was read from; 0: that is the source's own log, so Order says it
-	Time    time.Time // when it was committed at the source (binlog), or read (scan)
+	Order   int64     // the row's log position as a number; see Position
+	Place   int64     // of a Changelog: the row's position in this log, while Order is from the original log; otherwise 0
+	Time    time.Time // time of the commit (from the log), or of the read (from a table)
 
-	// Body is the body column as stored, or nil if it is NULL or the table has none. If Text is set, the body is in the
-	// server's binary form of JSON, and Text renders it. The lane does that after coalescing, not the reader.
+	// Body is the body column as stored; nil if it is NULL or the table has none. If Text is set, Body is the server's
+	// binary JSON, and Text renders it. The writer calls Text, not the reader, because most changes are replaced by newer
+	// ones before they are written.
 	Body []byte
 	Text func([]byte) ([]byte, error)
 
@@ -58,13 +58,13 @@ type Row struct {
 	// gets a dead letter.
 	Err error
 
-	// ColumnAs is the row's own form of the column role's value, or "" if that is Cell.Column. The source treats the
-	// two as equal.
+	// ColumnAs is the row's value of the column role, if it differs from Cell.Column; otherwise "". The source treats the
+	// two values as equal.
 	ColumnAs string
 
-	// Names and Columns are the further columns and their values: nil, bool, int64, uint64 (only above the largest int64),
-	// float64, Number, string (also dates and times, in the server's text form), []byte, RawJSON. Names is shared by all
-	// rows.
+	// Names and Columns are the names and values of the further columns (Table.Columns and Optional). Values are nil,
+	// bool, int64, uint64 (only above the largest int64), float64, Number, string (also dates and times, in the server's
+	// text form), []byte or RawJSON. All rows share Names.
 	Names   []string
 	Columns []any
 
@@ -96,7 +96,7 @@ func (r *Row) Size() int64 {
 }
 
 // RowOverhead estimates, in bytes, what a pending change costs besides its own bytes: the Row, the map entry, slice
-// headers, and the sink's copies in flight. It was measured as the total memory of a catch-up.
+// headers, and the sink's copies in flight. It was measured as the total memory while a view caught up.
 const RowOverhead = 1200
 
 // ChangeKind says what happened to a row.
@@ -120,24 +120,24 @@ func (k ChangeKind) String() string {
 	return "unknown"
 }
 
-// Change is one change of one cell, in the order of the source. The Reader delivers an UPDATE that moves a row to
-// another cell, or lowers its version, as a Delete and an Insert.
+// Change is one change of one cell. Changes arrive in the order of the log. An UPDATE that moves a row to another cell,
+// or lowers its version, arrives as a Delete and an Insert.
 type Change struct {
 	Kind    ChangeKind
 	Cell    Cell
 	Version int64 // of the row that was inserted, updated or deleted, or AnyVersion
 	Order   int64
 	Time    time.Time // when it was committed at the source
-	Row     *Row      // the row as it is now; nil for a Delete, and for AnyVersion
+	Row     *Row      // the row after the change; nil for a Delete, and with AnyVersion
 
-	// Last is true for a Delete in a table with one row per cell. No other row remains, so none must be looked up.
+	// Last marks a Delete in a table with one row per cell. No row remains, so the cell need not be read again.
 	Last bool
 
-	// AsOf is set if the change is another replicator's re-read of the cell (see Op). Row is then the newest row as of
-	// this log position, nil if there was none. Version is that row's version or NoVersion. 0: the change is no
-	// re-read.
+	// AsOf is set if the change is a re-read of the cell by another replicator, which a Changelog passes on (see Op). Row
+	// is then the newest row at this log position; nil if there was none. Version is that row's version or NoVersion. 0:
+	// the change is no re-read.
 	AsOf int64
 
-	// Rewrite: see Op.
+	// Rewrite has the meaning of Op.Rewrite.
 	Rewrite bool
 }

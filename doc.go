@@ -1,24 +1,25 @@
-// Package replicator is the vocabulary of a program that follows a source's log of changes and maintains views of the
-// newest cells in sinks. It imports only the standard library. It defines the types that the other packages exchange:
-// cells, changes, ops, views, positions, and the interfaces Source, Reader, Sink, Target, Store and Evaluator.
+// Package replicator is the vocabulary of a program that follows a database's log of changes and keeps views of the
+// newest rows in sinks: MySQL, Redis, Elasticsearch, Kafka. It imports only the standard library. It defines the types
+// that the other packages exchange: cells, changes, ops, views, positions, and the interfaces Source, Reader, Sink,
+// Target, Store and Evaluator.
 //
 // The engine is package pipeline. Sources (canal, kafka), bodies (codec), view definitions (view), sinks (sinks/…),
-// stores (checkpoint) and the survey of a new source (survey) live in packages of their own. They import this package
-// and never each other. The one exception: each sink imports config, for its settings, and sinks/judge, for code that
-// sinks share. Package service combines them into one program, and cmd/replicator is its command line.
+// stores (checkpoint) and `replicator init` (survey) live in packages of their own. They import this package and never
+// each other. One exception: sinks also import config, for their settings, and sinks/judge, for code that they share.
+// Package service combines all of them, and cmd/replicator is the command line.
 //
 // # One idea
 //
-// Every cell contributes to the views it feeds: index entries, fields of a row or a document, an amount in a counter. A
-// view consists only of the contributions of the newest cells. A sink does one thing: it replaces a cell's old
-// contributions by its new ones, if those are newer. State.Next alone decides what is newer, and makes every write
-// idempotent.
+// Every cell (the rows of one key) contributes to the views that it feeds: index entries, fields of a row or a
+// document, an amount in a counter. A view consists only of the contributions of the newest rows. A sink does one
+// thing: it replaces a cell's old contributions by newer ones. State.Next alone decides what is newer, and so makes
+// every write idempotent.
 //
 // # Where to begin reading
 //
-// A Reader delivers Changes. A Target is given Ops. State.Next is the rule between two ops of one cell. An Order is a
+// A Reader delivers Changes. A Target applies Ops. State.Next is the rule between two ops of one cell. An Order is a
 // log position as a number. A Position can be saved: it holds the Order of a transaction's end, and whatever the source
-// needs to begin there. A Standing is a view's progress: a position, and the progress of a fill. A Mark is a Standing
-// that a sink keeps beside the data, a Checkpoint one that a store keeps. OfView, OfTable and Fatal say whom an error
-// concerns, and whether an operator must act.
+// needs to resume there. A Standing is a view's progress: a Position, and how far a fill (the first scan of the tables)
+// has come. A Mark is a Standing that a sink keeps beside the data; a Checkpoint is a Standing that the store keeps.
+// OfView, OfTable and Fatal say which views an error concerns, and whether an operator must act.
 package replicator

@@ -6,35 +6,36 @@ import (
 	"slices"
 )
 
-// ErrLost: reading can't continue from a position. The source purged its log, began another one, or lacks transactions
-// that were read.
+// ErrLost: reading can't continue from a position. The source purged its log, began another log, or lacks transactions
+// that were already read.
 var ErrLost = errors.New("the source no longer has its log at the checkpoint")
 
-// ErrSinkLost: a sink holds less than was applied to it: it was emptied, restored from a backup, or failed over.
+// ErrSinkLost: a sink holds less than was applied to it, because it was emptied, restored from a backup, or failed
+// over.
 var ErrSinkLost = errors.New("the sink lost what was applied to it")
 
-// ErrPartFellBack: one part of a sink, such as a shard, was set back to an older state. Its entries no longer match
-// what the other parts remember. Replaying the log does not repair that, so the views are filled again.
+// ErrPartFellBack: one part of a sink, such as a shard, returned to an older state. Its entries no longer match what
+// the other parts remember. Replaying the log does not repair that, so the views are filled again.
 var ErrPartFellBack = errors.New("a part of the sink was set back to an older state")
 
-// ErrUnlogged: rows of a table changed, and the log does not say which. Examples are a TRUNCATE, a statement logged as
-// text, a table renamed into the place of another, and rows that can't be read.
+// ErrUnlogged: rows of a table changed, and the log does not say which rows. Examples are a TRUNCATE, a statement
+// logged as text, another table renamed to this table's name, and rows that can't be decoded.
 var ErrUnlogged = errors.New("the binlog does not say which rows that changed")
 
 // ErrEmptied is ErrUnlogged of tables that lost all of their rows (TRUNCATE, DROP).
 var ErrEmptied = fmt.Errorf("%w", ErrUnlogged)
 
-// ErrOtherTables: a pattern now matches other tables than when reading began. The next session reads those.
+// ErrOtherTables: a pattern now matches other tables than when reading began. Reading starts again with these tables.
 var ErrOtherTables = errors.New("reading begins again with the tables that match now")
 
-// ErrOpenAgain: a swap or an ALTER TABLE changed the targets since the views were opened. Nothing is wrong: the next
-// session opens them as they are now.
+// ErrOpenAgain: a swap of a rebuilt view or an ALTER TABLE changed the targets since the views were opened. Nothing is
+// wrong: the views are opened again.
 var ErrOpenAgain = errors.New("the views are opened again")
 
 // ErrClaimed: another shard of the source has a row of the same cell, and the view shows that row.
 var ErrClaimed = errors.New("another shard of the source has a row of this key")
 
-// ErrNotServing: the view's pipeline has no session at the moment.
+// ErrNotServing: the view's pipeline is between two attempts and can't answer.
 var ErrNotServing = errors.New("the pipeline is not running at the moment")
 
 // ErrRebuilding: the view is being rebuilt already.
@@ -43,20 +44,19 @@ var ErrRebuilding = errors.New("it is being rebuilt already")
 // ErrPaused: the view is paused.
 var ErrPaused = errors.New("it is paused: resume it first")
 
-// Overtaken is the error of marking a view in an epoch other than that of its mark. Another replicator, which reads
-// another server, has registered a higher epoch since the target was opened, or has begun to fill the view. Nothing was
-// marked.
+// Overtaken says that nothing was marked, because the sink's mark has another epoch. Another replicator, which reads
+// another server, has registered a higher epoch since the target was opened, or has begun to fill the view.
 type Overtaken struct {
 	View string
-	By   Position // of the view's mark
+	By   Position // the view's mark in the sink
 }
 
 func (e *Overtaken) Error() string {
 	return fmt.Sprintf("view %s: another replicator, which reads another server, has taken it over", e.View)
 }
 
-// ErrTakenOver: another process now keeps the view, either briefly (a repair) or until the operator stops one of the
-// two. Taking the view back at once would interrupt the other process.
+// ErrTakenOver: another process now keeps the view. It may be a short repair, or run until the operator stops one of
+// the two. Taking the view back at once would interrupt the other process.
 var ErrTakenOver = errors.New("another process has taken it over")
 
 // tableError concerns one table of the source, and so only the views that read it.
@@ -68,8 +68,8 @@ type tableError struct {
 func (e tableError) Error() string { return e.err.Error() }
 func (e tableError) Unwrap() error { return e.err }
 
-// OfTable says that err concerns only the views that read the named table. The name is the one in the configuration.
-// The other views can go on.
+// OfTable says that err concerns only the views that read the table, which has this name in the configuration. The
+// other views can go on.
 func OfTable(table string, err error) error {
 	if err == nil {
 		return nil
@@ -77,7 +77,7 @@ func OfTable(table string, err error) error {
 	return tableError{table, err}
 }
 
-// viewError concerns some views of a pipeline, and none of the others.
+// viewError concerns only some views of a pipeline.
 type viewError struct {
 	views []string
 	err   error
@@ -87,8 +87,8 @@ func (e viewError) Error() string { return e.err.Error() }
 func (e viewError) Unwrap() error { return e.err }
 
 // OfView says that err concerns only the named views: their target is missing, can't hold the view, or refuses a write.
-// The other views go on. An error of the whole sink, such as a refused connection, is never marked so. If several views
-// fail independently, their errors are joined.
+// The other views go on. An error of the whole sink, such as a refused connection, never becomes an OfView error. If
+// several views fail independently, their errors are joined.
 func OfView(err error, views ...string) error {
 	if err == nil {
 		return nil
@@ -101,8 +101,8 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// OfSource marks err as an error of the source within an operation on a sink. It tells the operator not to look for the
-// fault in the sink.
+// OfSource marks err as an error of the source that occurred in an operation on a sink. It tells the operator not to
+// look for the fault in the sink.
 func OfSource(err error) error {
 	if err == nil {
 		return nil
@@ -113,8 +113,8 @@ func OfSource(err error) error {
 // IsOfSource reports whether err was marked by OfSource.
 func IsOfSource(err error) bool { return errors.As(err, new(sourceError)) }
 
-// Troubled splits views by an error. Each group shares one cause; others are the views that the error does not concern.
-// There are no groups if the error concerns all views alike.
+// Troubled splits views by the error of each. The views of one group share a cause; others are the views without an
+// error. There are no groups if the error concerns all views.
 func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 	others = views
 	leave := func(concerned func(*View) bool) {
@@ -139,7 +139,7 @@ func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 // IsOfViews reports whether err concerns single views or tables, and not a whole sink or source.
 func IsOfViews(err error) bool { return visit(err, func(func(*View) bool) {}) }
 
-// visit calls leave for each part of err that concerns only some views. It reports whether there is no other part.
+// visit calls leave for each part of err that concerns only some views. It returns false if another part concerns all.
 func visit(err error, leave func(concerned func(*View) bool)) bool {
 	switch e := err.(type) {
 	case viewError:
@@ -167,9 +167,9 @@ type fatalError struct{ err error }
 func (e fatalError) Error() string { return e.err.Error() }
 func (e fatalError) Unwrap() error { return e.err }
 
-// Fatal marks err as one that an operator must fix: a table is gone, access is denied, rows were lost to a TRUNCATE.
-// The pipeline's state is then failed. It is tried again after 1 s and increasing pauses of up to 30 s. Every other
-// error is temporary and tried again soon.
+// Fatal marks err as an error that an operator must fix: a table is gone, access is denied, rows were lost to a
+// TRUNCATE. The pipeline's state is then failed, and it tries again after pauses that grow from 1 s to 30 s. Every
+// other error is temporary and soon tried again.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

@@ -1,11 +1,11 @@
 package replicator
 
-// Finding is one line of `check`: the thing that was checked, and how to fix it if it is wrong.
+// Finding is one line that the `check` command prints: what was checked, and how to fix it if it is wrong.
 type Finding struct {
 	What   string // "source: binlog_format"
 	Level  Level
 	Detail string // what was found
-	Fix    string // what to do; "" if it is as it must be
+	Fix    string // how to fix it; "" if nothing is wrong
 }
 
 // Level says how bad a finding is.
@@ -13,11 +13,11 @@ type Level string
 
 const (
 	OK   Level = "ok"
-	Warn Level = "warn" // it works, but without something that people rely on
+	Warn Level = "warn" // it works, but lacks something that operators rely on
 	Fail Level = "fail" // it does not work
 )
 
-// FixFor returns the advice on err: fix, unless err came from the source, which has findings of its own.
+// FixFor returns fix, the advice on err; "" if err came from the source, because `check` reports the source separately.
 func FixFor(err error, fix string) string {
 	if IsOfSource(err) {
 		return "see the findings on the source"

@@ -8,22 +8,23 @@ import (
 	"strings"
 )
 
-// An identity describes what one cell and one version of a table are. The configuration alone doesn't say that: the
-// types and collations of the key columns are the source's. And if a unique key allows one row per cell, the log
-// position is the version, whatever the version column says. A view's states and entries mean nothing under another
-// rule, so the identities are part of the view's definition. Its fingerprint is "<the file's part>.<its tables' part>".
-// A fingerprint without the second part, made from the file alone, agrees with any.
+// An identity is a text that describes what a cell and a version of one table are. The configuration alone can't say
+// that: the source defines the types and collations of the key columns. And if a unique key allows only one row per
+// cell, the log position is the version, whatever the version column says. Under another rule, a view's states and
+// entries mean nothing. So the identities are part of the view's definition. Its fingerprint is "<part of the
+// file>.<part of the tables>". A fingerprint without the second part agrees with any tables.
 
-// NamesGiven begins the part of an Identity that matters only to views of all columns.
+// NamesGiven separates the last part of an Identity: only views of all columns depend on that part.
 const NamesGiven = "\n"
 
-// ErrRedefined: the definition of a table's cells or versions has changed at the source.
+// ErrRedefined: at the source, the definition of a table's cells or versions has changed.
 var ErrRedefined = errors.New("what it reads is something else since it was filled")
 
 // ErrOtherKeys: the keys of two tables can never be equal.
 var ErrOtherKeys = errors.New("one key of a table is not the same key of the other")
 
-// identityBytes is the length of a table's part of a fingerprint: a byte for the versions, and a hash of everything.
+// identityBytes is the length of a table's part of a fingerprint: one byte for the versions, then a hash of the
+// identity.
 const identityBytes = 9
 
 // SameDefinition reports whether two fingerprints are of one definition.
@@ -33,14 +34,14 @@ func SameDefinition(a, b string) bool {
 	return definition == other && (!known || !otherKnown || on == otherOn)
 }
 
-// InFile is the file's part of a fingerprint. It is common to all sources of the view, whose tables may differ.
+// InFile is the file's part of a fingerprint. All sources of the view share it, although their tables may differ.
 func InFile(fingerprint string) string {
 	definition, _, _ := strings.Cut(fingerprint, ".")
 	return definition
 }
 
-// DefinedOn adds the tables' identities to the view's fingerprint. It leaves the fingerprint unchanged if one of them
-// is unknown.
+// DefinedOn adds the tables' identities to the view's fingerprint. If an identity is unknown, it returns the
+// fingerprint unchanged.
 func DefinedOn(v *View, identities map[string]string) string {
 	fingerprint := InFile(v.Fingerprint)
 	var on strings.Builder
@@ -58,8 +59,8 @@ func DefinedOn(v *View, identities map[string]string) string {
 	return fingerprint + "." + on.String()
 }
 
-// Redefined says how a view's definition has changed since it was filled. was and now are its fingerprints. The error
-// is nil if they agree. It wraps ErrRedefined if a table changed.
+// Redefined says how a view's definition has changed since it was filled: was and now are its two fingerprints. The
+// error is nil if they agree. It wraps ErrRedefined if a table changed.
 func Redefined(v *View, was, now string) error {
 	if SameDefinition(was, now) {
 		return nil
@@ -84,10 +85,10 @@ func Redefined(v *View, was, now string) error {
 		v.ShownAs(), wayOut)), v.Name)
 }
 
-// RedefinedTable is a Reader's error after an ALTER that changes a table's Identity; nil if the Identity is unchanged
-// or unknown.
+// RedefinedTable is a Reader's error after an ALTER TABLE that changes a table's Identity. It is nil if the Identity is
+// unchanged or unknown.
 func RedefinedTable(table, was, now string) error {
-	if was == now || was == "" || now == "" { // a table that lacks one of its columns can't be read, and another error says so
+	if was == now || was == "" || now == "" { // an unknown identity: the table lacks a column, which another error says
 		return nil
 	}
 	return OfTable(table,

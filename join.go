@@ -7,46 +7,46 @@ import (
 )
 
 // Join adds rows of another table to a view's entries: an order's customer, or its items. It is an outer join: if no
-// row is found, its paths are missing.
+// row is found, its paths have no value.
 //
-// A view with joins is made only by re-reads. Whenever the cell's row or a joined row changes, the cell and its joined
-// rows are read from the source again, as of a log position taken before. So State.Next need not know about joins, and
-// sinks store nothing about them (docs/adr/0022-joins-are-looks.md).
+// Views with joins are made only by re-reads. Whenever a cell's row or a joined row changes, the cell and its joined
+// rows are read from the source again, at least up to a known log position. So neither State.Next nor a sink need know
+// about joins (docs/adr/0022-joins-are-looks.md).
 type Join struct {
-	Name   string   // the first part of paths that lead into it
+	Name   string   // first part of the paths that lead to the joined row
 	Table  string   // the joined table's name in the configuration
 	On     []JoinOn // at least one
-	Many   bool     // all rows, as a list; otherwise the first one, if any
+	Many   bool     // true: all rows, as a list; false: the first row, if there is one
 	Fields []Field  // the fields of the list's objects; empty: all fields of the row
-	Where  string   // expression over the joined row; "": all rows count
-	Order  []string // columns of the joined table, with "-" before one that falls; its key follows
-	Limit  int      // how many rows count; 0: all
+	Where  string   // expression over the joined row; "": every row
+	Order  []string // columns to sort by, "-" for descending; the joined table's key follows
+	Limit  int      // at most so many rows; 0: all
 }
 
 // JoinOn is one condition of a join: a column of the joined table equals a column on the other side.
 type JoinOn struct {
 	Column string // of the joined table
-	From   string // the join whose row has the other column; "": the view's own row
+	From   string // name of the join whose row has the other column; "": the view's own row
 	Path   string // the other column
 }
 
-// Lookup is a join as a source reads it: the rows of another table that a row carries. Lookups that read the same rows
-// of one table in the same order are merged, whichever views name them and under whatever names.
+// Lookup is a join as the source reads it: the rows of another table that a row carries. Joins that read the same rows
+// in the same order become one Lookup, whatever their views and names are.
 type Lookup struct {
 	ID    string // the key of Row.Joined; made of all the fields below
 	Table string
-	On    []JoinOn // From is a Lookup's ID
+	On    []JoinOn // JoinOn.From is the ID of another Lookup
 	Many  bool
 	Order []string
 	Limit int // 0: all
 }
 
-// MaxJoined is the number of rows that a Lookup may find for one row. A row with more becomes a dead letter, unless the
-// view limits how many it wants.
+// MaxJoined is the most rows that a Lookup may find for one row. A row with more becomes a dead letter, unless the join
+// has a Limit.
 const MaxJoined = 10_000
 
-// Lookups are the lookups that a view's joins need for each row of the view's own table. Each follows the lookups that
-// it starts from. names are the joins' names in the same order.
+// Lookups are the lookups that a view's joins need, each after the lookups that it starts from. names are the names of
+// the joins, in the same order.
 func (v *View) Lookups() (lookups []Lookup, names []string) {
 	ids := map[string]string{"": ""}
 	for len(names) < len(v.Joins) {
@@ -59,7 +59,7 @@ func (v *View) Lookups() (lookups []Lookup, names []string) {
 				continue
 			}
 			l := Lookup{Table: j.Table, Many: j.Many, Order: j.Order, Limit: j.Limit}
-			if j.Where != "" { // it is applied to rows that were read
+			if j.Where != "" { // the view applies Where to the rows that were read
 				l.Limit = 0
 			}
 			for _, on := range j.On {
@@ -70,23 +70,23 @@ func (v *View) Lookups() (lookups []Lookup, names []string) {
 			ids[j.Name] = l.ID
 		}
 		if len(names) == before {
-			break // joins that begin at each other; loading the configuration refuses them
+			break // joins that start from each other; the configuration refuses them
 		}
 	}
 	return lookups, names
 }
 
 func (l Lookup) identity() string {
-	text, _ := json.Marshal([]any{l.Table, l.On, l.Many, l.Order, l.Limit}) // texts, numbers and lists of them always marshal
+	text, _ := json.Marshal([]any{l.Table, l.On, l.Many, l.Order, l.Limit}) // texts, numbers and lists always marshal
 	return string(text)
 }
 
-// Reference says that a joined row was changed. It concerns the rows of Table whose Lookup finds rows with the Values
-// in the columns of its On: views may show them with outdated joined rows.
+// Reference says that a joined row changed. It concerns the rows of Table whose Lookup finds rows that have Values in
+// the columns of the Lookup's On. Views may show outdated joined rows for them.
 type Reference struct {
-	Table  string // that has the Lookup
-	Lookup string // its ID
-	Values Key    // of the columns of its On, in their order
+	Table  string // the table that has the Lookup
+	Lookup string // the Lookup's ID
+	Values Key    // values of the columns in the Lookup's On, in their order
 	Order  int64
 	Time   time.Time // when it was committed at the source
 }

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON text of a value: of a decoded body, or of a row's columns. Numbers keep their digits.
+// AppendJSON appends the JSON text of a value of a decoded body, or of a row's columns. Numbers keep their digits.
 // Bytes become a string of lowercase hexadecimal digits, as in templates. A RawJSON is copied unchanged. An object's
-// members are sorted by name, so that equal values have equal texts. A float64 that is not finite becomes null, and an
+// members are sorted by name, so that equal values have equal texts. A float64 that is not finite becomes null. An
 // Unread is shown in angle brackets.
 func AppendJSON(dst []byte, value any) []byte {
 	t := jsonText{b: dst, maxDepth: math.MaxInt}
@@ -27,15 +27,15 @@ func AppendExactJSON(dst []byte, value any, maxDepth int) ([]byte, error) {
 	return t.b, t.err
 }
 
-// jsonText is a text being written.
+// jsonText is a JSON text that is being written.
 type jsonText struct {
 	b        []byte
 	maxDepth int
-	exact    bool  // stop at the first value that is not exact
-	err      error // of the first value that is not exact
+	exact    bool  // stop at the first value that JSON would change
+	err      error // of the first value that JSON would change
 }
 
-// inexact notes why a value is not exact.
+// inexact records why JSON would change a value.
 func (t *jsonText) inexact(err error) {
 	if t.err == nil {
 		t.err = err
@@ -95,7 +95,7 @@ var (
 	errInvalidName = errors.New("it has a member whose name is not valid UTF-8")
 )
 
-// other writes the shown form of a value that JSON has no type for.
+// other writes a value that JSON has no type for as the text shown.
 func (t *jsonText) other(v any, shown string) {
 	t.inexact(fmt.Errorf("a %T is nothing that JSON can hold", v))
 	t.text(shown)

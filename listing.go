@@ -8,36 +8,35 @@ import (
 
 // Lister is a Target that can list the cells behind a value of an index, a counter or a ranking.
 type Lister interface {
-	// ListedBy names the values that List needs for a view: the columns of an index or a group, or the paths in a key's
-	// template.
+	// ListedBy names the values that List needs for a view: columns of the index or group, or paths in the key's template.
 	ListedBy(view int) []string
 
-	// List returns the cells of the target's source that contribute to one place in a view, up to limit. values are
-	// texts as listings show them, one for each name of ListedBy. A text that the column can't hold is an ErrNoValue.
-	// List may read everything that the sink remembers.
+	// List returns up to limit cells of the target's source that contribute to one entry of a view. values are the entry's
+	// values as texts, one for each name of ListedBy. A text that the column can't hold is an ErrNoValue. List may read
+	// everything that the sink remembers.
 	List(ctx context.Context, view int, values []string, limit int) (Listing, error)
 }
 
 // ErrNoValue is the error of looking up a text that the column can't hold.
 var ErrNoValue = errors.New("no such value can exist")
 
-// Listing is a view's content at one place, and the cells that it comes from.
+// Listing is one entry of a view, and the cells that contribute to it.
 type Listing struct {
-	Place   string   // for people
-	Shown   string   // what readers see there: a sum, or who holds a unique value; "" where they see nothing, or a list
-	Cells   []Listed // those that contribute, the first ones
-	Count   int      // the number of contributing cells; of an index in MySQL, the number of rows
-	Sum     *big.Rat // of all amounts; nil if it is no sum
-	Orphans []string // some entries that came from no cell, as far as that can be told
+	Place   string   // the entry, for people
+	Shown   string   // what readers see there: a sum, or the holder of a unique value; "" if they see nothing, or a list
+	Cells   []Listed // the first cells that contribute
+	Count   int      // the number of contributing cells; for an index in MySQL, of rows
+	Sum     *big.Rat // the total of all amounts; nil without amounts
+	Orphans []string // some entries that came from no cell, if the sink can tell
 }
 
-// Listed is a cell that contributes to a place. In an index it may be any of an entity's cells.
+// Listed is a cell that contributes to the entry. For an index it may be any cell of its entity.
 type Listed struct {
 	Cell   Cell
-	Amount *big.Rat // nil if it is no sum
+	Amount *big.Rat // nil without amounts
 }
 
-// Join adds what another part of the sink lists at the same place.
+// Join adds what another part of the sink, such as a shard, lists for the same entry.
 func (l *Listing) Join(other Listing, limit int) {
 	l.Place = other.Place
 	if other.Shown != "" {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Object is a decoded object: its members sorted by name, each name once. Bodies hold many small objects. As Go maps
-// they caused a sixth of all allocated memory (336 bytes for a map of one member, 56 for an Object).
+// Object is a decoded object: its members sorted by name, each name once. It is no Go map, because bodies hold many
+// small objects: maps caused a sixth of all allocated memory (336 bytes for a map of one member, 56 for an Object).
 type Object []Member
 
 // Member is one member of an Object.

@@ -10,7 +10,7 @@ func (t *Table) Matches(database, table string) bool {
 // matches reports whether text matches the pattern.
 func matches(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
-	star, from := -1, 0 // the last *, and where the text after its match begins
+	star, from := -1, 0 // index of the last *; index in text after the part that this * matches
 	i, j := 0, 0
 	for j < len(t) {
 		switch {

@@ -1,35 +1,35 @@
 package replicator
 
-// Position is a log position between two transactions of a source, up to which everything was read or applied. Only the
-// source that made it understands Token. The core compares Orders, and only within one view's positions.
+// Position is a point between two transactions in a source's log: everything up to it was read, or applied. Only the
+// source that made the Token understands it. Other code compares only Orders, and only of positions of one view.
 //
-// An Order is an int64 that grows along the source's log. Every row and every transaction's end has one. A row has the
-// same Order on every replay. A row comes after a position exactly if its Order is greater. When the source moves to
+// An Order is an int64 that grows along the source's log. Every row and every end of a transaction has one. A row has
+// the same Order on every replay, and comes after a position exactly if its Order is greater. When the source moves to
 // another server, Orders continue above all earlier ones (Source.Open).
 //
-// A Changelog is a log whose records repeat another log. The Orders of rows, and the AsOf of re-reads, are those of the
-// other log, so a cell's ops are judged alike wherever they were read. Handler.Commit, Reader.Locate and Row.Place use
-// positions in the log that is read. The two kinds are never compared.
+// A Changelog repeats the changes of another log. The Orders of its rows, and the AsOf of its re-reads, are those of
+// the other log, so State.Next decides alike whichever log is read. Handler.Commit, Reader.Locate and Row.Place use
+// positions in the Changelog itself. The two kinds are never compared.
 type Position struct {
 	Order int64  `json:"order"`
 	Token string `json:"token"`
 }
 
-// EpochShift is the number of an Order's low bits. The high bits hold its epoch.
+// EpochShift is the number of an Order's low bits, which are the place in the log. The bits above hold the epoch.
 const EpochShift = 54
 
-// EpochOf returns the epoch of an Order. It grows when a source moves to another server, or begins another log. Orders
-// of two epochs don't tell which came first, but the higher epoch counts.
+// EpochOf returns the epoch of an Order. The epoch grows when a source moves to another server, or begins another log.
+// The Orders of two epochs don't tell which change came first, but the higher epoch always wins.
 //
-// An epoch exists once a sink has registered it, by a mark in it (Target.Mark). So no state in a sink has a higher
-// epoch than its view's mark. A process that finds a higher mark than its own knows that all its writes would be stale
+// An epoch exists once a sink holds a mark with it (Target.Mark). So no state in a sink has a higher epoch than its
+// view's mark. A process that finds a mark with a higher epoch than its own knows that all its writes would be stale
 // (Overtaken).
 func EpochOf(order int64) int { return int(order >> EpochShift) }
 
 // Epoch is the epoch of the position's Order.
 func (p Position) Epoch() int { return EpochOf(p.Order) }
 
-// IsZero reports whether there is no position.
+// IsZero reports whether p is no position.
 func (p Position) IsZero() bool { return p.Token == "" }
 
 // Lower returns the position with the lower Order.

@@ -2,25 +2,25 @@ package replicator
 
 import "context"
 
-// Shadower is a Sink that can build views beside the live ones and swap them in.
+// Shadower is a Sink that can rebuild views beside the live ones and then swap them in.
 type Shadower interface {
-	// Shadow returns the view that stands in for v while it is rebuilt: the same contents under another name, in
-	// another target. Its Name ends in ShadowSuffix, and its Shadows is v's name. Open makes the target, like v's own.
+	// Shadow returns the view that is filled in v's place during a rebuild: the same contents under another name, in
+	// another target. Its Name ends in ShadowSuffix, and its Shadows is v's name. Open creates its target.
 	Shadow(v *View) *View
 
-	// Foreign says why the view can't be rebuilt beside its target; "" if it can. The target may hold things that are
-	// not the view's and that a swap would lose, or have no room for a second one.
+	// Foreign says why the view can't be rebuilt beside its target; "" if it can. For example, the target holds columns or
+	// rows that are not the view's, which a swap would lose, or has no room for a second copy.
 	Foreign(ctx context.Context, v *View) (string, error)
 
-	// Swap replaces the views by their shadows, with states and marks: all of them or none, at once for every reader.
-	// If it fails half-way, or the program dies, the next Swap, or the next Open of one of the views, completes it.
-	// OfView names views that can't be swapped, and leaves all shadows as they were. After a swap there are no shadows.
-	// No process may apply to these views meanwhile. A second replicator that tries must Open them again.
+	// Swap replaces the views by their shadows, with states and marks: all of them or none, at once for every reader. If
+	// it is interrupted, the next Swap, or the next Open of one of the views, completes it. An OfView error names views
+	// that can't be swapped, and leaves all shadows unchanged. After a swap there are no shadows. No process may apply to
+	// these views meanwhile. A second replicator must Open them again before it can apply.
 	Swap(ctx context.Context, source string, views []*View) error
 
-	// Discard removes the remains of the views' shadows and, after a swap, the views' former contents.
+	// Discard removes what is left of the views' shadows. After a swap, that is the views' former contents.
 	Discard(ctx context.Context, views []*View) error
 }
 
-// ShadowSuffix ends the name of a view's shadow. No view's own name may hold an @.
+// ShadowSuffix ends the name of a view's shadow. The name of a configured view can't contain an @.
 const ShadowSuffix = "@rebuild"

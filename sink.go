@@ -2,106 +2,106 @@ package replicator
 
 import "context"
 
-// Looker is a Sink that can open views read-only. Its Open would take the views over from another process. The Target
-// that Look returns shows what others write. Applying through it opens the views, unless this Sink has them open
-// already: then it writes beside that Target.
+// Looker is a Sink that can open views read-only: Open would take the views over from another process. The Target that
+// Look returns shows what that process writes. Applying through the Target opens the views, unless this Sink already
+// has them open: then it writes beside their Target.
 type Looker interface {
 	Look(ctx context.Context, source string, views []*View) (Target, error)
 }
 
 // Sink keeps views in one server (or several shards of one).
 type Sink interface {
-	// Open prepares views fed by the named source: it creates the sink's own tables, reads the targets' shapes and
-	// registers new views. A view that can't be kept (its table is missing, or a column's type is not supported) is a
-	// Fatal error of that view alone (OfView), which says what to do. Errors of several views are joined.
+	// Open prepares views fed by the named source: it creates the sink's own tables, reads the columns of the targets and
+	// registers new views. If a view can't be kept (its table is missing, or a column's type is not supported), the error
+	// is Fatal, concerns that view alone (OfView), and says what to do. Errors of several views are joined.
 	Open(ctx context.Context, source string, views []*View) (Target, error)
 
-	// Marks returns the mark of every view that this sink holds for the named source. A mark that can't be read
-	// concerns its view alone (Mark.Err). A returned error concerns the whole sink. A mark without a view belongs to a
-	// forgotten view whose data others may still read: the source's Orders must continue above it.
+	// Marks returns the mark of every view that this sink holds for the named source. If one mark can't be read, its
+	// Mark.Err says why. A returned error concerns the whole sink. A mark without a view name belongs to a forgotten view
+	// whose data other programs may still read: the source's Orders must continue above it.
 	Marks(ctx context.Context, source string) ([]Mark, error)
 
-	// Forget removes what the sink remembers of a view, for every source: its marks and its cells' states. The view's
-	// target keeps its contents. The next Open treats the view as new, so a fill writes every cell again.
+	// Forget removes a view's marks and states, for every source. The view's target keeps its contents. The next Open
+	// treats the view as new, so a fill writes every cell again.
 	Forget(ctx context.Context, view string) error
 
 	Close() error
 }
 
-// Mark is a view's progress as a sink remembers it, beside the data. A sink that loses the latest data loses the latest
-// marks with it. So a mark that fell back, or is gone, reveals the loss. A view that was opened and never marked has a
-// mark without a position, in the state of filling. So has a view that was marked by a version whose marks lacked the
-// progress of fills.
+// Mark is a view's progress as a sink remembers it, beside the data. A sink that loses its latest data loses its latest
+// marks, too. So a mark that is lower than before, or gone, reveals the loss. A view that was opened and never marked
+// has a mark without a position, in the phase of filling. So has a view whose mark comes from a release that did not
+// record the progress of fills.
 type Mark struct {
 	View        string
 	Fingerprint string
 	Standing
-	Err error // why it can't be read, and the view's contents are unknown; nil if it can
+	Err error // why the mark can't be read, so that the view's contents are unknown; nil: it was read
 
-	// Lost says why the sink holds less than the mark said. It wraps ErrSinkLost, and the mark then counts as never
-	// set. nil: nothing is lost, or only the mark itself tells (it fell back or is gone).
+	// Lost says why the sink holds less than its mark claims, and wraps ErrSinkLost. The mark then counts as never set.
+	// nil: nothing is lost, or the mark itself shows the loss.
 	Lost error
 }
 
-// Target is an open group of views of one sink: those of one run, for one session. Its methods may be called from
-// several goroutines. Concurrent calls of its Apply never hold ops of the same key. Targets of other views, or another
-// process's target of the same views, may do so.
+// Target is a group of open views of one sink. Several goroutines may call its methods, but two concurrent calls of
+// Apply never hold ops of the same key. Targets of other views, or another process's target of the same views, may
+// apply ops of that key at the same time.
 type Target interface {
-	// Apply applies ops by the rule of State.Next, each to all of its views together. The ops are of distinct cells. On
-	// return, everything applied is durable; it may be applied twice. A bad value of one view never holds back the
-	// others. It is returned as Rejected, and the cell contributes nothing to that view. Errors are temporary unless
-	// they are Fatal, and concern all views unless they are OfView. The caller may reuse the slice after Apply returns,
-	// but not the contents of the ops' Values.
+	// Apply applies ops by the rule of State.Next, each to all of its views in one step. No two ops are of one cell. When
+	// Apply returns, everything that it applied is durable. The same ops may be applied again. A value that one view can't
+	// hold does not hold back the others: it is returned in Rejected, and the cell contributes nothing to that view. An
+	// error is temporary unless it is Fatal, and concerns all views unless it is OfView. After the return the caller may
+	// reuse the slice, but not the contents of the ops' Values.
 	Apply(ctx context.Context, ops []Op) (Applied, error)
 
-	// Versions returns, for each cell, the versions in the target's views that it feeds. A view without the cell counts
-	// as NoVersion. A delete of a version lower than all of them changes nothing.
+	// Versions returns, for each cell, the lowest and highest version in the target's views that the cell feeds. A view
+	// that does not have the cell counts as NoVersion. A delete of a version lower than all of them changes nothing.
 	Versions(ctx context.Context, cells []Cell) ([]Span, error)
 
-	// Mark saves the progress of every view of the target, once everything up to it has been applied. The new mark is
-	// Standing.Raise of the old one, so a mark never falls. If the old mark is Standing.Below an earlier one of this
-	// target, or is gone, the sink lost data and the error wraps ErrSinkLost. If the marks would not get the epoch of
-	// the marked position, the error is Overtaken. If another target has registered that epoch since this one was
-	// opened, nothing is marked, and the error is temporary, because the other one may read another log. Mark checks
-	// all this even if nothing has changed, and then need not write.
+	// Mark saves the progress of every view of the target; the caller has applied everything up to it. The new mark is
+	// Standing.Raise of the old one, so marks never fall. If the old mark is gone, or Below an earlier one of this target,
+	// the sink lost data and the error wraps ErrSinkLost. If the old mark is of another epoch that wins, the error is
+	// Overtaken. If another target registered the same epoch since this one was opened, the error is temporary and nothing
+	// is marked, because the other target may read another log. Mark checks all this even if nothing has changed, and then
+	// need not write.
 	Mark(ctx context.Context, at Standing) error
 
-	// Outdated returns cells that some view of the target still shows or has a version of, although no op at or past
-	// the given order was applied. That version may have been deleted while the log was not being read. Like every
-	// paging method, it continues after the next of an earlier call ("" at first). An empty next is the end. A
-	// superfluous cell does no harm: it is only read again.
+	// Outdated returns cells that a view of the target still has, although the last op applied to them is before the given
+	// order. Their rows may have been deleted while the log was not being read. A superfluous cell does no harm: it is
+	// only read again. Paging works as in all methods with next: pass "" first, then the next of the last call, until next
+	// is empty.
 	Outdated(ctx context.Context, before int64, after string, limit int) (cells []Cell, next string, err error)
 
-	// Dead lists the cells that are missing from a view because they are dead letters, a page at a time. The value
-	// applied last could not be computed (Value.Err) or was Rejected. The next applied op ends that. So every
-	// replicator can find the missing cells, even if the store's list of letters was lost. Dead may read everything
-	// that the sink remembers. A cell may come several times, and a superfluous one does no harm.
+	// Dead lists the cells that are missing from a view because they are dead letters, a page at a time. Their last value
+	// could not be computed (Value.Err) or was Rejected. The next op that is applied removes the cell from the list. So
+	// every replicator can find the missing cells, even if the store lost its dead letters. Dead may read everything that
+	// the sink remembers. It may return a cell several times, and superfluous ones.
 	Dead(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 
 	// Compare compares the views' actual contents with the ops' Values, at one moment, and returns the differences. It
-	// ignores the states' claims and writes nothing. A value that could not be computed, or that the view can't hold,
-	// counts as no contribution: if the view is right about the rest, the cell is Dead. If several cells of an entity
-	// feed a view, all of them must be among the ops.
+	// trusts no state and writes nothing. A value that could not be computed, or that the view can't hold, counts as no
+	// contribution: if the view is right otherwise, the cell is Dead. If several cells of an entity feed a view, all of
+	// them must be among the ops.
 	Compare(ctx context.Context, ops []Op) ([]Difference, error)
 
-	// Held lists the cells that a view holds entries of, a page at a time. It may return any of an entity's cells.
+	// Held lists the cells of the entries that a view holds, a page at a time. It may return any cell of an entity.
 	Held(ctx context.Context, view int, after string, limit int) (cells []Cell, next string, err error)
 }
 
 // Span is the lowest and highest of several versions.
 type Span struct{ Lowest, Highest int64 }
 
-// Forgetter is a Target that can forget cells that are gone. One that is none remembers them for ever.
+// Forgetter is a Target that can remove the states of cells that are gone. Other targets keep them forever.
 type Forgetter interface {
-	// ForgetGone raises the horizon of each of the target's views to a log position, but never above the view's mark, and
-	// never while the mark says that the view is being filled. Then it looks at about limit cells and removes the states of
-	// those that are Forgettable in all views that know them, of the target or not. It goes on after the next that an
-	// earlier call returned ("" at first); an empty next is the end. Apply may run meanwhile, also of other processes: a
-	// horizon is durable before anything is removed by it, and whoever finds nothing of a cell judges by that horizon.
+	// ForgetGone raises the horizon (see State.Forgettable) of each of the target's views to the given log position, but
+	// never above a view's mark, and never while the view is being filled. Then it examines about limit cells. It removes
+	// a cell's states if they are Forgettable in all views that know the cell, of this target or another. Apply may run
+	// meanwhile, in other processes, too: a horizon is durable before any state is removed, and Apply judges by that
+	// horizon.
 	ForgetGone(ctx context.Context, horizon int64, after string, limit int) (found GoneCells, next string, err error)
 }
 
-// GoneCells counts cells that are gone from all views that know them, as a Forgetter found them.
+// GoneCells counts the cells that a Forgetter found gone from all views that know them.
 type GoneCells struct {
 	Forgotten  int // below the horizons: their states were removed
 	Remembered int // the others
@@ -113,22 +113,22 @@ func (g *GoneCells) Add(more GoneCells) {
 	g.Remembered += more.Remembered
 }
 
-// Applied is the outcome of Apply. Ops that are in none of the lists were applied whole.
+// Applied is the outcome of Apply. Ops that are in none of the lists were applied to all of their views.
 type Applied struct {
-	Stale    []int // ops that were older than what every view of theirs holds, by their place in the batch
-	Unknown  []int // ops that were applied to no view because State.Unknown holds in one; their cells must be read again
+	Stale    []int // indexes of ops that are older than what each of their views holds
+	Unknown  []int // indexes of ops that no view applied, because State.Unknown holds in one; re-read their cells
 	Rejected []Rejected
 
-	// Dead are the values that are older than their view's state, which says that the cell is a dead letter. Their ops
-	// may count in other views.
+	// Dead are values that are older than the view's state, while that state says that the cell is a dead letter. Other
+	// views may have applied the same ops.
 	Dead []ValueAt
 
-	// Elsewhere are the values of ops whose source contributes nothing to the cell while the view shows another
-	// source's row. A dead letter of the other source's cell that named this source is obsolete.
+	// Elsewhere are values of ops that remove a cell's contribution, while the view shows the row of another source. A
+	// dead letter of the other source's cell that names this source is obsolete.
 	Elsewhere []Elsewhere
 }
 
-// Add adds the outcome of some of a batch's ops. places are their places in the batch.
+// Add adds the outcome of some ops of a batch. places are the indexes of these ops in the batch.
 func (a *Applied) Add(some Applied, places []int) {
 	for _, i := range some.Stale {
 		a.Stale = append(a.Stale, places[i])
@@ -150,57 +150,58 @@ func (a *Applied) Add(some Applied, places []int) {
 	}
 }
 
-// Elsewhere is the place of a value in a batch, and the source whose cell the view shows.
+// Elsewhere is a value in a batch, and the source whose row the view shows.
 type Elsewhere struct {
 	ValueAt
 	Source string
 }
 
-// ValueAt is the place of a value in a batch.
+// ValueAt identifies a value in a batch.
 type ValueAt struct {
-	Op   int // in the batch
-	View int // the view's place in Target.Views
+	Op   int // index of the op in the batch
+	View int // index of the view in Target.Views
 }
 
 // Rejected is a value that the target can't hold.
 type Rejected struct {
-	Op   int // its place in the batch
-	View int // the view's place in Target.Views
+	Op   int // index of the op in the batch
+	View int // index of the view in Target.Views
 	Err  error
 }
 
-// Refresher is a Target whose readers see writes only after a delay. Refresh makes them visible. A fence
-// (Pipeline.Wait) and a stopping session call it, so that "included" means visible.
+// Refresher is a Target whose readers see writes only after a delay. Refresh makes the writes visible. Pipeline.Wait
+// (the `wait` command) and a stopping pipeline call it, so that readers see all that was applied.
 type Refresher interface {
 	Refresh(ctx context.Context) error
 }
 
-// Evicter is a Target whose server drops data when its memory is short. No mark shows that loss.
+// Evicter is a Target whose server drops data when memory is short. Marks don't show that loss.
 type Evicter interface {
-	// Evicted returns how many keys were dropped since the last call. The first call counts from the first Mark after
-	// it. Each Mark updates the number.
+	// Evicted returns how many keys the server dropped since the last call. Counting begins with the first Mark after the
+	// first call, and each Mark updates the number.
 	Evicted() int64
 }
 
 // Shared is a Target that notices another replicator's marks.
 type Shared interface {
-	// Foreign returns the views whose marks another target moved, as seen by the last Mark.
+	// Foreign returns the views whose marks another replicator moved, as the last Mark found them.
 	Foreign() []string
 }
 
 // Sourced is a Sink that knows which sources have fed its views.
 type Sourced interface {
-	// Sources names every source that the sink may hold views for, in any order. Marks says which it does.
+	// Sources names every source that the sink may hold views for, in any order. Marks tells which views.
 	Sources(ctx context.Context) ([]string, error)
 }
 
-// Parted is a Sink of several parts. Each part remembers its share of a view, and may lose it independently.
+// Parted is a Sink of several parts, such as shards. Each part remembers its share of a view, and may lose it
+// independently.
 type Parted interface {
-	// ForgetLost forgets a view in the parts that lack it under its current definition, for every source that some part
-	// holds it for. The other parts keep theirs.
+	// ForgetLost forgets a view in the parts that lack it under its current definition. It does so for every source that
+	// another part holds the view for. The other parts keep it.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
 
-	// Lacking says, by view, which of its parts do not hold it for the source, by the names that messages use ("shard
-	// a"). It omits a view that all parts hold, or none.
+	// Lacking maps each view to the parts that do not hold it for the source, as messages name them ("shard a"). A view
+	// that all parts hold, or none, is left out.
 	Lacking(ctx context.Context, source string) (map[string]string, error)
 }

@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// Standing is a view's progress with one source. It is kept in three places: in the sink, beside the data (Mark), in
-// the store (Checkpoint) and in memory. If they differ, pipeline's beginning decides which one counts.
+// Standing is a view's progress with one source. A sink keeps it beside the data (Mark), the store keeps it
+// (Checkpoint), and the running program has it in memory. If they differ, the `beginning` of package pipeline decides
+// which one counts.
 type Standing struct {
 	Position Position `json:"position"` // everything up to it has been applied
-	// by table; nil once the view is filled. A table that it lacks has not been begun
+	// how far the fill has come, by table; nil once the view is filled. A missing table has not been begun
 	Fill     map[string]Progress `json:"fill,omitzero"`
-	FillFrom int64               `json:"fill_from,omitempty"` // the order at which the fill began
+	FillFrom int64               `json:"fill_from,omitempty"` // the Order at which the fill began
 	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites even what the view should hold already
-	Epoch    int64               `json:"epoch,omitempty"`     // of the last fill; a later fill has a higher one; 0: unknown
-	// log position at which another table replaced one that the view reads, and the view was not compared since
+	Epoch    int64               `json:"epoch,omitempty"`     // number of the last fill, which only grows; 0: unknown
+	// log position at which another table took the name of one that the view reads; 0 once the view was compared since
 	Swapped int64 `json:"swapped,omitempty"`
 }
 
-// StoredStanding is the form in which a sink keeps a Standing as JSON.
+// StoredStanding is the JSON form of a Standing in a sink.
 type StoredStanding struct {
 	Order int64  `json:"order"`
 	Token string `json:"token"`
@@ -37,7 +38,7 @@ const (
 	PhaseFilled  = "filled"
 )
 
-// Stored is the form in which a sink keeps s as JSON.
+// Stored returns the JSON form of s.
 func (s Standing) Stored() StoredStanding {
 	stored := StoredStanding{Order: s.Position.Order, Token: s.Position.Token, Phase: PhaseFilled,
 		Fill: s.Fill, FillFrom: s.FillFrom, Repair: s.Repair, Epoch: s.Epoch, Swapped: s.Swapped}
@@ -60,18 +61,18 @@ func (s StoredStanding) Standing() Standing {
 	return at
 }
 
-// Progress is how far the scan of one table has come. Every row before After is durable in the sink.
+// Progress is how far the scan of one table has come. Every row up to After is durable in the sink.
 type Progress struct {
 	After string `json:"after,omitempty"` // a Chunk's Next
 	Done  bool   `json:"done,omitempty"`
 	Rows  int64  `json:"rows"`
-	Total int64  `json:"total,omitempty"` // estimate, for a progress bar; 0 if unknown
+	Total int64  `json:"total,omitempty"` // estimate, for a progress bar; 0: unknown
 }
 
 // Filling reports whether the view is still being filled.
 func (s Standing) Filling() bool { return s.Fill != nil }
 
-// Less reports whether p is less far than another scan of the same fill.
+// Less reports whether the scan p has come less far than o. Both are of one fill.
 func (p Progress) Less(o Progress) bool {
 	if p.Done != o.Done {
 		return o.Done
@@ -79,11 +80,10 @@ func (p Progress) Less(o Progress) bool {
 	return p.Rows < o.Rows
 }
 
-// Raise is a sink's new mark, given its old mark s and the progress to be marked. A mark never falls. The higher
-// position counts, and within one fill the farther progress of each table; a finished fill is the farthest. This also
-// holds for two replicators that continue one fill, because both read everything after its beginning. A later fill
-// replaces an earlier one, whose progress no longer counts: the later one was started because of changes that the
-// earlier one missed.
+// Raise returns a sink's new mark: s is its old mark, next the progress to be marked. A mark never falls. The higher
+// position counts, and within one fill the farther progress of each table; a finished fill is the farthest. This is
+// right even if two replicators continue one fill, because both read everything since the fill began. A later fill
+// replaces an earlier one and its progress, because it was started for changes that the earlier one missed.
 func (s Standing) Raise(next Standing) Standing {
 	if s.Position.IsZero() {
 		return next
@@ -98,7 +98,7 @@ func (s Standing) Raise(next Standing) Standing {
 		at.Fill = farther(s.Fill, next.Fill)
 	}
 	at.Position, at.Swapped = s.Position, s.Swapped
-	if next.Position.Order >= s.Position.Order { // a replicator that has read as far knows whether a comparison is due
+	if next.Position.Order >= s.Position.Order { // a replicator that has read as far also knows whether a comparison is due
 		at.Position, at.Swapped = next.Position, next.Swapped
 	}
 	if !at.Filling() {
@@ -107,8 +107,8 @@ func (s Standing) Raise(next Standing) Standing {
 	return at
 }
 
-// Anew is the standing of a view that is to be filled again while its cells' states stay. The fill rewrites everything
-// in place. The position only says above which Orders continue.
+// Anew is the Standing of a view that is to be filled again from the beginning, while its cells' states stay. The fill
+// rewrites every entry in place. The position matters only because new Orders must be above it.
 func (s Standing) Anew() Standing {
 	return Standing{Position: s.Position, Fill: map[string]Progress{}, Repair: true,
 		Epoch: max(s.Epoch+1, time.Now().UnixMicro())}
@@ -119,8 +119,8 @@ func (s Standing) IsAnew() bool {
 	return !s.Position.IsZero() && s.Filling() && len(s.Fill) == 0 && s.Repair
 }
 
-// Below reports whether s, a sink's mark, is less than what was marked there: the sink lost data. A later fill is never
-// less, however far it is: another replicator began it, or swapped in what it had filled.
+// Below reports whether s, a sink's mark, is less than what was marked before, so that the sink lost data. The mark of
+// a later fill is never less, however far that fill is: another replicator began it, or swapped in a rebuilt view.
 func (s Standing) Below(marked Standing) bool {
 	switch {
 	case s.Epoch != marked.Epoch:
@@ -138,7 +138,7 @@ func (s Standing) Below(marked Standing) bool {
 	return false
 }
 
-// Least is a view's standing if one part of a sink has s and another has o: that of the part that is less far.
+// Least is a view's Standing in a sink with two parts, one at s and the other at o. The part that is less far counts.
 func (s Standing) Least(o Standing) Standing {
 	least := s
 	if o.Epoch < s.Epoch {
@@ -155,7 +155,7 @@ func (s Standing) Least(o Standing) Standing {
 	return least
 }
 
-// farther merges the progress of two replicators on the same fill; nil if one of them has completed it.
+// farther merges the progress of two replicators on one fill, by the farther of each table; nil if one has finished.
 func farther(a, b map[string]Progress) map[string]Progress {
 	if a == nil || b == nil {
 		return nil
@@ -169,7 +169,7 @@ func farther(a, b map[string]Progress) map[string]Progress {
 	return both
 }
 
-// CommonFill is the progress that both of two fills have made. Neither is nil.
+// CommonFill merges the progress of two parts on one fill, by the less far of each table. Neither a nor b is nil.
 func CommonFill(a, b map[string]Progress) map[string]Progress {
 	both := map[string]Progress{}
 	for _, fill := range []map[string]Progress{a, b} {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Feed is what a view is made from: the cells of a table, or only those of one column value.
+// Feed says which cells a view is made from: all cells of a table, or only those of one column value.
 type Feed struct {
 	Table  string // the table's name in the configuration
-	Column string // "": every cell of the table
+	Column string // value of the column role; "": every cell of the table
 }
 
 // Matches reports whether the cell feeds the view.
@@ -16,47 +16,47 @@ func (f Feed) Matches(c Cell) bool {
 	return f.Table == c.Table && (f.Column == "" || f.Column == c.Column)
 }
 
-// View is a view's definition: what the configuration says, complete. The core uses Name to Fields; package view
-// compiles Key to Sum into contributions; the rest is for the view's sink.
+// View is the complete definition of a view, as the configuration has it. The engine uses Name to Fields. Package view
+// compiles Key to Sum, which say what cells contribute. The view's sink uses the rest.
 type View struct {
 	Name   string
 	Sink   string
 	Kind   string  // index, row, counter, hash, json, ranking, document, changelog
-	From   []Feed  // one, or several that are merged: a field's value comes from the first feed that has it
-	Fields []Field // in the order of Entry.Fields; for a counter the group's columns, then the sum
+	From   []Feed  // one, or several to merge: a field's value comes from the first feed that has it
+	Fields []Field // in the order of Entry.Fields; a counter has the group's columns, then the sum
 
-	Key    string // template of what Entry.Key holds; "": nothing
-	Member string // template of what Entry.Member holds; "": nothing
-	Where  string // expression; "": every cell
-	Sum    string // counter, ranking: path of the amount; "": cells are counted
+	Key    string // template of Entry.Key; "": unused
+	Member string // template of Entry.Member; "": unused
+	Where  string // expression that selects cells; "": every cell
+	Sum    string // of a counter or ranking: path of the amount; "": it counts cells
 
-	Joins []Join // in the order of the file
+	Joins []Join // in the order of the configuration
 
-	// Settings is everything else that the sink must know: a value of a type of the sink's package, plain data that
-	// never changes. As JSON it is an object whose members are part of the fingerprint. Their names and order must
-	// stay, and later members must be left out when empty. nil: there are none.
+	// Settings are the sink's own settings: plain data of a type that the sink's package defines, never changed; nil:
+	// none. As JSON they are an object whose members are part of the fingerprint. So member names and order must never
+	// change, and members added later must be left out when empty.
 	Settings any
 
-	Shadows string // the view that this one stands in for while that is rebuilt; "": it is no shadow
+	Shadows string // of a shadow (see Shadower): the view that it rebuilds; "": no shadow
 
 	OnChange string // what to do when the definition changed: "refuse" or "rebuild"
 
-	// Fingerprint is a hash of the view's definition: everything above except OnChange, with the roles of its tables.
-	// Views with different fingerprints have different contents.
+	// Fingerprint is a hash of the view's definition: all fields above except OnChange, and its tables' roles. Views with
+	// different fingerprints have different contents.
 	Fingerprint string
 }
 
-// Field is one value that a view holds: its name at the target and where it comes from. Path is a path into the body
-// ("address.city", "tags[]"), "$name" for one of the row's own columns, or "=" and an expression.
+// Field is one value that a view holds: its name at the target, and its origin. Path is a path into the body
+// ("address.city", "tags[]"), "$name" for one of the row's columns, or "=" and an expression.
 type Field struct {
 	Name string
 	Path string
 }
 
-// MarshalJSON writes a field as [NAME, PATH], as fingerprints have it.
+// MarshalJSON writes a field as [NAME, PATH]. Fingerprints depend on that form.
 func (f Field) MarshalJSON() ([]byte, error) { return json.Marshal([2]string{f.Name, f.Path}) }
 
-// ShownAs is the view's name in metrics. A shadow uses the name of the view that it stands in for.
+// ShownAs is the view's name in metrics. A shadow uses the name of the view that it rebuilds.
 func (v *View) ShownAs() string {
 	if v.Shadows != "" {
 		return v.Shadows
@@ -64,7 +64,7 @@ func (v *View) ShownAs() string {
 	return v.Name
 }
 
-// Spread reports whether the settings keep the view in several databases. A database that doesn't know the view has
+// Spread reports whether the settings keep the view in several databases. A database that doesn't know such a view has
 // lost it, or never had it.
 func (v *View) Spread() bool {
 	s, is := v.Settings.(interface{ Spread() bool })
@@ -74,7 +74,7 @@ func (v *View) Spread() bool {
 // Feeds reports whether the cell feeds the view.
 func (v *View) Feeds(c Cell) bool { return v.Feed(c) >= 0 }
 
-// Feed is the index in From of the feed that the cell belongs to; -1 if the cell does not feed the view.
+// Feed returns the index in From of the feed that matches the cell; -1 if the cell does not feed the view.
 func (v *View) Feed(c Cell) int {
 	for i, f := range v.From {
 		if f.Matches(c) {
@@ -84,17 +84,17 @@ func (v *View) Feed(c Cell) int {
 	return -1
 }
 
-// Value is what one cell contributes to one view of a target: no entries, one (a row, a hash, a document, an amount),
-// or several (an index over a list).
+// Value is what one cell contributes to one view of a target: no entry, one (a row, a hash, a document, an amount), or
+// several (an index over a list).
 type Value struct {
-	View    int // the view's place in Target.Views
+	View    int // index in the target's views
 	Entries []Entry
-	Err     error // why the contribution could not be computed; the cell then contributes nothing and is a dead letter
+	Err     error // why the contribution can't be computed: the cell contributes nothing and is a dead letter
 }
 
 // valueOverhead estimates, in bytes, what a contribution costs besides its texts: the Value, its Entry, and the sink's
-// copies in flight. Without it 500 views took 434 MiB instead of 143 (`go run ./bench bounds -only views`), because
-// their texts are so short.
+// copies in flight. Views with short texts need the estimate: without it, 500 of them took 434 MiB instead of 143 (`go
+// run ./bench bounds -only views`).
 const valueOverhead = 300
 
 // Size estimates the memory of a contribution, in bytes. A repeated value counts each time, because a sink writes it
@@ -115,8 +115,8 @@ func (v *Value) Size() int64 {
 }
 
 func sizeOf(value any) (n int64) {
-	const header = 16 // of an interface
-	const slice = 24  // that it refers to
+	const header = 16 // an interface
+	const slice = 24  // the slice header behind the interface
 	switch v := value.(type) {
 	case string:
 		return header + int64(len(v))
@@ -140,25 +140,25 @@ func sizeOf(value any) (n int64) {
 	return n + header
 }
 
-// Entry is one contribution. Which parts are set depends on the view's kind.
+// Entry is one piece of a contribution: a row, member, document or amount. The view's kind says which fields are set.
 type Entry struct {
-	Key    string // redis: the key; elastic: the document's id. From the view's template.
-	Member string // redis: the member; elastic: the routing. From the view's template.
+	Key    string // from the template View.Key. Redis: the key; Elasticsearch: the document's ID
+	Member string // from the template View.Member. Redis: the member; Elasticsearch: the routing
 
 	// Fields are in the order of View.Fields: nil (missing or null), bool, int64, uint64 (only above the largest
 	// int64), float64, Number, string, []byte, []any, Object.
 	Fields []any
 
-	// Row is the whole row, in a changelog's entry. Its body is rendered (Row.Text is nil), and it must not be changed.
-	// Fields then holds only the decoded body, or nil if that is JSON text or can't be decoded.
+	// Row is the whole row, in an entry of a changelog view. Its body is rendered (Row.Text is nil). It must not be
+	// changed. Fields then holds only the decoded body; nil if the body is JSON text or can't be decoded.
 	Row *Row
 }
 
-// Evaluator computes contributions: compiled views that run together.
+// Evaluator computes the contributions to the views that run together.
 type Evaluator interface {
-	// Evaluate returns a value for each of the views that the cell feeds. With a nil row the cell is gone, and every
-	// value is empty. A contribution that can't be computed has Value.Err set; it is never dropped. Safe for concurrent
-	// use.
+	// Evaluate returns one Value for each view that the cell feeds. A nil row means that the cell is gone: every Value is
+	// then empty. A contribution that can't be computed has Value.Err set, and is never left out. Several goroutines may
+	// call Evaluate.
 	Evaluate(cell Cell, row *Row) []Value
 }
 
@@ -174,7 +174,7 @@ func Feeding(views []*View) (tables []string) {
 	return tables
 }
 
-// TablesOf lists the tables that views read, each once: those that feed them, and the joined ones.
+// TablesOf lists the tables that views read, each once: those that feed them, and joined tables.
 func TablesOf(views []*View) []string {
 	tables := Feeding(views)
 	for _, v := range views {
