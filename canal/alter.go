@@ -7,18 +7,18 @@ import (
 	"replicator/canal/gtid"
 )
 
-// alteration is an ALTER TABLE or a CREATE TABLE of a watched table, by its words. It computes the table's layout after
-// the statement.
+// alteration is an ALTER TABLE or CREATE TABLE of a watched table, as the words of its text. It computes the table's
+// layout (the columns and their types) after the statement.
 //
-// The words are read here, because existing parsers reject what servers accept. TiDB's, for example, doesn't know these
-// parts of MySQL 9's and MariaDB's syntax: DEFAULT (expression), INVISIBLE, POINT, ENGINE_ATTRIBUTE, ONLINE, IF EXISTS
-// after TABLE, WAIT, UUID, INET6, COMPRESSED, PERSISTENT, SYSTEM VERSIONING or newer collations. A layout needs only
-// the names, types, character sets and order of columns. If a part is not understood, the layout becomes unknown; it is
-// never guessed.
+// Package canal parses the words itself, because existing parsers reject statements that servers accept. TiDB's parser,
+// for example, doesn't know these parts of MySQL 9's and MariaDB's syntax: DEFAULT (expression), INVISIBLE, POINT,
+// ENGINE_ATTRIBUTE, ONLINE, IF EXISTS after TABLE, WAIT, UUID, INET6, COMPRESSED, PERSISTENT, SYSTEM VERSIONING or
+// newer collations. A layout needs only the names, types, character sets and order of columns. A part that is not
+// understood makes the layout unknown; nothing is guessed.
 type alteration struct {
 	effect alterEffect
-	words  []word // behind the table's name
-	lax    bool   // values that a column can't hold are converted, without an error (sql_mode)
+	words  []word // the words after the table's name
+	lax    bool   // from sql_mode: values that don't fit a column are converted, without an error
 }
 
 // alterEffect is a statement's effect on a table's columns.
@@ -31,28 +31,28 @@ const (
 	columnsUnknown                    // the table is dropped, or another one gets its name
 )
 
-// change is an ALTER TABLE's change of a column.
+// change is what an ALTER TABLE does to one column.
 type change struct {
-	old        string // the column that is dropped, renamed or changed; "": one is added
-	name       string // what it is called from then on; "": it is dropped
+	old        string // the column that is dropped, renamed or changed; "": a column is added
+	name       string // the column's new name; "": it is dropped
 	definition *layoutColumn
 	first      bool
-	after      string // the column that stands before it
-	ifExists   bool   // IF EXISTS, IF NOT EXISTS: otherwise nothing happens
-	generated  bool   // from other columns of its row
+	after      string // AFTER: the column before it
+	ifExists   bool   // IF EXISTS, IF NOT EXISTS: no error if there is nothing to do
+	generated  bool   // computed from other columns of its row
 	notNull    bool
 }
 
 // alterReader reads the parts of an ALTER TABLE.
 type alterReader struct {
 	flavor  gtid.Flavor
-	charset string // of texts that are added without a character set
+	charset string // default character set for added text columns
 	changes []change
 	convert string // CONVERT TO CHARACTER SET
 }
 
-// behind is the layout of the table after the statement; nil if it can't be told. before is nil if the earlier layout
-// is unknown.
+// behind returns the table's layout after the statement; nil if it can't be known. before is the layout before the
+// statement; nil if unknown.
 func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
 	switch {
 	case a.effect == columnsStay:
@@ -69,15 +69,15 @@ func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
 	return r.apply(before)
 }
 
-// read reads the parts of the ALTER TABLE of a table with the layout before; nil if that is unknown, or if a part is
-// not understood.
+// read reads the parts of the ALTER TABLE. before is the layout before the statement. The result is nil if before is
+// nil, or if a part is not understood.
 func (a alteration) read(before *layout, f gtid.Flavor) *alterReader {
-	if before == nil || len(a.words) >= maxWords { // not all of them are here
+	if before == nil || len(a.words) >= maxWords { // the list of words is cut off
 		return nil
 	}
 	r := &alterReader{flavor: f, charset: before.Charset}
 	parts := split(a.words)
-	for _, p := range parts { // a character set also applies to the columns of the same statement
+	for _, p := range parts { // a new default character set also applies to the columns that the same statement adds
 		if !r.option(p) {
 			return nil
 		}
@@ -127,7 +127,7 @@ func (p *wordsAt) skip(keywords ...string) bool {
 	return true
 }
 
-// option reads the table's default character set for new columns. It reports false if that can't be told.
+// option reads a part that sets the table's default character set. It returns false if the set can't be known.
 func (r *alterReader) option(part wordsAt) bool {
 	if part.skip("CONVERT", "TO") {
 		charset, ok := part.charset("")
@@ -141,8 +141,8 @@ func (r *alterReader) option(part wordsAt) bool {
 	return true
 }
 
-// charset reads CHARACTER SET x or COLLATE x. otherwise is the result for a collation that fits several sets. It
-// reports false if there is neither, and for DEFAULT, which means the database's.
+// charset reads CHARACTER SET x or COLLATE x. otherwise is the result for a collation that fits several character sets.
+// ok is false if neither comes next, and for DEFAULT, which means the database's character set.
 func (p wordsAt) charset(otherwise string) (name string, ok bool) {
 	set := p.skip("CHARACTER", "SET") || p.skip("CHARSET") || p.skip("CHAR", "SET")
 	if !set && !p.skip("COLLATE") {
@@ -155,13 +155,13 @@ func (p wordsAt) charset(otherwise string) (name string, ok bool) {
 		return "", false
 	case set:
 		name = w.text
-	case strings.HasPrefix(strings.ToLower(name), "uca"): // MariaDB's short names
+	case strings.HasPrefix(strings.ToLower(name), "uca"): // MariaDB's short names, which fit several sets
 		return otherwise, otherwise != ""
 	}
 	return charsetName(name), true
 }
 
-// part reads one part of an ALTER TABLE. It reports false if it doesn't understand the part.
+// part reads one part of an ALTER TABLE. It returns false if it doesn't understand the part.
 func (r *alterReader) part(part wordsAt) bool {
 	first := part.at(0)
 	switch {
@@ -189,8 +189,8 @@ func (r *alterReader) part(part wordsAt) bool {
 	return keepsColumns[strings.ToUpper(first.text)]
 }
 
-// keepsColumns are other first words of parts that leave the columns' order and types alone. Options without commas in
-// between all belong to the table. CONVERT is handled before.
+// keepsColumns are further words that begin a part which changes neither the order nor the types of columns. Table
+// options without commas between them are one part. option handles CONVERT.
 var keepsColumns = map[string]bool{
 	"ALTER":  true, // a column's default, or whether an index or a check is enforced
 	"ENGINE": true, "AUTO_INCREMENT": true, "COMMENT": true, "ROW_FORMAT": true, "KEY_BLOCK_SIZE": true, "ALGORITHM": true,
@@ -202,7 +202,7 @@ var keepsColumns = map[string]bool{
 	"REBUILD": true, "OPTIMIZE": true, "ANALYZE": true, "CHECK": true, "REPAIR": true,
 }
 
-// isKeyAt reports whether an index, a constraint or a partition is added or dropped. Without quotes these words can't
+// isKeyAt reports whether the words at i add or drop an index, a constraint or a partition. Unquoted, these words can't
 // be column names, except VECTOR.
 func isKeyAt(part wordsAt, i int) bool {
 	w := part.at(i)
@@ -212,11 +212,11 @@ func isKeyAt(part wordsAt, i int) bool {
 	return w.isPart() && !w.is("SYSTEM") && !w.is("PERIOD") && !w.is("DEFAULT") && !w.is("(")
 }
 
-// exists passes IF EXISTS or IF NOT EXISTS.
+// exists skips IF EXISTS or IF NOT EXISTS.
 func (p *wordsAt) exists() bool { return p.skip("IF", "EXISTS") || p.skip("IF", "NOT", "EXISTS") }
 
 func (r *alterReader) drop(p wordsAt) bool {
-	if p.at(0).is("SYSTEM") || p.at(0).is("PERIOD") { // VERSIONING: hidden columns come and go
+	if p.at(0).is("SYSTEM") || p.at(0).is("PERIOD") { // SYSTEM VERSIONING adds or drops hidden columns
 		return false
 	}
 	c := change{ifExists: p.exists(), old: p.at(0).text}
@@ -264,14 +264,14 @@ func (r *alterReader) rename(p wordsAt) bool {
 		return true
 	}
 	if !p.skip("COLUMN") {
-		return true // of the table, to the name that it has: classifyStatement handles other renames
+		return true // the table's own name again; classifyStatement handles real renames
 	}
 	c := change{ifExists: p.exists(), old: p.at(0).text, name: p.at(2).text}
 	r.changes = append(r.changes, c)
 	return p.at(0).isName() && p.at(1).is("TO") && p.at(2).isName()
 }
 
-// define reads a column's definition, and its new position at the end.
+// define reads a column's definition, and its new place if one follows.
 func (r *alterReader) define(p wordsAt) (c change, ok bool) {
 	name := p.at(0)
 	if !name.isName() || p.at(1).is(".") {
@@ -293,7 +293,7 @@ func (r *alterReader) define(p wordsAt) (c change, ok bool) {
 	if national {
 		charset = "utf8mb3"
 	}
-	if t.name == "json" && r.flavor == gtid.MariaDB { // another name of a text there
+	if t.name == "json" && r.flavor == gtid.MariaDB { // MariaDB's JSON is a text type
 		t.name, charset = "longtext", "utf8mb4"
 	}
 	if charset, ok = attributes(&t, p[reader.i:], charset); !ok {
@@ -309,7 +309,7 @@ func (r *alterReader) define(p wordsAt) (c change, ok bool) {
 	return c, true
 }
 
-// constrain records the parts of a definition that concern a column's values.
+// constrain records the parts of a definition that limit a column's values.
 func (c *change) constrain(p wordsAt) {
 	depth := 0
 	for i, w := range p {
@@ -346,14 +346,14 @@ func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
 			for !p.at(0).is("CHARSET") && !p.at(0).is("COLLATE") && !p.at(0).is("SET") {
 				p = p[1:]
 			}
-			p = p[1:] // its name may be a keyword: ASCII
+			p = p[1:] // skip the set's name, which may be a keyword: ASCII
 		case w.is("ASCII"):
 			charset = "latin1"
 		case w.is("UNICODE"):
 			charset = "ucs2"
 		case w.is("BYTE"):
 			charset = "binary"
-		case w.is("SYSTEM"), w.is("ROW"): // of a versioned table: hidden, or not in every row
+		case w.is("SYSTEM"), w.is("ROW"): // system versioning: columns that are hidden, or missing from some rows
 			return "", false
 		default:
 			t.flag(w)
@@ -365,8 +365,8 @@ func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
 	return charset, true
 }
 
-// apply makes the layout after the changes, in the servers' order: first columns without a new position, and then those
-// with one, in the statement's order (mysql_prepare_alter_table in both servers).
+// apply returns the layout after the changes. As in both servers (mysql_prepare_alter_table), columns without a new
+// place come first. Then the other columns are inserted, in the statement's order.
 func (r *alterReader) apply(before *layout) *layout {
 	after := &layout{Charset: r.charset}
 	matched := make([]bool, len(r.changes))
@@ -413,8 +413,8 @@ func (r *alterReader) apply(before *layout) *layout {
 	return r.converted(after)
 }
 
-// converted gives all texts another character set. The server may also change a TEXT to a larger type, which can't be
-// told from the statement.
+// converted returns the layout with another character set for every text. The server may also change a TEXT to a larger
+// type; the statement doesn't tell.
 func (r *alterReader) converted(l *layout) *layout {
 	if r.convert == "" {
 		return l
@@ -432,11 +432,11 @@ func (r *alterReader) converted(l *layout) *layout {
 	return l
 }
 
-// create is the layout of a new table.
+// create returns the layout of a new table.
 func (a alteration) create(f gtid.Flavor) *layout {
 	p := wordsAt(a.words)
 	if !p.at(0).is("(") {
-		return nil // LIKE another, AS SELECT
+		return nil // LIKE another table, AS SELECT
 	}
 	end, depth := 0, 0
 	for ; end < len(p); end++ {

@@ -10,14 +10,14 @@ import (
 	"replicator"
 )
 
-// versionsRead is how many rows are read for each requested cell, because cells have several versions.
+// versionsRead is how many rows a query reads for each requested cell, because a cell may have several rows.
 const versionsRead = 4
 
-// Cells implements replicator.Reader. It reads only the key columns, which an index on them contains. It lists each
-// variant of a key: the server's DISTINCT would treat "a" and "A" as equal.
+// Cells implements replicator.Reader. It reads only the key columns, so an index on them is enough. It lists each
+// variant of a key, so it does not use DISTINCT: the server would treat "a" and "A" as equal.
 func (r *Reader) Cells(ctx context.Context, table string, columns []string, after string,
 	limit int) (cells []replicator.Cell, next string, err error) {
-	for next = after; len(cells) == 0 || next != "" && len(cells) < limit; { // of a pattern, over its tables
+	for next = after; len(cells) == 0 || next != "" && len(cells) < limit; { // the tables of a pattern, one after another
 		some, behind, err := r.cellsOf(ctx, table, columns, next, limit-len(cells))
 		if err != nil {
 			return nil, "", err
@@ -30,7 +30,7 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 	return cells, next, nil
 }
 
-// cellsOf is Cells of one of the tables that match a pattern.
+// cellsOf is Cells for one table of a pattern.
 func (r *Reader) cellsOf(ctx context.Context, table string, columns []string, after string,
 	limit int) ([]replicator.Cell, string, error) {
 	at, err := r.at(table, after)
@@ -105,7 +105,7 @@ func (r *Reader) Siblings(ctx context.Context, table string,
 	return cells, nil
 }
 
-// siblings returns the cell of each row with one of some keys.
+// siblings returns the cells of all rows with the given keys.
 func (x *selection) siblings(ctx context.Context, conn querier, keys []replicator.Key) (cells []replicator.Cell,
 	err error,
 ) {
@@ -125,7 +125,7 @@ func (x *selection) siblings(ctx context.Context, conn querier, keys []replicato
 			args = append(args, values...)
 		}
 		query := strings.Join(selects, " UNION ALL ")
-		if x.t.Pattern { // one of many tables, so it has few of the keys
+		if x.t.Pattern { // one of many tables: it has few of the keys, so one query for all of them is faster
 			query = "SELECT 0, " + x.list + " FROM " + x.from() + " WHERE (" + strings.Join(conditions, ") OR (") + ")"
 		}
 		err := x.read(ctx, conn, query, args, func(_ int, values [][]byte) error {
@@ -142,7 +142,7 @@ func (x *selection) siblings(ctx context.Context, conn querier, keys []replicato
 	return cells, nil
 }
 
-// keysOnly selects only the columns that identify a cell, in the cells' order.
+// keysOnly returns a selection of only the columns that identify a cell, for queries in the order of cells.
 func (x *selection) keysOnly() *selection {
 	y := &selection{t: x.t, shape: x.shape, single: true, roles: noRoles()}
 	var list []string

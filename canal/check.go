@@ -21,8 +21,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Check checks everything that reading needs, with one finding for each. It stops early only if nothing more can be
-// checked.
+// Check checks everything that reading needs, and returns a finding for each check. It stops early only if it can't go
+// on.
 func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	c := &checker{}
 	conn, srv, err := s.connect(ctx)
@@ -62,7 +62,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	return c.findings
 }
 
-// unnumbered warns of consequences if transactions have no GTIDs, or not all have: see fence.
+// unnumbered warns of the consequences if some transactions have no GTIDs: see fence.
 func (c *checker) unnumbered(ctx context.Context, db querier, srv server) {
 	if srv.flavor != gtid.MySQL || srv.gtidMode == "ON" {
 		return
@@ -85,7 +85,7 @@ func (c *checker) unnumbered(ctx context.Context, db querier, srv server) {
 	c.add(level, "gtid_mode", detail, fix)
 }
 
-// unconnected says what to do about a connection that failed.
+// unconnected adds a finding about a connection that failed.
 func (c *checker) unconnected(err error) {
 	my := &mysqlError{}
 	errors.As(err, &my)
@@ -104,7 +104,7 @@ func (c *checker) unconnected(err error) {
 	}
 }
 
-// durability checks whether a server that crashes may have transactions in its binlog that its tables lack.
+// durability checks whether a crash of the server can leave transactions in the binlog that its tables lack.
 func (c *checker) durability(ctx context.Context, db querier) {
 	const redo = "innodb_flush_log_at_trx_commit"
 	flush, err := variable(ctx, db, redo)
@@ -117,10 +117,10 @@ func (c *checker) durability(ctx context.Context, db querier) {
 		"SET GLOBAL "+redo+" = 1, and in the configuration; else verify --repair after that")
 }
 
-// merged checks the columns of views that merge tables. A column that none of the tables has is a typing error. If
-// another view requires the column in one of them, then that table has it, or the problem was reported.
+// merged checks the columns of views that merge tables. If none of the tables has a column, its name is a typing error.
+// A column that another view requires of one of the tables is not checked again.
 func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Source) {
-	wanted, found := map[string][]string{}, map[string]bool{} // by the column: the tables that may have it
+	wanted, found := map[string][]string{}, map[string]bool{} // wanted: the tables that may have a column
 	for _, t := range s.cfg.Tables {
 		for _, name := range t.Columns {
 			found[name] = true
@@ -130,7 +130,7 @@ func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Sourc
 		}
 		_, shape, err := s.shapeOf(ctx, db, srv, &t)
 		if err != nil {
-			return // said of the table already
+			return // an earlier check reported the table
 		}
 		for _, name := range t.Optional {
 			wanted[name] = append(wanted[name], t.Name)
@@ -158,10 +158,10 @@ func (c *checker) ok(what, detail string)        { c.add(replicator.OK, what, de
 func (c *checker) warn(what, detail, fix string) { c.add(replicator.Warn, what, detail, fix) }
 func (c *checker) fail(what, detail, fix string) { c.add(replicator.Fail, what, detail, fix) }
 
-// describe shows an error of the driver; they hold no password.
+// describe returns the text of a driver's error. These errors contain no password.
 func describe(err error) string { return err.Error() }
 
-// grantFix is the statement that gives the session's account the necessary rights.
+// grantFix returns the GRANT statement for the rights that the session's account needs.
 func grantFix(ctx context.Context, db querier) string {
 	account := "the dsn's user"
 	if rows, err := named(ctx, db, "SELECT CURRENT_USER() AS account"); err == nil && len(rows) == 1 {
@@ -172,7 +172,7 @@ func grantFix(ctx context.Context, db querier) string {
 
 const sourceGrant = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "
 
-// deniedTo finds the account in a server's message about a database that may not be used.
+// deniedTo finds the account in the error by which a server denies the use of a database.
 var deniedTo = regexp.MustCompile(`for user ('.*'@'.*') to database`)
 
 func (c *checker) variable(ctx context.Context, db querier, name, want string, level replicator.Level, fix string) {
@@ -189,7 +189,8 @@ func (c *checker) variable(ctx context.Context, db querier, name, want string, l
 	}
 }
 
-// grants checks for the necessary rights. Roles are listed by name only, so their rights are unknown.
+// grants checks the account's rights. SHOW GRANTS names roles without their rights, so the rights of a role are
+// unknown.
 func (c *checker) grants(ctx context.Context, db querier) {
 	rows, err := named(ctx, db, "SHOW GRANTS")
 	if err != nil {
@@ -200,7 +201,7 @@ func (c *checker) grants(ctx context.Context, db querier) {
 	role := false
 	for _, r := range rows {
 		for _, grant := range r {
-			if to := strings.Index(strings.ToUpper(grant), " TO "); to > 0 { // the rest may be a password's hash
+			if to := strings.Index(strings.ToUpper(grant), " TO "); to > 0 { // the part after TO may contain a password's hash
 				grant = grant[:to]
 			}
 			role = role || !strings.Contains(strings.ToUpper(grant), " ON ")
@@ -221,7 +222,7 @@ func (c *checker) grants(ctx context.Context, db querier) {
 	if len(missing) > 0 {
 		level := replicator.Fail
 		if role {
-			level = replicator.Warn // the role may have them
+			level = replicator.Warn // a role may include the missing rights
 		}
 		c.add(level, "grants", "missing: "+strings.Join(missing, ", "), grantFix(ctx, db))
 		return
@@ -229,7 +230,7 @@ func (c *checker) grants(ctx context.Context, db querier) {
 	c.ok("grants", "SELECT, REPLICATION SLAVE, REPLICATION CLIENT")
 }
 
-// minRetention is the least retention without a warning. It is less than a weekend's outage needs.
+// minRetention is the shortest retention without a warning. An outage of a weekend needs more.
 const minRetention = 24 * time.Hour
 
 func (c *checker) retention(ctx context.Context, db querier, srv server) {
@@ -318,12 +319,12 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 	}
 }
 
-// spellings searches for values that the table's columns treat as equal and that have several variants.
+// spellings looks for key values that the source treats as equal although they are written differently.
 func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table replicator.Table,
 	connect func(context.Context) (*sql.Conn, error)) {
 	shape, err := readSchema(ctx, db, &table)
 	if err != nil {
-		return // that was said
+		return // an earlier check reported it
 	}
 	if err := newColumnNames(&table, shape, connect).check(ctx); err != nil {
 		c.fail("table "+table.Name, describe(err), "correct the views")
@@ -335,9 +336,9 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	w.schema.Store(shape)
 	x, err := newSelection(w)
 	if err != nil {
-		return // that was said
+		return // an earlier check reported it
 	}
-	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // otherwise the table is too large for a check now
+	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // err: the table is too large to search now
 		c.warn("table "+table.Name,
 			fmt.Sprintf("key %s is spelt in several ways, which the source takes for one: it is shown as its newest row spells it, "+
 				"and a view that merges columns is refused while their newest rows differ in that",
@@ -345,11 +346,11 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	}
 }
 
-// cascade matches a foreign key that changes rows which no statement names.
+// cascade matches a foreign key whose cascades change rows that no statement names.
 var cascade = regexp.MustCompile(`CONSTRAINT .* FOREIGN KEY .* ON (DELETE|UPDATE) (CASCADE|SET NULL)`)
 
-// cascades warns of rows that change without an entry in the binlog. If InnoDB itself executes foreign keys (MariaDB,
-// and MySQL before 9.6), the changes of a cascade to the child table are not logged.
+// cascades warns of foreign keys that change rows without entries in the binlog. If InnoDB itself executes foreign keys
+// (MariaDB, and MySQL before 9.6), their changes of the child table are not logged.
 func (c *checker) cascades(ctx context.Context, db querier, table replicator.Table) {
 	if v, err := variable(ctx, db, "innodb_native_foreign_keys"); err != nil || isOff(v) {
 		return
@@ -357,7 +358,7 @@ func (c *checker) cascades(ctx context.Context, db querier, table replicator.Tab
 	var name, ddl string
 	place := sqlname.Quote(table.Database) + "." + sqlname.Quote(table.Table)
 	if db.QueryRowContext(ctx, "SHOW CREATE TABLE "+place).Scan(&name, &ddl) != nil {
-		return // that the table can't be read was reported
+		return // an earlier check reported that the table can't be read
 	}
 	if cascade.MatchString(ddl) {
 		c.warn("table "+table.Name,
@@ -367,7 +368,8 @@ func (c *checker) cascades(ctx context.Context, db querier, table replicator.Tab
 	}
 }
 
-// hasIndex reports whether an index begins with these columns. InnoDB's secondary indexes end with the primary key.
+// hasIndex reports whether an index begins with these columns, in this order. InnoDB appends the primary key to
+// secondary indexes.
 func (s *schema) hasIndex(columns []string) bool {
 	return slices.ContainsFunc(s.indexed, func(index []string) bool {
 		whole := append(slices.Clone(index), s.primary...)
@@ -383,7 +385,7 @@ func (s *schema) hasIndex(columns []string) bool {
 	})
 }
 
-// hasIndexSet is hasIndex in any order.
+// hasIndexSet is hasIndex for columns in any order.
 func (s *schema) hasIndexSet(columns []string) bool {
 	return slices.ContainsFunc(s.indexed, func(index []string) bool {
 		return len(index) >= len(columns) && subset(index[:len(columns)], columns)
@@ -392,10 +394,10 @@ func (s *schema) hasIndexSet(columns []string) bool {
 
 // TableInfo describes a watched table as the source has it now.
 type TableInfo struct {
-	Name    string // in the configuration
+	Name    string // the name in the configuration
 	Columns []ColumnInfo
 	Primary []string
-	Single  bool // it holds one row per cell
+	Single  bool // at most one row per cell
 }
 
 // ColumnInfo is a column of a table.
@@ -404,7 +406,7 @@ type ColumnInfo struct {
 	Type     string // as information_schema shows it: int(10) unsigned
 	Nullable bool
 
-	Charset, Collation string // of text; else ""
+	Charset, Collation string // "" if the column is no text
 }
 
 // Tables describes the watched tables.
@@ -432,7 +434,7 @@ func (c *declaredColumn) info() ColumnInfo {
 	return ColumnInfo{Name: c.Name, Type: c.fullType, Nullable: c.nullable, Charset: c.Charset, Collation: c.collation}
 }
 
-// Columns are the present columns of a configured table; none if the configuration has no such table.
+// Columns returns the current columns of a configured table; none if the configuration has no such table.
 func (s *Source) Columns(ctx context.Context, table string) ([]ColumnInfo, error) {
 	i := slices.IndexFunc(s.cfg.Tables, func(t replicator.Table) bool { return t.Name == table })
 	if i < 0 {
@@ -454,8 +456,8 @@ func (s *Source) Columns(ctx context.Context, table string) ([]ColumnInfo, error
 // Forever is the retention of binlogs that the server never purges automatically.
 const Forever time.Duration = math.MaxInt64
 
-// Retention is how long a position can still be read, before the server may purge its binlog file. Zero means at any
-// moment. A position whose file is gone is ErrLost.
+// Retention is how much longer the binlog file of a position is certainly kept. Zero means that the server may purge it
+// at any moment. If the file is gone, the error is ErrLost.
 func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Duration, error) {
 	t, err := parseToken(p.Token)
 	if err != nil {
@@ -466,7 +468,7 @@ func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Dur
 		return 0, err
 	}
 	defer conn.Close()
-	s.textual(ctx, conn) // metrics ask for both
+	s.textual(ctx, conn) // also look for statement logging: metrics ask for both
 	kept, err := retention(ctx, conn, srv)
 	if err != nil {
 		return 0, err
@@ -483,10 +485,11 @@ func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Dur
 		return 0, errors.New("the position was made on another server")
 	case kept == 0:
 		return Forever, nil
-	case i == len(files)-1: // the file being written is not purged
+	case i == len(files)-1: // the server writes to the last file and does not purge it
 		return kept, nil
 	}
-	// A file may be purged once it has not been written to for the retention time, that is, since the next one began.
+	// The server may purge a file once its last write is older than the retention. The file's last write was when the next
+	// file began.
 	begun, err := s.begun(ctx, srv, files[i+1].name)
 	if err != nil {
 		return 0, err

@@ -10,18 +10,17 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// joins checks whether rows can be joined, and whether an index serves both directions: from a row to its joined rows,
-// and from a changed joined row to the rows that carry it. Without an index, each change reads a whole table of the
-// source.
+// joins checks that rows can be joined, and that indexes serve both directions: from a row to its joined rows, and from
+// a changed joined row to the rows that carry it. Without an index, each change reads a whole table of the source.
 func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table) {
 	t := tables{byName: map[string][]*watched{}}
 	for _, table := range all {
-		if table.Pattern { // it has no joins
+		if table.Pattern { // patterns have no joins
 			continue
 		}
 		shape, err := readSchema(ctx, db, &table)
 		if err != nil {
-			continue // said of the table already
+			continue // an earlier check reported the table
 		}
 		w := &watched{Table: table}
 		w.schema.Store(shape)
@@ -35,11 +34,11 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 	}
 	said := map[string]bool{}
 	for _, table := range all {
-		byID := map[string]string{"": table.Name} // the table of each lookup
+		byID := map[string]string{"": table.Name} // the table of each lookup, by ID; "" is the table itself
 		for _, l := range table.Lookups {
 			byID[l.ID] = l.Table
 			var columns []string
-			paths := map[string][]string{} // by the lookup where they are
+			paths := map[string][]string{} // the columns on the other side, by the lookup that reads them
 			for _, on := range l.On {
 				columns, paths[on.From] = append(columns, on.Column), append(paths[on.From], on.Path)
 			}
@@ -49,7 +48,7 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 	}
 }
 
-// joinIndex searches for an index that begins with the columns by which a table's rows are looked up.
+// joinIndex looks for an index that begins with the columns by which a join reads the table.
 func (c *checker) joinIndex(w *watched, columns []string, said map[string]bool) {
 	if w == nil || w.schema.Load().hasIndexSet(columns) || w.schema.Load().hasIndex(columns) {
 		return

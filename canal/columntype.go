@@ -9,13 +9,13 @@ import (
 	"replicator/canal/binlog"
 )
 
-// columnType is a column's type, without parts that don't concern its values in the binlog: an INT's display width, or
+// columnType is a column's type. It lacks what doesn't affect values in the binlog, such as an INT's display width, or
 // whether a DECIMAL is UNSIGNED.
 type columnType struct {
 	name     string   // as in information_schema: int, varchar, …
 	args     []string // (10, 2) of a DECIMAL, the members of an ENUM
-	unsigned bool     // of an integer
-	oldTime  bool     // a time with digits in the format of MariaDB 5.3
+	unsigned bool     // an unsigned integer
+	oldTime  bool     // a time with fractional digits in the format of MariaDB 5.3
 }
 
 // String is the type as information_schema shows it.
@@ -51,7 +51,7 @@ func (t columnType) isText() bool {
 	return false
 }
 
-// typeNames maps types to the names by which the servers show them.
+// typeNames maps other names of types to the names that the servers show.
 var typeNames = map[string]string{
 	"int1": "tinyint", "bool": "tinyint", "boolean": "tinyint", "int2": "smallint", "int3": "mediumint",
 	"middleint": "mediumint", "int4": "int", "integer": "int", "int8": "bigint", "serial": "bigint",
@@ -61,7 +61,7 @@ var typeNames = map[string]string{
 	"geometrycollection": "geomcollection",
 }
 
-// plainTypes are the other known types.
+// plainTypes are the known types that have only one name.
 var plainTypes = []string{
 	"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit", "year", "date", "time",
 	"datetime", "timestamp", "char", "varchar", "binary", "varbinary", "tinytext", "text", "mediumtext", "longtext",
@@ -82,7 +82,7 @@ func (r *typeReader) at() word {
 	return word{}
 }
 
-// skip passes a keyword, if it is next.
+// skip skips a keyword, if it is next.
 func (r *typeReader) skip(keyword string) bool {
 	if r.at().is(keyword) {
 		r.i++
@@ -91,7 +91,8 @@ func (r *typeReader) skip(keyword string) bool {
 	return false
 }
 
-// read reads the type that comes next. ok is false if it is unknown. national says that its character set is utf8.
+// read reads the type that comes next. ok is false if it is unknown. national means that the type's name implies the
+// character set utf8.
 func (r *typeReader) read() (t columnType, national, ok bool) {
 	if r.at().quoted {
 		return t, false, false
@@ -144,7 +145,7 @@ func (r *typeReader) arguments() (args []string, ok bool) {
 	}
 }
 
-// shape keeps the arguments that concern values, and sets omitted ones.
+// shape keeps the arguments that affect values, and fills in omitted ones.
 func (t *columnType) shape(args []string) bool {
 	one := func(otherwise string) {
 		if t.args = args; len(args) == 0 && otherwise != "" {
@@ -184,7 +185,7 @@ func (t *columnType) shape(args []string) bool {
 		t.args = args
 		return len(args) == 1
 	case "enum", "set":
-		for _, m := range args { // the servers remove trailing spaces of members
+		for _, m := range args { // the servers remove trailing spaces of ENUM and SET members
 			t.args = append(t.args, strings.TrimRight(m, " "))
 		}
 		return len(args) > 0
@@ -195,13 +196,13 @@ func (t *columnType) shape(args []string) bool {
 	return len(args) == 0
 }
 
-// maxBytes is the largest number of bytes of a character, for character sets where it is more than one.
+// maxBytes is the most bytes that a character may need, for character sets where it is more than one.
 var maxBytes = map[string]int{
 	"utf8mb4": 4, "utf8mb3": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4, "big5": 2, "gbk": 2, "gb2312": 2,
 	"gb18030": 4, "sjis": 2, "cp932": 2, "ujis": 3, "eucjpms": 3, "euckr": 2,
 }
 
-// charsetName is the name by which both servers now show a character set.
+// charsetName returns the current name of a character set in both servers.
 func charsetName(name string) string {
 	if name = strings.ToLower(name); name == "utf8" {
 		return "utf8mb3"
@@ -209,7 +210,8 @@ func charsetName(name string) string {
 	return name
 }
 
-// complete adjusts the type to the character set: binary strings, and the TEXT type with room for so many characters.
+// complete adapts the type to the character set: a binary text becomes a binary type, and a TEXT(n) becomes the
+// smallest TEXT type with room for n characters.
 func (t *columnType) complete(charset string) {
 	if charset == "binary" {
 		switch t.name {
@@ -252,7 +254,7 @@ func declaredType(fullType string) (columnType, bool) {
 	return t, ok
 }
 
-// flag handles a word after the type.
+// flag handles a word that follows the type.
 func (t *columnType) flag(w word) {
 	switch t.name {
 	case "tinyint", "smallint", "mediumint", "int", "bigint":
@@ -260,8 +262,8 @@ func (t *columnType) flag(w word) {
 	}
 }
 
-// fits reports whether a table map's column i may be of the type. charset is the column's; "" if unknown. Properties
-// that the map lacks fit.
+// fits reports whether a table map's column i can have the type. charset is the column's character set; "" if unknown.
+// A property that the table map lacks counts as fitting.
 func (t columnType) fits(m *binlog.TableMap, i int, charset string, sets binlog.Charsets) bool {
 	if unsigned, said := m.Unsigned(i); said && isInteger(t.name) && unsigned != t.unsigned {
 		return false
@@ -302,7 +304,7 @@ func (t columnType) fits(m *binlog.TableMap, i int, charset string, sets binlog.
 	return true
 }
 
-// width is the largest number of bytes of a character.
+// width is the most bytes that a character may need.
 func (t columnType) width(charset string) int {
 	if !t.isText() {
 		return 1

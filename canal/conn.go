@@ -33,7 +33,7 @@ func eachRow(rows *sql.Rows, f func() error) error {
 	return rows.Err()
 }
 
-// The servers' errors that the program distinguishes.
+// Error numbers of the servers that the program distinguishes.
 const (
 	errnoAccessDenied     = 1045
 	errnoDBAccessDenied   = 1044
@@ -54,7 +54,7 @@ const (
 	errnoTooManyConns     = 1040
 )
 
-// classify marks errors as Fatal that a retry can't fix.
+// classify marks errors that a retry can't fix as Fatal.
 func classify(err error) error {
 	var e *mysqlError
 	if !errors.As(err, &e) {
@@ -71,23 +71,23 @@ func classify(err error) error {
 const (
 	dialTimeout = 10 * time.Second
 
-	// queryTimeout bounds the silence on an SQL connection, so that a dead link is noticed (see package link). Our
-	// longest wait is for a row's lock, 50 s by default.
+	// queryTimeout limits the silence on an SQL connection, so that a dead link is noticed (see package link). Our longest
+	// wait is for a row lock: 50 s by default.
 	queryTimeout = 3 * time.Minute
 
-	// askAfter is how long a query may be silent before the server is asked whether it is still running.
+	// askAfter is how long a query may be silent before we ask the server whether it is still running.
 	askAfter = 15 * time.Second
 )
 
-// sqlConfig is how the pool connects, overriding the DSN where that would change how values look.
+// sqlConfig is the pool's configuration. It overrides the DSN where the DSN would change the form of values.
 func sqlConfig(dsn string) (*mysql.Config, error) {
 	cfg, err := mysqldsn.Parse(dsn)
 	if err != nil {
-		return nil, errors.New("the dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE") // err may quote it
+		return nil, errors.New("the dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE") // err may quote the DSN and its password
 	}
 	cfg.Logger = &mysql.NopLogger{} // errors are returned; only our own log prints
 	cfg.ParseTime = false
-	cfg.InterpolateParams = true // one round trip, and values come as the server's text
+	cfg.InterpolateParams = true // saves a round trip, and values arrive as the server's text
 	cfg.MultiStatements = false
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
@@ -113,8 +113,8 @@ func sqlConfig(dsn string) (*mysql.Config, error) {
 	return cfg, nil
 }
 
-// replicationTLS is the DSN's TLS for the replication connection. "preferred" means TLS exactly if the pool's
-// connections have it.
+// replicationTLS is the TLS configuration of the replication connection. With "preferred" in the DSN it uses TLS
+// exactly if the pool's connections do.
 func replicationTLS(cfg *mysql.Config, poolHasTLS bool) *tls.Config {
 	if cfg.TLS == nil || cfg.AllowFallbackToPlaintext && !poolHasTLS {
 		return nil

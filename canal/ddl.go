@@ -13,32 +13,33 @@ const (
 	effectBegin           // a transaction begins
 	effectCommit          // it is committed
 	effectRollback        // it is rolled back
-	effectPartial         // ROLLBACK TO: a part of it is undone
+	effectPartial         // ROLLBACK TO SAVEPOINT: a part of it is undone
 	effectXABegin         // the rows that follow are applied only at XA COMMIT
 	effectXAPart          // XA END, XA PREPARE
 	effectXAEnd           // XA COMMIT, XA ROLLBACK
-	effectSave            // SAVEPOINT, RELEASE: nothing
+	effectSave            // SAVEPOINT, RELEASE: no effect
 	effectRows            // it changes rows of watched tables without row events
 	effectAlter           // it may change a watched table's columns or keys
 )
 
-// statement is what is known of a statement: enough to tell whether it changed a watched table's rows without row
-// events. This is no parser. If the text is unclear, it counts as a change. Unknown statements matter only if they name
-// a watched table. (Existing parsers reject each server's newest syntax, and then skip the statement.)
+// statement is what we know of a statement logged as text: enough to tell whether it changed rows of a watched table
+// without row events. If the text is unclear, it counts as a change. An unknown statement matters only if it names a
+// watched table. This is no full parser: existing parsers reject each server's newest syntax, and would skip such a
+// statement.
 type statement struct {
 	effect  effect
-	tables  []string // the watched tables' names in the configuration
-	what    string   // what happened to them, for an error
-	empties bool     // effectRows: they, and all other tables that the statement changes, have no rows after it
+	tables  []string // the watched tables that it concerns, by their names in the configuration
+	what    string   // what it did to them, for an error
+	empties bool     // with effectRows: all tables that it changes have no rows after it
 
-	// The statement's effect on the tables' columns.
+	// How the statement changes the tables' columns.
 	columns alteration
-	left    []string // the names that columns lose, in lower case
-	got     []string // those that columns get
+	left    []string // the column names that it removes, in lower case
+	got     []string // the column names that it adds
 }
 
-// classifyStatement determines what a statement does. watched finds a watched table by database and name, and all
-// watched tables of a database if the name is "".
+// classifyStatement determines what a statement does. watched returns the watched table with a database and a name; if
+// the name is "", all watched tables of the database.
 func classifyStatement(query []byte, database string, mode sqlMode,
 	watched func(database, table string) []string) statement {
 	p := statementParser{query: query, mode: mode, words: tokenize(query, mode, withoutLiterals), database: database,
@@ -46,7 +47,7 @@ func classifyStatement(query []byte, database string, mode sqlMode,
 	return p.classify()
 }
 
-// transactionControl recognizes the most frequent statements by their bytes.
+// transactionControl recognizes the most frequent statements by their first bytes.
 func transactionControl(query []byte) (statement, bool) {
 	switch len(query) {
 	case len("BEGIN"):
@@ -80,7 +81,7 @@ func (p *statementParser) has(texts ...string) bool {
 	return slices.ContainsFunc(p.words, func(w word) bool { return slices.ContainsFunc(texts, w.is) })
 }
 
-// phrase reports whether the words occur one after another.
+// phrase reports whether the words appear in sequence anywhere.
 func (p *statementParser) phrase(texts ...string) bool {
 	for i := range p.words {
 		all := true
@@ -140,8 +141,8 @@ func (p *statementParser) classify() statement {
 	return statement{}
 }
 
-// prefixed skips MariaDB's SET STATEMENT variable = value, … FOR, which it logs with a statement. A FOR in parentheses
-// is part of a value.
+// prefixed skips MariaDB's SET STATEMENT variable = value, … FOR, which MariaDB logs before the statement. A FOR inside
+// parentheses belongs to a value.
 func (p *statementParser) prefixed() statement {
 	depth := 0
 	for i, w := range p.words {
@@ -161,8 +162,8 @@ func (p *statementParser) prefixed() statement {
 	return statement{}
 }
 
-// target are the watched tables whose rows a statement changes. In simple statements their place is known. Other
-// statements are assumed to change every table that they name.
+// target returns the watched tables whose rows a statement changes. Simple statements name the table at a known place.
+// Other statements are assumed to change every table that they name.
 func (p *statementParser) target() []string {
 	switch first := p.at(0); {
 	case first.is("INSERT"), first.is("REPLACE"):
@@ -180,7 +181,7 @@ func (p *statementParser) target() []string {
 	return p.mentioned()
 }
 
-// nameAt is the watched table named at i.
+// nameAt returns the watched table that word i names.
 func (p *statementParser) nameAt(i int) string {
 	database, table := p.database, p.at(i)
 	if p.at(i + 1).is(".") {
@@ -189,7 +190,7 @@ func (p *statementParser) nameAt(i int) string {
 	return p.find(database, table)
 }
 
-// find is the watched table that a word names; "" if it names none.
+// find returns the watched table that a word names; "" if none.
 func (p *statementParser) find(database string, table word) string {
 	if table.text == "" {
 		return ""
@@ -200,7 +201,7 @@ func (p *statementParser) find(database string, table word) string {
 	return ""
 }
 
-// some is a list of the name, empty if the name is.
+// some returns a list of name; empty if name is "".
 func some(name string) []string {
 	if name == "" {
 		return nil
@@ -208,7 +209,7 @@ func some(name string) []string {
 	return []string{name}
 }
 
-// before are the watched tables that are named before a keyword.
+// before returns the watched tables that the statement names before a keyword.
 func (p *statementParser) before(keyword string) []string {
 	head := *p
 	if i := slices.IndexFunc(p.words, func(w word) bool { return w.is(keyword) }); i >= 0 {
@@ -217,7 +218,7 @@ func (p *statementParser) before(keyword string) []string {
 	return head.mentioned()
 }
 
-// changing is a statement that changes rows of watched tables; an empty one if there are none.
+// changing returns a statement that changes rows of the watched tables; an empty statement if there are none.
 func changing(tables []string, what string) statement {
 	if len(tables) == 0 {
 		return statement{}
@@ -225,20 +226,20 @@ func changing(tables []string, what string) statement {
 	return statement{effect: effectRows, tables: tables, what: what}
 }
 
-// empties is like changing, for a statement that leaves no rows.
+// empties is like changing, for a statement after which the tables have no rows.
 func empties(tables []string, what string) statement {
 	st := changing(tables, what)
 	st.empties = len(tables) > 0
 	return st
 }
 
-// withoutColumns is the statement with an unknown effect on the tables' columns.
+// withoutColumns returns the statement with an unknown effect on the tables' columns.
 func (st statement) withoutColumns() statement {
 	st.columns.effect = columnsUnknown
 	return st
 }
 
-// mentioned are the watched tables that the statement names, as "database.table" or "table".
+// mentioned returns the watched tables that the statement names, as "database.table" or "table".
 func (p *statementParser) mentioned() (tables []string) {
 	for i, w := range p.words {
 		database := p.database
@@ -271,9 +272,9 @@ func (p *statementParser) drop() statement {
 	return statement{}
 }
 
-// create: a watched table is created (or replaced) only if its name follows TABLE, and gets an index only if it follows
-// ON. Other mentions (a column, a SELECT, a foreign key) don't change it. The servers also log a CREATE of an existing
-// table (IF NOT EXISTS).
+// create handles CREATE. A watched table is created (or replaced) only if its name follows TABLE, and gets an index
+// only if its name follows ON. Other mentions (a column, a SELECT, a foreign key) don't change it. The servers log
+// CREATE … IF NOT EXISTS even if the table exists.
 func (p *statementParser) create() statement {
 	i, replaces := 1, false
 	if p.at(1).is("OR") && p.at(2).is("REPLACE") {
@@ -307,7 +308,8 @@ func (p *statementParser) create() statement {
 	return statement{}
 }
 
-// altering is a statement that may change the columns or keys of watched tables; an empty one if there are none.
+// altering returns a statement that may change the columns or keys of watched tables; an empty statement if there are
+// none.
 func altering(tables []string, columns alteration) statement {
 	if len(tables) == 0 {
 		return statement{}
@@ -315,10 +317,10 @@ func altering(tables []string, columns alteration) statement {
 	return statement{effect: effectAlter, tables: tables, columns: columns}
 }
 
-// behindName are the words after the table named at i, including strings.
+// behindName returns the words after the name of the table at i, including strings.
 func (p *statementParser) behindName(i int) []word {
 	_, _, i = p.tableAt(p.pastIfExists(i))
-	for p.at(i).is("WAIT") || p.at(i).is("NOWAIT") { // MariaDB
+	for p.at(i).is("WAIT") || p.at(i).is("NOWAIT") { // MariaDB's syntax
 		if p.at(i).is("WAIT") {
 			i++
 		}
@@ -338,7 +340,7 @@ func (p *statementParser) pastIfExists(i int) int {
 	return i
 }
 
-// alter: most forms only change columns. Some move or drop rows without row events.
+// alter handles ALTER. Most forms only change columns. Some move or drop rows without row events.
 func (p *statementParser) alter() statement {
 	i := 1
 	for p.at(i).is("ONLINE") || p.at(i).is("OFFLINE") || p.at(i).is("IGNORE") {
@@ -374,7 +376,7 @@ func (p *statementParser) alter() statement {
 	return st
 }
 
-// columnNames are the column names that an ALTER TABLE removes and adds.
+// columnNames returns the column names that an ALTER TABLE removes (left) and adds (got).
 func (p *statementParser) columnNames() (left, got []string) {
 	depth := 0
 	for i, w := range p.words {
@@ -405,7 +407,7 @@ func (p *statementParser) columnNames() (left, got []string) {
 
 func (w word) fold() string { return strings.ToLower(w.text) }
 
-// isPart reports whether an ALTER TABLE adds or drops something other than a column: its keyword shows that.
+// isPart reports whether the word shows that an ALTER TABLE adds or drops something other than a column.
 func (w word) isPart() bool {
 	return !w.quoted && slices.Contains([]string{
 		"INDEX", "KEY", "UNIQUE", "PRIMARY", "FULLTEXT", "SPATIAL", "VECTOR", "FOREIGN", "CONSTRAINT", "CHECK",
@@ -413,7 +415,8 @@ func (w word) isPart() bool {
 	}, strings.ToUpper(w.text))
 }
 
-// altered are the watched tables that an ALTER TABLE concerns: the one that it names first, and other participants.
+// altered returns the watched tables that an ALTER TABLE concerns: its own table, and tables that take part, such as in
+// EXCHANGE PARTITION.
 func (p *statementParser) altered(i int) (tables []string) {
 	for ; i < len(p.words); i++ {
 		next := i + 1

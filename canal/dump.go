@@ -19,17 +19,17 @@ import (
 	"replicator/internal/uuid"
 )
 
-// eventHandler receives the events of a dump.
+// eventHandler receives the events that the server sends.
 type eventHandler interface {
-	// handle is given an event as the server sent it, including the header. Its memory is reused afterwards, unless the
-	// event is large. An error ends the dump.
+	// handle receives one event as the server sent it, including the header. The event's memory is reused afterwards,
+	// unless the event is large. An error ends the dump.
 	handle(raw []byte) error
 }
 
-// dump sends the binlog to h until ctx is done or it fails. It reads an event after the previous one was handled. With
-// heartbeat 0 the server sends what there is and ends (io.EOF), so that a short dump leaves nothing behind. Otherwise
-// an idle server notices only at its next heartbeat that its reader is gone. Until then, a hundred dumps would use up
-// all connections, and MariaDB makes each wait 0.1 s for the previous one with the same id.
+// dump has the server send its binlog to h, until ctx is done or an error occurs. It reads the next event when h has
+// handled the last one. With heartbeat 0 the server sends what there is, and then ends the dump (io.EOF). Short dumps
+// use that. Otherwise an idle server would notice only at its next heartbeat that the reader is gone. A hundred such
+// dumps would use up all connections, and MariaDB delays each by 0.1 s for the previous one with the same server id.
 func (s *Source) dump(
 	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, h eventHandler,
 ) error {
@@ -41,7 +41,7 @@ func (s *Source) dump(
 	}
 	defer c.Close()
 	err = handleAll(c, h)
-	if ctx.Err() == nil { // after an error the connection's number may be another one's: the server may have restarted
+	if ctx.Err() == nil { // don't kill: the server may have restarted, and given the number to another connection
 		return err
 	}
 	s.kill(srv, c.GetConnectionID())
@@ -50,7 +50,7 @@ func (s *Source) dump(
 
 // handleAll passes the server's packets to h.
 func handleAll(c *client.Conn, h eventHandler) error {
-	in := newPackets(c.Conn.Conn) // below go-mysql's own buffer, which is empty before the first event is sent
+	in := newPackets(c.Conn.Conn) // reads below go-mysql's own buffer, which is empty before the first event
 	for {
 		packet, err := in.next()
 		switch {
@@ -71,7 +71,7 @@ func handleAll(c *client.Conn, h eventHandler) error {
 	}
 }
 
-// dumping makes a connection that is ready to receive the binlog. When ctx is done it ends, whatever it waits for.
+// dumping opens a connection that is ready to receive the binlog. It is closed when ctx is done.
 func (s *Source) dumping(
 	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, id uint32,
 ) (*client.Conn, error) {
@@ -83,16 +83,15 @@ func (s *Source) dumping(
 		err = s.askForBinlog(c, from, heartbeat, id)
 	}
 	if err != nil {
-		c.Close() // err has the reason
+		c.Close() // err is the reason
 		return nil, err
 	}
 	return c, nil
 }
 
-// leadsTo checks that a new connection leads to the same server as the pool's. The address may lead to another server
-// by now, while the pool's connections still lead to the former one, if that is alive. One server's log would then be
-// mistaken for the other's. In that case the pool's connections are closed, and the next session meets the new server
-// everywhere.
+// leadsTo checks that a new connection leads to the same server as the pool's connections. The address may now lead to
+// another server, while the pool still talks to the former one. One server's log would then be mistaken for the
+// other's. In that case leadsTo closes the pool's connections, and the next attempt finds the new server everywhere.
 func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error {
 	r, err := c.Execute(srv.identityQuery())
 	if err != nil {
@@ -107,7 +106,7 @@ func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error 
 	if err == nil {
 		return nil
 	}
-	// A new connection of the pool shows it where the address now leads: see package link.
+	// A new pool connection shows the pool where the address leads now: see package link.
 	link.Renew(s.db)
 	conn, failed := s.db.Conn(ctx)
 	if failed == nil {
@@ -136,10 +135,10 @@ func (s *Source) askForBinlog(c *client.Conn, from gomysql.Position, heartbeat t
 	return c.WritePacket(dumpCommand(from, flags, id))
 }
 
-// dumpSession sets up a session for a dump: events without checksums, which the stream computes itself, and MariaDB's
-// own kinds of events. A slow sink makes the server wait with its writes, for any length of time. By default the server
-// gives up after a minute, and the reader would start again and again. Each reader has a UUID of its own, because MySQL
-// ends the older of two with the same one.
+// dumpSession returns the statements that prepare a session for a dump. Events come without checksums, because the
+// stream computes them itself, and MariaDB sends its own kinds of events. The server waits without limit if a slow sink
+// stops the reading: by default it gives up after a minute, and the reader would start again and again. Each reader has
+// its own UUID, because MySQL ends the older of two dumps with the same UUID.
 func dumpSession(heartbeat time.Duration) string {
 	me := uuid.Random()
 	return fmt.Sprintf("SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE', "+
@@ -148,19 +147,19 @@ func dumpSession(heartbeat time.Duration) string {
 		me, me, heartbeat, heartbeat)
 }
 
-// registration is COM_REGISTER_SLAVE, which makes SHOW REPLICAS list the reader.
+// registration is the packet of COM_REGISTER_SLAVE, after which SHOW REPLICAS lists the reader.
 func registration(id uint32, user string) []byte {
-	host, _ := os.Hostname() // only shown
+	host, _ := os.Hostname() // only for display
 	b := append(make([]byte, packetHead), gomysql.COM_REGISTER_SLAVE)
 	b = binary.LittleEndian.AppendUint32(b, id)
-	for _, text := range []string{host, user, ""} { // the last one is a password
+	for _, text := range []string{host, user, ""} { // the third is a password
 		text = text[:min(len(text), 255)]
 		b = append(append(b, byte(len(text))), text...)
 	}
-	return append(b, make([]byte, 2+4+4)...) // port, rank, the source's id
+	return append(b, make([]byte, 2+4+4)...) // port, rank, the source's server id
 }
 
-// dumpCommand is COM_BINLOG_DUMP.
+// dumpCommand is the packet of COM_BINLOG_DUMP.
 func dumpCommand(from gomysql.Position, flags uint16, id uint32) []byte {
 	b := append(make([]byte, packetHead), gomysql.COM_BINLOG_DUMP)
 	b = binary.LittleEndian.AppendUint32(b, max(from.Pos, 4))
@@ -169,7 +168,8 @@ func dumpCommand(from gomysql.Position, flags uint16, id uint32) []byte {
 	return append(b, from.Name...)
 }
 
-// connectReplica makes a connection that ends when ctx is done. go-mysql's connections ignore contexts after dialing.
+// connectReplica opens a connection and closes it when ctx is done. go-mysql's connections ignore contexts after
+// dialing.
 func (s *Source) connectReplica(ctx context.Context, srv server, silence time.Duration) (*client.Conn, error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -189,26 +189,26 @@ func (s *Source) connectReplica(ctx context.Context, srv server, silence time.Du
 		})
 }
 
-// kill ends a dump at the server, which would otherwise notice only at its next heartbeat that the reader is gone.
+// kill ends a dump at the server. Otherwise the server would notice only at its next heartbeat that the reader is gone.
 func (s *Source) kill(srv server, number uint32) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
 	c, err := s.connectReplica(ctx, srv, dialTimeout)
 	if err != nil {
-		return // the heartbeat has to do
+		return // the server will notice at its next heartbeat
 	}
 	defer c.Close()
-	_, _ = c.Execute(fmt.Sprintf("KILL %d", number)) // it may be gone already
+	_, _ = c.Execute(fmt.Sprintf("KILL %d", number)) // the dump may have ended already
 }
 
-// longRead is the network connection under a replication connection. A binlog is read in many small pieces, and setting
-// a deadline for each costs a quarter of the throughput. So the deadline is renewed only sometimes. The server's
+// longRead is the network connection under a replication connection. A binlog is read in many small pieces. A new
+// deadline for each would cost a quarter of the throughput, so longRead sets one only sometimes. The server's
 // heartbeats come more often, so a silently cut link is noticed.
 type longRead struct {
 	net.Conn
 	timeout time.Duration
 	renewed time.Time
-	closed  func() bool // told that the connection is closed
+	closed  func() bool // reports whether the connection is closed
 }
 
 func (l *longRead) Read(b []byte) (int, error) {

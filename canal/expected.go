@@ -10,18 +10,18 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// expectation is the approximate number of rows that a scan of some columns passes.
+// expectation is the approximate number of rows that a scan of some column values passes.
 type expectation struct {
 	columns []string
 	rows    int64
 }
 
-// sampledRows is how many rows at each end of a table are sampled for an expectation.
+// sampledRows is how many rows are sampled at each end of a table.
 const sampledRows = 1000
 
-// expected is the approximate number of rows that a scan of some columns passes. The server knows only the total, so
-// the columns' share is estimated from the rows at both ends of the table, by a read that waits for no lock. 0: the
-// scan passes all rows, or the share is unknown.
+// expected estimates how many rows a scan of some column values passes. The server knows only the total, so the values'
+// share is estimated from the rows at both ends of the table, by a read that waits for no lock. 0: the scan passes all
+// rows, or the share is unknown.
 func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, columns []string) (int64, error) {
 	in, args := x.wanted(columns)
 	if in == "" {
@@ -55,7 +55,7 @@ func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, col
 	return rows, nil
 }
 
-// rows is the table's approximate number of rows.
+// rows is the approximate number of rows of the table.
 func (t *watched) rows(ctx context.Context, conn *sql.Conn) (n int64, err error) {
 	err = conn.QueryRowContext(ctx,
 		"SELECT COALESCE(MAX(TABLE_ROWS), 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",

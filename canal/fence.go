@@ -15,47 +15,49 @@ import (
 	"replicator/internal/pause"
 )
 
-// fence precedes a read of rows: every change up to low is visible to the reads of its connection. Later changes may be
-// visible, too.
+// fence is taken before rows are read: the reads of its connection see every change up to the log position low. They
+// may also see later changes.
 //
-// Both servers first write a transaction to the binlog and then make it visible. With semi-synchronous replication this
-// takes as long as a replica takes to answer. So the binlog's status may include transactions that are still invisible.
-// If a scan used that status as low, it would lose commits just before the tail's start. It could also put a row that
-// it saw before a delete at a position after the tail's re-read of the cell: the row would come back permanently.
+// Both servers write a transaction to the binlog first, and make it visible to queries afterwards. With
+// semi-synchronous replication the time between is as long as a replica takes to answer. So the binlog's end may
+// include transactions that are still invisible. If a scan used that end as low, it would lose commits just before the
+// tail's start. It could also put a row that it saw before a delete at a position after the tail's re-read of the cell.
+// The row would then come back permanently.
 //
 // How a reader waits for visibility:
 //
-//	MariaDB                      a consistent snapshot names its place in the binlog, and what it sees later reads see:
-//	                             visibleFrom
-//	MySQL, gtid_mode=ON          @@gtid_owned lists transactions being committed: settle.go
-//	MySQL 8.0, without           the Performance Schema's metadata locks do: settle.go
-//	MySQL 8.0.22, without both   FOR SHARE NOWAIT reads unlocked rows
-//	MySQL 5.7, without both      LOCK IN SHARE MODE waits for the holder of a row's lock: lockToRead
-//	MySQL 8.0 before 8.0.22, without both: nothing, since a locking read needs more than SELECT there
+//	MariaDB                      takes a consistent snapshot, which names its place in the binlog; later reads see
+//	                             everything that the snapshot sees: visibleFrom
+//	MySQL, gtid_mode=ON          asks @@gtid_owned, which lists transactions being committed: settle.go
+//	MySQL 8.0, without           asks the Performance Schema's metadata locks for them: settle.go
+//	MySQL 8.0.22, without both   reads unlocked rows, with FOR SHARE NOWAIT
+//	MySQL 5.7, without both      waits for the holder of a row's lock, with LOCK IN SHARE MODE: lockToRead
 //
-// No write of the application waits for the first three. For the others one may wait while a few rows are read.
+// MySQL 8.0 before 8.0.22, without both, can't wait: a locking read needs more rights than SELECT there.
 //
-// The low of a single cell's read (present) is the log's end at the time of the call. It is not the position that the
-// tail has read up to, although that would be known without a query. The reader may be an hour behind, or may not have
-// begun, so the result may be an hour newer than the tail. If as-of were the tail's position, the changes of that hour
-// would be put after it: a version that was written and deleted within the hour would be shown once more, after readers
-// of the view have seen its successor. With the log's end as as-of, these changes are older (State.Next), as they
-// should be. So no caller must know the tail's position: re-reads after deletes and sweeps (their changes are in the
-// log before the call), repairs and verify (the tail may lag), explain and dead letters (there may be no tail).
+// The first three never delay writes of the application. The others may delay a write while they read a few rows.
 //
-// Scans have many rows, and the tail handles rows that change meanwhile (pipeline/window.go). Their low may be earlier,
-// but not before the reader's start.
+// For a re-read of single cells (present), low is the log's end at the time of the call. It is not the position that
+// the tail has read up to, although that would need no query. The reader may be an hour behind, or may not have begun,
+// so the re-read may see rows an hour newer than the tail. With the tail's position as low, the changes of that hour
+// would count as later than the re-read. A version that was written and deleted within the hour would be shown again,
+// although readers of the view have already seen its successor. With the log's end as low, these changes count as older
+// (State.Next). So no caller must know the tail's position: re-reads after deletes and after fills (their changes are
+// in the log before the call), repairs and verify (the tail may lag), explain and dead letters (there may be no tail).
+//
+// Scans read many rows, and the tail handles rows that change meanwhile (pipeline/window.go). So low may be earlier for
+// a scan, but not before the reader's start.
 type fence struct {
 	low   int64
-	lock  string // the clause of a locking read, if the server can't be asked otherwise
-	waits bool   // such a read waits for the holder of a row's lock
+	lock  string // the clause of a locking read, for servers that tell visibility in no other way
+	waits bool   // a locking read waits for the holder of a row's lock
 }
 
 // settleTime is how long a scan waits for transactions that are in the binlog and not yet visible.
 const settleTime = time.Minute
 
-// fence waits until everything that the tail has read is visible, if that is known. Otherwise it is the same as
-// present.
+// fence waits until everything that the tail has read is visible to queries. If the tail's transactions are not known,
+// fence is the same as present.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	if r.server.flavor == gtid.MariaDB {
 		f = &fence{}
@@ -71,7 +73,7 @@ func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error
 	return r.present(ctx, conn)
 }
 
-// present is a fence whose low is not before the binlog's present end.
+// present returns a fence whose low is the binlog's current end, or later.
 func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	f = &fence{}
 	if f.low, err = r.end(ctx, conn); err != nil {
@@ -97,14 +99,14 @@ func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err err
 }
 
 // ifFree is the clause of a locking read that fails at once if a row is locked. A transaction that is in the binlog and
-// not yet visible holds its rows' locks, so unlocked rows are visible. A read that waited while it holds other rows
-// could be part of a deadlock. The server then ends the transaction with the fewest changes and locks: easily the
-// application's.
+// not yet visible still holds its row locks, so unlocked rows are visible. The read must not wait: it holds other rows,
+// and could become part of a deadlock. The server would then roll back the transaction with the fewest changes and
+// locks, which may be the application's.
 const ifFree = " FOR SHARE NOWAIT"
 
-// lockToRead makes reads behind the fence lock their rows, with no more rights than SELECT. MySQL 5.7 has no NOWAIT, so
-// its reads wait, up to a second. They read few rows (atMost) and lock no gaps: the fewer locks they hold, the more
-// likely the server ends them in a deadlock.
+// lockToRead makes reads behind the fence lock their rows. SELECT rights are enough. MySQL 5.7 has no NOWAIT, so its
+// reads wait, up to a second. They read few rows (atMost) and lock no gaps. A deadlock then most likely ends the read,
+// not the application's transaction, because the read holds the fewest locks.
 func (r *Reader) lockToRead(ctx context.Context, conn *sql.Conn, f *fence) error {
 	if r.server.isFrom(8, 0, 0) {
 		f.lock = ifFree
@@ -124,10 +126,10 @@ func (r *Reader) lockToRead(ctx context.Context, conn *sql.Conn, f *fence) error
 const settleRemedy = "set gtid_mode = ON, or performance_schema = ON and UPDATE performance_schema.setup_instruments " +
 	"SET enabled = 'YES' WHERE name = 'wait/lock/metadata/sql/mdl'"
 
-// waitingRows is how many rows a scan may lock at once if it waits for others.
+// waitingRows is how many rows a scan may lock at once if it waits for locks of other sessions.
 const waitingRows = 4
 
-// atMost is n, or few if the read may wait for others while it holds locks.
+// atMost returns n, or the smaller few if the read may wait while it holds locks.
 func (f *fence) atMost(few, n int) int {
 	if f.waits {
 		return min(few, n)
@@ -135,18 +137,18 @@ func (f *fence) atMost(few, n int) int {
 	return n
 }
 
-// isHeld reports whether another session has locked a row of a NOWAIT read.
+// isHeld reports whether a NOWAIT read failed because another session has locked a row.
 func isHeld(err error) bool {
 	var e *mysqlError
 	return errors.As(err, &e) && (e.Number == errnoLockNowait || e.Number == errnoDeadlock ||
 		e.Number == errnoLockWaitTimeout)
 }
 
-// lockPatience is how long a read is retried because of another session's locks.
+// lockPatience is how long a read is tried again because other sessions hold locks.
 const lockPatience = 30 * time.Second
 
-// untilFree retries a read until no other session locks its rows: each time of a quarter of the rows, because fewer
-// rows are sooner all unlocked.
+// untilFree repeats a read until no other session has locked its rows. Each attempt reads a quarter of the rows of the
+// last one, because fewer rows are sooner all unlocked.
 func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 	delay := time.Millisecond
 	for late := time.Now().Add(lockPatience); ; rows = max(rows/4, 1) {
@@ -164,7 +166,7 @@ func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 	}
 }
 
-// untilVisible waits for transactions of MySQL.
+// untilVisible waits until MySQL's queries see the transactions in gtids.
 func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string) error {
 	var late sql.NullInt64
 	err := conn.QueryRowContext(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)", gtids, settleTime.Seconds()).Scan(&late)
@@ -177,9 +179,9 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 	return nil
 }
 
-// visibleFrom is a log position, at from or later, up to which everything is visible on MariaDB: that of a consistent
-// snapshot, which says where in the binlog it was taken. The snapshot itself is not read. If another table has replaced
-// a watched one since, as gh-ost does, it may lack rows that were copied before.
+// visibleFrom returns a log position, at from or later, up to which queries on MariaDB see everything: the place in the
+// binlog that a consistent snapshot names. The snapshot itself is not read. If another table has since replaced a
+// watched one, as gh-ost does, the snapshot may lack rows that were copied earlier.
 func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (int64, error) {
 	for late := time.Now().Add(settleTime); ; {
 		low, err := r.snapshot(ctx, conn)
@@ -195,7 +197,7 @@ func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (i
 	}
 }
 
-// snapshot is the position of a snapshot taken now.
+// snapshot takes a consistent snapshot and returns its log position.
 func (r *Reader) snapshot(ctx context.Context, conn *sql.Conn) (low int64, err error) {
 	defer func() { err = cmp.Or(err, commit(ctx, conn)) }()
 	for _, q := range []string{"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
@@ -223,12 +225,13 @@ func commit(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// snapshotReads is how often the position of a snapshot is read. MariaDB keeps the values of binlog_snapshot_% for all
-// sessions together while it shows them. If two sessions ask at once, one may see the position of the other's snapshot,
-// or none. Under six sessions that asked all the time, two of a thousand answers were too high. The lowest counts.
+// snapshotReads is how often the position of a snapshot is read; the lowest answer counts. While MariaDB shows the
+// values of binlog_snapshot_%, it keeps them in one place for all sessions. If two sessions ask at once, one may see
+// the position of the other's snapshot, or none. With six sessions that asked all the time, two of a thousand answers
+// were too high.
 const snapshotReads = 3
 
-// snapshotPlace is where the session's snapshot was taken, in most cases.
+// snapshotPlace asks once for the position of the session's snapshot. The answer is nearly always right.
 func (r *Reader) snapshotPlace(ctx context.Context, conn *sql.Conn) (int64, error) {
 	rows, err := named(ctx, conn, "SHOW STATUS LIKE 'binlog_snapshot_%'")
 	if err != nil {

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// A server that was set to log statements, or that was restarted without binlog_format = ROW in its configuration,
-// omits rows from the binlog. The setting is read at the start, and when a statement arrives that changed a watched
-// table, because the operator must fix it first. MySQL 9.7 still has it, deprecated.
+// The binlog lacks rows if the server logs statements, or was restarted without binlog_format = ROW in its
+// configuration. So we read the setting at the start, and again when a statement arrives that changed a watched table:
+// the operator must fix the setting first. MySQL 9.7 still has it, deprecated.
 
 // loggedAsText describes a change of a table by a statement without rows in the binlog.
 const loggedAsText = "was changed by a statement logged as text (binlog_format was not ROW in that session)"
 
-// mendFormat is how to make a server log rows.
+// mendFormat tells the operator how to make a server log rows.
 const mendFormat = "SET GLOBAL binlog_format = ROW, and in the server's configuration; sessions that are open keep theirs"
 
-// textual is the server's binlog_format if it is not ROW; otherwise "". Stats show it until it is read again.
+// textual returns the server's binlog_format if it is not ROW; otherwise "". The status shows it until the next call.
 func (s *Source) textual(ctx context.Context, db querier) string {
 	format, err := variable(ctx, db, "binlog_format")
 	if err != nil {
-		return "" // a connection that fails ends reading elsewhere
+		return "" // if the connection failed, another query will end reading
 	}
 	if strings.EqualFold(format, "ROW") {
 		format = ""
@@ -39,7 +39,7 @@ func (s *Source) warnOfFormat(ctx context.Context, db querier) {
 	}
 }
 
-// byFormat mentions the server's binlog_format first, if that is why a statement came without rows.
+// byFormat begins the error with the server's binlog_format, if that setting is why a statement came without rows.
 func (r *Reader) byFormat(ctx context.Context, by statement, err error) error {
 	if by.what != loggedAsText {
 		return err

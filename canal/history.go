@@ -9,34 +9,34 @@ import (
 	"replicator/canal/gtid"
 )
 
-// maxHistory bounds the transaction ends that are kept for Reader.Position. If there are more, neighbours are merged: a
-// position may then be an earlier transaction end than possible, but never a later one.
+// maxHistory limits the ends of transactions that are kept for Reader.Position. If there are more, pairs of neighbours
+// are merged. A Position may then be an earlier end than possible, but never a later one.
 const maxHistory = 4096
 
-// history keeps the transaction ends that were read and that no position has been requested for yet. Adding one makes
-// no strings: the sources of GTIDs are indexes into names, and a set is only built when a position is requested.
+// history keeps the ends of transactions that were read, until a position at or after them is requested. Recording an
+// end builds no strings: the server UUIDs of GTIDs are indexes into names, and a GTID set is built only on request.
 type history struct {
 	mu    sync.Mutex
-	at    end       // the latest end that was requested; base belongs to it
+	at    end       // the latest end that was requested; base is the set up to it
 	base  *gtid.Set // all transactions up to at
 	gtids bool      // the server uses GTIDs, so base is known
 	maria bool
 	ends  []end // after at, ascending
-	// the position after the last rows handed out; before the latest end if their transaction has ended
+	// the position after the last delivered rows; not after the latest end if their transaction has ended
 	open end
-	seen end // the start of the latest file when a query last found rows
-	// all transactions executed when a query last found rows; nil once a position includes them
+	seen end // the start of the binlog's latest file when a query last found rows
+	// the executed transactions when a query last found rows; nil once a position includes them
 	queried *gtid.Set
 	names   []sid
 	ids     map[sid]int32
 
-	highest   *gtid.Set   // MariaDB: the highest number read in each domain, and its writer; without peak
-	peak      gtidRun     // the highest number of the domain read last; empty if highest has it
+	highest   *gtid.Set   // MariaDB: the highest number read in each domain, with its server; lacks peak
+	peak      gtidRun     // the highest number of the domain that was read last; empty if highest includes it
 	forked    atomic.Bool // see token.Forked
-	anonymous bool        // see token.Anonymous; it concerns the last rows handed out
+	anonymous bool        // see token.Anonymous; concerns the last delivered rows
 }
 
-// sid identifies a source of transactions: "uuid[:tag]", or MariaDB's domain and server.
+// sid identifies the origin of transactions: "uuid[:tag]", or MariaDB's domain and server.
 type sid struct{ name, server string }
 
 // end is the end of a transaction, or another position between two transactions.
@@ -44,20 +44,20 @@ type end struct {
 	file  fileName
 	pos   int64
 	born  uint32
-	event event // the event that ends here
+	event event // the event that ends there
 	order int64
 
 	anonymous bool // the transaction has no GTID
 
-	last gtidRun   // the transaction that ends here, joined with those of merged ends if they form one run
-	more []gtidRun // the transactions of merged ends that are not part of last
+	last gtidRun   // the transaction that ends there, with those of merged ends if they form one run
+	more []gtidRun // the transactions of merged ends that don't fit into last
 }
 
 func (e end) placed() placed {
 	return placed{File: e.file.name, Pos: e.pos, Born: e.born, Event: e.event}
 }
 
-// gtidRun is a sequence of consecutive transactions of one source; empty if last is 0.
+// gtidRun is a sequence of consecutive transactions of one origin; empty if last is 0.
 type gtidRun struct {
 	sid         int32
 	first, last int64
@@ -72,7 +72,7 @@ func newHistory(f gtid.Flavor, start end, base *gtid.Set) *history {
 	return h
 }
 
-// id returns the index of a source of transactions in names.
+// id returns the index in names of an origin of transactions.
 func (h *history) id(s sid) int32 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (h *history) id(s sid) int32 {
 	return id
 }
 
-// know sets the earliest position, and the transactions before it (nil: unchanged), once reading has found them out.
+// know sets the position where reading begins, and the transactions before it (nil: unchanged).
 func (h *history) know(at end, base *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,9 +113,9 @@ func (h *history) add(e end) {
 	h.anonymous = e.anonymous || h.anonymous && e.last.last == 0
 }
 
-// judge checks whether a MariaDB transaction has a number that is not higher than an earlier one of another server: see
-// token.Forked. It runs when the transaction is read, because merging ends keeps only the last one. Most transactions
-// have the same writer as the one before, and need no map look-up.
+// judge checks the number of a MariaDB transaction: if it is not higher than an earlier number of another server, the
+// histories have forked (token.Forked). judge must run for each transaction read, because merging ends keeps only the
+// last one. Most transactions have the same writer as the one before, and need no map look-up.
 func (h *history) judge(r gtidRun) {
 	if !h.maria || r.last == 0 {
 		return
@@ -138,7 +138,7 @@ func (h *history) judge(r gtidRun) {
 	}
 }
 
-// handOut notes that rows of an unfinished transaction are handed out.
+// handOut records that rows of an unfinished transaction are delivered.
 func (h *history) handOut(e end) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,8 +146,8 @@ func (h *history) handOut(e end) {
 	h.anonymous = h.anonymous || e.anonymous
 }
 
-// see is called after a query has found rows. It notes where the binlog's latest file begins (zero: no further than
-// before), and which transactions were executed (nil: not known).
+// see is called after a query has found rows. further is the start of the binlog's latest file (zero: unchanged),
+// executed the transactions executed at that moment (nil: unknown).
 func (h *history) see(further end, executed *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -157,8 +157,7 @@ func (h *history) see(further end, executed *gtid.Set) {
 	h.queried = joined(h.queried, executed)
 }
 
-// shownByQueries returns all transactions that were executed when a query last found rows; nil if all of them are in
-// before.
+// shownByQueries returns the transactions that were executed when a query last found rows; nil if before includes them.
 func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -168,15 +167,15 @@ func (h *history) shownByQueries(before *gtid.Set) *gtid.Set {
 	return h.queried
 }
 
-// file returns the number of the latest file whose rows were handed out.
+// file returns the number of the latest file whose rows were delivered.
 func (h *history) file() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(h.at.file.number, h.open.file.number, h.seen.file.number)
 }
 
-// read returns the latest position up to which anything was handed out, and the transactions since the last requested
-// end. It also reports whether some of them have no GTID: see token.Anonymous.
+// read returns the latest position up to which anything was delivered, and the transactions since the last requested
+// end. anonymous reports whether some of them have no GTID: see token.Anonymous.
 func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,7 +202,7 @@ func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	return at, further, h.anonymous
 }
 
-// merge joins pairs of neighbouring ends, which halves their number.
+// merge joins pairs of neighbouring ends, to halve their number.
 func (h *history) merge() {
 	kept := h.ends[:0]
 	for i := 0; i+1 < len(h.ends); i += 2 {
@@ -222,7 +221,7 @@ func (h *history) merge() {
 	h.ends = kept
 }
 
-// one joins two runs into one, if possible. Runs of one writer usually can be joined, and then need no list.
+// one joins two runs into one, if possible. Runs of one writer usually fit, and then need no list.
 func (h *history) one(a, b gtidRun) (run gtidRun, ok bool) {
 	switch {
 	case a.last == 0:
@@ -235,8 +234,8 @@ func (h *history) one(a, b gtidRun) (run gtidRun, ok bool) {
 	return gtidRun{a.sid, a.first, b.last}, a.sid == b.sid && a.last+1 == b.first
 }
 
-// join drops superfluous runs. For a MariaDB domain, the last run counts, whoever wrote it. MySQL's runs are sorted,
-// and joined if they are adjacent.
+// join merges runs. For a MariaDB domain only the last run counts, whichever server wrote it. MySQL's runs are sorted,
+// and adjacent ones merged.
 func (h *history) join(runs []gtidRun) []gtidRun {
 	if h.maria {
 		out := runs[:0]
@@ -265,8 +264,7 @@ func (h *history) join(runs []gtidRun) []gtidRun {
 	return out
 }
 
-// upTo drops all ends up to order, and returns the latest of them with the transactions before it. The set is nil if
-// those are not known.
+// upTo drops all ends up to order. It returns the latest of them, with the transactions before it (nil: unknown).
 func (h *history) upTo(order int64) (end, *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -290,8 +288,8 @@ func (h *history) upTo(order int64) (end, *gtid.Set) {
 	return h.at, h.base
 }
 
-// latest returns the latest end and the transactions before it, without dropping any end. The set is nil if those are
-// not known or have no GTIDs.
+// latest returns the latest end and the transactions before it, and drops nothing. The set is nil if it is unknown, or
+// if some transactions have no GTID.
 func (h *history) latest() (order int64, before *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -312,8 +310,7 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	return order, before
 }
 
-// handedOut returns all transactions of which rows were handed out, and the latest end. The set is nil if they are not
-// known.
+// handedOut returns the latest end, and all transactions of which rows were delivered (nil: unknown).
 func (h *history) handedOut() (order int64, before *gtid.Set) {
 	order, before = h.latest()
 	h.mu.Lock()
@@ -336,8 +333,8 @@ func (h *history) applyTo(set *gtid.Set, r gtidRun) {
 	}
 	s := h.names[r.sid]
 	if h.maria {
-		// The server does the same: a domain's position is its last transaction in the binlog, even if that has a lower
-		// number, which is possible without gtid_strict_mode.
+		// The server does the same: a domain's position is its last transaction in the binlog. Without gtid_strict_mode, that
+		// transaction may have a lower number than an earlier one.
 		set.AddMaria(s.name, s.server, r.last)
 		return
 	}

@@ -27,7 +27,7 @@ func (s *Source) Identities(ctx context.Context, names []string) (map[string]str
 	return found, err
 }
 
-// eachSchema calls f with each existing table of those named, and its schema.
+// eachSchema calls f for each of the named tables that exists, with its schema.
 func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replicator.Table, *schema) error) error {
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replica
 			continue
 		}
 		t, shape, err := s.shapeOf(ctx, conn, srv, t)
-		if replicator.IsFatal(err) { // it does not exist: opening it reports that
+		if replicator.IsFatal(err) { // the table does not exist, which opening it reports
 			continue
 		}
 		if err != nil {
@@ -53,7 +53,7 @@ func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replica
 	return nil
 }
 
-// shapeOf reads a table's shape, or that of a pattern's first member, whose cells are like those of all.
+// shapeOf reads a table's schema. For a pattern it reads the first table; the cells of all its tables are alike.
 func (s *Source) shapeOf(ctx context.Context, conn *sql.Conn, srv server, t *replicator.Table) (*replicator.Table, *schema,
 	error,
 ) {
@@ -71,7 +71,7 @@ func (s *Source) shapeOf(ctx context.Context, conn *sql.Conn, srv server, t *rep
 // SameKeys implements replicator.Source.
 func (s *Source) SameKeys(ctx context.Context, names []string) error {
 	var first *replicator.Table
-	var keys []*declaredColumn // of the first
+	var keys []*declaredColumn // key columns of the first table
 	return s.eachSchema(ctx, names, func(t *replicator.Table, shape *schema) error {
 		var own []*declaredColumn
 		for _, name := range t.Key {
@@ -82,7 +82,7 @@ func (s *Source) SameKeys(ctx context.Context, names []string) error {
 		}
 		for i, a := range keys {
 			if i >= len(own) || a == nil || own[i] == nil {
-				continue // compiling the views, or opening the table, reports it
+				continue // compiling the views or opening the table reports it
 			}
 			if b := own[i]; !a.sameKeys(b) {
 				return fmt.Errorf("%w: column %s.%s is %s, and column %s.%s is %s", replicator.ErrOtherKeys,
@@ -93,16 +93,16 @@ func (s *Source) SameKeys(ctx context.Context, names []string) error {
 	})
 }
 
-// shown is the type for messages.
+// shown is the column's type for messages.
 func (c *declaredColumn) shown() string { return strings.TrimSpace(c.fullType + " " + c.collation) }
 
-// sameKeys reports whether equal values of two columns are equal as keys, and different ones different.
+// sameKeys reports whether the two columns agree on which values are equal as keys.
 func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
 	kind := keyKindOf(newSelected(c).kind)
 	switch {
 	case kind != keyKindOf(newSelected(other).kind):
 		return false
-	case kind == keyDecimal || kind == keyTime: // their texts are the keys
+	case kind == keyDecimal || kind == keyTime: // the values' texts are the keys
 		return c.identity() == other.identity()
 	case kind == keyText:
 		_, rules, _ := strings.Cut(c.collation, "_")
@@ -112,10 +112,10 @@ func (c *declaredColumn) sameKeys(other *declaredColumn) bool {
 	return true
 }
 
-// identity describes the table's cells and versions: see replicator.Source. It is "" if a column is missing, which
-// reading the table reports.
+// identity describes the table's cells and versions (replicator.Source). It is "" if a column is missing; reading the
+// table reports that.
 func (s *schema) identity(t *replicator.Table) string {
-	versions := "p" // the place in the binlog
+	versions := "p" // the log position is the version
 	if t.Version != "" && !s.single(t) {
 		c := s.column(t.Version)
 		if c == nil {
@@ -142,7 +142,7 @@ func (s *schema) identity(t *replicator.Table) string {
 	return strings.Join(cells, " ")
 }
 
-// digits matches a type's digits or fractional digits: (6), (10,2).
+// digits matches the lengths in a type: (6), (10,2).
 var digits = regexp.MustCompile(`\([0-9,]*\)`)
 
 // keyKind is the kind of a value in a key.
@@ -171,19 +171,19 @@ func keyKindOf(k binlog.Kind) keyKind {
 	return keyText
 }
 
-// identity is how a column's values become part of a key. It is the same for two types whose equal values give equal
-// keys.
+// identity describes how a column's values become part of a key. Two types have the same identity if their equal values
+// give equal keys.
 func (c *declaredColumn) identity() string {
 	of := keyKindOf(newSelected(c).kind)
 	digits := digits.FindString(c.fullType)
 	switch of {
-	case keyDecimal: // 1.0 and 1.00 are other texts
+	case keyDecimal: // 1.0 and 1.00 are different texts
 		_, scale, _ := strings.Cut(strings.Trim(digits, "()"), ",")
 		return string(of) + scale
 	case keyTime:
 		return c.dataType + digits
 	case keyBytes:
-		if c.dataType == "binary" { // padded to its length
+		if c.dataType == "binary" { // values are padded to its length
 			return string(of) + digits
 		}
 	}

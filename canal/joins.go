@@ -13,8 +13,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// join reads the rows that rows of a table carry (Table.Lookups) into them, behind the same fence as the rows
-// themselves.
+// join reads the joined rows of the given rows (Table.Lookups) into Row.Joined, behind the fence that also covers the
+// given rows.
 func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched, rows []*replicator.Row) error {
 	for _, row := range rows {
 		if len(t.Lookups) > 0 && row != nil {
@@ -42,11 +42,12 @@ func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched,
 	return nil
 }
 
-// beginSnapshot makes reads of tables and their joined rows see one moment, until end is called: a document shows all
-// of a transaction or nothing of it. The moment is after the fence's low. The tables are opened first, so that none is
-// renamed before everything is read.
+// beginSnapshot makes all reads see the tables and their joined tables at one moment, until end is called. A document
+// then shows all of a transaction or none of it. The moment is after the fence's low. The tables are opened first, so
+// that none can be renamed before everything is read.
 //
-// If rows are locked to be read, they are the newest ones. Changes between two such reads are re-read.
+// With a fence that locks rows there is no snapshot: locking reads always return the newest rows. Changes between two
+// such reads cause another re-read.
 func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of ...*watched) (end func(), err error) {
 	if f.lock != "" {
 		return func() {}, nil
@@ -69,7 +70,7 @@ func (r *Reader) beginSnapshot(ctx context.Context, conn *sql.Conn, f *fence, of
 	return func() { _ = commit(ctx, conn) }, nil
 }
 
-// lookedUp are the tables that the table's rows are joined with, each once.
+// lookedUp returns the tables that the table's rows are joined with, each once.
 func (t *watched) lookedUp() (tables []string) {
 	for _, l := range t.Lookups {
 		if l.Table != t.Name && !slices.Contains(tables, l.Table) {
@@ -89,9 +90,10 @@ func sizeOf(rows []*replicator.Row) (size int64) {
 	return size
 }
 
-// joinedChunk decides where a chunk of a scan can be cut: with their joined rows, its rows may be more than enough.
+// joinedChunk tells where a chunk of a scan can be cut, if its rows take too many bytes once they have their joined
+// rows.
 type joinedChunk struct {
-	next   []string // behind each of its rows
+	next   []string // the chunk's Next after each row
 	passed []int
 }
 
@@ -101,8 +103,8 @@ func (c *joinedChunk) note(next string, passed int) {
 	}
 }
 
-// join reads the joined rows of a chunk: of one row first, and then of more and more at a time. It cuts the chunk when
-// the bytes are reached; 0: nowhere.
+// join reads the joined rows of a chunk's rows: first for one row, then for more and more at a time. It cuts the chunk
+// when the rows have the given size; 0: never.
 func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*replicator.Row) error) error {
 	size := int64(0)
 	for from, n := 0, 1; from < len(chunk.Rows); n = min(2*n, newestBatch) {
@@ -122,15 +124,15 @@ func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*re
 // joining is one lookup of some rows.
 type joining struct {
 	tables tables
-	own    *watched // whose rows they are
+	own    *watched // the table of these rows
 	lookup *replicator.Lookup
-	x      *selection  // of the joined table
-	on     []*selected // its columns in the lookup's On
-	order  []string    // as ORDER BY has it
+	x      *selection  // reads the joined table
+	on     []*selected // the joined table's columns in the lookup's On
+	order  []string    // for ORDER BY
 
-	wanted [][]any                   // the columns' values, each combination once
-	at     map[replicator.Key]int    // where in wanted
-	rows   map[int][]*replicator.Row // by the index in wanted: the rows that want them
+	wanted [][]any                   // values of the On columns, each combination once
+	at     map[replicator.Key]int    // the index in wanted
+	rows   map[int][]*replicator.Row // by index in wanted: the rows that carry the found rows
 }
 
 func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error) {
@@ -159,7 +161,7 @@ func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error
 	return j, nil
 }
 
-// joinedBy is the column of that name, by which rows are joined.
+// joinedBy returns the named column, by which rows are joined.
 func (t *watched) joinedBy(name string) (*selected, error) {
 	c := t.schema.Load().column(name)
 	if c == nil {
@@ -170,7 +172,7 @@ func (t *watched) joinedBy(name string) (*selected, error) {
 	return &s, nil
 }
 
-// add records what a row wants. A row that lacks a value wants nothing.
+// add records the values that a row is joined by. A row with a NULL among them is joined with nothing.
 func (j *joining) add(row *replicator.Row) error {
 	values := make([]any, len(j.lookup.On))
 	for i, on := range j.lookup.On {
@@ -200,7 +202,7 @@ func (j *joining) add(row *replicator.Row) error {
 	return nil
 }
 
-// columnOf is a row's value of a column; nil if it is NULL, or if the row does not carry it.
+// columnOf returns a row's value of a column; nil if it is NULL, or if the row does not carry it.
 func (t tables) columnOf(row *replicator.Row, name string) (any, error) {
 	i := slices.IndexFunc(row.Names, func(n string) bool { return strings.EqualFold(n, name) })
 	if i >= 0 {
@@ -224,7 +226,8 @@ func (t tables) columnOf(row *replicator.Row, name string) (any, error) {
 	return key[i], nil
 }
 
-// read reads the wanted rows. If another session has locked a row, it reads fewer at a time until the row is unlocked.
+// read reads the rows that add recorded. If another session has locked a row, it reads fewer at a time until the row is
+// unlocked.
 func (j *joining) read(ctx context.Context, conn *sql.Conn, f *fence) error {
 	for from := 0; from < len(j.wanted); {
 		to := 0
@@ -275,7 +278,7 @@ func (j *joining) readSome(ctx context.Context, conn *sql.Conn, f *fence, from, 
 	return nil
 }
 
-// atMost is the limit of rows that a row carries. Finding one more than allowed shows that there are too many.
+// atMost is the most rows to read for one row. It is one more than allowed, to notice that there are too many.
 func (j *joining) atMost() int {
 	switch {
 	case !j.lookup.Many:
@@ -286,12 +289,12 @@ func (j *joining) atMost() int {
 	return replicator.MaxJoined + 1
 }
 
-// isNewest is the condition that a row is its cell's newest one.
+// isNewest is the SQL condition that a row is the newest of its cell.
 func (x *selection) isNewest() string {
 	if x.single {
 		return "TRUE"
 	}
-	// The outer table has no alias: the select list and other conditions use its columns without one.
+	// The outer table has no alias, because the select list and other conditions name its columns without one.
 	own := sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + "."
 	newer, older := "`newer`.", own
 	var same []string

@@ -11,15 +11,15 @@ import (
 	"replicator"
 )
 
-// keptLayouts are the layouts that positions name by their digests. They are stored before any position names them.
+// keptLayouts are the layouts that positions name by digest. A layout is stored before a position that names it.
 type keptLayouts struct {
-	store replicator.Layouts // nil: they are in memory alone
+	store replicator.Layouts // nil: layouts are only in memory
 
 	mu    sync.Mutex
 	known map[string]*layout
 }
 
-// keep stores layouts durably. Unknown layouts are skipped.
+// keep stores layouts durably. It skips unknown (nil) layouts.
 func (k *keptLayouts) keep(ctx context.Context, layouts ...*layout) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -41,7 +41,7 @@ func (k *keptLayouts) keep(ctx context.Context, layouts ...*layout) error {
 	return nil
 }
 
-// find is a stored layout; nil if there is none, or if it can't be parsed.
+// find returns a stored layout; nil if there is none, or if it can't be parsed.
 func (k *keptLayouts) find(ctx context.Context, digest string) (*layout, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,19 +58,20 @@ func (k *keptLayouts) find(ctx context.Context, digest string) (*layout, error) 
 	return nil, nil
 }
 
-// digestAt is the digest of a layout, and the position at which the table had it.
+// digestAt is the digest of a layout, and a position at which the table had it.
 type digestAt struct {
 	digest string
 	order  int64
 }
 
-// layoutOf is the table's layout at the position, or at the first of the later positions whose readers read the table.
-// known is false if that one did not know it.
+// layoutOf returns the table's layout at the position. If the readers that were at this position did not read the
+// table, it returns the layout at the first later position whose reader did. known is false if that position has no
+// layout.
 func (t token) layoutOf(table string) (at digestAt, known bool) {
 	lowest := int64(math.MaxInt64)
 	for _, p := range append([]token{t}, t.others...) {
 		file, err := parseFileName(p.File)
-		if err != nil { // it was parsed before
+		if err != nil { // can't fail: it was parsed before
 			continue
 		}
 		order := orderOf(p.Epoch, file.number, p.Pos)
@@ -83,9 +84,9 @@ func (t token) layoutOf(table string) (at digestAt, known bool) {
 	return at, at.digest != ""
 }
 
-// latest is the present end of the binlog, with the tables' layouts there. All of them are read in one transaction,
-// which blocks changes of the tables until the end is known. A table that can't be read has none: opening it gives the
-// reason.
+// latest returns the current end of the binlog, with the layout of each table there. It reads everything in one
+// transaction, which blocks changes of the tables' columns until the end is known. A table that can't be read has no
+// layout: opening it gives the reason.
 func (s *Source) latest(ctx context.Context, conn *sql.Conn, srv server) (t token, err error) {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

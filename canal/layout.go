@@ -11,29 +11,28 @@ import (
 	"replicator/canal/binlog"
 )
 
-// layout is a table's columns at one log position: everything that decoding a row needs and the log itself lacks.
-// layouts (layouts.go) tracks it along the log. A layout never changes once it is made.
+// layout is a table's columns at one log position: what decoding a row needs and the log lacks. Type layouts
+// (layouts.go) tracks layouts along the log. A layout never changes.
 type layout struct {
-	Charset string         `json:"charset,omitempty"` // of texts that are added without a character set
+	Charset string         `json:"charset,omitempty"` // default character set for added text columns
 	Columns []layoutColumn `json:"columns"`
 
-	// Members are the IDs of the tables that a pattern stood for, instead of columns: that is a position's knowledge of
-	// a pattern.
+	// Members is set instead of columns if the table is a pattern: the IDs of the tables that it matched.
 	Members []string `json:"members,omitempty"`
 }
 
 // layoutColumn is one column of a layout.
 type layoutColumn struct {
 	Name    string `json:"name"`
-	Type    string `json:"type"`              // a columnType
-	Charset string `json:"charset,omitempty"` // of a text
+	Type    string `json:"type"`              // as columnType shows it
+	Charset string `json:"charset,omitempty"` // of a text column
 }
 
-// unknownCharset is the character set of a text that was added to a table whose own character set is unknown. Rows can
-// be read if the log names it.
+// unknownCharset is the character set of a text column that was added while the table's default was unknown. Its rows
+// can be read only if the log names the character set.
 const unknownCharset = "?"
 
-// layout is what information_schema says of a table, as a layout.
+// layout converts a table's description in information_schema to a layout.
 func (s *schema) layout() *layout {
 	l := &layout{Charset: s.charset}
 	for _, c := range s.columns {
@@ -49,10 +48,10 @@ func (s *schema) layout() *layout {
 	return l
 }
 
-// text is the layout's stored form, which parseLayout reads.
+// text returns the stored form of the layout, which parseLayout reads.
 func (l *layout) text() string {
 	text, err := json.Marshal(l)
-	if err != nil { // it has only strings
+	if err != nil { // can't fail: it has only strings
 		panic(err)
 	}
 	return string(text)
@@ -66,7 +65,7 @@ func parseLayout(text string) (*layout, error) {
 	return l, nil
 }
 
-// digest identifies layouts. It is "" for an unknown layout.
+// digest returns a hash that identifies the layout; "" for an unknown (nil) layout.
 func (l *layout) digest() string {
 	if l == nil {
 		return ""
@@ -86,12 +85,12 @@ func (l *layout) same(other *layout) bool {
 	})
 }
 
-// find is the index of a column; -1 if there is none of that name.
+// find returns the index of a column; -1 if no column has the name.
 func (l *layout) find(name string) int {
 	return slices.IndexFunc(l.Columns, func(c layoutColumn) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// declared is column i in the form of information_schema.
+// declared returns column i in the form of information_schema.
 func (l *layout) declared(i int) *declaredColumn {
 	c := l.Columns[i]
 	d := &declaredColumn{fullType: c.Type}
@@ -103,16 +102,17 @@ func (l *layout) declared(i int) *declaredColumn {
 	return d
 }
 
-// unreadable: rows can't be decoded with the known columns of their table. It has the reason.
+// unreadable is the reason why a table's known columns can't decode a row.
 type unreadable struct {
 	why  string
-	mild bool // perhaps this program does not understand the types' lengths
+	mild bool // the cause may be that this program does not understand the lengths of types
 }
 
 func (e unreadable) Error() string { return e.why }
 
-// fits returns an unreadable error if rows of a table map can't have the layout. It compares everything in the map: the
-// number of columns, their types and lengths, and signs and character sets if the server writes them.
+// fits returns an unreadable error if rows with a table map (the event that describes a row event's columns) can't have
+// the layout. It compares everything in the map: the number of columns, their types and lengths, and their signs and
+// character sets if the server writes these.
 func (l *layout) fits(m *binlog.TableMap, sets binlog.Charsets) error {
 	if len(m.Types) != len(l.Columns) {
 		return unreadable{why: fmt.Sprintf("the row has %d columns, the table has %d", len(m.Types), len(l.Columns))}
@@ -120,7 +120,7 @@ func (l *layout) fits(m *binlog.TableMap, sets binlog.Charsets) error {
 	for i, c := range l.Columns {
 		t, ok := declaredType(c.Type)
 		if !ok {
-			continue // its values are not read
+			continue // values of the column are not read
 		}
 		charset := c.Charset
 		if charset == unknownCharset {

@@ -6,42 +6,42 @@ import (
 	"sync"
 )
 
-// layouts are the watched tables' layouts along the binlog. They decode rows whose columns the log doesn't name
-// (MySQL's and MariaDB's default). No row is decoded with a layout that it may not have:
+// layouts tracks the layouts of the watched tables along the binlog. Rows need a layout because by default the log does
+// not name their columns. No row is decoded with a layout that may be wrong:
 //
 //   - A position has the digest of each table's layout there, and the store has the layouts (Config.Layouts). If the
-//     store lacks one, or the position is of another server, the layout is unknown up to the last statement that
-//     changed the table's columns (scout).
-//   - From there on, the log's own statements say how a layout changes (alteration). After a statement that isn't
-//     understood, it is unknown.
-//   - The table's present columns are read together with the end of the log at that moment (readSchemaAt). From that
-//     position on the layout is certain, unless a statement changes it again. The derived layout is compared with it
-//     there.
+//     store lacks one, or the position is of another server, the layout is unknown up to the last statement that changed
+//     the table's columns (scout).
+//   - From there on, statements in the log say how a layout changes (alteration). After a statement that isn't
+//     understood, the layout is unknown.
+//   - The table's current columns are read together with the end of the log at that moment (readSchemaAt). From that
+//     position on the layout is certain, until a statement changes it. The layout that the statements led to is compared
+//     with it there.
 //   - Each table map is compared with the layout. A mismatch makes the layout unknown.
 //
-// Rows of a table with an unknown layout are skipped, and so count as changed without a list: the handler is told
-// (replicator.Handler.Unlogged). The handler is also told if the derived layout differs from the table's.
+// If a table's layout is unknown, its rows are skipped, and the handler is told that they changed
+// (replicator.Handler.Unlogged). The handler is also told if a derived layout turns out wrong.
 type layouts struct {
 	mu sync.Mutex
 	of map[string]*track // by the table's name in the configuration
 
-	settles int64 // the lowest position at which a track must be settled; MaxInt64: none
+	settles int64 // the lowest position at which some layout becomes certain; MaxInt64: none
 }
 
 // track is one table's layout along the log.
 type track struct {
-	along []layoutFrom // in the order of the log; the first from the beginning on
+	along []layoutFrom // in the order of the log; the first one applies from the beginning
 
 	// Layouts that are certain at positions not yet read, in the order of the log. The last one is from
 	// information_schema.
 	ahead []layoutFrom
 
-	derived bool   // rows were decoded with layouts since the last certain one
+	derived bool   // rows were decoded since the last certain layout
 	told    bool   // the handler was told that rows are skipped until the layout is certain
-	misfit  string // the digest of a certain layout that table maps did not fit
+	misfit  string // digest of a certain layout that did not fit a table map
 }
 
-// layoutFrom is a layout from an order on; nil if it is unknown.
+// layoutFrom is a layout and the order from which it applies; a nil layout is unknown.
 type layoutFrom struct {
 	order  int64
 	layout *layout
@@ -49,7 +49,7 @@ type layoutFrom struct {
 
 func newLayouts() *layouts { return &layouts{of: map[string]*track{}, settles: math.MaxInt64} }
 
-// open begins a table's track where reading begins, with layouts that are certain there or later.
+// open begins a table's track at the start of reading. certain are the layouts known for positions there or later.
 func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 			t.ahead = append(t.ahead, c)
 		}
 	}
-	// No view that needs the table's rows begins before the first position that knows its layout.
+	// Skipped rows need not be reported: no view that needs them begins before the first position with a known layout.
 	t.told = t.at() == nil && len(t.ahead) > 1
 	l.of[name] = t
 	l.setSettles()
@@ -75,7 +75,7 @@ func (l *layouts) unknown(name string) bool {
 	return t.at() == nil && len(t.ahead) == 1
 }
 
-// known records that a table has its present columns from a position on, which is at or after the start of reading.
+// known records that a table has its current columns from a position on, which is at or after the start of reading.
 func (l *layouts) known(name string, from, start int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,33 +96,33 @@ func (l *layouts) setSettles() {
 	}
 }
 
-// settled records the members of a pattern from an order on.
+// settled records which tables a pattern matches from an order on.
 func (l *layouts) settled(name string, order int64, members *layout) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of[name].from(order, members)
 }
 
-// at is a table's layout at the last position read; nil if it is unknown.
+// at returns the table's layout at the last position read; nil if unknown.
 func (t *track) at() *layout { return t.along[len(t.along)-1].layout }
 
-// from sets a layout from an order on.
+// from records a layout that applies from an order on.
 func (t *track) from(order int64, x *layout) {
 	t.along = append(t.along, layoutFrom{order, x})
 }
 
-// current is a table's layout at the last position read; nil if it is unknown.
+// current returns a table's layout at the last position read; nil if unknown.
 func (l *layouts) current(name string) *layout {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.of[name].at()
 }
 
-// due reports whether a layout becomes certain at or before an order.
+// due reports whether some layout becomes certain at or before an order.
 func (l *layouts) due(order int64) bool { return order >= l.settles }
 
-// settle makes layouts certain that are so at an order. It returns the tables whose rows were decoded with a wrong
-// layout.
+// settle applies the layouts that are certain at an order. It returns the tables whose rows were decoded with a wrong
+// layout before.
 func (l *layouts) settle(order int64) (wrong []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
