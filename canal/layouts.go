@@ -140,9 +140,9 @@ func (l *layouts) settle(order int64) (wrong []string) {
 	return wrong
 }
 
-// altered records a statement's effect on a table's layout, and returns the new layout. The statement ends at an order.
-// behind computes the layout, given whether rows of the table are skipped. altered reports whether the table's columns
-// must be read again.
+// altered records a statement's effect on a table's layout, and returns the new layout. The statement ends at order.
+// behind computes the new layout from the old one; told says whether rows of the table are skipped. reread reports
+// whether the table's columns must be read from the server again.
 func (l *layouts) altered(
 	name string, order int64, behind func(before *layout, told bool) *layout,
 ) (after *layout, reread bool) {
@@ -156,7 +156,7 @@ func (l *layouts) altered(
 	return after, len(t.ahead) == 0
 }
 
-// await records a table's present columns, as of the log's end at an order.
+// await records a table's current columns, which were read together with the log's end at order.
 func (l *layouts) await(name string, now *layout, order int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,15 +172,15 @@ func (l *layouts) awaited(name string) bool {
 	return len(l.of[name].ahead) > 0
 }
 
-// readBy records that rows are decoded with a table's present layout.
+// readBy records that rows were decoded with the table's layout.
 func (l *layouts) readBy(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.of[name].derived = true
 }
 
-// passOver reports whether the handler must be told that rows of a table are skipped: once, until its layout is
-// certain.
+// passOver reports whether the handler must be told that rows of a table are skipped: only once, until the table's
+// layout is certain again.
 func (l *layouts) passOver(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,15 +190,16 @@ func (l *layouts) passOver(name string) bool {
 	return tell
 }
 
-// unfit records that rows at an order can't have a table's layout, which is unknown from there on. It reports whether
-// the table's columns must be read again. certain says that they were, for the same reason, and have not changed.
+// unfit records that a table map at order does not fit the table's layout, which is unknown from there on. reread
+// reports whether the table's columns must be read from the server again. certain reports that they already were, for
+// the same mismatch, and have not changed.
 func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.of[name]
 	was := t.at()
 	switch {
-	case len(t.ahead) > 0: // the table's later layout is known
+	case len(t.ahead) > 0: // the layout at a later position is known
 	case was != nil && t.misfit == was.digest():
 		return false, true
 	default:
@@ -210,13 +211,13 @@ func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	return reread, false
 }
 
-// digests are the digests of the tables' layouts at an order; "" for unknown ones.
+// digests returns the digest of each table's layout at order; "" for unknown layouts.
 func (l *layouts) digests(order int64) map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	digests := make(map[string]string, len(l.of))
 	for name, t := range l.of {
-		if nameOf(name) != name { // the tables of a pattern are found again
+		if nameOf(name) != name { // not the single tables of a pattern: each start lists them again
 			continue
 		}
 		digests[name] = t.layoutAt(order).digest()
@@ -235,7 +236,7 @@ func (t *track) layoutAt(order int64) (at *layout) {
 	return at
 }
 
-// forget drops everything before an order.
+// forget drops everything that only matters before order.
 func (l *layouts) forget(order int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// openMembers finds out which of a pattern's tables the start's position does not know.
+// openMembers finds out which of a pattern's tables the start position does not know.
 func (r *Reader) openMembers(ctx context.Context, t token, p *pattern) error {
 	p.now, p.end = p.membersNow(), r.skipEnd
 	was := p.now
@@ -50,7 +50,7 @@ func (p *pattern) membersNow() *layout {
 	return l
 }
 
-// pending reports whether a table's rows are skipped, because its earlier rows are unknown.
+// pending reports whether a table's rows are skipped, because rows before them were missed.
 func (t tables) pending(w *watched) bool {
 	if !w.Pattern {
 		return false
@@ -59,15 +59,15 @@ func (t tables) pending(w *watched) bool {
 	return p != nil && p.pending[w.id]
 }
 
-// made records that a table was created at this position: all of its rows follow.
+// made records that a table was created at this position, so that the log has all of its rows.
 func (t tables) made(id string) {
 	if p := t.pattern(nameOf(id)); p != nil {
 		delete(p.pending, id)
 	}
 }
 
-// settleMembers records, once everything that the log had when reading began is read, that the members are known from
-// here on.
+// settleMembers is called when everything that the log had at the start has been read. From here on, the members of
+// each pattern are known.
 func (s *stream) settleMembers(order int64) error {
 	for _, p := range s.tables.patterns {
 		if !p.unsettled || order < p.end {
@@ -88,10 +88,10 @@ func (s *stream) settleMembers(order int64) error {
 	return nil
 }
 
-// newestOfSeveral reads some cells of a pattern from each table that may have them, and takes the newest of several
-// rows.
+// newestOfSeveral reads some cells of a pattern from each table that may have them. If several tables have a row of a
+// cell, it takes the newest.
 func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p *pattern, wanted []int) error {
-	// It follows the fence: a table that is created later has no row that the fence covers.
+	// The check comes after the fence. So a table that is created later has no row that the fence covers.
 	if err := r.sameMembers(ctx, conn, p.Name); err != nil {
 		return err
 	}
@@ -125,8 +125,8 @@ func (r *Reader) newestOfSeveral(ctx context.Context, conn *sql.Conn, l *look, p
 	return nil
 }
 
-// newestAtOnce is newest for one of many tables, which has few of the cells. One SELECT asks for all of them, if a cell
-// has one row there.
+// newestAtOnce is newest for one of many tables, which has only a few of the cells. If the table has one row per cell,
+// one SELECT asks for all of them.
 func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wanted []int) error {
 	if !x.single || len(wanted) == 1 {
 		return x.newest(ctx, db, l, wanted)
@@ -154,13 +154,13 @@ func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wante
 		}
 		return nil
 	})
-	if isHeld(err) { // another session has locked a row: newest waits only for that one
+	if isHeld(err) { // another session has locked a row, and newest waits only for that row
 		return x.newest(ctx, db, l, wanted)
 	}
 	return classify(err)
 }
 
-// mayHold returns those of the keys that may be in this table, by the columns that identify the table.
+// mayHold returns the keys that this table may have, judged by key columns that name the table.
 func (x *selection) mayHold(keys []replicator.Key) []replicator.Key {
 	if !slices.ContainsFunc(x.key, func(i int) bool { return x.columns[i].literal != "" }) {
 		return keys
@@ -179,7 +179,7 @@ func (x *selection) mayHold(keys []replicator.Key) []replicator.Key {
 	})
 }
 
-// reference is the column in a condition.
+// reference is the column's name in an SQL condition.
 func (c *declaredColumn) reference() string {
 	if c.literal != "" {
 		return c.literal
@@ -187,19 +187,19 @@ func (c *declaredColumn) reference() string {
 	return sqlname.Quote(c.Name)
 }
 
-// memberPlace is the place of a scan; for a pattern, a place in one of its tables.
+// memberPlace is where a scan continues. For a pattern it is a place in one of the tables.
 type memberPlace struct {
 	x       *selection
-	after   string // in that table
+	after   string // the place in the table
 	several bool
 	id      string
-	next    string // the ID of the table behind it; "": it is the last
+	next    string // the ID of the following table; "": this is the last one
 }
 
-// inMember begins the place of a scan of a pattern.
+// inMember begins the text of a place in a pattern's table.
 const inMember = "in "
 
-// at finds the table in which a scan continues; nil if that table, and all after it, are gone.
+// at finds the table in which a scan continues; nil if that table and all following ones are gone.
 func (r *Reader) at(table, after string) (*memberPlace, error) {
 	all, err := r.selections(table)
 	if err != nil {
@@ -231,7 +231,7 @@ func (r *Reader) at(table, after string) (*memberPlace, error) {
 	return nil, nil
 }
 
-// behind is where the scan continues after a piece of the table, and whether it is complete.
+// behind returns where the scan continues after a chunk of the table, and whether the scan is complete.
 func (at *memberPlace) behind(next string, done bool) (string, bool) {
 	switch {
 	case !at.several:
@@ -244,7 +244,7 @@ func (at *memberPlace) behind(next string, done bool) (string, bool) {
 	return inMember + url.QueryEscape(at.next) + " ", false
 }
 
-// tables checks the tables that a configured table stands for.
+// tables checks a configured table; if it is a pattern, all tables that match.
 func (c *checker) tables(ctx context.Context, db *sql.Conn, srv server, t replicator.Table,
 	connect func(context.Context) (*sql.Conn, error),
 ) {
@@ -260,7 +260,7 @@ func (c *checker) tables(ctx context.Context, db *sql.Conn, srv server, t replic
 	one(c, t)
 }
 
-// pattern checks each table that matches. If all are well, there is one finding for all.
+// pattern checks each table that matches. If all are right, there is one finding for all of them.
 func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check func(*checker, replicator.Table)) {
 	what := "table " + p.Name
 	listed, err := p.list(ctx, db)
@@ -302,7 +302,7 @@ func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check fun
 	}
 }
 
-// infos describes the columns, including those that identify a table of a pattern.
+// infos describes the columns, including $database and $table of a pattern's table.
 func (s *schema) infos() (all []ColumnInfo) {
 	for i := range s.constants {
 		all = append(all, s.constants[i].info())

@@ -14,10 +14,10 @@ import (
 	"replicator"
 )
 
-// columnNames are the values of a table's column role. A case-insensitive column treats 'PII' and 'pii' as equal, so
-// they are one cell here. Its name is the one that a view uses, or else the plainest variant that the server treats as
-// equal. So it is the same at every start, whichever variant is met first. There are few names: the server is asked
-// once for each.
+// columnNames maps values of a table's column role to names of cells. A case-insensitive column treats 'PII' and 'pii'
+// as equal, so both belong to one cell. If a view's feed names one of the equal values, that is the name; otherwise it
+// is the plainest form (lower case, no accents) that the server treats as equal. So the name does not depend on which
+// value comes first. A column has few values, and the server is asked once for each.
 type columnNames struct {
 	table      *replicator.Table
 	charset    string
@@ -29,7 +29,7 @@ type columnNames struct {
 	known map[string]string
 }
 
-// newColumnNames returns nil if all different texts are different values.
+// newColumnNames returns nil if the column treats all different texts as different values.
 func newColumnNames(t *replicator.Table, s *schema, connect func(context.Context) (*sql.Conn, error)) *columnNames {
 	if t.Column == "" {
 		return nil
@@ -48,7 +48,7 @@ func (c *declaredColumn) tellsAll() bool {
 		strings.HasSuffix(c.collation, "_nopad_bin")
 }
 
-// of is the name of the cell that a value belongs to.
+// of returns the name for a value: its cell's Column.
 func (n *columnNames) of(ctx context.Context, text string) (string, error) {
 	if n == nil {
 		return text, nil
@@ -74,8 +74,8 @@ func (n *columnNames) of(ctx context.Context, text string) (string, error) {
 	return name, nil
 }
 
-// candidates are the possible names of a text; none if only the text itself is possible, so that the server need not be
-// asked.
+// candidates are the possible names for a text. There are none if only the text itself is possible, so that the server
+// need not be asked.
 func (n *columnNames) candidates(text string) (names []string) {
 	plain := plainer(text)
 	for _, name := range n.configured {
@@ -92,7 +92,7 @@ func (n *columnNames) candidates(text string) (names []string) {
 	return names
 }
 
-// plainer are plainer variants of a text, the plainest first.
+// plainer returns plainer forms of a text, the plainest first.
 func plainer(text string) []string {
 	trimmed := strings.TrimRight(text, " ")
 	small := cases.Fold().String(trimmed)
@@ -105,7 +105,7 @@ func plainer(text string) []string {
 	return []string{norm.NFC.String(bare), small, trimmed}
 }
 
-// first is the first of the candidates that the server treats as equal to text; text if there is none.
+// first returns the first candidate that the server treats as equal to text; text itself if there is none.
 func (n *columnNames) first(ctx context.Context, text string, candidates []string) (string, error) {
 	var terms []string
 	var args []any
@@ -138,8 +138,8 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given are the names that views give to values which would otherwise have another one. They change the cells of a view
-// of all columns.
+// given lists names that come from views, and that would differ without the views. They change the cells of a view of
+// all columns.
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil
@@ -160,7 +160,7 @@ func (n *columnNames) given(ctx context.Context) (string, error) {
 	return given, nil
 }
 
-// check fails if views give one value two names: rows could feed only the views of one of them.
+// check fails if two views give one value different names: a row would feed only one of the two views.
 func (n *columnNames) check(ctx context.Context) error {
 	if n == nil {
 		return nil

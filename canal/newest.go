@@ -14,8 +14,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// newestBatch bounds the cells of one statement. It has a SELECT for each, and all of them may hold locks until it
-// ends.
+// newestBatch is the most cells in one statement. The statement has a SELECT for each cell, and may hold the locks of
+// all of them until it ends.
 const newestBatch = 64
 
 // connect returns a connection to the server whose binlog the reader reads. It fails if the address leads to another
@@ -32,7 +32,7 @@ func (r *Reader) connect(ctx context.Context) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// Newest reads the newest rows of the first cells, as of the binlog's present end or a little later.
+// Newest reads the newest rows of the first cells. They include every change up to the binlog's current end.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 		case bytes == 0:
 		case size > 0:
 			n = int(min(int64(n), max((bytes-l.size)/size, 1)))
-		case len(joined) > 0: // one cell may have ten thousand joined rows
+		case len(joined) > 0: // one row may have ten thousand joined rows
 			n = 1
 		}
 		for err = r.lookAt(ctx, conn, l, n); errors.Is(err, errChunkFull) && n > 1; err = r.lookAt(ctx, conn, l, n) {
@@ -76,7 +76,7 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	return l.rows[:l.done], f.low, err
 }
 
-// look is one call of Newest: it collects the newest rows of cells until they have enough bytes.
+// look is one call of Newest. It collects the newest rows of cells until they have enough bytes.
 type look struct {
 	fence *fence
 	cells []replicator.Cell
@@ -85,9 +85,9 @@ type look struct {
 	size  int64             // the size of their rows
 	bytes int64             // the wanted size; 0: read all
 
-	// About the cells that are being read now:
-	read  int   // how many rows
-	taken int64 // the rows' size
+	// For the cells of the current query:
+	read  int   // rows read
+	taken int64 // size of these rows
 }
 
 // full reports whether enough bytes were read.
@@ -99,7 +99,7 @@ func (l *look) put(i int, row *replicator.Row) {
 	l.read, l.taken = l.read+1, l.taken+row.Size()
 }
 
-// drop removes a cell's row, which will be read again.
+// drop removes a cell's row, which a later row replaces.
 func (l *look) drop(i int) {
 	if row := l.rows[i]; row != nil {
 		l.rows[i] = nil
@@ -107,9 +107,9 @@ func (l *look) drop(i int) {
 	}
 }
 
-// lookAt reads the rows of the next n cells. It fails with errChunkFull if enough bytes come in before the last row.
-// SQL guarantees no order for the rows of a UNION, so it is unclear which cells are complete. The caller then reads all
-// of them again, fewer at a time.
+// lookAt reads the rows of the next n cells. If the wanted size is reached before the last row, it fails with
+// errChunkFull. SQL guarantees no order for the rows of a UNION, so it is unclear which cells are complete. The caller
+// then reads all n cells again, fewer at a time.
 func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) error {
 	clear(l.rows[l.done:])
 	l.read, l.taken = 0, 0
@@ -138,7 +138,7 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 	return nil
 }
 
-// joined returns the tables of those cells that have joined rows.
+// joined returns the tables of the cells whose rows have joined rows.
 func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
 	for _, c := range cells {
 		if w := r.tables.one(c.Table); w != nil && len(w.Lookups) > 0 && !slices.Contains(tables, w) {
@@ -148,7 +148,7 @@ func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
 	return tables
 }
 
-// joinLook reads the joined rows of some of a look's cells, all in one table.
+// joinLook reads the joined rows of some cells, all of one table.
 func (r *Reader) joinLook(ctx context.Context, conn *sql.Conn, l *look, t *watched, wanted []int) error {
 	if len(t.Lookups) == 0 {
 		return nil
@@ -165,7 +165,7 @@ func (r *Reader) joinLook(ctx context.Context, conn *sql.Conn, l *look, t *watch
 	return nil
 }
 
-// newest reads some cells of one table. If another session has locked one of them, the others don't wait for it.
+// newest reads some cells of one table. If another session has locked a row, only that row is waited for.
 func (x *selection) newest(ctx context.Context, db querier, l *look, wanted []int) error {
 	query, args, err := x.newestQuery(l.fence, l.cells, wanted)
 	if err != nil {
@@ -180,7 +180,7 @@ func (x *selection) newest(ctx context.Context, db querier, l *look, wanted []in
 				return errChunkFull
 			}
 			row, err := x.row(ctx, values, l.fence.low, time.Now())
-			// otherwise the row belongs to another key now
+			// a row with another cell: the row was given another key meanwhile
 			if err == nil && n >= 0 && n < len(wanted) && row.Cell == l.cells[wanted[n]] {
 				l.put(wanted[n], row)
 			}
@@ -245,18 +245,19 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 	})
 }
 
-// likeLossy turns a text into a LIKE pattern in which '?' matches any character: the server returns '?' for a character
-// that its character set lacks. The escape is '!', because not every character set has a backslash.
+// likeLossy turns a text into a LIKE pattern in which '?' matches any character, because the server returns '?' for
+// characters that its character set lacks. The escape is '!', because not every character set has a backslash.
 var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 
-// cellCondition returns the condition for a cell's rows. It uses the index, and also compares bytes, unless the key may
-// have several spellings: then it matches all of them.
+// cellCondition returns the SQL condition for a cell's rows. It can use the index, and also compares bytes. If the key
+// may have several variants, it compares no bytes, and so finds all of them.
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
 	if err != nil {
 		return "", nil, x.t.fatal(fmt.Errorf("table %s: a cell's key: %w", x.t.Name, err))
 	}
-	// The sink may hold cells from before the configuration changed the key. The table has no row for those.
+	// The sink may hold cells with an older form of the key, from before the configuration changed. The table has no rows
+	// for them.
 	if len(key) != len(x.key) {
 		return "FALSE", nil, nil
 	}
@@ -276,8 +277,8 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		}
 		parts, args = append(parts, sqlname.Quote(col.Name)+compare+placeholder), append(args, arg)
 		if text, ok := v.(string); ok && col.kind == binlog.KindText && (like || !x.mixed()) {
-			// A pattern also matches other texts, so the bytes are compared, too. They also exclude other spellings,
-			// which are other cells if a cell has only one row.
+			// The pattern also matches other texts, so the bytes are compared, too. That excludes other variants of the key.
+			// They are other cells if a cell has only one row.
 			parts = append(parts, col.bytes()+" = ?")
 			args = append(args, []byte(text))
 		}
@@ -305,7 +306,7 @@ func (x *selection) newestFirst() string {
 		return ""
 	}
 	order := []string{sqlname.Quote(x.columns[x.version].Name) + " DESC"}
-	if !x.distinct { // otherwise MariaDB would sort, and lock, all versions of the cell
+	if !x.distinct { // with distinct versions MariaDB would only sort, and lock, all rows of the cell
 		for _, i := range x.offset {
 			order = append(order, sqlname.Quote(x.columns[i].Name)+" DESC")
 		}

@@ -14,17 +14,17 @@ import (
 	"replicator/canal/binlog"
 )
 
-// namedPlace begins the place of a scan at an offset that the operator named. The rest is the operator's text. The
+// namedPlace begins the text of a scan's place at an offset that the operator named. The operator's text follows. The
 // table decides how many columns it has, and of which types.
 const namedPlace = "from "
 
-// Offset is the place of a scan that begins with the first row at or after an offset that the operator names. The text
-// is the offset column's value. If several columns make an offset, it is their values joined by ":" as in a key (%3A
-// for a ":" in one); the last ones may be omitted. Bytes are hexadecimal digits or a UUID, a TIMESTAMP is UTC. See
-// Source.CheckOffset.
+// Offset is the place of a scan that begins with the first row at or after an offset that the operator names. text is
+// the value of the offset column. For several offset columns, text has their values joined by ":" as in a key (%3A for
+// a ":" in a value), and the last ones may be omitted. Bytes are hexadecimal digits or a UUID, a TIMESTAMP is in UTC.
+// See Source.CheckOffset.
 func Offset(text string) string { return namedPlace + text }
 
-// ErrOffset: a text can't be an offset of the table.
+// ErrOffset: a text is no offset of the table.
 var ErrOffset = errors.New("it can't be an offset")
 
 // CheckOffset returns an error that wraps ErrOffset if the text is no offset of the table.
@@ -46,7 +46,7 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 		return fmt.Errorf("table %s: %w: it stands for several tables, which a rebuild reads from their beginnings", table,
 			ErrOffset)
 	}
-	w.Columns = nil // reading reports missing columns elsewhere
+	w.Columns = nil // other code reports missing columns
 	x, err := newSelection(w)
 	if err != nil {
 		return err
@@ -55,8 +55,8 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 	return err
 }
 
-// named are the columns of an offset that the operator named, and their values as arguments. It excludes columns that
-// only distinguish rows with the same offset.
+// named returns the offset columns for which the operator's text has values, and the values as query arguments. Columns
+// that only order rows with the same offset are not included.
 func (x *selection) named(text string) (columns []*selected, args []any, err error) {
 	places := x.offset
 	if n := len(x.t.Offset); n > 0 {
@@ -84,8 +84,8 @@ func (x *selection) named(text string) (columns []*selected, args []any, err err
 	return columns, args, nil
 }
 
-// namedValue converts the operator's text to an argument. A text that a server would misread (as 0, or as no time) is
-// an error.
+// namedValue converts the operator's text to a query argument. A text that the server would misread (as 0, or as no
+// time) is an error.
 func (c *selected) namedValue(text string) (any, error) {
 	switch c.kind {
 	case binlog.KindInt, binlog.KindYear, binlog.KindBit:
@@ -106,7 +106,7 @@ func (c *selected) namedValue(text string) (any, error) {
 	return text, nil
 }
 
-// anyTime checks that a text is a date, with or without a time of day, including any fraction of a second.
+// anyTime checks that a text is a date, or a date with a time of day and perhaps a fraction of a second.
 func anyTime(text string) (err error) {
 	for _, layout := range []string{time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
 		if _, err = time.Parse(layout, text); err == nil {
@@ -116,7 +116,7 @@ func anyTime(text string) (err error) {
 	return err
 }
 
-// namedBounds are the values that rows at or after an offset of the operator are compared with.
+// namedBounds returns the comparisons that select the rows at or after the operator's offset.
 func (x *selection) namedBounds(text string) ([]bound, error) {
 	columns, values, err := x.named(text)
 	if err != nil {

@@ -13,11 +13,12 @@ import (
 //
 //	epoch (9 bits) | number of the binlog file (20) | byte address in the file (34)
 //
-// The epoch grows when the source moves to another server, because its files and addresses can't be compared with the
-// old ones. A row's address is where its image begins. A transaction's end is the address of the end of its last event,
-// which is where the next one begins. Inside a compressed event the inner offset is scaled to the event's size, and
-// rows that would share an address take the next ones: see scale. On MariaDB ≥ 11.4, whose events carry no position
-// inside transactions, sizes are added up from the transaction's beginning. Only the file's bytes determine all this.
+// The epoch grows when the source moves to another server, because files and addresses of two servers can't be
+// compared. A row's address is where its image begins. A transaction's end has the address of the end of its last
+// event, where the next event begins. Inside a compressed event, the offset in the decompressed data is scaled to the
+// event's size. Rows that would share an address take the next ones: see scale. Since MariaDB 11.4, events carry no
+// position inside transactions, so the sizes of events are added up from the transaction's beginning. The file's bytes
+// alone determine all of this.
 const (
 	addressBits = 34
 	fileBits    = replicator.EpochShift - addressBits
@@ -31,7 +32,7 @@ func orderOf(epoch int, file int64, address int64) int64 {
 	return int64(epoch)<<replicator.EpochShift | file<<addressBits | address
 }
 
-// EpochStart is at or before every Order of a position's server, and after those of the servers before it.
+// EpochStart is the first Order of the order's epoch. It is above every Order of earlier epochs.
 func EpochStart(order int64) int64 {
 	epoch, _, _ := splitOrder(order)
 	return orderOf(epoch, 0, 0)
@@ -60,13 +61,13 @@ func parseFileName(name string) (fileName, error) {
 	return fileName{name, n}, nil
 }
 
-// base is the name without its number.
+// base is the file's name without its number.
 func (f fileName) base() string { return f.name[:strings.LastIndexByte(f.name, '.')] }
 
-// withNumber is the name of another file of the same base: at least six digits.
+// withNumber is the name of another file with the same base. Numbers have at least six digits.
 func (f fileName) withNumber(n int64) string { return fmt.Sprintf("%s.%06d", f.base(), n) }
 
-// parseFilePos reads "FILE:POS".
+// parseFilePos parses "FILE:POS".
 func parseFilePos(text string) (fileName, int64, error) {
 	name, addr, ok := strings.Cut(strings.TrimSpace(text), ":")
 	pos, err := strconv.ParseInt(addr, 10, 64)
@@ -77,7 +78,7 @@ func parseFilePos(text string) (fileName, int64, error) {
 	return f, max(pos, 4), err
 }
 
-// isFilePos distinguishes FILE:POS from a GTID set: a set's first word is a UUID, or has no colon at all.
+// isFilePos tells FILE:POS from a GTID set: the first word of a set is a UUID, or contains no colon.
 func isFilePos(text string) bool {
 	name, addr, ok := strings.Cut(strings.TrimSpace(text), ":")
 	if !ok || gtid.IsUUID(strings.ToLower(strings.TrimSpace(name))) {

@@ -10,14 +10,15 @@ import (
 	"replicator/canal/binlog"
 )
 
-// packets reads MySQL's packets of a binlog: each holds one event, or a part of one of 16 MiB and more.
+// packets reads the MySQL packets in which the server sends its binlog. A packet holds one event, or a part of an event
+// of 16 MiB and more.
 //
-// go-mysql's syncer copies each packet twice and makes five objects of it. Here an event stays in the read buffer: see
-// docs/adr/0017.
+// go-mysql's own syncer copies each packet twice and allocates five objects for it. Here an event stays in the read
+// buffer: see docs/adr/0017.
 type packets struct {
-	in       *bufio.Reader // its size is large
+	in       *bufio.Reader // its buffer's size is large
 	sequence uint8         // of the next packet
-	used     int           // bytes at the buffer's beginning that held the last packet
+	used     int           // length of the last packet, at the beginning of the buffer
 }
 
 const (
@@ -25,15 +26,15 @@ const (
 	largestPacket = 1<<24 - 1
 )
 
-// newPackets reads the answer to a command, whose own packet has the number 0.
+// newPackets returns the reader of the answer to a command. The command's own packet had the number 0.
 func newPackets(in io.Reader) *packets {
 	return &packets{in: bufio.NewReaderSize(in, large), sequence: 1}
 }
 
-// next returns the contents of the next packet. It joins the packets of a larger event. A large event has memory of its
-// own; the next call reuses the memory of others.
+// next returns the contents of the next packet. It joins the packets of a large event, which gets memory of its own.
+// The memory of a small event is reused by the next call.
 func (p *packets) next() ([]byte, error) {
-	_, _ = p.in.Discard(p.used) // it is in the buffer
+	_, _ = p.in.Discard(p.used) // the buffer holds the packet, so this can't fail
 	p.used = 0
 	n, err := p.head()
 	if err != nil {
@@ -64,8 +65,8 @@ func (p *packets) next() ([]byte, error) {
 	}
 }
 
-// room is memory for a packet of n bytes, and for the rest of its event. Growing it gradually would take twice the
-// memory for a huge event.
+// room returns memory for a packet of n bytes and the rest of its event. Growing the memory gradually would take twice
+// as much for a huge event.
 func (p *packets) room(n int) ([]byte, error) {
 	if n < largestPacket {
 		return make([]byte, 0, n), nil
@@ -78,7 +79,7 @@ func (p *packets) room(n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return make([]byte, 0, 1+min(int(h.Size), 1<<30)), nil // no row is larger, and unused memory costs nothing
+	return make([]byte, 0, 1+min(int(h.Size), 1<<30)), nil // no event is larger, and memory that is never touched costs nothing
 }
 
 // head reads a packet's header, and returns the packet's length.
@@ -102,7 +103,7 @@ func (p *packets) peek(n int) ([]byte, error) {
 	return b, err
 }
 
-// cut is the error of a connection that ended within a packet.
+// cut is the error if a connection ends within a packet.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

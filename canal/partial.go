@@ -12,28 +12,29 @@ import (
 )
 
 // The binlog may contain rows without all their columns. With binlog_row_image = MINIMAL, an UPDATE has the primary key
-// before, and the columns that were set after; an INSERT has the columns that it names, a DELETE the primary key. With
-// NOBLOB, unchanged BLOBs are missing. With binlog_row_value_options = PARTIAL_JSON, MySQL logs an UPDATE's changes
-// within a JSON document. And MariaDB 11.8 omits generated columns. A session can set all but the last.
+// in its before image and only the set columns in its after image. An INSERT has the columns that it names, a DELETE
+// the primary key. With NOBLOB, unchanged BLOBs are missing. With binlog_row_value_options = PARTIAL_JSON, MySQL logs
+// only the changes within a JSON document. And MariaDB 11.8 omits generated columns. A session can set all but the
+// last.
 //
-// One rule covers them. A row with everything that its table's views need is delivered. Of any other row, only the
-// change of its cell is delivered, which makes the pipeline re-read the cell. If not even the cell is known, the table
-// counts as changed without a log.
+// One rule covers all of them. A row is delivered if it has everything that its table's views need. Otherwise only the
+// fact that the cell changed is delivered, and the pipeline re-reads the cell. If even the cell is unknown, the table
+// is reported as changed without a log (ErrUnlogged).
 
 // imageParts say which columns the images of a rows event have.
 type imageParts struct {
-	before, after *imagePart // nil: all
+	before, after *imagePart // nil: all columns
 	pairs         bool       // each row has two images
 }
 
-// imagePart says which columns an image has.
+// imagePart says which columns a row image has.
 type imagePart struct {
 	present []byte // a bit for each column
-	n       int    // set bits
-	diffs   bool   // the image begins with a list of its JSON columns that hold differences
+	n       int    // number of bits that are set
+	diffs   bool   // the image begins with a list of the JSON columns for which it holds only differences
 }
 
-// partOf returns nil for images with all of n columns.
+// partOf returns nil if the images have all n columns.
 func partOf(present []byte, n int, diffs bool) *imagePart {
 	part := &imagePart{present: present, diffs: diffs}
 	for i := range n {
@@ -47,13 +48,13 @@ func partOf(present []byte, n int, diffs bool) *imagePart {
 	return part
 }
 
-// lack says whether an image has a column.
+// lack says why a column is missing from an image.
 type lack uint8
 
 const (
 	lacksNothing lack = iota
-	lacksValue        // an after image: the column was not set
-	lacksChange       // the column was set, and the image lacks its value
+	lacksValue        // in an after image: the statement did not set the column
+	lacksChange       // the statement set the column, and the image lacks the new value
 )
 
 // splitPart is split for an image that lacks columns.
@@ -106,7 +107,7 @@ func (p *plan) splitPart(data []byte, img *image, part *imagePart) (int, error) 
 	return c.Off, nil
 }
 
-// count returns how many columns are of a kind.
+// count returns how many of the columns are of a kind.
 func (p *plan) count(kind binlog.Kind) (n int) {
 	for i := range p.columns {
 		if p.columns[i].Kind == kind {
@@ -116,7 +117,7 @@ func (p *plan) count(kind binlog.Kind) (n int) {
 	return n
 }
 
-// inherit copies the columns that an UPDATE did not set from the image before it.
+// inherit copies the columns that an UPDATE did not set from its before image.
 func (img *image) inherit(before *image) {
 	for i, lacks := range img.lacks {
 		if lacks == lacksValue && before.has(i) {
@@ -128,7 +129,7 @@ func (img *image) inherit(before *image) {
 // has reports whether the image has a column.
 func (img *image) has(i int) bool { return img.lacks == nil || img.lacks[i] == lacksNothing }
 
-// whole reports whether an image has all wanted columns.
+// whole reports whether an image has all columns that are needed.
 func (p *plan) whole(img *image) bool {
 	for i, lacks := range img.lacks {
 		if lacks != lacksNothing && p.wanted[i] {
@@ -138,8 +139,8 @@ func (p *plan) whole(img *image) bool {
 	return true
 }
 
-// untold returns a column that a row's cell depends on and that its first image lacks; "" if there is none. An after
-// image then has the cell, too.
+// untold returns a column of the cell that a row's first image lacks; "" if it lacks none. Then the after image, if
+// any, has the cell, too.
 func (p *plan) untold(part *imagePart) string {
 	if part == nil {
 		return ""
@@ -152,24 +153,25 @@ func (p *plan) untold(part *imagePart) string {
 	return ""
 }
 
-// untold: rows changed, and the event does not say which cells.
+// untold reports that rows changed and that the event does not say which cells.
 func (s *stream) untold(p *plan, column string) error {
 	return s.unlogged(p.t.Name, fmt.Errorf("table %s: the binlog holds rows without column %s, which tells whose rows they "+
 		"are; set binlog_row_image=FULL on the source and in its sessions: %w", p.t.Name, column, replicator.ErrUnlogged))
 }
 
-// leavesOut reports whether the server omits generated columns from the binlog if a row is updated, deleted or
-// replaced, whatever binlog_row_image and binlog_row_metadata say, including STORED ones and those in keys. MariaDB
-// 11.8 does, in every engine; 10.11 and MySQL don't. For versions between these two it is unknown.
+// leavesOut reports whether the server omits generated columns, even STORED ones and those in keys, from the binlog
+// when a row is updated, deleted or replaced. MariaDB 11.8 does so in every engine, whatever binlog_row_image and
+// binlog_row_metadata say. MariaDB 10.11 and MySQL don't. For the versions between we don't know, and assume that they
+// do.
 func (s server) leavesOut() bool { return s.flavor == gtid.MariaDB && s.isFrom(11, 0, 0) }
 
-// The consequences of rows without all their columns.
+// What happens if rows lack columns.
 const (
 	readsCells    = "a change of a row without a column that views need is read from the source"
 	comparesViews = "an UPDATE or a DELETE there compares all of the table with its views"
 )
 
-// rowImages warns of settings by which rows lack columns.
+// rowImages warns of settings with which rows lack columns.
 func (c *checker) rowImages(ctx context.Context, db querier) {
 	const rowImage, values = "binlog_row_image", "binlog_row_value_options"
 	v, err := variable(ctx, db, rowImage)
@@ -187,7 +189,7 @@ func (c *checker) rowImages(ctx context.Context, db querier) {
 	}
 }
 
-// rowColumns warns of columns that are read and will be missing from a table's rows.
+// rowColumns warns of needed columns that the table's rows will lack.
 func (c *checker) rowColumns(srv server, x *selection) {
 	t := x.t
 	read := slices.Concat(t.roleNames(), x.names)
@@ -219,7 +221,7 @@ func (c *checker) rowColumns(srv server, x *selection) {
 	}
 }
 
-// leavesBefore reports whether the server's images of rows before a change lack a column.
+// leavesBefore reports whether the server omits a column from before images.
 func (c *checker) leavesBefore(s *schema, column *declaredColumn) bool {
 	switch {
 	case len(s.primary) == 0 || containsFold(s.primary, column.Name):

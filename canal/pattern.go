@@ -16,40 +16,41 @@ import (
 	"replicator/internal/remedy"
 )
 
-// pattern is a table of the configuration that stands for all tables that match. Each of them, a member, is a watched
-// table of its own. Cells, errors and places of scans have the configuration's name.
+// pattern is a configured table that stands for all tables that match its name. Each matching table, a member, is a
+// watched table of its own. But cells, errors and places of scans have the configured name.
 //
-// A Reader's members are those that the server had when the reader was opened. Each statement that names a matching
-// table, and each re-read of cells, compares them with the server's. If they differ, the session ends with an error,
-// and the next one begins at the same position with the new members.
+// A Reader's members are the matching tables at the time when it was opened. The list is compared with the server's at
+// each statement that names a matching table, and at each re-read of cells. If the lists differ, reading ends with an
+// error and begins again at the same position, with the new members.
 //
-// A position knows the members that were followed up to it, by a layout that lists them. A member that its position
-// does not know is read from its CREATE TABLE on. If that is missing, or if a member is gone, the table counts as
-// changed without a list (ErrUnlogged), once everything is read that the log had when the reader was opened.
+// A position lists the members that were followed up to it, in a layout (layout.Members). A member that the start
+// position does not list is read from its CREATE TABLE on. If the log has no CREATE TABLE of it, or if a listed member
+// is gone, the pattern is reported as changed without a log (ErrUnlogged). That happens once everything is read that
+// the log had when the reader was opened.
 type pattern struct {
 	replicator.Table
 	fold    func(string) string
 	members []*watched // in the order of their IDs
 
 	mu   sync.Mutex
-	left map[string]error // why matching tables are no members, by their IDs
+	left map[string]error // why a matching table is no member, by its ID
 
-	// What the start's position doesn't know yet. Only the stream uses it.
+	// What the start position doesn't know yet. Only the stream uses these fields.
 	unsettled bool
-	named     map[string][2]string // database and table of those that statements name and that are no members, by their IDs
-	pending   map[string]bool      // members whose rows are passed over
-	gone      bool                 // it knows a member that no longer exists
+	named     map[string][2]string // by ID: database and table of matching tables that statements name and that are no members
+	pending   map[string]bool      // members whose rows are skipped
+	gone      bool                 // the start position lists a member that no longer exists
 	end       int64                // where the log ended when the reader was opened
 	now       *layout              // the members
 }
 
-// constant is a column that a pattern's tables have besides their own: it identifies the table.
+// constant is a column that a pattern's tables have in addition: $database or $table.
 type constant struct {
 	declaredColumn
 	value string
 }
 
-// constantsOf are the constants of a table; none unless it belongs to a pattern.
+// constantsOf returns the constants of a table of a pattern; none for other tables.
 func constantsOf(t *replicator.Table) (all []constant) {
 	if !t.Pattern {
 		return nil
@@ -63,15 +64,15 @@ func constantsOf(t *replicator.Table) (all []constant) {
 	return all
 }
 
-// constant is the index of a constant; -1 if there is none of that name.
+// constant returns the index of a constant; -1 if there is none of that name.
 func (s *schema) constant(name string) int {
 	return slices.IndexFunc(s.constants, func(c constant) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// constantPlace converts a constant's index to one in roles, and back.
+// constantPlace converts a constant's index to the number that stands for it in roles, and back.
 func constantPlace(i int) int { return -2 - i }
 
-// names are the columns' names, including those of constants.
+// names returns the names of the columns and constants.
 func (s *schema) names() []string {
 	names := make([]string, len(s.columns))
 	for i, c := range s.columns {
@@ -90,10 +91,10 @@ func (s *schema) withConstants(names []string) []string {
 	return names
 }
 
-// memberID identifies a table of a pattern. It is shown to people.
+// memberID identifies a table of a pattern, also in messages.
 func memberID(name, database, table string) string { return name + " (" + database + "." + table + ")" }
 
-// nameOf is the configuration's name of a table with an ID.
+// nameOf returns the configured name of the table with an ID.
 func nameOf(id string) string {
 	name, _, _ := strings.Cut(id, " (")
 	return name
@@ -104,7 +105,7 @@ func (p *pattern) matches(database, table string) bool {
 	return folded.Matches(p.fold(database), p.fold(table))
 }
 
-// name is the ID of a table that a statement names and that is no member.
+// name records a matching table that a statement names and that is no member, and returns its ID.
 func (p *pattern) name(database, table string) string {
 	id := memberID(p.Name, database, table)
 	p.named[id] = [2]string{database, table}
@@ -117,7 +118,7 @@ func (p *pattern) inDatabase(database string) bool {
 	return in.Matches(p.fold(database), "")
 }
 
-// like converts a pattern to one for LIKE ... ESCAPE '!'.
+// like converts a pattern of the configuration to the pattern of LIKE ... ESCAPE '!'.
 var like = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_", "*", "%", "?", "_")
 
 const matching = " FROM information_schema.tables WHERE table_schema LIKE ? ESCAPE '!' AND table_name LIKE ? ESCAPE '!' " +
@@ -147,7 +148,7 @@ func (p *pattern) list(ctx context.Context, db querier) (all []replicator.Table,
 
 func idOf(t *replicator.Table) string { return memberID(t.Name, t.Database, t.Table) }
 
-// rows is the tables' approximate number of rows.
+// rows is the approximate number of rows of all the tables.
 func (p *pattern) rows(ctx context.Context, db querier) (n int64, err error) {
 	err = db.QueryRowContext(ctx, "SELECT COALESCE(SUM(table_rows), 0)"+matching, like.Replace(p.Database),
 		like.Replace(p.Table.Table)).Scan(&n)
@@ -163,8 +164,8 @@ func newPattern(t replicator.Table, srv server) *pattern {
 	return p
 }
 
-// loadPattern reads the shapes of the matching tables. It leaves out tables that can't be read, or whose keys have
-// other types than most. It is Fatal if none remains.
+// loadPattern reads the schemas of the matching tables. It leaves out tables that can't be read, or whose keys have
+// other types than those of most tables. If none is left, the error is Fatal.
 func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t replicator.Table) (*pattern, error) {
 	p := newPattern(t, srv)
 	listed, err := p.list(ctx, db)
@@ -216,7 +217,8 @@ func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t re
 	return p, replicator.OfTable(t.Name, replicator.Fatal(err))
 }
 
-// loadMember reads the shape of a matching table, unless it was read. reason says why it can't be a member.
+// loadMember reads the schema of a matching table, unless it is read already. reason says why the table can't be a
+// member.
 func loadMember(
 	ctx context.Context, db *sql.Conn, srv server, t replicator.Table, read shapeAt,
 ) (w *watched, reason, err error) {
@@ -250,13 +252,13 @@ func loadMember(
 	return w, nil, nil
 }
 
-// membersChanged ends a session, so that another one begins with the tables that match now. The operator need not act:
-// the next session leaves out tables that it can't read.
+// membersChanged is an error that makes reading begin again with the tables that match now. The operator need not act:
+// tables that can't be read are then left out.
 func membersChanged(name string, why error) error {
 	return replicator.OfTable(name, fmt.Errorf("table %s: %w: %s", name, replicator.ErrOtherTables, why.Error()))
 }
 
-// pattern is a pattern by its name in the configuration; nil for another table.
+// pattern returns the pattern with a configured name; nil if that is no pattern.
 func (t tables) pattern(name string) *pattern {
 	for _, p := range t.patterns {
 		if p.Name == name {
@@ -266,7 +268,7 @@ func (t tables) pattern(name string) *pattern {
 	return nil
 }
 
-// one is a table by its name in the configuration, or a pattern's first member; nil if there is none.
+// one returns the table with a configured name; for a pattern, its first member; nil if there is none.
 func (t tables) one(name string) *watched {
 	for _, w := range t.byName[name] {
 		return w
@@ -274,7 +276,7 @@ func (t tables) one(name string) *watched {
 	return nil
 }
 
-// add adds a watched table. It is Fatal if another table of the configuration contains it already.
+// add adds a watched table. The error is Fatal if another configured table already covers it.
 func (t *tables) add(w *watched) error {
 	database, name := t.fold(w.Database), t.fold(w.Table.Table)
 	if t.byPlace[database] == nil {
@@ -290,7 +292,7 @@ func (t *tables) add(w *watched) error {
 	return nil
 }
 
-// sameMembers fails if other tables match on the server than when the reader was opened.
+// sameMembers fails if the matching tables have changed since the reader was opened.
 func (r *Reader) sameMembers(ctx context.Context, db querier, name string) error {
 	p := r.tables.pattern(name)
 	if p == nil {
@@ -303,7 +305,7 @@ func (r *Reader) sameMembers(ctx context.Context, db querier, name string) error
 	return err
 }
 
-// compare returns the matching tables that are neither members nor known to be left out. It fails if a member is gone.
+// compare returns matching tables that are new: neither members nor known to be left out. It fails if a member is gone.
 func (p *pattern) compare(ctx context.Context, db querier) (fresh []replicator.Table, err error) {
 	listed, err := p.list(ctx, db)
 	if err != nil {
@@ -339,7 +341,7 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 	}
 	defer conn.Close()
 	p.mu.Lock()
-	for left := range p.left { // the statement may have mended it
+	for left := range p.left { // the statement may have fixed the reason
 		if p.fold(left) == p.fold(id) {
 			delete(p.left, left)
 		}
@@ -349,7 +351,7 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// The servers may log a statement before they list the new table; reading the table waits for that.
+	// A server may log a statement before it lists the new table. Reading the table waits until it is listed.
 	if at, is := p.named[id]; is && !slices.ContainsFunc(fresh, func(t replicator.Table) bool { return idOf(&t) == id }) {
 		t := p.Table
 		t.Database, t.Table = at[0], at[1]

@@ -18,7 +18,7 @@ import (
 // errPayload: a compressed transaction can't be decoded.
 var errPayload = errors.New("a compressed transaction is damaged")
 
-// payload reads a compressed transaction as a stream, one inner event at a time: as a whole, it may be a gigabyte.
+// payload decodes a compressed transaction as a stream, one inner event at a time: the whole may be a gigabyte.
 func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, place scale) error {
 	c := binlog.Cursor{B: body}
 	var uncompressed, method uint64
@@ -40,7 +40,7 @@ func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, plac
 	if c.Bad {
 		return errPayload
 	}
-	if s.silent() { // not worth decoding: a payload is one whole transaction
+	if s.silent() { // skip it undecoded: a payload is always a whole transaction
 		return s.endTransaction()
 	}
 	in, err := s.inflater(method, data)
@@ -60,7 +60,7 @@ func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, plac
 	return s.committed(ctx)
 }
 
-// inflater reads a payload's data. It reuses the decoder, because making one costs more than a small transaction.
+// inflater decompresses a payload. It reuses the decoder: a new one costs more than a small transaction.
 func (s *stream) inflater(method uint64, data []byte) (io.Reader, error) {
 	in := bytes.NewReader(data)
 	switch method {
@@ -115,7 +115,7 @@ func (s *stream) innerEvents(ctx context.Context, in io.Reader, place scale) (en
 	return ended, nil
 }
 
-// innerBody reads n bytes. The buffer grows with the actual data: a damaged size must not cost a gigabyte.
+// innerBody reads n bytes. The buffer grows with the data that arrives, so that a damaged size can't cost a gigabyte.
 func (s *stream) innerBody(in io.Reader, n int) ([]byte, error) {
 	s.scratch = s.scratch[:0]
 	for len(s.scratch) < n {
@@ -129,5 +129,5 @@ func (s *stream) innerBody(in io.Reader, n int) ([]byte, error) {
 	return s.scratch, nil
 }
 
-// maxScratch is how much of the buffer for inner events is kept: one huge row must not cost its size permanently.
+// maxScratch limits the buffer for inner events that is kept, so that a huge row doesn't cost its size permanently.
 const maxScratch = 4 << 20

@@ -16,39 +16,40 @@ import (
 	"replicator/internal/remedy"
 )
 
-// plan is how to read the rows of one table map: which columns are wanted, and how wide the others are.
+// plan says how to read the row images that a table map describes: the columns that are needed, and the width of the
+// others.
 type plan struct {
 	t      *watched
-	raw    []byte // the table map's body that the plan was made from
+	raw    []byte // body of the table map
 	single bool
-	passed error // why the rows can't be read, and are skipped; nil: they can be read
+	passed error // why the rows can't be read and are skipped; nil: they can be read
 
 	columns []binlog.Column
 	wanted  []bool
 	roles
-	rowEnd  int   // -1: the table has none
-	primary []int // the primary key's columns; nil: rows can't be looked up by them
-	oldTime int   // the first time in the older format; -1: there is none
+	rowEnd  int   // the end time of a system-versioned row; -1: the table has none
+	primary []int // columns of the primary key; nil: rows can't be looked up by it
+	oldTime int   // the first time column in the older format; -1: none
 
-	refers []reference // by which columns other tables' rows are joined with these
+	refers []reference // the columns by which other tables' rows are joined with these rows
 
-	// lookups caches the column role's values. There are few, and each row's strings would be garbage.
+	// lookups caches values of the column role. They are few, so rows need no strings of their own.
 	lookups map[string]columnValue
 
-	constants []constant // the columns that identify a pattern's table; in roles their places are below -1
+	constants []constant // the columns that identify a pattern's table; roles has numbers below -1 for them
 
 	keys replicator.KeyBuilder
-	pad  []byte // a BINARY key padded with zero bytes
+	pad  []byte // room to pad a BINARY key with zero bytes
 }
 
-// columnValue is a value of the column role: the cell's column, and the rows' variant of it.
+// columnValue is a value of the column role: the name of the cell's column (columnNames), and the row's own variant.
 type columnValue struct{ name, as string }
 
 // maxLookups bounds plan.lookups.
 const maxLookups = 1000
 
-// newPlan makes the plan for a table map of a watched table, by the names in the map, or else by the table's layout. It
-// returns an unreadable error if a needed column is missing.
+// newPlan makes the plan for a table map of a watched table. It takes the names of columns from the map, or else from
+// the table's layout. It returns an unreadable error if a needed column is missing.
 func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets binlog.Charsets) (*plan, error) {
 	s := t.schema.Load()
 	p := &plan{t: t, raw: bytes.Clone(body), single: s.single(&t.Table), lookups: map[string]columnValue{}}
@@ -60,7 +61,7 @@ func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets bi
 			known = &now.Declared
 		}
 		c, err := binlog.NewColumn(m, i, known, charsets)
-		if errors.Is(err, binlog.ErrOldTime) { // the table's format at a later position may say nothing of its format here
+		if errors.Is(err, binlog.ErrOldTime) { // the table's layout at a later position may not tell its format here
 			err = unreadable{why: err.Error()}
 		}
 		if err != nil {
@@ -75,7 +76,8 @@ func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets bi
 	return p, p.sameKeys(s)
 }
 
-// sameKeys fails if rows were written before the type of a key column changed: their keys no longer match the table's.
+// sameKeys fails if the type of a key column changed after these rows were written: their keys no longer match the
+// table's.
 func (p *plan) sameKeys(s *schema) error {
 	for _, i := range p.key {
 		if i < 0 {
@@ -90,7 +92,7 @@ func (p *plan) sameKeys(s *schema) error {
 	return nil
 }
 
-// learn reads the character sets of the wanted columns. It must be called before rows are read.
+// learn finds out the character sets of the needed columns. It must be called before rows are read.
 func (p *plan) learn(ctx context.Context, charsets binlog.Charsets) error {
 	for i := range p.columns {
 		if !p.wanted[i] {
@@ -103,7 +105,7 @@ func (p *plan) learn(ctx context.Context, charsets binlog.Charsets) error {
 	return nil
 }
 
-// assign finds the role columns by name.
+// assign finds the columns of the roles by name.
 func (p *plan) assign(s *schema) error {
 	p.wanted = make([]bool, len(p.columns))
 	p.oldTime = slices.IndexFunc(p.columns, func(c binlog.Column) bool { return c.IsOldTime() })
@@ -126,7 +128,7 @@ func (p *plan) assign(s *schema) error {
 				"is wrong. Restore the column or correct the configuration", name, role, nearest.Close(name, names))}
 		}
 		p.wanted[i] = true
-		if err := p.columns[i].Problem; err != nil && role != "" { // if no view names it, rows lack its value
+		if err := p.columns[i].Problem; err != nil && role != "" { // a column that no view names is only left out of the rows
 			return -1, fmt.Errorf("column %s (%s): %w", name, role, err)
 		}
 		return i, nil
@@ -142,14 +144,14 @@ func (p *plan) assign(s *schema) error {
 	return p.assignReferences()
 }
 
-// image is one row image: the wanted columns' bytes, which alias the event. A nil value is NULL or missing.
+// image is one row image: the bytes of the needed columns, inside the event's memory. A nil value is NULL or missing.
 type image struct {
 	values [][]byte
-	lacks  []lack // by column; nil: nothing
-	spare  []lack // memory for lacks
+	lacks  []lack // by column; nil: the image lacks no column
+	spare  []lack // memory for lacks, to be reused
 }
 
-// split reads one row image and returns its length in bytes. part says which columns it has; nil: all.
+// split reads one row image and returns its length in bytes. part says which columns the image has; nil: all.
 func (p *plan) split(data []byte, img *image, part *imagePart) (int, error) {
 	if cap(img.values) < len(p.columns) {
 		img.values = make([][]byte, len(p.columns))
@@ -206,7 +208,7 @@ func (p *plan) sameCell(ctx context.Context, a, b *image) bool {
 	return err == nil && nowErr == nil && was.name == now.name
 }
 
-// keyError is the error of a row whose key names no cell: it is NULL, or can't be read.
+// keyError is the error of a row whose key makes no cell: a key value is NULL, or can't be read.
 type keyError struct{ error }
 
 func asKeyError(err error) (keyError, bool) {
@@ -239,7 +241,7 @@ func (p *plan) cell(ctx context.Context, img *image) (replicator.Cell, error) {
 	return cell, err
 }
 
-// columnValue is the value of the column role; an empty one if it is NULL.
+// columnValue returns the row's value of the column role; an empty one if it is NULL.
 func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error) {
 	raw := img.values[p.column]
 	if raw == nil {
@@ -262,7 +264,7 @@ func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error)
 	return found, nil
 }
 
-// columnAs is the value of the column role as the row has it.
+// columnAs returns the column role's value as the row has it.
 func (p *plan) columnAs(raw []byte) (string, error) {
 	if known, ok := p.lookups[string(raw)]; ok {
 		return known.as, nil
@@ -274,7 +276,8 @@ func (p *plan) columnAs(raw []byte) (string, error) {
 // errNull: a key column is NULL.
 var errNull = errors.New("it is NULL")
 
-// addKey adds a value to the key that is being built. It is MakeKey of column.value without the intermediate value.
+// addKey adds a value to the key that is being built. It does the same as MakeKey with column.value, without allocating
+// the value.
 func (p *plan) addKey(c *binlog.Column, raw []byte) error {
 	switch {
 	case raw == nil:
@@ -317,8 +320,8 @@ func (p *plan) addKey(c *binlog.Column, raw []byte) error {
 	return nil
 }
 
-// versionOf is a row's version. For a version that doesn't fit it returns an error, and a version that sorts the row as
-// the source does.
+// versionOf returns a row's version. If the version doesn't fit, it returns an error, and also a version that sorts the
+// row as the source does.
 func (p *plan) versionOf(img *image, order int64) (int64, error) {
 	if p.version < 0 || p.single {
 		return order, nil
