@@ -364,9 +364,9 @@ func errVersion(name, what string) error { return fmt.Errorf("version column %s 
 
 // row makes the row of an image. Row.Err has any problem of the row.
 //
-// It allocates the row itself. A store to a row of the caller's would begin with a load, because that is how a pointer
-// is checked. A page that is read before it is written costs the kernel two faults, the second with a flush on every
-// processor.
+// row allocates the row itself. Storing into a row of the caller's would begin with a load, because a pointer is
+// checked by a load. A memory page that is read before it is written costs the kernel two faults, the second with a
+// flush on every processor.
 func (p *plan) row(
 	cell replicator.Cell, img *image, order int64, at time.Time, kept func([]byte) []byte,
 ) *replicator.Row {
@@ -424,7 +424,7 @@ func (p *plan) row(
 	return r
 }
 
-// owned copies b. It never returns nil, which would be NULL.
+// owned returns a copy of b, which is never nil: nil would mean NULL.
 func owned(b []byte) []byte {
 	out := make([]byte, len(b))
 	copy(out, b)

@@ -9,63 +9,63 @@ import (
 	"replicator/canal/gtid"
 )
 
-// token is the contents of a Position's Token.
+// token is what a Position's Token contains.
 type token struct {
-	Server string `json:"server,omitempty"` // server_uuid; MariaDB: see readServer
+	Server string `json:"server,omitempty"` // server_uuid; on MariaDB see readServer
 	placed
-	GTID  string `json:"gtid,omitempty"` // all transactions before this place; "" where the server has none
+	GTID  string `json:"gtid,omitempty"` // all transactions before this position; "" if the server has no GTIDs
 	Epoch int    `json:"epoch,omitempty"`
 
-	// Loose: GTID may lack some of the transactions before this place. MySQL's status has the end of the binlog and the
-	// committed transactions, but not those in between, which are already in the binlog. MariaDB does not know the
-	// GTIDs before every place (see gtidAt); GTID then has those from just before. That is enough for another server,
-	// which repeats some transactions. On this server, reading the file completes the set.
+	// Loose: GTID may lack some of the transactions before this position. MySQL's status has the end of the binlog and the
+	// committed transactions, but not transactions that are in the binlog and not yet committed. MariaDB does not know the
+	// GTIDs at every place (see gtidAt); GTID then has those from shortly before. That is enough for another server, which
+	// repeats some transactions. On this server, reading the file completes the set.
 	Loose bool `json:"loose,omitempty"`
 
-	// Forked: on MariaDB, within one domain, a transaction before this place has no higher number than an earlier one
-	// of another server. The server had written something that the others did not get before it became their replica.
-	// GTID names only the last transaction, and a server that has that one may lack the other.
+	// Forked: on MariaDB, the log has two transactions of one domain whose numbers do not rise, by two servers. The server
+	// had written a transaction that the others did not get before it became their replica. GTID names only the last
+	// transaction, and a server that has this one may lack the other.
 	Forked bool `json:"forked,omitempty"`
 
-	// Anonymous: on MySQL, the last transaction that was read had no GTID, or the server gave none to new ones
-	// (gtid_mode OFF_PERMISSIVE), so no GTID shows which servers have it. A server with a later transaction has it,
-	// too, because replicas apply in the order of the log.
+	// Anonymous: on MySQL, the last transaction that was read had no GTID, or new transactions get none (gtid_mode =
+	// OFF_PERMISSIVE). So no GTID shows which servers have the transaction. A server with a later transaction has it, too,
+	// because replicas apply transactions in the order of the log.
 	Anonymous bool `json:"anonymous,omitempty"`
 
-	// Skip: transactions of GTID may still follow this place, and are dropped. The place was found by GTID on another
-	// server, whose order of transactions may differ.
+	// Skip: transactions of GTID may still follow this position; they are dropped. The position was found by GTID on
+	// another server, which may have the transactions in another order.
 	Skip bool `json:"skip,omitempty"`
 
-	// Read is how far had been read when the position was made. A sink may already have some changes in between, so a
-	// server that lacks them can't be the source.
+	// Read says how far the log had been read when the position was made. A sink may already have some of the changes
+	// between. So a server that lacks them can't be the source.
 	Read *read `json:"read,omitempty"`
 
-	// Run identifies the program run that made the position. That run knows that Read is everything that was read. A
-	// later run, which finds the position in a store, does not: the earlier one may have read on before it was killed.
+	// Run identifies the run of the program that made the position. For this run, Read is everything that was read. For a
+	// later run, which finds the position in a store, it is not: the earlier run may have read more before it was killed.
 	Run string `json:"run,omitempty"`
 
-	// Layouts has the digest of the layout of each table that was read, "" if it was unknown: see layouts. It is nil if
-	// nothing is known of any table.
+	// Layouts has the layout's digest for each table that was read; "" if the layout was unknown (type layouts). It is nil
+	// if nothing is known of any table.
 	Layouts map[string]string `json:"layouts,omitempty"`
 
-	others []token // the later positions for whose sake reading begins at this one
+	others []token // the other positions; reading begins at this one, the earliest
 }
 
-// read is a place, not always between two transactions, and the transactions that were read beyond the position,
-// including unfinished ones.
+// read is how far the log was read beyond a position: a place, which may be inside a transaction, and the transactions
+// that were read after the position, including unfinished ones.
 type read struct {
 	placed
 	GTID string `json:"gtid,omitempty"`
 
-	// Older are transactions that were or may have been read on another server and not yet on this one. Not all of them
-	// are after the position. Sinks may have them with Orders of an older epoch.
+	// Older are transactions that were read on another server, or may have been, and not yet on this server. Some of them
+	// may be before the position. Sinks may have their changes, with Orders of an older epoch.
 	Older string `json:"older,omitempty"`
 
 	// Unsure are transactions that an earlier run of the program may have read: all that existed when this run began.
 	Unsure string `json:"unsure,omitempty"`
 }
 
-// withUnsure adds the transactions that an earlier run may have read, unless all of them are before the place.
+// withUnsure adds the transactions that an earlier run may have read, unless before includes all of them.
 func (r *read) withUnsure(unsure, before *gtid.Set) *read {
 	if !notAllIn(unsure, before) {
 		return r
@@ -78,7 +78,7 @@ func (r *read) withUnsure(unsure, before *gtid.Set) *read {
 	return &further
 }
 
-// readGTIDs are all transactions of which any part was read, given those before the position.
+// readGTIDs returns all transactions of which any part was read. before are the transactions before the position.
 func (t token) readGTIDs(before *gtid.Set) (*gtid.Set, error) {
 	if t.Read == nil {
 		return before, nil
@@ -121,7 +121,7 @@ func parseToken(text string) (token, error) {
 
 func (t token) String() string { return fmt.Sprintf("%s:%d", t.File, t.Pos) }
 
-// Describe shows a position's token to people: FILE:POS and any GTIDs. A text that isn't a token of this package is
+// Describe formats a position's token for people: FILE:POS and any GTIDs. A text that isn't a token of this package is
 // returned unchanged.
 func Describe(text string) string {
 	var t token
@@ -137,13 +137,13 @@ func Describe(text string) string {
 // Server names the server of a position's token; "" if it names none.
 func Server(text string) string {
 	var t token
-	_ = json.Unmarshal([]byte(text), &t) // what isn't a token names none
+	_ = json.Unmarshal([]byte(text), &t) // a text that isn't a token names no server
 	return t.Server
 }
 
-// Covers reports, from a Position's token alone, whether everything that a fence names (a GTID set, or FILE:POS) was
-// committed at or before it. It serves callers that know another process's position. It returns ErrFence for any other
-// text.
+// Covers reports whether a position includes everything that a fence names (a GTID set, or FILE:POS), judged by the
+// position's token alone. Callers use it for another process's position. If fence is anything else, the error is
+// ErrFence.
 func Covers(text, fence string) (bool, error) {
 	t, err := parseToken(text)
 	if err != nil {
@@ -163,7 +163,7 @@ func Covers(text, fence string) (bool, error) {
 	return have.Includes(want), nil
 }
 
-// Includes implements replicator.Source. Between two servers only GTIDs can tell.
+// Includes implements replicator.Source. If the positions are of two servers, only GTIDs can tell.
 func (s *Source) Includes(p, q replicator.Position) bool {
 	at, err := parseToken(q.Token)
 	if err != nil || at.GTID == "" {
@@ -173,7 +173,7 @@ func (s *Source) Includes(p, q replicator.Position) bool {
 	return err == nil && includes
 }
 
-// IsFence returns ErrFence unless a text has the form of a fence of some source, FILE:POS or a GTID set.
+// IsFence returns ErrFence if a text can't name a position: it is neither FILE:POS nor a GTID set.
 func IsFence(text string) error {
 	if isFilePos(text) {
 		if _, _, err := parseFilePos(text); err != nil {
@@ -185,8 +185,7 @@ func IsFence(text string) error {
 	return err
 }
 
-// parseAnyGTIDs parses a GTID set of an unknown kind of server: only MySQL's have colons. The error mentions both
-// forms.
+// parseAnyGTIDs parses a GTID set of MySQL or MariaDB: only MySQL's contain colons. Its error mentions both forms.
 func parseAnyGTIDs(text string) (*gtid.Set, error) {
 	flavor := gtid.MariaDB
 	if strings.Contains(text, ":") {
@@ -200,7 +199,7 @@ func parseAnyGTIDs(text string) (*gtid.Set, error) {
 	return set, nil
 }
 
-// includesFilePos reports whether a place of the same server is at or before t.
+// includesFilePos reports whether fence, a FILE:POS of the same server, is at or before t.
 func (t token) includesFilePos(fence string) (bool, error) {
 	file, pos, err := parseFilePos(fence)
 	if err != nil {

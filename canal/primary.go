@@ -12,11 +12,12 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// With binlog_row_image = MINIMAL, an UPDATE that leaves a row's key unchanged does not contain it, unless it is in the
-// primary key. The row still has the key, or the log has a later change of it. So the row is looked up by its primary
-// key. If it is gone, or its key may have changed, the table counts as changed without a log.
+// With binlog_row_image = MINIMAL, an UPDATE that does not change the cell's key logs it only if it is in the primary
+// key. The key in the table is then still right, or the log has a later change of it. So the row is looked up by its
+// primary key. If the row is gone, or its key may have changed, the table is reported as changed without a log
+// (ErrUnlogged).
 
-// primaryOf returns the primary key's columns, if rows can be looked up by them.
+// primaryOf returns the primary key's columns; nil if rows can't be looked up by them.
 func (p *plan) primaryOf(s *schema) []int {
 	var at []int
 	for _, name := range s.primary {
@@ -37,7 +38,7 @@ func (s *schema) foundByPrimary() bool {
 	})
 }
 
-// sameByPrimary reports whether an UPDATE leaves its rows' cells unchanged, and contains their primary keys.
+// sameByPrimary reports whether an UPDATE surely leaves the rows' cells unchanged, and has the rows' primary keys.
 func (p *plan) sameByPrimary(parts imageParts) bool {
 	if !parts.pairs || parts.after == nil || len(p.primary) == 0 {
 		return false
@@ -52,22 +53,22 @@ func (p *plan) sameByPrimary(parts imageParts) bool {
 			continue
 		}
 		now := p.t.schema.Load().column(p.columns[i].Name)
-		if isSet(parts.after.present, i) || now == nil || now.generated { // a generated column may be omitted, and still change
+		if isSet(parts.after.present, i) || now == nil || now.generated { // a generated column may change unlogged
 			return false
 		}
 	}
 	return true
 }
 
-// sought are changed rows of a table that must be looked up by their primary keys.
+// sought are changed rows of one table that must be looked up by their primary keys.
 type sought struct {
 	t     *watched
 	names []string
 	keys  [][]any
 }
 
-// updateByPrimary notes the rows of an UPDATE that must be looked up by their primary keys. That is done at the
-// transaction's end, or earlier if there are many.
+// updateByPrimary records the rows of an UPDATE that must be looked up by their primary keys. The look-up happens at
+// the transaction's end, or earlier if there are many.
 func (s *stream) updateByPrimary(ctx context.Context, p *plan, parts imageParts, data []byte) error {
 	i := slices.IndexFunc(s.tx.sought, func(x sought) bool { return x.t == p.t })
 	if i < 0 {
@@ -107,7 +108,7 @@ func (s *stream) updateByPrimary(ctx context.Context, p *plan, parts imageParts,
 	return nil
 }
 
-// seekAll looks up all rows that the present transaction noted.
+// seekAll looks up all rows that the current transaction recorded.
 func (s *stream) seekAll(ctx context.Context) error {
 	for i := range s.tx.sought {
 		if err := s.seek(ctx, &s.tx.sought[i]); err != nil {
@@ -118,7 +119,7 @@ func (s *stream) seekAll(ctx context.Context) error {
 	return nil
 }
 
-// seek delivers the cells of the rows.
+// seek looks up the rows and delivers changes of their cells.
 func (s *stream) seek(ctx context.Context, x *sought) error {
 	if len(x.keys) == 0 {
 		return nil
@@ -143,8 +144,8 @@ func (s *stream) seek(ctx context.Context, x *sought) error {
 		"they are gone: %w", x.t.Name, replicator.ErrUnlogged))
 }
 
-// cellsByPrimary returns the cells of the rows that have the given values in some columns, as of the binlog's present
-// end or later.
+// cellsByPrimary returns the cells of the rows that have the given values in some columns. The result includes
+// everything up to the binlog's current end.
 func (r *Reader) cellsByPrimary(ctx context.Context, t *watched, names []string, keys [][]any) (
 	cells []replicator.Cell, err error,
 ) {

@@ -31,11 +31,11 @@ type Reader struct {
 	history  *history
 	stream   *stream
 	layouts  *layouts
-	loose    string // the transactions that the start's position names, until reading finds out all; "": none
-	skipEnd  int64  // the server's end when the reader was opened: applied transactions are before it
+	loose    string // the GTIDs of a start position that is Loose, until reading completes the set; "": none
+	skipEnd  int64  // the binlog's end when the reader was opened: applied transactions are before it
 
-	before atomic.Pointer[gtid.Set] // the transactions before start, once they are known
-	looked atomic.Int64             // the average size of the rows in the last call of Newest; 0: not known
+	before atomic.Pointer[gtid.Set] // the transactions before start; nil until they are known
+	looked atomic.Int64             // the average size of the rows in the last call of Newest; 0: unknown
 
 	mu sync.Mutex // guards the encoding of positions
 }
@@ -66,7 +66,7 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 		}
 		refused = append(refused, err)
 	}
-	// Report all of them at once. Otherwise each would end a session, and delay the views of the others.
+	// Report all errors at once. If each ended reading separately, each would delay the views of the others.
 	if err := errors.Join(refused...); err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ func (r *Reader) prepareTable(ctx context.Context, t token, w *watched) error {
 	return w.names.check(ctx)
 }
 
-// openLayouts finds out the column order for each table whose columns the binlog does not name. Another server may have
-// had another order at the same position.
+// openLayouts finds out the order of columns for each table whose columns the binlog does not name. If the position is
+// from another server, the order there may have been different.
 func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
 	now := w.schema.Load().layout()
 	if err := r.source.layouts.keep(ctx, now); err != nil {
@@ -121,7 +121,7 @@ func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
 	return nil
 }
 
-// newStream decides from where the server sends its binlog, and what the reader drops at the start.
+// newStream decides where in its binlog the server starts sending, and what the reader drops at the start.
 func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error) {
 	p := r.place
 	s := &stream{
@@ -151,8 +151,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 			r.loose = t.GTID
 		}
 	}
-	// Positions in the protocol have 32 bits. And the event that ends at the position, which later proves the position,
-	// is only known after it was read.
+	// Positions in the protocol have 32 bits, so reading starts at the file's beginning if the position is larger. The
+	// same if the event that ends at the position is unknown: a later proof of the position needs it.
 	if p.pos >= 1<<32 || p.pos > 4 && p.event.unknown() {
 		s.until = p.pos
 	}
@@ -202,8 +202,8 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 	return nil
 }
 
-// sameMode checks that the server's GTID mode is the same as when reading began. MySQL begins a new file when the mode
-// changes.
+// sameMode checks that the server's GTID mode has not changed since the reader was opened. MySQL begins a new file when
+// the mode changes.
 func (r *Reader) sameMode(ctx context.Context) error {
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -217,8 +217,8 @@ func (r *Reader) sameMode(ctx context.Context) error {
 	return err
 }
 
-// beforeStart returns the transactions before the start position, as MariaDB knows them. If MariaDB doesn't know them,
-// it returns those before the beginning of the position's file, which are at most as many.
+// beforeStart returns the transactions before the start position, as MariaDB reports them. If MariaDB can't, it returns
+// the transactions before the position's file, which may be fewer.
 func (r *Reader) beforeStart(ctx context.Context, db querier) (*gtid.Set, error) {
 	if r.place.pos > 4 {
 		if before, known, err := r.server.remembered(ctx, db, r.place.file.name, r.place.pos); err != nil || known {
@@ -231,7 +231,7 @@ func (r *Reader) beforeStart(ctx context.Context, db querier) (*gtid.Set, error)
 // Start returns the position at which reading begins.
 func (r *Reader) Start() replicator.Position { return r.start }
 
-// Position returns the latest transaction end at or before order.
+// Position returns the latest end of a transaction at or before order.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,21 +241,21 @@ func (r *Reader) Position(order int64) replicator.Position {
 	r.layouts.forget(e.order)
 	if gtids != nil {
 		t.GTID = gtids.String()
-	} else { // it is the start: another server may have to find it
+	} else { // at the start; another server may have to find this position
 		t.GTID, t.Loose = r.loose, r.loose != ""
 	}
 	t.Skip = r.place.skip && e.order < r.skipEnd
 	t.Read, t.Anonymous = r.readBeyond(e, gtids)
 	t.Forked = r.place.forked || r.history.forked.Load()
 	p, err := t.position()
-	if err != nil { // its parts were checked before
+	if err != nil { // can't fail: its parts were checked before
 		return r.start
 	}
 	return p
 }
 
-// readBeyond returns what was read after a position, by this reader or an earlier one; nil if nothing was. anonymous
-// reports whether some of it has no GTIDs.
+// readBeyond returns how far this reader or an earlier one has read beyond a position; nil if no further. anonymous
+// reports whether transactions without a GTID were read there.
 func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	at, further, anonymous := r.history.read()
 	if notAllIn(r.place.beyond, before) {
@@ -280,16 +280,16 @@ func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	case further.Empty() && beyond.Older == "" && beyond.Unsure == "":
 		return nil, anonymous
 	}
-	beyond.placed = placed{} // positions of another server mean nothing here
+	beyond.placed = placed{} // another server's places mean nothing here
 	return &beyond, anonymous
 }
 
-// notAllIn reports whether some transactions are not known to be before a position.
+// notAllIn reports whether set has transactions that before is not known to include.
 func notAllIn(set, before *gtid.Set) bool {
 	return set != nil && (before == nil || !before.Includes(set))
 }
 
-// File returns the number of the latest file whose rows were handed out.
+// File returns the number of the latest file whose rows were delivered.
 func (r *Reader) File() int64 { return r.history.file() }
 
 // Locate formats an order as FILE:POS.
@@ -313,10 +313,10 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	return t.position()
 }
 
-// ErrFence means that a user named something that can't be a position in this source's binlog.
+// ErrFence: a text that a user gave names no position in this source's binlog.
 var ErrFence = errors.New("a place in the binlog is FILE:POS or a GTID set of the source")
 
-// Includes reports whether a fence is at or before p.
+// Includes reports whether p includes everything that the fence names.
 func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
 	t, err := parseToken(p.Token)
 	if err != nil {
@@ -347,8 +347,8 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// reread reads a table's columns again, after a statement that may have changed them, or if rows don't fit them. It
-// fails if the table or a needed column is gone. The table's views continue once it is back.
+// reread reads a table's columns from the server again, after a statement that may have changed them, or if rows don't
+// fit the known ones. It fails if the table or a needed column is gone. The table's views continue once it is back.
 func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	w := r.tables.byID[table]
 	conn, err := r.connect(ctx)
@@ -358,13 +358,13 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	defer conn.Close()
 	if w.Pattern {
 		defer func() {
-			if replicator.IsFatal(err) || errors.Is(err, replicator.ErrRedefined) { // the next session omits the table
+			if replicator.IsFatal(err) || errors.Is(err, replicator.ErrRedefined) { // reading begins again without the table
 				err = membersChanged(w.Name, err)
 			}
 		}()
 	}
 	shape, end, err := readSchemaAt(ctx, conn, r.server, &w.Table)
-	if errors.Is(err, errNoTable) && !w.Pattern { // it may be in a rename: opening it again shows that
+	if errors.Is(err, errNoTable) && !w.Pattern { // a rename may be in progress; opening the table again will tell
 		return replicator.OfTable(w.Name, fmt.Errorf("table %s was dropped or renamed", table))
 	}
 	if err != nil {
@@ -380,7 +380,7 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	if err := w.check(r.server.flavor); err != nil { // a needed column is gone
 		return w.fatal(err)
 	}
-	// The other table may have been altered, too: opening it again shows that.
+	// A joined table may have been altered, too; opening it again will tell.
 	if err := errors.Join(r.tables.unjoinable()...); err != nil {
 		return err
 	}
@@ -391,11 +391,11 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	return r.source.layouts.keep(ctx, now)
 }
 
-// huge is the size of an event from which a garbage collection is worthwhile.
+// huge is the size of an event after which a garbage collection pays.
 const huge = 16 << 20
 
-// feed passes a binlog dump's events to the stream. It handles each event before it reads the next. So memory is
-// bounded by one event, and a slow sink slows down the server's sending.
+// feed passes a dump's events to the stream. It reads an event only after the previous one was handled. So one event
+// bounds the memory, and a slow sink slows down the server.
 type feed struct {
 	ctx    context.Context
 	reader *Reader
@@ -409,8 +409,7 @@ func (f *feed) handle(raw []byte) error {
 	size, heartbeat := len(raw), len(raw) >= binlog.HeaderSize && binlog.IsHeartbeat(binlog.KindOf(raw))
 	f.err = f.reader.stream.event(f.ctx, raw)
 	if size >= huge {
-		// The next event may be as large. Free this one's memory before reading it, instead of waiting until the heap
-		// has grown as much again.
+		// The next event may be as large. Free this one's memory first, instead of letting the heap grow to twice the size.
 		debug.FreeOSMemory()
 	}
 	if f.err != nil || !heartbeat {
@@ -453,7 +452,7 @@ func (r *Reader) read(ctx context.Context, from gomysql.Position) error {
 	}
 }
 
-// All servers' errors about a binlog have the same number. Only their texts distinguish them.
+// All errors about a binlog have the same number. Only the text tells them apart.
 const (
 	textPurged    = "purged"
 	textNoFile    = "Could not find first log file"
@@ -477,7 +476,7 @@ func (r *Reader) failed(ctx context.Context, err error) error {
 	return failedDump(r.source.mysql.Addr, my)
 }
 
-// failedDump classifies a server's error for a binlog request.
+// failedDump classifies the error with which a server answers the request for its binlog.
 func failedDump(addr string, my *gomysql.MyError) error {
 	text := my.Message
 	err := fmt.Errorf("reading the binlog of %s: %w", addr, my)

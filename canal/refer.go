@@ -13,21 +13,21 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// referring is a Lookup of another table that finds rows of a watched one.
+// referring is a Lookup of another table that finds rows of a watched table.
 type referring struct {
-	table  string // that has the Lookup
+	table  string // the table that has the Lookup
 	lookup string
-	on     []string // the watched table's columns
+	on     []string // columns of the watched table
 }
 
-// linkLookups tells each joined table which rows it is joined with.
+// linkLookups records for each joined table the lookups that find its rows.
 func (t tables) linkLookups() {
 	for name := range t.byName {
 		own := t.one(name)
 		for _, l := range own.Lookups {
 			joined := t.one(l.Table)
 			if joined == nil {
-				continue // it can't be read, which was reported
+				continue // an earlier check reported that it can't be read
 			}
 			r := referring{table: own.Name, lookup: l.ID}
 			for _, on := range l.On {
@@ -42,8 +42,9 @@ func (t tables) linkLookups() {
 	}
 }
 
-// unjoinable returns an error for each lookup that compares columns of different types or collations: of what one side
-// takes for equal the other one finds only a part. It is an error of the views with that join, and of no others.
+// unjoinable returns an error for each lookup that compares columns of different types or collations. Values that one
+// column treats as equal may differ in the other, so the lookup would find only some rows. The error concerns only the
+// views with that join.
 func (t tables) unjoinable() (refused []error) {
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
 		own := t.one(name)
@@ -56,7 +57,7 @@ func (t tables) unjoinable() (refused []error) {
 	return refused
 }
 
-// sameSides fails where the columns of a table's lookup don't compare as one.
+// sameSides fails if a lookup's columns on the two sides don't compare values alike.
 func (t tables) sameSides(own *watched, l *replicator.Lookup) error {
 	joined := t.one(l.Table)
 	for _, on := range l.On {
@@ -65,7 +66,7 @@ func (t tables) sameSides(own *watched, l *replicator.Lookup) error {
 			from = t.one(own.Lookups[i].Table)
 		}
 		if joined == nil || from == nil {
-			continue // it can't be read, which was said
+			continue // an earlier check reported that it can't be read
 		}
 		if err := sameColumns(joined, on.Column, from, on.Path); err != nil {
 			return err
@@ -74,7 +75,7 @@ func (t tables) sameSides(own *watched, l *replicator.Lookup) error {
 	return nil
 }
 
-// sameColumns fails if the columns by which rows are joined compare differently.
+// sameColumns fails if the two columns don't compare values alike.
 func sameColumns(joined *watched, column string, from *watched, path string) error {
 	a, err := joined.joinedBy(column)
 	if err != nil {
@@ -101,7 +102,7 @@ func canBeKey(k binlog.Kind) bool {
 	return k != binlog.KindFloat && k != binlog.KindDouble && k != binlog.KindJSON
 }
 
-// refer tells the handler that a joined row changed, with its values in these images.
+// refer tells the handler that a joined row changed, with the values of each of the images.
 func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*image, offs []int) error {
 	for i := range p.refers {
 		r := &p.refers[i]
@@ -141,13 +142,13 @@ func (s *stream) tellReference(ctx context.Context, ref replicator.Reference, or
 	return nil
 }
 
-// reference is a referring with the indexes of its columns.
+// reference is a referring with the indexes of its columns in row images.
 type reference struct {
 	referring
 	at []int
 }
 
-// lacks is the index of a column of the reference that an image lacks; -1: it has all.
+// lacks returns the index of a column of the reference that the image lacks; -1 if it lacks none.
 func (r *reference) lacks(img *image) int {
 	for _, i := range r.at {
 		if !img.has(i) {
@@ -157,8 +158,8 @@ func (r *reference) lacks(img *image) int {
 	return -1
 }
 
-// unreferred: a row changed, and the event does not say which rows are joined with it. The views that join it are
-// compared with the source.
+// unreferred reports that a joined row changed, and that the event does not say which rows it is joined to. The views
+// with the join are then compared with the source.
 func (s *stream) unreferred(p *plan, r *reference, column int) error {
 	name := p.columns[column].Name
 	return s.unlogged(p.t.Name, p.t.ofReaders(name, fmt.Errorf("table %s: the binlog holds rows without column %s, by which "+
@@ -166,7 +167,7 @@ func (s *stream) unreferred(p *plan, r *reference, column int) error {
 		replicator.ErrUnlogged)))
 }
 
-// referenceOf are the values by which other rows are joined with a row; "" if one is NULL, so that none is.
+// referenceOf returns the values by which other rows are joined with a row; "" if one is NULL, so that no row is.
 func (p *plan) referenceOf(r *reference, img *image) (replicator.Key, error) {
 	values := make([]any, len(r.at))
 	for n, i := range r.at {
@@ -182,7 +183,7 @@ func (p *plan) referenceOf(r *reference, img *image) (replicator.Key, error) {
 	return replicator.MakeKey(values...)
 }
 
-// assignReferences finds the columns by which other rows are joined with the table's.
+// assignReferences finds the columns by which other tables' rows are joined with rows of this table.
 func (p *plan) assignReferences() error {
 	p.refers = nil
 	for _, r := range p.t.referring {
@@ -218,7 +219,8 @@ func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, aft
 		return nil, "", err
 	}
 	defer conn.Close()
-	// Rows that came to refer to the changed row before must be seen: their own re-reads may have been earlier.
+	// The fence makes earlier changes visible by which rows came to refer to the changed row. Their own re-reads may have
+	// seen the old joined row.
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, "", err
@@ -255,9 +257,9 @@ func (x *selection) referringPage(ctx context.Context, db querier, f *fence, con
 	return cells, next, err
 }
 
-// referringCondition finds the rows of a table whose lookup finds a row with the values of one of the references. If a
-// chain of lookups leads there in several ways, it finds the rows of any way, which may be too many. "": the table no
-// longer has such a lookup.
+// referringCondition selects the rows of table own whose lookup finds a row with the values of one of refs. If a chain
+// of lookups leads there in several ways, each way counts, so it may select too many rows. "": the table no longer has
+// such a lookup.
 func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	condition string, args []any, err error,
 ) {
@@ -300,7 +302,7 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	return condition, args, nil
 }
 
-// referredBy is the condition for rows of the table whose lookup, by way of from, finds rows with some values.
+// referredBy selects the rows of the table whose lookup, through the lookup from, finds rows with the values of key.
 func (t *watched) referredBy(l *replicator.Lookup, from string, key replicator.Key) (
 	condition string, args []any, err error,
 ) {

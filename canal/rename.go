@@ -2,20 +2,20 @@ package canal
 
 import "slices"
 
-// renamed describes a watched table whose name was given up and not taken by another.
+// renamed says that a watched table was renamed and that no other table took its name.
 const renamed = "was renamed, or another table took its place"
 
-// swapped describes a table whose name now belongs to another one.
+// swapped says that another table took the name of a watched table.
 const swapped = "was replaced by another table that was renamed into its place"
 
-// rename determines the effect of a RENAME TABLE after all its pairs, which the servers process from left to right.
-// After a cut-over of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t), the name belongs to
-// another table. If a watched name is no longer used, its rows are gone.
+// rename determines the effect of a RENAME TABLE, whose pairs the servers process from left to right. After a cut-over
+// of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t), the name belongs to another table. If no
+// table has a watched name any more, its rows are gone.
 func (p *statementParser) rename() statement {
 	if !p.at(1).is("TABLE") && !p.at(1).is("TABLES") {
 		return statement{} // RENAME USER
 	}
-	bears := map[string]string{} // a name now → the name then of the table that bears it; "": none does
+	bears := map[string]string{} // name → its table's name before the statement; "": no table has the name now
 	var touched []string         // watched names, in the statement's order
 	then := func(name string) string {
 		if t, ok := bears[name]; ok {
@@ -25,7 +25,7 @@ func (p *statementParser) rename() statement {
 	}
 	for i := p.pastIfExists(2); ; i++ {
 		from, watchesFrom, next := p.tableAt(i)
-		for !p.at(next).is("TO") { // MariaDB: WAIT n, NOWAIT
+		for !p.at(next).is("TO") { // WAIT n, NOWAIT on MariaDB
 			if next++; next >= len(p.words) {
 				return changing(p.mentioned(), renamed).withoutColumns()
 			}
@@ -48,15 +48,15 @@ func (p *statementParser) rename() statement {
 		if then(name) == "" {
 			what = renamed
 		}
-		if then(name) != name { // otherwise it returned to its place
+		if then(name) != name { // otherwise the table has its old name again
 			others = append(others, name)
 		}
 	}
 	return changing(others, what).withoutColumns()
 }
 
-// renamesTable: RENAME TO x, RENAME AS x, RENAME x; not RENAME COLUMN, INDEX or KEY. The altered table is named at i.
-// Renaming it to its own name has no effect, but the servers log it anyway.
+// renamesTable recognizes RENAME TO x, RENAME AS x and RENAME x, but not RENAME COLUMN, INDEX or KEY. i is the index of
+// the altered table's name. Renaming a table to its own name has no effect, but the servers log it anyway.
 func (p *statementParser) renamesTable(i int) bool {
 	from, _, _ := p.tableAt(p.pastIfExists(i))
 	for i, w := range p.words {
@@ -74,8 +74,8 @@ func (p *statementParser) renamesTable(i int) bool {
 	return false
 }
 
-// tableAt is the table named at i: by its name in the configuration if it is watched, otherwise by database and name.
-// next is the index after it.
+// tableAt returns the table named at i: the configured name of a watched table, or database and name of another one.
+// next is the index after the name.
 func (p *statementParser) tableAt(i int) (name string, watches bool, next int) {
 	database, table, next := p.database, p.at(i), i+1
 	if p.at(i + 1).is(".") {

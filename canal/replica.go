@@ -13,10 +13,10 @@ import (
 	"replicator/internal/remedy"
 )
 
-// A server may change without an entry in its binlog. It may have no binlog (log_bin is OFF). It may be a replica that
-// does not log changes from its own source (log_replica_updates; on MariaDB log_slave_updates, which is OFF by
-// default). Or it may omit whole databases (binlog_do_db, binlog_ignore_db). A reader of such a log sees no change, and
-// can't tell.
+// A server's tables may change without entries in its binlog. It may have no binlog (log_bin is OFF). It may be a
+// replica that does not log what it gets from its own source (log_replica_updates; on MariaDB log_slave_updates, OFF by
+// default). Or it may omit whole databases (binlog_do_db, binlog_ignore_db). A reader of such a log can't notice these
+// changes.
 
 // errNoBinlog: the server logs nothing.
 var errNoBinlog = replicator.Fatal(errors.New("the source writes no binlog; start it with log_bin. What was written " +
@@ -40,9 +40,9 @@ func (s *Source) logs(ctx context.Context, db querier, srv server) error {
 	return nil
 }
 
-// unloggedReplica checks whether the server replicates another one and does not log these changes. It is Fail if the
-// binlog can't contain the changes to be read. It is Warn if applications may write to the server itself, as to one of
-// two that replicate each other.
+// unloggedReplica checks whether the server is a replica and does not log the changes that it receives. The finding is
+// Fail if the binlog can't contain the changes to be read. It is Warn if applications may write to this server itself,
+// as to one of two servers that replicate each other.
 func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.Finding, err error) {
 	f = replicator.Finding{What: "log_replica_updates", Level: replicator.OK}
 	if s.flavor == gtid.MariaDB || s.oldMySQL() {
@@ -74,17 +74,17 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 		return f, err
 	}
 	logged, err := s.executed(ctx, db)
-	if err == nil && !logged.Includes(got) { // no application has written to the server itself since
+	if err == nil && !logged.Includes(got) { // since then, no application has written to this server itself
 		f.Level = replicator.Fail
 	}
 	return f, err
 }
 
-// replicates reports whether the server has a source of its own. If the account may not ask, it reports false.
+// replicates reports whether the server is a replica. It returns false if the account may not ask.
 func (s server) replicates(ctx context.Context, db querier) (bool, error) {
-	if s.flavor == gtid.MariaDB { // SHOW ALL SLAVES STATUS would need a further right
+	if s.flavor == gtid.MariaDB { // SHOW ALL SLAVES STATUS would need another right
 		if galera, err := variable(ctx, db, "wsrep_on"); err != nil || galera != "" && !isOff(galera) {
-			return err == nil, err // the other nodes' writes are logged like a replica's
+			return err == nil, err // a node logs the other nodes' writes as a replica does
 		}
 		rows, err := named(ctx, db, "SHOW GLOBAL STATUS LIKE 'Slaves\\_running'")
 		return err == nil && len(rows) == 1 && rows[0]["value"] != "0", err
@@ -101,7 +101,8 @@ func (s server) replicates(ctx context.Context, db querier) (bool, error) {
 	return len(channels) > 0, err
 }
 
-// leftOut refuses a table whose database the server omits from its binlog. For rows, the table's own database decides.
+// leftOut refuses a table whose database the server omits from its binlog. A row's own database decides, not the
+// session's.
 func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Table) error {
 	status, err := s.binlogStatus(ctx, db)
 	if err != nil {
@@ -125,24 +126,24 @@ func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Tab
 	return errors.Join(refused...)
 }
 
-// silence remembers that the server was seen to change without logging it. When it logs again, nothing shows what it
-// missed: GTIDs do so only on MySQL, for a replica.
+// silence remembers that the server was seen to change without logging. Once it logs again, nothing shows what its log
+// lacks, except on a MySQL replica, whose GTIDs do.
 type silence struct {
 	mu       sync.Mutex
 	identity string
 	now      bool
-	until    int64 // the number of the last file when it was seen to log again; 0: it was never silent
+	until    int64 // number of the last binlog file when the server was seen to log again; 0: never silent
 }
 
-// begins records that a server does not log.
+// begins records that the server does not log.
 func (q *silence) begins(identity string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.identity, q.now = identity, true
 }
 
-// over records that a server logs, and which file it has reached. It returns the first file after its last silence; 0
-// if there was none.
+// over records that the server logs, and its current file. It returns the file that was current when the server's last
+// silence ended; 0 if the server was never silent.
 func (q *silence) over(identity string, file int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

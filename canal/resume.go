@@ -12,23 +12,23 @@ import (
 	"replicator/internal/remedy"
 )
 
-// place is where reading begins on this server, resolved from a position.
+// place is where reading begins on this server, found from a position.
 type place struct {
 	file  fileName
 	pos   int64
-	event event // the event that ends there; unknown if nothing was read before it
+	event event // the event that ends there; unknown if nothing was read before the place
 	epoch int
-	gtids *gtid.Set // all transactions before it, or with skip the applied ones; nil: unknown
+	gtids *gtid.Set // all transactions before the place (with skip: the applied ones); nil: unknown
 	said  *gtid.Set // see ruling.said; nil: none
 	born  uint32
 	skip  bool
-	moved bool // it isn't where the position said
+	moved bool // it is not the place that the position names
 
 	forked    bool // see token.Forked
 	anonymous bool // see token.Anonymous
 
-	// How far was read beyond it before: see token.Read. With readAt 0 only its transactions mean something here.
-	readAt int64 // its order, without the epoch
+	// How far was read beyond the place before: see token.Read. With readAt 0 only the transactions mean anything here.
+	readAt int64 // its order with epoch 0
 	read   placed
 	beyond *gtid.Set
 	older  *gtid.Set // see read.Older; nil: none
@@ -37,11 +37,11 @@ type place struct {
 
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
 
-// resolver finds positions again on the server that a connection leads to: see kinship. On a server that is heir to the
-// position's, reading begins at the last file that begins with no more than the position's GTIDs.
+// resolver finds positions on the server that a connection leads to: see kinship. If the server is another one that has
+// everything, reading begins at the last file whose previous transactions all are in the position's GTIDs.
 //
-// The program compares the sets itself. A server compares its own sets correctly, but does not know about skipped
-// domains, and MariaDB only tests for equality.
+// The program compares GTID sets itself. A server would compare them correctly, but does not know of skipped domains,
+// and MariaDB can only test for equality.
 type resolver struct {
 	source *Source
 	db     querier
@@ -86,7 +86,7 @@ func (r *resolver) resolve(ctx context.Context, t token) (place, error) {
 	return p, err
 }
 
-// transactions parses a set's text; nil if it is empty, or if there was an error before.
+// transactions parses a GTID set; nil if text is empty, or if err is not nil.
 func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 	if text == "" || err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 	return gtid.Parse(r.server.flavor, text)
 }
 
-// same is a place in this server's log.
+// same returns the place of a position in this server's own log.
 func (r *resolver) same(t token, d ruling) (place, error) {
 	file, err := parseFileName(t.File)
 	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, said: d.said, born: d.born,
@@ -110,7 +110,7 @@ func (r *resolver) same(t token, d ruling) (place, error) {
 	return p, err
 }
 
-// named is the position of a place that the operator named.
+// named returns the position of a place that the operator named.
 func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 	d, err := r.atPlace(ctx, p)
 	switch {
@@ -124,10 +124,10 @@ func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 	return token{placed: p}, nil
 }
 
-// byGTID finds the place of a position by its GTIDs.
+// byGTID finds the place of a position by its GTIDs, on another server.
 func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place, error) {
 	var failed error
-	// The last file that begins with no more than the applied transactions.
+	// The last file before which the server has only applied transactions.
 	i := sort.Search(len(r.files), func(i int) bool {
 		before, err := r.server.gtidsOfFilesBefore(ctx, r.db, r.files[i].name)
 		if err != nil {
@@ -157,7 +157,7 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 		return p, err
 	}
 	p.born = first.Born
-	if t.Server != "" { // this server's files and addresses can't be compared with the old ones
+	if t.Server != "" { // files and addresses of two servers can't be compared
 		p.epoch++
 	}
 	if p.epoch > maxEpoch {
@@ -166,13 +166,13 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 	return p, nil
 }
 
-// errEpochs: no epoch is left above those that were read. What views remember of earlier epochs must be forgotten: a
-// rebuild or a reset continues above it.
+// errEpochs: no higher epoch is left. The views must forget what they remember of earlier epochs, by a rebuild or a
+// reset.
 var errEpochs = replicator.Fatal(fmt.Errorf("the source changed servers or reset its binlogs %d times, which is more than "+
 	"can be counted. Stop the program, `replicator checkpoint forget "+remedy.Views+"`, and start it again: the views are "+
 	"filled again", maxEpoch))
 
-// start resolves several positions to the earliest, in the newest one's Orders.
+// start finds the places of several positions and returns the earliest, in the newest position's epoch.
 func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, token, error) {
 	var first place
 	var firstToken token
@@ -208,7 +208,7 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 		first.epoch, first.moved = epoch, true
 	}
 	if first.skip {
-		// Only transactions that every position includes are dropped.
+		// Drop only transactions that every position includes.
 		for _, p := range all {
 			if p.gtids == nil {
 				first.skip, first.gtids, first.moved = false, nil, true
@@ -222,7 +222,7 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	return first, firstToken, nil
 }
 
-// asRead is the place, as one that was read up to.
+// asRead returns the place as a mark of how far was read.
 func (p place) asRead() place {
 	read := place{beyond: p.gtids}
 	if !p.moved {
@@ -232,7 +232,7 @@ func (p place) asRead() place {
 	return read
 }
 
-// haveRead adds what was read beyond another position.
+// haveRead adds what was read beyond another place.
 func (p *place) haveRead(other place) {
 	if other.readAt > p.readAt {
 		p.readAt, p.read = other.readAt, other.read

@@ -10,12 +10,12 @@ import (
 	"replicator/canal/gtid"
 )
 
-// An ALTER TABLE that gives a column another type, character set or expression rewrites the values of all rows, without
-// logging any of them. This file decides which values may change. Unknown changes count.
+// An ALTER TABLE that gives a column another type, character set or expression rewrites the values of all rows, and
+// logs none of the rows. This file decides which values may have changed. In doubt they have.
 
-// rewrites are the columns, in lower case, whose values may differ after the statement. before is the table's layout
-// before it. body is the column whose bytes count, whether they are text or not. all means that every column may be
-// affected, because the statement is not understood.
+// rewrites returns the columns, in lower case, whose values may have changed. before is the table's layout before the
+// statement. body is the body column: even a change of its bytes counts. all means that any column may have changed,
+// because the statement is not understood.
 func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (columns []string, all bool) {
 	if a.effect != columnsChange {
 		return nil, false
@@ -36,15 +36,15 @@ func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (column
 		}
 	}
 	for _, c := range r.changes {
-		if c.old != "" && (c.generated || c.notNull && a.lax) { // NULL becomes 0 or ''
+		if c.old != "" && (c.generated || c.notNull && a.lax) { // the server turned NULL into 0 or ''
 			columns = append(columns, strings.ToLower(c.name))
 		}
 	}
 	return columns, false
 }
 
-// keeps reports whether a column made from another one certainly has the same values, as views show them. For a body
-// the bytes count. Unless lax is set, a value that doesn't fit is an error of the server.
+// keeps reports whether the conversion of column was to c certainly keeps all values as views show them; of a body, the
+// bytes. Without lax, the server refuses a value that doesn't fit.
 func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 	if isBody && !lax {
 		c, was = c.asBytes(), was.asBytes()
@@ -58,7 +58,7 @@ func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 		return false
 	}
 	if to.name == from.name && slices.Equal(to.args, from.args) && to.unsigned == from.unsigned {
-		return c.Charset == was.Charset || !strings.HasSuffix(to.name, "text") // a longer character may not fit
+		return c.Charset == was.Charset || !strings.HasSuffix(to.name, "text") // values may become longer and not fit
 	}
 	number := func(t columnType, i int) int {
 		n, _ := strconv.Atoi(t.args[i])
@@ -69,9 +69,9 @@ func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 		return number(to, 1) == number(from, 1) && number(to, 0) >= number(from, 0)
 	case "bit bit", "char char", "char varchar", "varchar varchar", "varbinary varbinary", "binary varbinary":
 		return number(to, 0) >= number(from, 0)
-	case "enum enum": // each row keeps its member's text
+	case "enum enum": // a row keeps the member's text
 		return !slices.ContainsFunc(from.args, func(m string) bool { return !slices.Contains(to.args, m) })
-	case "set set": // its members are shown in their order
+	case "set set": // members are shown in the order of the definition
 		return startsWith(to.args, from.args)
 	}
 	if isInteger(from.name) && isInteger(to.name) {
@@ -79,7 +79,7 @@ func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 			rank(integers, to) == rank(integers, from) && to.unsigned == from.unsigned
 	}
 	if from.name == "char" || from.name == "varchar" {
-		return rank(texts, to) >= 1 && number(from, 0) < 1<<14 || rank(texts, to) >= 2 // of 4 bytes a character
+		return rank(texts, to) >= 1 && number(from, 0) < 1<<14 || rank(texts, to) >= 2 // up to 4 bytes a character
 	}
 	if from.name == "binary" || from.name == "varbinary" {
 		return rank(blobs, to) >= 1
@@ -88,21 +88,21 @@ func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 		rank(blobs, from) >= 0 && rank(blobs, to) > rank(blobs, from)
 }
 
-// Types, each of which holds all values of those before it.
+// In each list, a type holds all values of the types before it.
 var (
 	integers = []string{"tinyint", "smallint", "mediumint", "int", "bigint"}
 	texts    = []string{"tinytext", "text", "mediumtext", "longtext"}
 	blobs    = []string{"tinyblob", "blob", "mediumblob", "longblob"}
 )
 
-// rank is a type's index among others; -1: it is none of them.
+// rank returns a type's index in the list; -1 if it is not there.
 func rank(types []string, t columnType) int { return slices.Index(types, t.name) }
 
 func startsWith(list, beginning []string) bool {
 	return len(list) >= len(beginning) && slices.Equal(list[:len(beginning)], beginning)
 }
 
-// asBytes is a text column in a Unicode character set as a binary one.
+// asBytes returns a text column in a Unicode character set as a binary column.
 func (c layoutColumn) asBytes() layoutColumn {
 	if c.Charset != "utf8mb4" && c.Charset != "utf8mb3" && c.Charset != "ascii" {
 		return c
@@ -110,10 +110,9 @@ func (c layoutColumn) asBytes() layoutColumn {
 	return layoutColumn{c.Name, strings.Replace(c.Type, "text", "blob", 1), ""}
 }
 
-// columnsChanged: columns that are read lose their names, get values that no event has, or change their values. The
-// table still has all needed columns, or reading would have ended (reread). The log doesn't list the values: those of a
-// column that got the name in the same statement or a later one, the default of a new column, or the server's
-// conversion of existing values.
+// columnsChanged reports a change of columns that are read: a column lost its name, got values that no event has, or
+// changed its values. (If a needed column were gone, reread would have ended the reading.) The log doesn't list such
+// values: those of another column that took the name, the default of a new column, or what the server converted.
 func (s *stream) columnsChanged(st statement, table string, rewritten []string, anyOf bool) error {
 	t := s.tables.byID[table]
 	if len(rewritten) > 0 || anyOf {
@@ -146,7 +145,7 @@ func (s *stream) columnsChanged(st statement, table string, rewritten []string, 
 	return s.unlogged(table, err)
 }
 
-// made describes the statement's effect on a column, given in lower case.
+// made says in words what the statement did to a column, which is given in lower case.
 func (st statement) made(column string) string {
 	left, got := slices.Contains(st.left, column), slices.Contains(st.got, column)
 	switch {

@@ -8,21 +8,21 @@ import (
 	"replicator/canal/binlog"
 )
 
-// roles says which of the read columns have which role: in a row image, or in a result.
+// roles has the indexes of the columns with a role, in a row image or in a query's result.
 type roles struct {
 	key     []int
-	column  int // -1: the table has none
-	version int // -1: the order is the version
-	body    int // -1: the table has none
+	column  int // -1: no column
+	version int // -1: the row's order is the version
+	body    int // -1: no column
 	extras  []int
-	names   []string // of the extras
+	names   []string // the names of the extras
 }
 
 // noRoles are the roles of a table without columns.
 func noRoles() roles { return roles{column: -1, version: -1, body: -1} }
 
-// findRoles finds the columns that the configuration names. all are the table's. find returns a column's index, and
-// kind its kind. In an error, a column without a role is one that only "*" requests.
+// findRoles finds the configured columns. all are the table's columns. find returns the index of a column, kind its
+// kind. find's role is "" for a column that only "*" requests.
 func (t *watched) findRoles(all []string, find func(role, name string) (int, error), kind func(int) binlog.Kind) (
 	r roles, err error,
 ) {
@@ -54,12 +54,12 @@ func (t *watched) findRoles(all []string, find func(role, name string) (int, err
 	return r, t.findExtras(&r, all, find, kind)
 }
 
-// findExtras finds the other columns that rows carry.
+// findExtras finds the further columns that rows carry.
 func (t *watched) findExtras(r *roles, all []string, find func(role, name string) (int, error),
 	kind func(int) binlog.Kind,
 ) error {
 	names, everything := slices.Clone(t.Columns), slices.Contains(t.Columns, "*")
-	if everything { // the body is read as such
+	if everything { // the row's Body has the body column
 		names = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return strings.EqualFold(name, t.Body) })
 	}
 	for _, name := range t.Optional {
@@ -78,7 +78,7 @@ func (t *watched) findExtras(r *roles, all []string, find func(role, name string
 		}
 		r.extras = append(r.extras, i)
 	}
-	for n, i := range r.key { // the key has the digits of a DECIMAL as text
+	for n, i := range r.key { // a key has a DECIMAL's digits as text
 		if kind(i) == binlog.KindDecimal && !slices.Contains(r.extras, i) {
 			r.extras, names = append(r.extras, i), append(names, t.Key[n])
 		}

@@ -18,9 +18,9 @@ import (
 // rowsShape is the format of a rows event.
 type rowsShape struct {
 	change     replicator.ChangeKind
-	extra      bool // version 2: additional data precedes the columns
-	compressed bool // MariaDB's
-	diffs      bool // the after images may contain differences of JSON documents
+	extra      bool // version 2: additional data comes before the columns
+	compressed bool // by MariaDB
+	diffs      bool // after images may contain only differences of JSON documents
 }
 
 // rowsShapes are the formats of events with rows, by their type.
@@ -42,19 +42,19 @@ var rowsShapes = [256]*rowsShape{
 
 // tables are the watched tables.
 type tables struct {
-	byPlace  map[string]map[string]*watched // database → table
-	byName   map[string][]*watched          // the name in the configuration; several tables only for a pattern
+	byPlace  map[string]map[string]*watched // by database and table
+	byName   map[string][]*watched          // by the name in the configuration; several tables only for a pattern
 	byID     map[string]*watched
 	patterns []*pattern
-	fold     func(string) string // names as the server compares them
+	fold     func(string) string // maps names to a form that is equal if the server treats them as equal
 }
 
-// find looks a table up without making strings.
+// find finds a watched table without allocating strings.
 func (t tables) find(database, table []byte) *watched {
 	return t.byPlace[string(database)][string(table)]
 }
 
-// mentions is find for the statement parser: an empty table asks for all of the database.
+// mentions finds watched tables for the statement parser; all tables of the database if table is "".
 func (t tables) mentions(database, table string) (names []string) {
 	in := t.byPlace[t.fold(database)]
 	if table == "" {
@@ -80,7 +80,7 @@ func (t tables) mentions(database, table string) (names []string) {
 	return nil
 }
 
-// rows delivers the rows of one event.
+// rows delivers the rows of one rows event.
 func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place scale) error {
 	c := binlog.Cursor{B: body}
 	id := c.Uint(6)
@@ -143,7 +143,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	}
 }
 
-// handsOn records that rows of a table are delivered before their transaction's end is known.
+// handsOn records that rows of a table are delivered before the end of their transaction is known.
 func (s *stream) handsOn(t *watched) {
 	if !s.tx.rows {
 		s.tx.rows, s.rowed = true, s.rowed[:0]
@@ -246,9 +246,9 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 		return err
 	}
 	version, err := d.p.versionOf(d.img, d.order)
-	shared := d.p.t.Shared && d.p.single // another table may have a row of the cell
+	shared := d.p.t.Shared && d.p.single // another table may have a row of the same cell
 	if err != nil || !d.own || s.tx.again || shared {
-		// Its version is not here, or never counted, or its position does not tell what came after it.
+		// The version is missing or unusable, or the order does not tell what came after the row.
 		version = replicator.AnyVersion
 	}
 	return s.deliver(ctx, replicator.Change{
@@ -257,7 +257,7 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 	})
 }
 
-// update delivers an update, or a delete and an insert if the row moved to another cell, or to a lower version.
+// update delivers an update, or a delete and an insert if the row moved to another cell or its version fell.
 func (s *stream) update(ctx context.Context, before, after delivery) error {
 	switch was, is := before.p.isHistory(before.img), after.p.isHistory(after.img); {
 	case was && is:
@@ -300,15 +300,15 @@ func (s *stream) cell(ctx context.Context, d delivery) (replicator.Cell, error) 
 	return cell, err
 }
 
-// keyless tells the handler that a row of a table has no usable key. Reading goes on: the comparison of the table with
-// its views fails until the row is corrected.
+// keyless tells the handler that a row has no usable key. Reading goes on. The views stay in trouble until the row is
+// corrected, because their comparison with the table fails.
 func (s *stream) keyless(t *watched, key keyError) error {
 	return s.unlogged(t.Name, fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source: %w",
 		t.Name, key, replicator.ErrUnlogged))
 }
 
 func (s *stream) deliver(ctx context.Context, c replicator.Change) error {
-	if s.tally.rows++; s.tally.full() { // one event may have millions
+	if s.tally.rows++; s.tally.full() { // report now and then: an event may have millions of rows
 		s.stats.tell(&s.tally)
 	}
 	if s.change = c; s.tx.xa {
@@ -323,7 +323,8 @@ func (s *stream) deliver(ctx context.Context, c replicator.Change) error {
 
 func isSet(bits []byte, i int) bool { return i>>3 < len(bits) && bits[i>>3]>>(i&7)&1 != 0 }
 
-// inflateMaria decodes MariaDB's log_bin_compress: a byte with the length of the length, the length, a zlib stream.
+// inflateMaria decompresses an event of MariaDB's log_bin_compress: a byte with the length of the length, the length, a
+// zlib stream.
 func inflateMaria(data, reuse []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, binlog.ErrShort
