@@ -79,7 +79,7 @@ func (p *packets) room(n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return make([]byte, 0, 1+min(int(h.Size), 1<<30)), nil // no event is larger, and memory that is never touched costs nothing
+	return make([]byte, 0, 1+min(int(h.Size), 1<<30)), nil // no event is larger; untouched memory costs nothing
 }
 
 // head reads a packet's header, and returns the packet's length.

@@ -37,7 +37,7 @@ type pattern struct {
 
 	// What the start position doesn't know yet. Only the stream uses these fields.
 	unsettled bool
-	named     map[string][2]string // by ID: database and table of matching tables that statements name and that are no members
+	named     map[string][2]string // by ID: matching tables that statements name and that are no members
 	pending   map[string]bool      // members whose rows are skipped
 	gone      bool                 // the start position lists a member that no longer exists
 	end       int64                // where the log ended when the reader was opened

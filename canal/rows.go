@@ -334,7 +334,7 @@ func inflateMaria(data, reuse []byte) ([]byte, error) {
 		return nil, binlog.ErrShort
 	}
 	size := binlog.BigEndian(data[1 : 1+n])
-	if size > 1<<30 || size > uint64(len(data))*1100 { // zlib makes no more of it
+	if size > 1<<30 || size > uint64(len(data))*1100 { // more than zlib can compress
 		return nil, errors.New("compressed rows are damaged")
 	}
 	r, err := zlib.NewReader(bytes.NewReader(data[1+n:]))

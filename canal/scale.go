@@ -2,26 +2,26 @@ package canal
 
 import "math/bits"
 
-// scale gives the rows of an event their addresses in the file. If the data was compressed, num bytes in the file stand
-// for den bytes of data, and a row's share of the file may be less than a byte. Each row then takes at least the next
-// free address. The first half of the event's bytes represents the data. The second half is reserve for rows that crowd
-// together.
+// scale maps the rows of an event to addresses in the binlog file. In compressed data, num bytes of the file stand for
+// den bytes of data, so a row's share of the file may be less than a byte. Each row then takes at least the next free
+// address. The data is mapped to the first half of the event's bytes. The second half is a reserve for rows that lie
+// too close together.
 type scale struct {
 	base     int64
-	offset   int64 // of the data within what was compressed
+	offset   int64 // of this event within the compressed data
 	num, den int64
-	taken    *int64 // of compressed data: the highest address of a row
+	taken    *int64 // of compressed data: the highest address that a row has; nil: not compressed
 }
 
-// compressed is the scale for data of a size that is stored compressed, in some bytes at an address.
+// compressed returns the scale of data bytes that are stored in bytes at the address base.
 func compressed(base, bytes, data int64) scale {
 	taken := base - 1
 	return scale{base: base, num: bytes, den: max(data, 1), taken: &taken}
 }
 
-// row is the address of the row image at off. It must be called once for each, in order. The address is above that of
-// every earlier row. own is false if the event has more rows than its bytes can number, which takes a row in every
-// other byte of the compressed data: the remaining rows share the last address.
+// row returns the address of the row image at off. It must be called once for each row, in order. The address is above
+// those of all earlier rows, unless own is false: then the addresses have run out, and the remaining rows share the
+// last one. That takes a row in every second byte of the compressed data.
 func (s scale) row(off int) (address int64, own bool) {
 	if s.taken == nil {
 		return s.base + s.offset + int64(off), true
@@ -35,10 +35,10 @@ func (s scale) row(off int) (address int64, own bool) {
 	return address, true
 }
 
-// share is the address, in the first half of the compressed bytes, of the data's byte at off.
+// share maps the data's byte at off to an address in the first half of the compressed bytes.
 func (s scale) share(off int64) int64 {
 	hi, lo := bits.Mul64(uint64(s.offset+off), uint64(s.num/2))
-	if hi >= uint64(s.den) { // longer than it said: damaged
+	if hi >= uint64(s.den) { // the data is longer than declared, so it is damaged
 		return s.num / 2
 	}
 	n, _ := bits.Div64(hi, lo, uint64(s.den))

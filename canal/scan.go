@@ -17,9 +17,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Scan reads the next rows of a table by keyset pagination, so a chunk's cost does not depend on its place in the
-// table. It usually follows the order of the table's offset columns. If an index tells which rows are the newest of
-// their cells, and there are many others, it reads only the newest rows, in that index's order.
+// Scan reads the next rows of a table by keyset pagination, so every chunk costs the same wherever it is in the table.
+// It usually follows the order of the table's offset columns. If the table has many old rows, and an index shows which
+// rows are the newest of their cells, it reads only the newest rows, in that index's order.
 func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string,
 	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
@@ -27,7 +27,7 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	if err != nil {
 		return chunk, err
 	}
-	if at == nil { // the last tables of a pattern are gone
+	if at == nil { // the remaining tables of a pattern are gone
 		return replicator.Chunk{Low: r.start.Order, High: r.start.Order, Done: true}, nil
 	}
 	if chunk, err = r.scanTable(ctx, at.x, columns, at.after, limit); err != nil {
@@ -65,7 +65,7 @@ func (r *Reader) scanTable(ctx context.Context, x *selection, columns []string, 
 	if err != nil || done {
 		return chunk, classify(err)
 	}
-	if strings.HasPrefix(after, walkPlace) { // the index is gone
+	if strings.HasPrefix(after, walkPlace) { // the scan followed an index that is gone
 		after = ""
 	}
 	err = untilFree(ctx, x.t.rowsFor(limit), func(rows int) (err error) {
@@ -151,8 +151,8 @@ func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
 	return orderOf(r.place.epoch, file.number, pos), err
 }
 
-// endOfRead returns the end of the binlog after rows were read. No row that was read has a later position. From now on,
-// positions record that everything before it was read.
+// endOfRead returns the end of the binlog after rows were read: no row that was read is from a later position. It also
+// records that everything before this end counts as read, for later positions.
 func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
 	file, pos, gtids, err := r.server.status(ctx, conn)
 	if err != nil {
@@ -182,11 +182,11 @@ func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
 	return orderOf(r.place.epoch, file.number, pos), nil
 }
 
-// firstRows is how many rows to request while their size is not known.
+// firstRows is how many rows to request while their size is unknown.
 const firstRows = 100
 
-// rowsFor returns how many rows to request, from the row size in the last chunk. The server sends all requested rows,
-// even if the reader stops early.
+// rowsFor returns how many rows to request, judged by the size of the last chunk's rows. The server sends all requested
+// rows, even if the reader stops early.
 func (t *watched) rowsFor(limit replicator.ScanLimit) int {
 	rows := max(limit.Rows, 1)
 	if limit.Bytes <= 0 {
@@ -199,7 +199,7 @@ func (t *watched) rowsFor(limit replicator.ScanLimit) int {
 	return int(min(int64(rows), max(limit.Bytes/size+limit.Bytes/size/4, 1)))
 }
 
-// errChunkFull ends reading when a chunk has enough bytes.
+// errChunkFull ends the reading of a chunk that has enough bytes.
 var errChunkFull = errors.New("chunk is full")
 
 // scanQuery returns the query for rows after an offset.
@@ -210,8 +210,8 @@ func (x *selection) scanQuery(columns []string, after string, limit int) (string
 	return x.page(after, nil, nil, limit)
 }
 
-// page returns the query for rows after an offset that meet conditions, in offset order. selection.read needs the first
-// selected column.
+// page returns the query for rows after an offset that meet conditions, in offset order. The query selects a constant
+// first, because selection.read expects a number there.
 func (x *selection) page(after string, conditions []string, of []any, limit int) (string, []any, error) {
 	var where []string
 	var args []any
@@ -233,12 +233,12 @@ func (x *selection) page(after string, conditions []string, of []any, limit int)
 	}
 	var order []string
 	for _, i := range x.offset {
-		order = append(order, sqlname.Quote(x.columns[i].Name)) // the order that keyset compares in
+		order = append(order, sqlname.Quote(x.columns[i].Name)) // the order in which keyset compares
 	}
 	return query + " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d", limit), args, nil
 }
 
-// wanted returns the condition that selects rows of some columns' cells; "" if the server can't select them.
+// wanted returns the condition that selects rows of some column values; "" if the server can't select them.
 func (x *selection) wanted(columns []string) (in string, args []any) {
 	if x.column < 0 || len(columns) == 0 || x.columns[x.column].kind != binlog.KindText {
 		return "", nil
@@ -254,13 +254,13 @@ func (x *selection) wanted(columns []string) (in string, args []any) {
 	return in, args
 }
 
-// bound is a value to compare a column with.
+// bound is a value that a column is compared with.
 type bound struct {
 	name, placeholder string // an empty placeholder means NULL
 	arg               any
 }
 
-// lastBounds returns the bounds for the last offset that a scan reached.
+// lastBounds returns the bounds for the last offset that the scan reached.
 func (x *selection) lastBounds(last []*string) []bound {
 	bounds := make([]bound, len(x.offset))
 	for n, i := range x.offset {
@@ -298,7 +298,7 @@ func keyset(bounds []bound, inclusive bool) (cond string, args []any) {
 	return cond, args
 }
 
-// offsetArgument is argument for a value in the server's text form.
+// offsetArgument is like argument, for a value in the server's text form.
 func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 	if c.raw && c.kind == binlog.KindText {
 		return "CONVERT(? USING " + c.Charset + ") COLLATE " + c.collation, []byte(text)
@@ -310,7 +310,7 @@ func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 	case binlog.KindBit:
 		return "?", binlog.Unsigned(binlog.BigEndian([]byte(text)))
 	case binlog.KindEnum:
-		return "?", slices.Index(c.Members, text) + 1 // 0: the server's error value, whose text is empty
+		return "?", slices.Index(c.Members, text) + 1 // 0 is the server's error value, whose text is empty
 	case binlog.KindSet:
 		var bits uint64
 		for i, member := range c.Members {
@@ -323,8 +323,8 @@ func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 	return c.argument(text)
 }
 
-// sorted returns the expression by which the server sorts a column. It sorts an ENUM or a SET by its number, although
-// it compares them as texts.
+// sorted returns the expression by which the server sorts a column. The server sorts an ENUM or a SET by its number,
+// but compares it as text.
 func (c *selected) sorted() string {
 	if c.kind == binlog.KindEnum || c.kind == binlog.KindSet {
 		return "(" + sqlname.Quote(c.Name) + " + 0)"
@@ -332,7 +332,7 @@ func (c *selected) sorted() string {
 	return sqlname.Quote(c.Name)
 }
 
-// encodeOffset makes a chunk's Next: the offset columns with their values as the server sent them.
+// encodeOffset returns a chunk's Next: the offset columns with their values as the server sent them.
 func (x *selection) encodeOffset(values [][]byte) string {
 	out := make([][2]*string, len(x.offset))
 	for n, i := range x.offset {
@@ -342,7 +342,7 @@ func (x *selection) encodeOffset(values [][]byte) string {
 			out[n][1] = &s
 		}
 	}
-	text, _ := json.Marshal(out) // strings always encode
+	text, _ := json.Marshal(out) // strings can always be encoded
 	return string(text)
 }
 

@@ -16,38 +16,38 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// declaredColumn is a column as information_schema has it now.
+// declaredColumn is a column as information_schema now describes it.
 type declaredColumn struct {
 	binlog.Declared
 	dataType  string // int, varchar, …
 	fullType  string // int(10) unsigned, …
-	collation string // "" for what is no text
+	collation string // "" if the column is no text
 	nullable  bool
-	generated bool   // from other columns of its row
-	literal   string // what is selected in place of a column of a pattern's table; "": the column
+	generated bool   // computed from other columns of its row
+	literal   string // for $database and $table of a pattern's table: the SQL constant to select; "": a real column
 }
 
-// schema is a watched table as information_schema has it now.
+// schema is a watched table as information_schema now describes it.
 type schema struct {
 	columns []declaredColumn
 	primary []string
 	unique  [][]string // the columns of every unique key, the primary key first
 	indexed [][]string // the columns of every index, in order
-	ordered []index    // the indexes whose entries contain their columns' whole values, in the values' order
-	mixed   bool       // a cell has several rows, which may have several variants of one key
-	rowEnd  string     // of a system-versioned table: the column with a row's end of validity; see versioning.go
-	charset string     // of texts that are added without one; "" where the table has none
+	ordered []index    // the indexes that contain the whole values of their columns, in the values' order
+	mixed   bool       // a cell may have several rows, with different variants of its key
+	rowEnd  string     // of a system-versioned table: the column with the end time of a row's validity; see versioning.go
+	charset string     // the default character set for added text columns; "" if the table has none
 
-	constants []constant // of a pattern's table: the columns that identify it
+	constants []constant // for a pattern's table: $database and $table
 }
 
-// index is an index as information_schema has it now.
+// index is an index as information_schema now describes it.
 type index struct {
 	name    string
 	columns []string
 	unique  bool
-	whole   bool // it is on columns, not on expressions
-	ordered bool // on their whole values, and in order: no prefixes, no hashes
+	whole   bool // on columns, not on expressions
+	ordered bool // on whole values, in their order: no prefixes, no hashes
 }
 
 func (s *schema) column(name string) *declaredColumn {
@@ -62,16 +62,17 @@ func (s *schema) column(name string) *declaredColumn {
 	return nil
 }
 
-// single reports whether a table has one row per cell: all columns of some unique key are part of the cell.
+// single reports whether a table has at most one row per cell: some unique key has only columns that are part of the
+// cell.
 func (s *schema) single(t *replicator.Table) bool {
-	if t.Shared && t.Version != "" { // a cell may have a row in each table, and the highest version counts
+	if t.Shared && t.Version != "" { // a cell may have a row in each table, and the highest version is the newest
 		return false
 	}
 	for _, key := range s.unique {
 		if !slices.ContainsFunc(key, func(name string) bool {
 			if strings.EqualFold(name, t.Column) {
 				c := s.column(name)
-				return c == nil || c.nullable // several NULLs are no duplicates
+				return c == nil || c.nullable // a unique key allows several NULLs
 			}
 			return !containsFold(t.Key, name)
 		}) {
@@ -81,8 +82,8 @@ func (s *schema) single(t *replicator.Table) bool {
 	return false
 }
 
-// countable fails if a cell may have several rows and no column says which of them is the newest: the binlog would show
-// another one than a scan.
+// countable fails if a cell may have several rows and no column says which of them is the newest. The binlog and a scan
+// would then disagree.
 func (s *schema) countable(t *replicator.Table) error {
 	if t.Version != "" || s.single(t) {
 		return nil
@@ -91,7 +92,7 @@ func (s *schema) countable(t *replicator.Table) error {
 	alter := "ALTER TABLE " + sqlname.Quote(t.Database) + "." + sqlname.Quote(t.Table) + " "
 	if t.Column != "" {
 		cell = append(cell, t.Column)
-		if c := s.column(t.Column); c != nil && c.nullable { // a unique key would allow several NULLs
+		if c := s.column(t.Column); c != nil && c.nullable { // a unique key allows several NULLs
 			alter += "MODIFY " + sqlname.Quote(c.Name) + " " + c.fullType
 			if c.collation != "" {
 				alter += " COLLATE " + c.collation
@@ -108,7 +109,7 @@ func (s *schema) countable(t *replicator.Table) error {
 		"that certain: %sADD UNIQUE KEY (%s)", t.Name, strings.Join(cell, ", "), t.Name, alter, strings.Join(quoted, ", "))
 }
 
-// tellsApart reports whether no two rows have the same values in these columns.
+// tellsApart reports whether no two rows can have the same values in these columns.
 func (s *schema) tellsApart(columns []string) bool {
 	return slices.ContainsFunc(s.unique, func(key []string) bool {
 		return subset(key, columns) && !slices.ContainsFunc(key,
@@ -128,7 +129,7 @@ const columnFields = "column_name, data_type, column_type, COALESCE(character_se
 const columnsQuery = "SELECT " + columnFields +
 	" FROM information_schema.columns WHERE table_schema = ? AND table_name = ? ORDER BY ordinal_position"
 
-// One row per column of an index. The column is NULL if the index is on an expression.
+// The query returns one row per column of an index. The column is NULL if the index is on an expression.
 const (
 	indexFields = "index_name, non_unique, column_name, sub_part IS NULL AND index_type = 'BTREE'"
 	indexOrder  = "index_name <> 'PRIMARY', index_name, seq_in_index"
@@ -137,12 +138,12 @@ const (
 const indexesQuery = "SELECT " + indexFields +
 	" FROM information_schema.statistics WHERE table_schema = ? AND table_name = ? ORDER BY " + indexOrder
 
-// beginner is a pool, or a connection outside of a transaction.
+// beginner is a connection pool, or a connection outside of a transaction.
 type beginner interface {
 	BeginTx(ctx context.Context, opts *sql.TxOptions) (*sql.Tx, error)
 }
 
-// readSchema reads a table's shape. A table that doesn't exist, or that the account may not see, is a Fatal error.
+// readSchema reads a table's schema. If the table doesn't exist, or the account may not see it, the error is Fatal.
 func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -152,9 +153,9 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	return schemaIn(ctx, tx, t)
 }
 
-// readSchemaAt reads a table's shape, and a log end at which the table has it: no statement that ends before that place
-// changed the table afterwards. The servers log an ALTER while they lock other sessions out of the table, and the end
-// is read in a transaction that blocks an ALTER.
+// readSchemaAt reads a table's schema, and a log end at which the table has this schema: no statement before that end
+// changed the table later. The servers log an ALTER while they lock other sessions out of the table. The end is read in
+// a transaction that blocks an ALTER.
 func readSchemaAt(ctx context.Context, db beginner, srv server, t *replicator.Table) (*schema, logEnd, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -170,21 +171,21 @@ func readSchemaAt(ctx context.Context, db beginner, srv server, t *replicator.Ta
 	return s, end, err
 }
 
-// logEnd is where a server's binlog ended at some time.
+// logEnd is where a server's binlog ended at some moment.
 type logEnd struct {
 	file fileName
 	pos  int64
 }
 
-// order is the place in a reader's Orders.
+// order is the log end as an Order.
 func (e logEnd) order(epoch int) int64 { return orderOf(epoch, e.file.number, e.pos) }
 
-// schemaIn reads a table's shape in a transaction.
+// schemaIn reads a table's schema in a transaction that has first read from the table. So no ALTER of the table can
+// complete meanwhile, and an ALTER that is completing is waited for.
 //
-// The transaction has read from the table, so that no ALTER completes meanwhile, and one that is completing is waited
-// for. Otherwise, MySQL writes an ALTER to the binlog before information_schema shows its effect. And MariaDB's
-// information_schema leaves out a table that is being replaced (warning 1684) if the session holds a lock of any kind,
-// and each of ours holds a user lock (see package link).
+// Without that read, MySQL may have written an ALTER to the binlog while information_schema does not show its effect
+// yet. And MariaDB's information_schema leaves out a table that is being replaced (warning 1684) if the session holds a
+// lock of any kind; each of our sessions holds a user lock (see package link).
 func schemaIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, error) {
 	s, err := columnsIn(ctx, tx, t)
 	if err != nil {
@@ -199,7 +200,7 @@ func schemaIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, er
 	return s, err
 }
 
-// columnsIn is schemaIn without the indexes.
+// columnsIn is like schemaIn, without the indexes.
 func columnsIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, error) {
 	noTable := replicator.Fatal(fmt.Errorf("table %s: %w %s.%s, or the account lacks SELECT on it", t.Name,
 		errNoTable, t.Database, t.Table))
@@ -274,7 +275,7 @@ func readIndex(all []index, scan func(...any) error) ([]index, error) {
 	return all, nil
 }
 
-// takeIndexes records what a table's indexes are usable for.
+// takeIndexes records the indexes by what they can be used for.
 func (s *schema) takeIndexes(all []index) {
 	for _, x := range all {
 		if x.columns = s.withoutRowEnd(x.columns); !x.whole || len(x.columns) == 0 {
@@ -305,7 +306,7 @@ func (c *declaredColumn) complete() {
 		var all int
 		_, err := fmt.Sscanf(full, "double(%d,%d)", &all, &c.Digits)
 		c.Rounded = err == nil
-	case "time", "datetime", "timestamp": // without digits there is no number
+	case "time", "datetime", "timestamp": // no number in the type means no fractional digits
 		_, _ = fmt.Sscanf(full, c.dataType+"(%d)", &c.Digits)
 		c.Hires = c.Digits > 0 && strings.Contains(full, "/* mariadb-5.3 */")
 	case "uuid":
@@ -344,8 +345,8 @@ func parseMembers(full string) []string {
 	}
 }
 
-// readCharsets asks the server for its collations. For collations that fit several character sets, MariaDB ≥ 10.10 has
-// the numbers only in COLLATION_CHARACTER_SET_APPLICABILITY.
+// readCharsets asks the server for its collations. For collations that fit several character sets, MariaDB 10.10 and
+// later have the numbers only in COLLATION_CHARACTER_SET_APPLICABILITY.
 func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (binlog.Charsets, error) {
 	queries := []string{"SELECT id, character_set_name FROM information_schema.collations WHERE character_set_name IS NOT NULL"}
 	if f == gtid.MariaDB {
@@ -358,7 +359,7 @@ func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (binlog.Charse
 		rows, err := db.QueryContext(ctx, q)
 		if err != nil {
 			var my *mysqlError
-			if i > 0 && errors.As(err, &my) { // before 10.10 there is no such column
+			if i > 0 && errors.As(err, &my) { // the column does not exist before MariaDB 10.10
 				break
 			}
 			return binlog.Charsets{}, err
@@ -379,7 +380,7 @@ func readCharsets(ctx context.Context, db querier, f gtid.Flavor) (binlog.Charse
 	return binlog.NewCharsets(f, found), nil
 }
 
-// binlogTypes are the types that a declared type may have in a binlog, including old forms.
+// binlogTypes are the binlog's type codes that a declared type may have, including old formats.
 var binlogTypes = map[string][]byte{
 	"tinyint":    {mysql.MYSQL_TYPE_TINY},
 	"smallint":   {mysql.MYSQL_TYPE_SHORT},

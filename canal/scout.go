@@ -12,16 +12,16 @@ import (
 	"replicator/canal/binlog"
 )
 
-// scout reads the log's statements from where a reader begins up to the present end, for tables whose layouts are
-// unknown at the beginning. Their position names none (it is an older version's, or the operator's, or the log's
-// beginning), or is of another server. After the last statement that changed a table's columns, the table has its
-// present columns. If there is none, it has had them from the beginning on.
+// scout reads the log's statements from the start of reading to the log's current end. It serves tables whose layouts
+// are unknown at the start, because the position names none (an older version of the program made it, or the operator,
+// or it is the log's beginning), or is from another server. After the last statement that changed a table's columns,
+// the table has its current columns. Without such a statement it has had them since the start.
 //
-// This costs reading that part of the log twice. It is done only if the server doesn't name columns.
+// That part of the log is then read twice. So it is done only if the server doesn't name columns in the log.
 type scout struct {
 	ctx    context.Context
 	stream *stream          // reads the statements; it delivers nothing
-	until  int64            // the order of the log's end
+	until  int64            // order of the log's end
 	last   map[string]int64 // by table: the end of the last statement that changed its columns
 }
 
@@ -113,7 +113,7 @@ func (a alteration) changes() bool {
 	return true
 }
 
-// scoutLayouts finds out from which positions on tables have their present columns.
+// scoutLayouts finds out from which position on each table has its current columns.
 func (r *Reader) scoutLayouts(ctx context.Context, tables []*watched) error {
 	if len(tables) == 0 || r.server.names {
 		return nil

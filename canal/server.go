@@ -12,20 +12,20 @@ import (
 	"replicator/canal/gtid"
 )
 
-// server describes the server behind a connection.
+// server describes the server that a connection leads to.
 type server struct {
 	flavor   gtid.Flavor
 	version  string
-	identity string // identifies the server that its binlog files belong to: see readServer
+	identity string // identifies the server, and so the binlog files that it has: see readServer
 	logBin   bool
-	gtidMode string // MySQL's; MariaDB always numbers transactions
+	gtidMode string // for MySQL; MariaDB always numbers transactions
 	names    bool   // the binlog names columns: binlog_row_metadata=FULL
 	fold     bool   // table names are compared without case
-	tls      bool   // the connection has it
+	tls      bool   // the connection uses TLS
 }
 
-// readServer asks a connection which server it leads to. MariaDB has no uuid of its own. Its id, host and port stand in
-// for one, and GTIDs prove a position anyway.
+// readServer asks a connection which server it leads to. MariaDB has no UUID, so its id, host and port take the place
+// of one. GTIDs prove a position anyway.
 func readServer(ctx context.Context, db querier) (server, error) {
 	var s server
 	var id, host, port, lower string
@@ -55,13 +55,13 @@ func readServer(ctx context.Context, db querier) (server, error) {
 	return s, err
 }
 
-// gtid reports whether transactions may have numbers.
+// gtid reports whether transactions may have GTIDs.
 func (s server) gtid() bool { return s.gtidMode != "OFF" }
 
-// numbers reports whether all new transactions have numbers.
+// numbers reports whether all new transactions get GTIDs.
 func (s server) numbers() bool { return s.gtidMode == "ON" || s.gtidMode == "ON_PERMISSIVE" }
 
-// sameServer checks that a connection leads to this server: one round trip, where readServer takes several.
+// sameServer checks that a connection leads to this server. It needs one round trip; readServer needs several.
 func (s server) sameServer(ctx context.Context, db querier) error {
 	var identity string
 	if err := db.QueryRowContext(ctx, s.identityQuery()).Scan(&identity); err != nil {
@@ -85,9 +85,9 @@ func (s server) is(identity string) error {
 	return nil
 }
 
-// variable is a global variable's value; "" if the server doesn't know it. A switch is 0 or 1, or OFF or ON if the
-// variable also has other values: see isOff. SHOW GLOBAL VARIABLES would take MySQL 9 ten milliseconds, because it
-// first collects all seven hundred.
+// variable returns the value of a global variable; "" if the server doesn't know it. A switch is 0 or 1, or OFF or ON
+// if the variable also has other values: see isOff. SHOW GLOBAL VARIABLES would take MySQL 9 ten milliseconds, because
+// it first collects all seven hundred.
 func variable(ctx context.Context, db querier, name string) (string, error) {
 	var value sql.NullString
 	err := classify(db.QueryRowContext(ctx, "SELECT @@GLOBAL."+name).Scan(&value))
@@ -100,10 +100,10 @@ func variable(ctx context.Context, db querier, name string) (string, error) {
 // unknownVariable is the number of the error ER_UNKNOWN_SYSTEM_VARIABLE.
 const unknownVariable = 1193
 
-// isOff reports whether a variable that the server knows is off.
+// isOff reports whether the value of a variable that the server knows means off.
 func isOff(value string) bool { return value == "0" || strings.EqualFold(value, "OFF") }
 
-// named reads the rows of a SHOW statement by column name, because the columns differ between versions.
+// named returns the rows of a SHOW statement as maps by column name, because the columns differ between versions.
 func named(ctx context.Context, db querier, query string, args ...any) ([]map[string]string, error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -134,7 +134,7 @@ func named(ctx context.Context, db querier, query string, args ...any) ([]map[st
 	return out, classify(err)
 }
 
-// binlogStatus is the server's binlog status: its end, and the omitted databases.
+// binlogStatus returns the server's binlog status: the log's end, and the databases that it omits.
 func (s server) binlogStatus(ctx context.Context, db querier) (map[string]string, error) {
 	query := "SHOW MASTER STATUS"
 	if s.flavor == gtid.MySQL && !s.oldMySQL() {
@@ -150,7 +150,7 @@ func (s server) binlogStatus(ctx context.Context, db querier) (map[string]string
 	return rows[0], nil
 }
 
-// status is the present end of the binlog; gtids are MySQL's committed transactions.
+// status returns the current end of the binlog; gtids are MySQL's committed transactions.
 func (s server) status(ctx context.Context, db querier) (file fileName, pos int64, gtids string, err error) {
 	row, err := s.binlogStatus(ctx, db)
 	if err != nil {
@@ -165,10 +165,10 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 	return file, pos, compact(row["executed_gtid_set"]), nil
 }
 
-// latest is the present end of the binlog, with the transactions before it: see token.Loose.
+// latest returns the current end of the binlog, with the transactions before it: see token.Loose.
 func (s server) latest(ctx context.Context, db querier) (t token, err error) {
 	executed := gtid.New(s.flavor)
-	if s.flavor == gtid.MariaDB { // asked before the end is, because it must not exceed what is before the end
+	if s.flavor == gtid.MariaDB { // asked before the log's end, because the set must not exceed what is before that end
 		if executed, err = s.executed(ctx, db); err != nil {
 			return t, err
 		}
@@ -187,33 +187,34 @@ func (s server) latest(ctx context.Context, db querier) (t token, err error) {
 	return t, err
 }
 
-// oldMySQL: before 8.2 there is no SHOW BINARY LOG STATUS.
+// oldMySQL reports whether the server is older than 8.2, and so lacks SHOW BINARY LOG STATUS.
 func (s server) oldMySQL() bool { return !s.isFrom(8, 2, 0) }
 
-// isFrom reports whether the server's release is this one or a later one.
+// isFrom reports whether the server's release is the given one or later.
 func (s server) isFrom(release ...int) bool {
 	var is [3]int
 	_, _ = fmt.Sscanf(s.version, "%d.%d.%d", &is[0], &is[1], &is[2])
 	return slices.Compare(is[:], release) >= 0
 }
 
-// locksForSelect reports whether a locking read needs no more than SELECT. On MySQL 8.0 before 8.0.22 it needs more.
+// locksForSelect reports whether SELECT rights are enough for a locking read. MySQL 8.0 before 8.0.22 requires more.
 func (s server) locksForSelect() bool { return s.isFrom(8, 0, 22) || !s.isFrom(8, 0, 0) }
 
-// compact removes the newlines of a GTID set as MySQL prints it.
+// compact removes the white space from a GTID set that MySQL printed.
 func compact(set string) string { return strings.NewReplacer("\n", "", " ", "").Replace(set) }
 
-// gtidAt is MariaDB's GTID set at a place. The server reads the file up to there, unless it has an index
-// (binlog_gtid_index, from 11.4). It answers NULL, and known is false, if there is no such place. It does the same for
-// a place beyond 4 GiB, or after an event, of any table, that is larger than the session's max_allowed_packet.
+// gtidAt returns MariaDB's GTID set at a place in the binlog. The server reads the file up to there, unless it has an
+// index (binlog_gtid_index, from 11.4). If there is no such place, the server answers NULL, and known is false. It also
+// answers NULL for a place beyond 4 GiB, or after an event of any table that is larger than the session's
+// max_allowed_packet.
 func gtidAt(ctx context.Context, db querier, file string, pos int64) (set string, known bool, err error) {
 	var s sql.NullString
 	err = db.QueryRowContext(ctx, "SELECT BINLOG_GTID_POS(?, ?)", file, pos).Scan(&s)
 	return compact(s.String), s.Valid, classify(err)
 }
 
-// remembered is gtidAt without domains that were deleted since. After FLUSH BINARY LOGS DELETE_DOMAIN_ID some files
-// still list them, but nothing else does.
+// remembered is like gtidAt, without domains that were deleted since. After FLUSH BINARY LOGS DELETE_DOMAIN_ID some
+// files still list such domains, and nothing else does.
 func (s server) remembered(ctx context.Context, db querier, file string, pos int64) (*gtid.Set, bool, error) {
 	text, known, err := gtidAt(ctx, db, file, pos)
 	if err != nil || !known {
@@ -237,7 +238,7 @@ type logFile struct {
 	size int64
 }
 
-// logFiles are the server's binlog files, oldest first.
+// logFiles returns the server's binlog files, oldest first.
 func logFiles(ctx context.Context, db querier) ([]logFile, error) {
 	rows, err := named(ctx, db, "SHOW BINARY LOGS")
 	if err != nil {
@@ -260,7 +261,7 @@ func logFiles(ctx context.Context, db querier) ([]logFile, error) {
 	return files, nil
 }
 
-// gtidsBefore are the transactions before a file's first one, including those that are in no file.
+// gtidsBefore returns all transactions before the first one of a file, including transactions that are in no file.
 func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
 	before, err := s.gtidsOfFilesBefore(ctx, db, file)
 	if err != nil {
@@ -273,10 +274,10 @@ func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid
 	return before, err
 }
 
-// unlogged are the server's transactions that none of its binlogs contains and that are not in others: their binlogs
-// were purged, or never existed. Restoring a backup adds such transactions (SET GLOBAL gtid_purged). A replica without
-// log_bin or log_replica_updates gets them from its source. Only MySQL lists them; a file's list of the transactions
-// before it (Previous_gtids) omits them.
+// unlogged returns the server's transactions that are in none of its binlog files and not in others: their files were
+// purged, or they were never logged. Restoring a backup adds such transactions (SET GLOBAL gtid_purged). A replica
+// without log_bin or log_replica_updates gets them from its source. Only MySQL lists them. The list at the beginning of
+// a file (Previous_gtids) omits them.
 func (s server) unlogged(ctx context.Context, db querier, others *gtid.Set) (*gtid.Set, error) {
 	if s.flavor != gtid.MySQL {
 		return gtid.New(s.flavor), nil
@@ -289,7 +290,7 @@ func (s server) unlogged(ctx context.Context, db querier, others *gtid.Set) (*gt
 	return gtid.Parse(s.flavor, compact(text))
 }
 
-// gtidsOfFilesBefore are the transactions in the files before one.
+// gtidsOfFilesBefore returns the transactions in the files before the named one.
 func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string) (*gtid.Set, error) {
 	if s.flavor == gtid.MariaDB {
 		set, known, err := s.remembered(ctx, db, file, 4)
@@ -311,7 +312,7 @@ func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string)
 	return nil, replicator.Fatal(fmt.Errorf("binlog %s doesn't say which transactions are before it; was gtid_mode ON when it was written?", file))
 }
 
-// executed are the transactions that the server has.
+// executed returns the transactions that the server has executed.
 func (s server) executed(ctx context.Context, db querier) (*gtid.Set, error) {
 	query := "SELECT @@GLOBAL.gtid_executed"
 	if s.flavor == gtid.MariaDB {

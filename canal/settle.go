@@ -11,29 +11,30 @@ import (
 	"replicator/internal/pause"
 )
 
-// MySQL first writes a transaction to the binlog and then makes it visible. No statement waits until everything up to a
-// log position is visible. But two places list a transaction as being committed, from before it is written until after
-// it is visible:
+// MySQL first writes a transaction to the binlog and then makes it visible to queries. No statement can wait until
+// everything up to a log position is visible. But two lists name the transactions that are being committed, from before
+// they are written until after they are visible:
 //
-//   - @@gtid_owned has its GTID, if it has one. A replica's transactions are listed from their first statement on.
-//   - performance_schema.metadata_locks has its lock on COMMIT. MySQL 8.0 fills that table unless told not to, 5.7 only
-//     if told to.
+//   - @@gtid_owned has a transaction's GTID, if it has one. For a replica's transactions that is already so from their
+//     first statement on.
+//   - performance_schema.metadata_locks has a transaction's lock on COMMIT. MySQL 8.0 fills that table by default, MySQL
+//     5.7 only if configured.
 //
-// So the log's end is read first, and then these lists. Everything before that end is visible as soon as none of the
-// listed transactions is still being committed. These queries need only SELECT, and lock no rows.
+// So the log's end is read first, and then these lists. Everything before that end is visible as soon as all the listed
+// transactions have left the lists. These queries need only SELECT, and lock no rows.
 
-// commitPatience is how long a read waits for transactions that are being committed before it takes locks, if it may. A
-// commit takes as long as a disk write, or with semi-synchronous replication as long as a replica's answer.
+// commitPatience is how long a read waits for transactions that are being committed. After that it takes locks, if it
+// may. A commit takes as long as a disk write, or with semi-synchronous replication as long as a replica's answer.
 const commitPatience = 3 * time.Second
 
 // underCommit lists the transactions that are being committed; known is false if the server doesn't tell.
 type underCommit func(ctx context.Context, db querier) (commits map[string]bool, known bool, err error)
 
-// settled waits until everything in MySQL's binlog before low is visible. It reports false if the server doesn't tell,
-// or if a transaction takes too long.
+// settled waits until everything in MySQL's binlog before low is visible to queries. It returns false if the server
+// doesn't tell, or if a transaction takes too long.
 func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patience time.Duration) (bool, error) {
 	asked := [...]underCommit{ownedGTIDs, commitLocks}
-	var open [len(asked)]map[string]bool // what was being committed at the first query, and still is
+	var open [len(asked)]map[string]bool // the commits listed by the first query that have not ended yet
 	late := time.Now().Add(patience)
 	for delay := time.Millisecond; ; delay = min(2*delay, 10*time.Millisecond) {
 		told := false
@@ -53,7 +54,7 @@ func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patienc
 				return true, nil
 			}
 		}
-		// The tail knows that a replica's long transactions are not in the log yet.
+		// A replica's long transactions are listed before they are in the log. The tail knows the ones that are in the log.
 		if read, all := r.history.handedOut(); all != nil && read >= low {
 			return true, r.untilVisible(ctx, conn, all.String())
 		}
@@ -66,10 +67,10 @@ func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patienc
 	}
 }
 
-// ownedGTID matches a transaction in @@gtid_owned, "UUID:NUMBER#THREAD:NUMBER#THREAD,…": its number and its thread.
+// ownedGTID matches a transaction in @@gtid_owned, "UUID:NUMBER#THREAD:NUMBER#THREAD,…": number and thread.
 var ownedGTID = regexp.MustCompile(`[0-9]+#[0-9]+`)
 
-// ownedGTIDs is an underCommit that works if every new transaction has a GTID.
+// ownedGTIDs implements underCommit with @@gtid_owned. It needs a server on which every new transaction has a GTID.
 func ownedGTIDs(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
 	var mode, owned string
 	if err := db.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_mode, @@GLOBAL.gtid_owned").Scan(&mode, &owned); err != nil {
@@ -82,8 +83,8 @@ func ownedGTIDs(ctx context.Context, db querier) (commits map[string]bool, known
 	return commits, mode == "ON", nil
 }
 
-// commitLocks is an underCommit that works if the Performance Schema records all metadata locks. This statement's own
-// lock on the table that it reads shows whether it does.
+// commitLocks implements underCommit with the Performance Schema, if that records all metadata locks. It does if the
+// lock that this statement itself takes is listed.
 func commitLocks(ctx context.Context, db querier) (commits map[string]bool, known bool, err error) {
 	rows, err := db.QueryContext(ctx, `SELECT object_type = 'COMMIT',
 			CONCAT_WS(' ', owner_thread_id, owner_event_id, object_instance_begin)

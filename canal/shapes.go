@@ -12,21 +12,21 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A pattern may stand for thousands of tables. In information_schema, MySQL 8.0 and later take a millisecond and more
-// to describe one table, and hardly longer for a hundred. MariaDB and MySQL 5.7 describe one table quickly, but open
-// every table of the database if asked about several.
+// A pattern may stand for thousands of tables. In information_schema, MySQL 8.0 and later need a millisecond or more to
+// describe one table, and hardly longer for a hundred. MariaDB and MySQL 5.7 describe one table quickly, but open every
+// table of the database if asked about several.
 
-// shapesAtOnce is how many tables' shapes are read together. No ALTER of them can complete meanwhile.
+// shapesAtOnce is how many tables' schemas are read together. None of these tables can complete an ALTER meanwhile.
 const shapesAtOnce = 100
 
-// shapeAt is a table's shape, and a log end at which the table has it.
+// shapeAt is a table's schema, and a log end at which the table has this schema.
 type shapeAt struct {
 	shape *schema
 	end   logEnd
 }
 
-// readSchemas is readSchemaAt for many tables, by their IDs. It leaves out tables with problems, which readSchemaAt
-// reports.
+// readSchemas is like readSchemaAt for many tables, and returns the results by table ID. It leaves out tables with
+// problems; readSchemaAt reports these.
 func readSchemas(ctx context.Context, db beginner, srv server, tables []replicator.Table) (map[string]shapeAt, error) {
 	found := map[string]shapeAt{}
 	if srv.flavor == gtid.MariaDB || !srv.isFrom(8, 0, 0) {
@@ -47,7 +47,7 @@ func readSchemas(ctx context.Context, db beginner, srv server, tables []replicat
 	return found, nil
 }
 
-// readSomeSchemas reads the shapes of tables of one database, as schemaIn does.
+// readSomeSchemas reads the schemas of tables of one database, as schemaIn does.
 func readSomeSchemas(
 	ctx context.Context, db beginner, srv server, tables []replicator.Table, found map[string]shapeAt,
 ) error {
@@ -114,7 +114,7 @@ func readSomeSchemas(
 	return nil
 }
 
-// skipped returns targets for a row's values after its first column, which are discarded.
+// skipped returns Scan targets for all of a row's values except the first, to discard them.
 func skipped(rows *sql.Rows) []any {
 	columns, _ := rows.Columns() // Scan fails if they are unknown
 	into := make([]any, max(len(columns)-1, 0))
@@ -124,7 +124,7 @@ func skipped(rows *sql.Rows) []any {
 	return into
 }
 
-// touch reads from a table, which blocks the completion of an ALTER until the transaction ends.
+// touch reads from a table. Until the transaction ends, no ALTER of the table can complete.
 func touch(ctx context.Context, tx *sql.Tx, t *replicator.Table) error {
 	var none int
 	err := tx.QueryRowContext(ctx,

@@ -22,14 +22,14 @@ import (
 	"replicator/internal/link"
 )
 
-// Config says which server is read, and how.
+// Config says which server to read, and how.
 type Config struct {
 	Name   string // the shard's name; "" for a source without shards
-	DSN    string // as github.com/go-sql-driver/mysql takes it
+	DSN    string // in the form of github.com/go-sql-driver/mysql
 	Tables []replicator.Table
 
-	ServerID    uint32        // of the first replication connection; further ones count up; 0: random
-	Heartbeat   time.Duration // how often an idle server sends a sign of life; 0: 30 s
+	ServerID    uint32        // of the first replication connection; later ones count up from it; 0: random
+	Heartbeat   time.Duration // how often an idle server reports that it is alive; 0: 30 s
 	ReadTimeout time.Duration // how long a connection may be silent before it counts as dead; 0: three heartbeats
 	Logger      *slog.Logger  // nil: nothing is logged
 
@@ -42,10 +42,10 @@ const defaultHeartbeat = 30 * time.Second
 type Source struct {
 	cfg Config
 	*access
-	run string // of the program: see token.Run
+	run string // identifies this run of the program: see token.Run
 }
 
-// access is shared by Sources of one server.
+// access is shared by all Sources of one server.
 type access struct {
 	mysql  *mysql.Config
 	db     *sql.DB
@@ -54,13 +54,13 @@ type access struct {
 	births births
 	torn   torn
 	silent silence
-	format atomic.Pointer[string] // see textual; nil: nobody asked yet
+	format atomic.Pointer[string] // see textual; nil: not read yet
 	codes  binlog.CodeTables
 
 	layouts keptLayouts
 }
 
-// births caches when binlog files were begun, because their retention is checked again and again.
+// births caches when binlog files were begun, because Retention is asked again and again.
 type births struct {
 	mu       sync.Mutex
 	identity string
@@ -76,11 +76,11 @@ var (
 // readStats counts what the source's readers have read.
 type readStats struct{ events, bytes, rows atomic.Int64 }
 
-// tally counts what one reader has read and not yet reported. An atomic addition takes as long as a short event's
-// checksum, and a transaction of one row would need nine.
+// tally counts what one reader has read and not yet added to the totals. An atomic addition takes as long as the
+// checksum of a short event, and a transaction of one row would need nine additions.
 type tally struct{ events, bytes, rows int64 }
 
-// tallied is how many events or rows are reported at once, at most.
+// tallied is how many events or rows may be counted before they are added to the totals.
 const tallied = 64
 
 func (t *tally) event(bytes int) {
@@ -88,7 +88,7 @@ func (t *tally) event(bytes int) {
 	t.bytes += int64(bytes)
 }
 
-// full reports whether the tally should be reported even within a transaction.
+// full reports whether the tally should be added to the totals even within a transaction.
 func (t *tally) full() bool { return t.events >= tallied || t.rows >= tallied }
 
 // tell adds a tally to the totals and resets it.
@@ -99,15 +99,15 @@ func (s *readStats) tell(t *tally) {
 	*t = tally{}
 }
 
-// Stats is what the source's readers have read since it was made.
+// Stats counts what the source's readers have read since the source was made.
 type Stats struct {
 	Events, Bytes int64 // of the binlog
 	Rows          int64 // changes delivered
 
-	Format string // the server's binlog_format when last seen, if that is not ROW
+	Format string // the server's binlog_format when last read; "" if it was ROW
 }
 
-// New makes a source. It opens no connection.
+// New makes a Source. It opens no connection.
 func New(cfg Config) (*Source, error) {
 	my, err := sqlConfig(cfg.DSN)
 	if err != nil {
@@ -126,8 +126,8 @@ func New(cfg Config) (*Source, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	db, err := link.Open(my, link.Options{Asks: askAfter, Session: []string{
-		// Locking reads lock single rows and see the latest commits. The variable's name differs between servers, the
-		// statement doesn't.
+		// With this level, locking reads lock single rows and see the latest commits. It is set by a statement, because the
+		// variable's name differs between servers.
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"}})
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
@@ -166,7 +166,7 @@ func checkTables(tables []replicator.Table) error {
 	return nil
 }
 
-// For is the same source for other tables, over the same connections: closing one closes both.
+// For returns the same source for other tables. Both share their connections: closing one closes both.
 func (s *Source) For(tables []replicator.Table) (*Source, error) {
 	if err := checkTables(tables); err != nil {
 		return nil, err
@@ -176,8 +176,9 @@ func (s *Source) For(tables []replicator.Table) (*Source, error) {
 	return &Source{cfg, s.access, s.run}, nil
 }
 
-// replicaIDs are the server ids of replication connections. Each needs its own, because a server ends the older of two
-// with one id. They are reused: short dumps of the log never stop, and would otherwise reach other replicas' ids.
+// replicaIDs hands out the server ids of replication connections. Each connection needs its own, because a server ends
+// the older of two with the same id. Ids are reused: there is always another short dump of the log, and the ids would
+// otherwise grow into those of other replicas.
 type replicaIDs struct {
 	mu   sync.Mutex
 	next uint32
@@ -208,7 +209,7 @@ func (s *Source) Close() error { return s.db.Close() }
 // Name is the shard's name.
 func (s *Source) Name() string { return s.cfg.Name }
 
-// Stats counts what was read.
+// Stats returns what was read so far.
 func (s *Source) Stats() Stats {
 	stats := Stats{Events: s.stats.events.Load(), Bytes: s.stats.bytes.Load(), Rows: s.stats.rows.Load()}
 	if format := s.format.Load(); format != nil {
@@ -217,8 +218,8 @@ func (s *Source) Stats() Stats {
 	return stats
 }
 
-// connect returns a connection, and the server that it leads to. Everything that must come from one server uses one
-// connection, because an address may lead to another server at any time.
+// connect returns a connection, and the server that it leads to. The address may lead to another server at any time. So
+// everything that must come from one server uses one connection.
 func (s *Source) connect(ctx context.Context) (*sql.Conn, server, error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -232,16 +233,16 @@ func (s *Source) connect(ctx context.Context) (*sql.Conn, server, error) {
 	return conn, srv, nil
 }
 
-// Latest is the present end of the binlog.
+// Latest returns the current end of the binlog.
 func (s *Source) Latest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(conn *sql.Conn, r *resolver) (token, error) {
 		t, err := s.latest(ctx, conn, r.server)
-		t.Run = s.run // nobody has read beyond the end
+		t.Run = s.run // this run has read nothing beyond the end
 		return t, err
 	})
 }
 
-// Oldest is the beginning of the oldest binlog file.
+// Oldest returns the beginning of the oldest binlog file.
 func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(conn *sql.Conn, r *resolver) (token, error) {
 		t := token{placed: placed{File: r.files[0].name, Pos: 4}}
@@ -256,9 +257,9 @@ func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (repli
 	})
 }
 
-// At is the position that the operator names: FILE:POS, or a GTID set whose transactions are all before it; ErrFence
-// for any other text. Whether FILE:POS is between two transactions shows only when it is read: the file is then read
-// from its beginning.
+// At returns the position that the operator names: FILE:POS, or a GTID set, before whose position all transactions of
+// the set are. For any other text it returns ErrFence. Whether FILE:POS is between two transactions is known only once
+// the file is read from its beginning.
 func (s *Source) At(ctx context.Context, text string, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(_ *sql.Conn, r *resolver) (token, error) {
 		if isFilePos(text) {
@@ -283,8 +284,8 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 	})
 }
 
-// ask makes a position from a connection's answer. Its Orders continue those of the newest known position if this is
-// its log, and are above them in a new epoch if it is another.
+// ask makes a position of the token that tell reads on a connection. If the newest known position is from this log, the
+// new Order continues in the same epoch. Otherwise it is in a new epoch, above all known ones.
 func (s *Source) ask(ctx context.Context, known []replicator.Position,
 	tell func(*sql.Conn, *resolver) (token, error)) (p replicator.Position, err error) {
 	conn, srv, err := s.connect(ctx)
@@ -325,7 +326,7 @@ func (s *Source) ask(ctx context.Context, known []replicator.Position,
 	return t.position()
 }
 
-// newest is the position with the highest order; zero if there is none.
+// newest returns the position with the highest Order; zero if there is none.
 func newest(known []replicator.Position) (last replicator.Position) {
 	for _, p := range known {
 		if p.Order >= last.Order && p.Token != "" {
@@ -335,13 +336,13 @@ func newest(known []replicator.Position) (last replicator.Position) {
 	return last
 }
 
-// Open finds the earliest of the positions on the server and makes a reader of the named tables (all, if none is named)
-// that begins there.
+// Open finds the earliest of the positions on the server, and returns a reader that begins there. It reads the named
+// tables; all, if none is named.
 func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
 	if len(at) == 0 {
 		return nil, errors.New("canal: no position to open at")
 	}
-	link.Renew(s.db) // a GRANT may have fixed the last failure since
+	link.Renew(s.db) // the last failure may be over, for example by a GRANT
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -366,8 +367,8 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	return r, nil
 }
 
-// loadTables reads the shapes of the named tables (all, if none is named), which are then watched. Other tables don't
-// concern their readers. It is Fatal if any table has none; the error lists all of them.
+// loadTables reads the schemas of the named tables (all, if none is named) and watches them. Problems of other tables
+// don't concern their readers. If tables can't be watched, the error is Fatal and lists all of them.
 func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string][]*watched{},
 		byID: map[string]*watched{}, fold: func(s string) string { return s }}

@@ -15,7 +15,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// mixesSpellings reports whether a cell of the table has several rows, which may have several variants of one key.
+// mixesSpellings reports whether a cell of the table may have several rows, with different variants of its key.
 func (s *schema) mixesSpellings(t *replicator.Table) bool {
 	return !s.single(t) && slices.ContainsFunc(t.Key, func(name string) bool {
 		c := s.column(name)
@@ -23,8 +23,8 @@ func (s *schema) mixesSpellings(t *replicator.Table) bool {
 	})
 }
 
-// respelt reports whether the column may hold different texts that it treats as equal. ENUM and SET have only their
-// members, and CHAR has no trailing spaces.
+// respelt reports whether the column may hold different texts that it treats as equal. ENUM and SET can't, because they
+// hold only their members. CHAR has no trailing spaces.
 func (c *declaredColumn) respelt() bool {
 	return newSelected(c).kind == binlog.KindText && !c.tellsAll() &&
 		!(c.dataType == "char" && strings.HasSuffix(c.collation, "_bin"))
@@ -32,7 +32,7 @@ func (c *declaredColumn) respelt() bool {
 
 func (x *selection) mixed() bool { return x.shape != nil && x.shape.mixed }
 
-// bytes is the column's text as bytes, without its collation.
+// bytes is the SQL expression for the column's text as bytes, without its collation.
 func (c *declaredColumn) bytes() string {
 	return "CAST(CONVERT(" + c.reference() + " USING utf8mb4) AS BINARY)"
 }
@@ -42,7 +42,7 @@ func (r *Reader) MixesSpellings(table string) bool {
 	return slices.ContainsFunc(r.tables.byName[table], func(w *watched) bool { return w.schema.Load().mixed })
 }
 
-// Spellings implements replicator.Reader. In nearly all cases, one query for many keys shows that there are none.
+// Spellings implements replicator.Reader. Nearly always, one query for many keys shows that no key has another variant.
 func (r *Reader) Spellings(ctx context.Context, table string,
 	keys []replicator.Key) (mixed [][]replicator.Cell, err error) {
 	all, err := r.selections(table)
@@ -60,7 +60,7 @@ func (r *Reader) Spellings(ctx context.Context, table string,
 	if keys = doubtful; len(keys) == 0 {
 		return nil, nil
 	}
-	if found, err := r.Siblings(ctx, table, keys); err != nil || len(found) == 0 { // they are gone
+	if found, err := r.Siblings(ctx, table, keys); err != nil || len(found) == 0 { // the rows are gone
 		return nil, err
 	}
 	for _, key := range keys {
@@ -81,15 +81,15 @@ func (r *Reader) Spellings(ctx context.Context, table string,
 	return mixed, nil
 }
 
-// doubtful are the keys of which the source has other variants.
+// doubtful returns the keys of which the source may have other variants.
 func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.Key) ([]replicator.Key, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	// A transaction is in the binlog before it is visible, and of two that add variants of one key at least one must
-	// see the other.
+	// The fence is needed because a transaction is in the binlog before it is visible. If two transactions add variants of
+	// one key, at least one of the two calls must see both.
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, err
@@ -103,8 +103,8 @@ func (r *Reader) doubtful(ctx context.Context, x *selection, keys []replicator.K
 	return slices.DeleteFunc(slices.Clone(keys), func(k replicator.Key) bool { return alone[k] }), nil
 }
 
-// spelledAlone records which keys have rows of one variant only, the given one. If another session has locked one of
-// them, the others do not wait for it.
+// spelledAlone records the keys of which all rows have the given variant. If another session has locked a row of one
+// key, the other keys don't wait for it.
 func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys []replicator.Key,
 	alone map[replicator.Key]bool) error {
 	query, args, err := x.spellingsQuery(keys)
@@ -132,7 +132,7 @@ func (x *selection) spelledAlone(ctx context.Context, db querier, f *fence, keys
 	return errors.Join(x.spelledAlone(ctx, db, f, keys[:half], alone), x.spelledAlone(ctx, db, f, keys[half:], alone))
 }
 
-// spellingsQuery selects the first and the last variant of keys, as the server compares them.
+// spellingsQuery selects the first and the last variant of each key, in byte order.
 func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []any, err error) {
 	var wanted []string
 	for _, key := range keys {
@@ -164,7 +164,7 @@ func (x *selection) spellingsQuery(keys []replicator.Key) (query string, args []
 	return x.spellings("") + " WHERE " + condition + x.byKey(), args, nil
 }
 
-// spellings begins a query for the first and the last variant of each key.
+// spellings returns the beginning of a query for the first and the last variant of each key.
 func (x *selection) spellings(hint string) string {
 	var list []string
 	for _, i := range x.key {
@@ -177,7 +177,7 @@ func (x *selection) spellings(hint string) string {
 	return "SELECT " + hint + strings.Join(list, ", ") + " FROM " + x.from()
 }
 
-// byKey groups rows by their keys as the server compares them.
+// byKey is a GROUP BY clause: it groups rows by key, as the server compares keys.
 func (x *selection) byKey() string {
 	var names []string
 	for _, i := range x.key {
@@ -188,7 +188,7 @@ func (x *selection) byKey() string {
 	return " GROUP BY " + strings.Join(names, ", ")
 }
 
-// eachSpelling calls f for each row of such a query, with the first variant, and whether it is the only one.
+// eachSpelling calls f for each result row of such a query: with the first variant, and whether it is the only one.
 func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, one bool)) error {
 	raw := make([]sql.RawBytes, 2*len(x.key))
 	into := make([]any, len(raw))
@@ -203,7 +203,7 @@ func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, on
 		one := true
 		for n, i := range x.key {
 			first, last := raw[2*n], raw[2*n+1]
-			if first == nil { // NULL: no cell's key
+			if first == nil { // NULL: not a key
 				return nil
 			}
 			one = one && string(first) == string(last)
@@ -224,7 +224,7 @@ func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, on
 // respeltTime is how long check searches for a key with several variants.
 const respeltTime = 5 * time.Second
 
-// respelt is the first key with several variants; "" if there is none.
+// respelt returns the first key with several variants; "" if there is none.
 func (x *selection) respelt(ctx context.Context, db querier, f gtid.Flavor) (key replicator.Key, err error) {
 	begin, hint := "", fmt.Sprintf("/*+ MAX_EXECUTION_TIME(%d) */ ", respeltTime.Milliseconds())
 	if f == gtid.MariaDB {

@@ -16,21 +16,21 @@ import (
 	"replicator/internal/remedy"
 )
 
-// stream converts a binlog's events to changes and transaction ends. It knows nothing of connections: a Reader feeds it
-// from a server, tests feed it recordings. Only one goroutine uses it.
+// stream converts a binlog's events to changes and ends of transactions. It uses no connection: a Reader passes it the
+// events of a server, tests pass recordings. Only one goroutine uses it.
 type stream struct {
 	flavor   gtid.Flavor
 	charsets binlog.Charsets
 	tables   tables
 	history  *history
 	handler  replicator.Handler
-	layouts  *layouts                                      // nil: the tables have the columns of their schemas at every position
-	reread   func(ctx context.Context, table string) error // reads a table's shape again, as it is now
-	regroup  func(ctx context.Context, id string) error    // finds the tables that now match a pattern
+	layouts  *layouts                                      // nil: the schemas' columns apply at every position
+	reread   func(ctx context.Context, table string) error // reads a table's current schema from the server
+	regroup  func(ctx context.Context, id string) error    // lists the tables that now match a pattern
 	keep     func(context.Context, ...*layout) error       // stores layouts, so that positions can name them
 	sources  sources
-	begun    func(context.Context) error // called when a file of MySQL's begins
-	onStart  func(before *gtid.Set)      // told the transactions before the start, when reading has found them out
+	begun    func(context.Context) error // called at the beginning of a MySQL binlog file
+	onStart  func(before *gtid.Set)      // receives the transactions before the start, once reading has found them
 
 	epoch    int
 	file     fileName
@@ -39,45 +39,45 @@ type stream struct {
 	pos      int64  // where the last event ended
 	ended    event  // the event that ended there
 	prior    event  // the one before it
-	sum      uint32 // of the event being read
+	sum      uint32 // checksum of the event being read
 	checksum bool
 
-	// Replaying to the start: the server can't begin a file beyond 4 GiB (nor can MySQL tell the GTIDs before a place).
-	// Such a file is read from its beginning, and nothing is delivered up to until.
+	// For the way to the start position: the server can't begin sending beyond 4 GiB in a file, nor can MySQL tell the
+	// GTIDs before a place inside a file. The file is then read from its beginning, and nothing is delivered up to until.
 	until     int64
-	untilGTID *gtid.Set // collects the transactions before until, if they are unknown
-	said      *gtid.Set // must be among them; otherwise until is not in the log that was read; nil: no condition
+	untilGTID *gtid.Set // collects the transactions before until, if they were unknown
+	said      *gtid.Set // must be in untilGTID, or else until is not in the log that was read; nil: no condition
 	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
 	guards    []*mariaGuard
 
-	// Transactions that were read before on another server, or may have been by an earlier run of the program, and may
-	// not have been applied. Sinks may have them, with Orders of an older epoch: older images would count as newer than
-	// those that readers saw. So their rows are delivered as deletes of unknown versions, which makes the pipeline
-	// re-read the cells. nil: none.
+	// Transactions that were read before: on another server, or perhaps by an earlier run of the program. Sinks may have
+	// them, with Orders of an older epoch, or may not. If they were delivered again as they are, old images would count as
+	// newer than those that readers have seen. So their rows are delivered as deletes of unknown versions, which makes the
+	// pipeline re-read the cells. nil: none.
 	again   *gtid.Set
-	againTo int64 // the same for changes that begin before this Order, without its epoch, because GTIDs don't cover all. 0: none
+	againTo int64 // the same for changes before this Order (epoch 0), as GTIDs don't cover all; 0: none
 
-	torn map[beginning]bool // transactions that their files don't end: delivered in the same way
-	shut bool               // the server ended the file itself; otherwise it died, if another file follows
+	torn map[beginning]bool // transactions that their file does not end; their rows are delivered in the same way
+	shut bool               // the file's last event ended it; if not, and another file follows, the server died
 
-	left    *leaving                                   // the previous file, until follows is called
-	follows func(ctx context.Context, l leaving) error // whether the file that was begun is of the same log
+	left    *leaving                                   // the end of the previous file, until follows is called
+	follows func(ctx context.Context, l leaving) error // checks that the new file is of the same log
 
-	// visible reports whether reads see a committed XA transaction; nil: unknown.
+	// visible reports whether queries see a committed XA transaction; nil: unknown.
 	visible  func(ctx context.Context, xid string) (bool, error)
-	byFormat func(ctx context.Context, by statement, err error) error // mentions the server's binlog_format in an error; nil: unknown
+	byFormat func(ctx context.Context, by statement, err error) error // adds binlog_format to an error; nil: unknown
 
-	// byPrimary finds the cells of rows; nil: there is no server to ask.
+	// byPrimary finds the cells of rows by primary key; nil: there is no server to ask.
 	byPrimary func(ctx context.Context, t *watched, names []string, keys [][]any) ([]replicator.Cell, error)
 
-	maps  map[uint64]*plan // by table id, for the statement; nil for an unwatched table
-	plans map[uint64]*plan // by table id, kept
+	maps  map[uint64]*plan // by table id, for the current statement; nil for an unwatched table
+	plans map[uint64]*plan // by table id, kept for later statements
 	tx    transaction
-	rowed []*watched // the tables whose rows the transaction delivered; those of an earlier one if tx.rows isn't set
+	rowed []*watched // tables of which the transaction delivered rows; outdated unless tx.rows is set
 	xa    prepared
 
-	raw           int               // the size of the event being read; 0: its memory is reused
-	change        replicator.Change // that is being delivered
+	raw           int               // size of the event being read; 0: its memory is reused
+	change        replicator.Change // the change being delivered
 	before, after image
 	inflate       *zstd.Decoder
 	scratch       []byte
@@ -87,7 +87,7 @@ type stream struct {
 	tally tally
 }
 
-// handlerError is an error of the Handler, which is returned unchanged.
+// handlerError marks an error of the Handler, which Read returns unchanged.
 type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
@@ -119,7 +119,7 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	if err != nil || !s.tx.open || s.tally.full() {
 		s.stats.tell(&s.tally)
 	}
-	if len(raw) >= large { // nothing keeps it longer than necessary
+	if len(raw) >= large { // free large memory soon
 		s.change = replicator.Change{}
 		clear(s.before.values)
 		clear(s.after.values)
@@ -130,11 +130,11 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// large is the size of an event from which its memory is handled separately.
+// large is the size from which an event gets memory of its own.
 const large = 64 << 10
 
-// kept returns a body for its row to keep: a copy, or the part of the event's memory that holds it. It is not copied if
-// it is most of a large event, whose memory is never reused.
+// kept returns a body that its row can keep. It is a copy, except if the body is most of a large event: that event's
+// memory is never reused.
 func (s *stream) kept(body []byte) []byte {
 	if len(body) >= large && 2*len(body) >= s.raw && s.raw > 0 {
 		return body
@@ -142,27 +142,28 @@ func (s *stream) kept(body []byte) []byte {
 	return owned(body)
 }
 
-// note remembers which event ended at the position.
+// note records the event that ended at the current position.
 func (s *stream) note(h binlog.Header, start int64) {
 	if s.pos == start {
 		return
 	}
 	s.prior = event{}
-	if s.pos == start+int64(h.Size) { // nothing unsent lies between
+	if s.pos == start+int64(h.Size) { // no event between them was left out
 		s.prior = s.ended
 	}
 	s.ended = event{h.Size, s.sum}
-	// The server changes a file's first event when it ends the file. And if MariaDB ≥ 11.4 doesn't say where an event
-	// ends, inside a transaction, the position lacks the size of events that were not sent before it (annotations).
+	// Two events can't identify a position. The server changes a file's first event when it ends the file. And inside a
+	// transaction, MariaDB 11.4 and later may not say where an event ends; the position then lacks the size of events that
+	// were not sent before (annotations).
 	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT || h.LogPos == 0 {
 		s.ended = event{}
 	}
 }
 
-// body checks and removes the checksum.
+// body checks and removes an event's checksum.
 func (s *stream) body(h binlog.Header, raw []byte) ([]byte, error) {
 	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT {
-		// The last five bytes are the checksum's algorithm, and a checksum for any algorithm.
+		// The event ends with the checksum's algorithm (a byte) and a checksum, whatever the algorithm is.
 		if len(raw) < binlog.HeaderSize+2+50+4+1+5 {
 			return nil, s.broken(binlog.ErrShort)
 		}
@@ -184,23 +185,23 @@ func (s *stream) body(h binlog.Header, raw []byte) ([]byte, error) {
 	return raw[binlog.HeaderSize:n], nil
 }
 
-// hasChecksum reports whether the events of a file have checksums, according to its first event.
+// hasChecksum reports whether the events of a file have checksums, judged by its first event.
 func hasChecksum(raw []byte) bool {
 	return len(raw) >= 5 && raw[len(raw)-5] == byte(replication.BINLOG_CHECKSUM_ALG_CRC32)
 }
 
-// advance moves the position to the end of an event. Positions in headers have 32 bits and wrap. On MariaDB ≥ 11.4 they
-// are 0 inside transactions. Events that the server doesn't send (MariaDB's annotations) leave gaps. So sizes are added
-// up. If the header has a position, it is the next one from there with the same low bits.
+// advance moves the position to the end of an event. Positions in event headers have 32 bits and wrap; since MariaDB
+// 11.4 they are 0 inside transactions. Events that the server doesn't send (MariaDB's annotations) leave gaps. So the
+// sizes of events are added up. If the header has a position, the end is the next position with the same low bits.
 func (s *stream) advance(h binlog.Header) error {
 	if h.Flags&binlog.ArtificialFlag != 0 || binlog.IsHeartbeat(h.Kind) {
 		return nil
 	}
-	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent before a start in the middle of a file
+	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent first if reading starts in the middle of a file
 		return nil
 	}
 	end := s.pos + int64(h.Size)
-	if h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(end) { // sent along with that
+	if h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(end) { // sent with it
 		return nil
 	}
 	if h.LogPos != 0 {
@@ -248,7 +249,7 @@ func (s *stream) dispatch(ctx context.Context, h binlog.Header, body []byte, pla
 	return s.committed(ctx)
 }
 
-// inner handles events that may also be inside a compressed transaction. ended says that the transaction is over.
+// inner handles events that may also be inside a compressed transaction. ended says that the transaction has ended.
 func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place scale) (ended bool, err error) {
 	switch h.Kind {
 	case replication.TABLE_MAP_EVENT:
@@ -285,8 +286,8 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 		"program knows; update it, or `replicator rebuild "+remedy.Views+"` fills the views again and reads on behind it", h.Kind))
 }
 
-// formatDescription begins a file. Its time is when the file was begun, which distinguishes the file from others of its
-// name.
+// formatDescription handles the first event of a file. The event's time is when the file was begun, which tells the
+// file from others of the same name.
 func (s *stream) formatDescription(ctx context.Context, h binlog.Header) error {
 	s.born = h.Time
 	if s.wantBorn != 0 && s.wantBorn != h.Time {
@@ -301,7 +302,7 @@ func (s *stream) formatDescription(ctx context.Context, h binlog.Header) error {
 	return nil
 }
 
-// rotate: a real one ends a file, an artificial one says which file comes, and where in it.
+// rotate handles a rotate event. A real one ends a file. An artificial one names the file and position that come next.
 func (s *stream) rotate(h binlog.Header, body []byte) error {
 	c := binlog.Cursor{B: body}
 	pos := int64(c.Uint(8))
@@ -314,14 +315,14 @@ func (s *stream) rotate(h binlog.Header, body []byte) error {
 		return err
 	}
 	if h.Flags&binlog.ArtificialFlag != 0 || h.LogPos == 0 {
-		if file == s.file && s.pos >= pos { // the start of reading, where the position is better known
+		if file == s.file && s.pos >= pos { // at the start of reading; the stream's own position is more exact
 			return nil
 		}
 	} else {
 		pos, s.shut = 4, true
 	}
 	if file != s.file {
-		if err := s.abandon(); err != nil { // open only after a crash, which rolled it back
+		if err := s.abandon(); err != nil { // a transaction is open only after a crash, which rolled it back
 			return err
 		}
 		if s.until > 0 {
@@ -343,12 +344,12 @@ func (s *stream) missedStart() error {
 		remedy.Views+"`, and start it again: the views are filled", s.file.name, s.until))
 }
 
-// otherStart: the start is not in the log that was read.
+// otherStart is the error if the start position is not in the log that was read.
 func (s *stream) otherStart(why string) error {
 	return errAnother(token{placed: placed{File: s.file.name, Pos: s.until}}, why)
 }
 
-// idle: the source is idle, so everything up to here is included.
+// idle handles a sign that the source is idle: the log's end is reached, so the position is current.
 func (s *stream) idle() error {
 	if s.tx.open || s.until > 0 {
 		return nil
@@ -356,7 +357,7 @@ func (s *stream) idle() error {
 	return s.mark(s.here(gtidRun{}), time.Time{})
 }
 
-// mark promotes the position.
+// mark advances the position, and tells the handler.
 func (s *stream) mark(e end, at time.Time) error {
 	if err := errors.Join(s.settled(e.order), s.settleMembers(e.order)); err != nil {
 		return err
@@ -366,13 +367,13 @@ func (s *stream) mark(e end, at time.Time) error {
 	return nil
 }
 
-// here is the place after the last event read.
+// here returns the end after the last event that was read.
 func (s *stream) here(run gtidRun) end {
 	return end{file: s.file, pos: s.pos, born: s.born, event: s.ended,
 		order: orderOf(s.epoch, s.file.number, s.pos), last: run, anonymous: s.tx.anonymous}
 }
 
-// committed ends a transaction that the log ends: its held changes are delivered.
+// committed handles the end of a committed transaction. It delivers the changes that were held until then.
 func (s *stream) committed(ctx context.Context) error {
 	if err := s.seekAll(ctx); err != nil {
 		return err
@@ -383,7 +384,7 @@ func (s *stream) committed(ctx context.Context) error {
 	return s.endTransaction()
 }
 
-// endTransaction ends the transaction. Only here does traffic promote positions.
+// endTransaction ends the transaction and advances the position.
 func (s *stream) endTransaction() error {
 	tx := s.tx
 	s.tx = transaction{}
@@ -411,9 +412,8 @@ func (s *stream) collect(tx transaction) {
 	s.untilGTID.Add(tx.sid.name, gtid.Run{First: tx.run.first, Last: tx.run.last})
 }
 
-// reached is called between two transactions. Once the start position is reached, delivery begins. A file's first
-// transaction is preceded by other events (MariaDB: Gtid_list, Binlog_checkpoint), and the start may follow any of
-// them.
+// reached is called between two transactions. At the start position, delivery begins. Other events precede a file's
+// first transaction (MariaDB: Gtid_list, Binlog_checkpoint), and the start position may follow any of them.
 func (s *stream) reached() error {
 	switch {
 	case s.until == 0 || s.pos < s.until:
@@ -441,15 +441,15 @@ func (s *stream) started() error {
 	return nil
 }
 
-// silent reports whether the rows of the present transaction must not be delivered.
+// silent reports whether the rows of the current transaction must not be delivered.
 func (s *stream) silent() bool { return s.tx.skip || s.until > 0 }
 
-// broken is an error in the server's data: reading it again may help.
+// broken is an error in the data that the server sent. Reading again may help.
 func (s *stream) broken(err error) error {
 	return fmt.Errorf("binlog %s:%d: %w", s.file.name, s.pos, err)
 }
 
-// locate adds the place of an error: the transaction's beginning, which the operator can inspect and set a checkpoint
+// locate adds a place to an error: the transaction's beginning, which the operator can inspect, and set a checkpoint
 // to.
 func (s *stream) locate(err error, start int64) error {
 	var h handlerError
@@ -469,7 +469,7 @@ func (s *stream) close() {
 	}
 }
 
-// ready must be called before the first event.
+// ready prepares the stream. It must be called before the first event.
 func (s *stream) ready() {
 	if s.until == 0 {
 		s.handler.Commit(orderOf(s.epoch, s.file.number, s.pos), time.Time{})

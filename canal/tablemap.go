@@ -10,10 +10,11 @@ import (
 	"replicator/canal/binlog"
 )
 
-// maxPlans bounds the plans kept: a table's id changes with every ALTER, and every time the server reopens the table.
+// maxPlans limits the plans that are kept. A table's id changes with every ALTER, and whenever the server reopens the
+// table.
 const maxPlans = 1024
 
-// tableMap records which table the rows that follow belong to.
+// tableMap records to which table the following rows belong.
 func (s *stream) tableMap(ctx context.Context, body []byte) error {
 	m, _, err := binlog.SplitTableMap(body)
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *stream) tableMap(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// newPlan makes the plan for a table map. If rows can't be read with the columns known at this place, their plan skips
+// newPlan makes the plan for a table map. If the columns known at this place can't decode the rows, the plan skips
 // them.
 func (s *stream) newPlan(ctx context.Context, t *watched, body []byte) (*plan, error) {
 	fatal := func(err error) error {
@@ -66,8 +67,8 @@ func (s *stream) newPlan(ctx context.Context, t *watched, body []byte) (*plan, e
 		"that the binlog names its columns, and then: %s", err, wayOut))
 }
 
-// planBy makes the plan for a table map with known columns. If a needed column is missing, and the table has it now,
-// the rows are skipped.
+// planBy makes the plan for a table map from a layout. If the rows lack a needed column that the table has by now, the
+// plan skips the rows.
 func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.TableMap, l *layout) (*plan, error) {
 	p, err := newPlan(t, body, m, l, s.charsets)
 	if errors.As(err, &unreadable{}) && s.layouts != nil {
@@ -79,7 +80,7 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 			return &plan{t: t, raw: bytes.Clone(body), passed: err}, nil
 		}
 	}
-	if t.Pattern && errors.Is(err, replicator.ErrRedefined) { // an earlier table of that name, which is no member
+	if t.Pattern && errors.Is(err, replicator.ErrRedefined) { // an earlier table of the same name, which is no member
 		return &plan{t: t, raw: bytes.Clone(body), passed: err}, nil
 	}
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 	return p, nil
 }
 
-// layoutOf is the layout of a table's rows at this place; nil if it is unknown, or if the log names their columns.
+// layoutOf returns the layout of a table's rows at this place; nil if it is unknown, or if the log names their columns.
 func (s *stream) layoutOf(t *watched, m *binlog.TableMap) *layout {
 	switch {
 	case m.Names != nil:
@@ -105,7 +106,7 @@ func (s *stream) layoutOf(t *watched, m *binlog.TableMap) *layout {
 	return s.layouts.current(t.id)
 }
 
-// readable returns an unreadable error if rows can't be read with a layout.
+// readable returns an unreadable error if rows can't be decoded with the layout.
 func (s *stream) readable(m *binlog.TableMap, l *layout) error {
 	switch {
 	case m.Names != nil:
@@ -116,8 +117,8 @@ func (s *stream) readable(m *binlog.TableMap, l *layout) error {
 	return l.fits(m, s.charsets)
 }
 
-// unfit: rows of a table can't have its layout. The table's columns are read again, unless they were, and are awaited.
-// It reports whether the layout is certain anyway.
+// unfit handles rows that can't have their table's layout. It reads the table's columns again, unless that was already
+// done. certain reports that the layout is known to be right, so that the rows stay unreadable.
 func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error) {
 	if s.layouts == nil {
 		return true, nil
@@ -129,8 +130,8 @@ func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error
 	return certain, err
 }
 
-// lacks: rows lack a needed column. If the table has all needed columns at a later position, rows are skipped until
-// then. It reports whether it has not.
+// lacks handles rows that lack a needed column. If the table has all needed columns at a later position, its rows are
+// skipped up to there, and certain is false.
 func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error) {
 	if s.layouts.awaited(t.id) {
 		return false, nil
@@ -142,8 +143,8 @@ func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error
 	return err != nil, nil
 }
 
-// passOverFrom skips the rows of a plan that turned out unable to read them, up to the position from which on the table
-// is known to have its present columns.
+// passOverFrom skips the rows of a plan that failed to decode one. It skips up to the position from which the table is
+// known to have its current columns.
 func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 	certain := true
 	if s.layouts != nil {
@@ -159,7 +160,7 @@ func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 	return s.passOver(p)
 }
 
-// passOver skips the rows of a plan that can't read them: they count as changed without a list.
+// passOver skips the rows of a plan that can't decode them, and reports them as changed without a list.
 func (s *stream) passOver(p *plan) error {
 	if s.layouts == nil || !s.tx.xa && !s.layouts.passOver(p.t.id) {
 		return nil
@@ -168,8 +169,8 @@ func (s *stream) passOver(p *plan) error {
 		replicator.ErrUnlogged))
 }
 
-// settled makes layouts certain that are so at an order. It comes before that order is promoted, so that problems are
-// recorded before anything after it is saved.
+// settled applies the layouts that become certain at order. It is called before the position advances to order, so that
+// problems are recorded before anything later is saved.
 func (s *stream) settled(order int64) error {
 	if s.layouts == nil || !s.layouts.due(order) {
 		return nil
