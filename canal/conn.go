@@ -83,7 +83,7 @@ const (
 func sqlConfig(dsn string) (*mysql.Config, error) {
 	cfg, err := mysqldsn.Parse(dsn)
 	if err != nil {
-		return nil, errors.New("the dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE") // err may quote the DSN and its password
+		return nil, errors.New("the dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE") // err may quote it
 	}
 	cfg.Logger = &mysql.NopLogger{} // errors are returned; only our own log prints
 	cfg.ParseTime = false

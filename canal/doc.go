@@ -15,9 +15,9 @@
 //     on a MySQL server that does not list transactions being committed: see fence.go. Neither values nor the texts of
 //     statements reach logs or errors (a MariaDB binlog contains clear-text passwords).
 //   - The largest event of the binlog bounds the memory; compressed transactions are decoded as a stream.
-//   - The source's collations define cells. Values of the column role that the source treats as equal belong to one cell
-//     (names.go). So do rows whose keys it treats as equal; the newest row decides which variant of the key is shown
-//     (spelling.go). An ALTER that changes what cells or versions are ends reading: identity.go.
+//   - The source's collations define cells. Values of the column role that the source treats as equal belong to one
+//     cell (names.go). So do rows whose keys it treats as equal; the newest row decides which variant of the key is
+//     shown (spelling.go). An ALTER that changes what cells or versions are ends reading: identity.go.
 //   - A value read by a scan equals the value of the same row in the binlog. Package binlog and text.go share one table
 //     of types (binlog.Kind). The server's own tables convert texts of the binlog to UTF-8 (binlog.Codes).
 //

@@ -10,13 +10,13 @@ import (
 // not name their columns. No row is decoded with a layout that may be wrong:
 //
 //   - A position has the digest of each table's layout there, and the store has the layouts (Config.Layouts). If the
-//     store lacks one, or the position is of another server, the layout is unknown up to the last statement that changed
-//     the table's columns (scout).
+//     store lacks one, or the position is of another server, the layout is unknown up to the last statement that
+//     changed the table's columns (scout).
 //   - From there on, statements in the log say how a layout changes (alteration). After a statement that isn't
 //     understood, the layout is unknown.
 //   - The table's current columns are read together with the end of the log at that moment (readSchemaAt). From that
-//     position on the layout is certain, until a statement changes it. The layout that the statements led to is compared
-//     with it there.
+//     position on the layout is certain, until a statement changes it. The layout that the statements led to is
+//     compared with it there.
 //   - Each table map is compared with the layout. A mismatch makes the layout unknown.
 //
 // If a table's layout is unknown, its rows are skipped, and the handler is told that they changed

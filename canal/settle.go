@@ -17,8 +17,8 @@ import (
 //
 //   - @@gtid_owned has a transaction's GTID, if it has one. For a replica's transactions that is already so from their
 //     first statement on.
-//   - performance_schema.metadata_locks has a transaction's lock on COMMIT. MySQL 8.0 fills that table by default, MySQL
-//     5.7 only if configured.
+//   - performance_schema.metadata_locks has a transaction's lock on COMMIT. MySQL 8.0 fills that table by default,
+//     MySQL 5.7 only if configured.
 //
 // So the log's end is read first, and then these lists. Everything before that end is visible as soon as all the listed
 // transactions have left the lists. These queries need only SELECT, and lock no rows.

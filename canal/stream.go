@@ -197,7 +197,7 @@ func (s *stream) advance(h binlog.Header) error {
 	if h.Flags&binlog.ArtificialFlag != 0 || binlog.IsHeartbeat(h.Kind) {
 		return nil
 	}
-	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent first if reading starts in the middle of a file
+	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent first if reading starts inside a file
 		return nil
 	}
 	end := s.pos + int64(h.Size)

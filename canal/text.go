@@ -16,15 +16,15 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// selected is a column of a SELECT, whose values the server sends as text. value returns the same as column.value does
-// for that value in the binlog: see kind.
+// selected is a column of a SELECT, whose values the server sends as text. For equal values, its method value returns
+// the same as column.value does for the binlog: see kind.
 type selected struct {
 	declaredColumn
 	kind binlog.Kind
 	raw  bool // selected in its stored form: see place
 }
 
-// kindsOf are the kinds of declared types. Any other type is text, or binary if it has no character set.
+// kindsOf maps declared types to kinds. Other types are text, or binary if they have no character set.
 var kindsOf = map[string]binlog.Kind{
 	"tinyint": binlog.KindInt, "smallint": binlog.KindInt, "mediumint": binlog.KindInt, "int": binlog.KindInt, "bigint": binlog.KindInt,
 	"float": binlog.KindFloat, "double": binlog.KindDouble, "decimal": binlog.KindDecimal, "bit": binlog.KindBit,
@@ -46,25 +46,26 @@ func newSelected(c *declaredColumn) selected {
 	return selected{declaredColumn: *c, kind: k}
 }
 
-// lossy reports whether the server may send one text for several values: a '?' for each code without a character, one
-// character for equivalent codes, and a DOUBLE(M,D) without the digits that its rounding left.
+// lossy reports whether the server may send the same text for several values. It sends '?' for a code without a
+// character, one character for several equivalent codes, and a DOUBLE(M,D) without the digits that its rounding left.
 func (c *selected) lossy() bool {
 	return c.Rounded || c.kind == binlog.KindText && binlog.NeedsTable(c.Charset)
 }
 
-// place is the column as a scan's place needs it: in its stored form if several values may have one text.
+// place returns the column in the form that the place of a scan needs: stored values, if several may have the same
+// text.
 func (c selected) place() selected {
 	c.raw = c.lossy()
 	return c
 }
 
-// expression is the column's expression in a SELECT. It differs from the column for FLOAT, of which SELECT shows only
-// six digits.
+// expression returns the column's expression in a SELECT. A FLOAT needs one, because SELECT shows only six of its
+// digits.
 func (c *selected) expression() string {
 	if c.literal != "" {
 		return c.literal
 	}
-	if c.raw && c.Rounded || c.kind == binlog.KindFloat { // MySQL has CAST AS DOUBLE from 8.0.17
+	if c.raw && c.Rounded || c.kind == binlog.KindFloat { // CAST AS DOUBLE needs MySQL 8.0.17
 		return sqlname.Quote(c.Name) + " + 0e0"
 	}
 	if c.raw {
@@ -73,7 +74,7 @@ func (c *selected) expression() string {
 	return sqlname.Quote(c.Name)
 }
 
-// value converts the server's text; b is not NULL, and is copied.
+// value converts the server's text. b must not be NULL, and is copied.
 func (c *selected) value(b []byte) (any, error) {
 	switch c.kind {
 	case binlog.KindInt, binlog.KindYear:
@@ -95,8 +96,9 @@ func (c *selected) value(b []byte) (any, error) {
 	return string(b), nil
 }
 
-// TextValue converts a value that the server shows as text to that of a Row. dataType is the column's type in lower
-// case, as information_schema names it. isText says whether it has a character set. A FLOAT is as exact as the text.
+// TextValue converts a value that the server shows as text to a value of a Row. dataType is the column's type in lower
+// case, as information_schema names it. isText says whether it has a character set. A FLOAT is only as exact as its
+// text.
 func TextValue(dataType string, isText bool, value []byte) (any, error) {
 	c := declaredColumn{dataType: dataType}
 	if isText {
@@ -114,7 +116,7 @@ func parseInteger(s string) (any, error) {
 	return binlog.Unsigned(n), err
 }
 
-// trimZerofill removes the zeroes that ZEROFILL puts before a DECIMAL, which the binlog lacks.
+// trimZerofill removes the zeros that ZEROFILL adds before a DECIMAL. The binlog does not have them.
 func trimZerofill(s string) string {
 	for len(s) > 1 && s[0] == '0' && s[1] != '.' {
 		s = s[1:]
@@ -122,7 +124,7 @@ func trimZerofill(s string) string {
 	return s
 }
 
-// selection is how to select rows of a watched table.
+// selection says how to select rows of a watched table.
 type selection struct {
 	t        *watched
 	shape    *schema
@@ -132,7 +134,7 @@ type selection struct {
 	columns  []selected
 	roles
 	offset []int
-	hint   string // how the server is to read the table; "" leaves it to the server
+	hint   string // an index hint; "" leaves the choice to the server
 }
 
 func newSelection(t *watched) (*selection, error) {
@@ -183,7 +185,7 @@ func newSelection(t *watched) (*selection, error) {
 	return x, nil
 }
 
-// selection is how to select rows of a configured table at present.
+// selection returns the current selection for a configured table.
 func (r *Reader) selection(table string) (*selection, error) {
 	all, err := r.selections(table)
 	if err != nil {
@@ -192,7 +194,7 @@ func (r *Reader) selection(table string) (*selection, error) {
 	return all[0], nil
 }
 
-// selections are the selections for each table that a configured table stands for, sorted by the tables' names.
+// selections returns the selection for each table that a configured table stands for, sorted by the tables' names.
 func (r *Reader) selections(table string) (all []*selection, err error) {
 	for _, w := range r.tables.byName[table] {
 		x, err := newSelection(w)
@@ -207,8 +209,8 @@ func (r *Reader) selections(table string) (all []*selection, err error) {
 	return all, nil
 }
 
-// offsetColumns are the columns that a scan follows: the configured ones, and the primary key if those don't identify
-// rows. The index on them contains it anyway.
+// offsetColumns returns the columns that a scan follows: the configured ones, and the primary key if those don't
+// identify rows. An index on them contains the primary key anyway.
 func offsetColumns(t *watched, s *schema) []string {
 	columns := t.Offset
 	if len(columns) == 0 {
@@ -232,8 +234,8 @@ func offsetColumns(t *watched, s *schema) []string {
 	return out
 }
 
-// ordered reports whether no two rows have the same offset. Otherwise rows with one offset could be on both sides of a
-// chunk's end.
+// ordered reports whether no two rows have the same offset. Rows with the same offset could otherwise be on both sides
+// of a chunk's end.
 func (x *selection) ordered() bool { return x.shape.tellsApart(offsetColumns(x.t, x.shape)) }
 
 func subset(a, b []string) bool {
@@ -245,12 +247,12 @@ func subset(a, b []string) bool {
 	return true
 }
 
-// from is the table's qualified name, and the hint.
+// from returns the table's qualified name and the hint.
 func (x *selection) from() string {
 	return sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + x.hint
 }
 
-// row makes the row of a result's values. It is known to be at or after the position order.
+// row makes a Row from the values of a query's result, which were read at the log position order or later.
 func (x *selection) row(ctx context.Context, values [][]byte, order int64, now time.Time) (*replicator.Row, error) {
 	r := &replicator.Row{Cell: replicator.Cell{Table: x.t.Name}, Order: order, Version: order, Time: now, Names: x.names}
 	var few [4]any
@@ -307,7 +309,7 @@ func (x *selection) unusable(err error) error {
 	return x.t.fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source", x.t.Name, err))
 }
 
-// version converts a version column's text: see plan.versionOf.
+// version converts the text of a version column to a version: see plan.versionOf.
 func (c *selected) version(b []byte) (int64, error) {
 	if b == nil {
 		return 0, errVersion(c.Name, "is NULL")
@@ -334,8 +336,8 @@ func (c *selected) version(b []byte) (int64, error) {
 	return 0, errVersion(c.Name, "is no number")
 }
 
-// argument converts a value of a key or an offset to an argument that compares with the column exactly and by its
-// index. A DECIMAL or a number in quotes would be compared as a DOUBLE.
+// argument converts a value of a key or an offset to a query argument. With it the server compares exactly, and can use
+// the column's index. It would compare a DECIMAL or a quoted number as a DOUBLE.
 func (c *selected) argument(v any) (placeholder string, arg any) {
 	s, isText := v.(string)
 	switch {
@@ -352,7 +354,7 @@ func (c *selected) argument(v any) (placeholder string, arg any) {
 	}
 	switch v.(type) {
 	case int64, uint64:
-		if keyKindOf(c.kind) == keyText { // a key from before an ALTER: compared as numbers, the texts would all be read
+		if keyKindOf(c.kind) == keyText { // a key from before an ALTER: compared as numbers, all rows would be read
 			return "?", replicator.FormatValue(v)
 		}
 	}
@@ -362,8 +364,8 @@ func (c *selected) argument(v any) (placeholder string, arg any) {
 	return "?", v
 }
 
-// asDecimal is a placeholder for a decimal number as text, with as many digits before the point as the server allows. A
-// bare text would be compared as a DOUBLE.
+// asDecimal returns a placeholder for a decimal number as text, with as many digits before the point as the server
+// allows. The server would compare a bare text as a DOUBLE.
 func asDecimal(text string) string {
 	_, fraction, _ := strings.Cut(text, ".")
 	return fmt.Sprintf("CAST(? AS DECIMAL(65,%d))", min(len(fraction), 30))

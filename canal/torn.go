@@ -13,27 +13,27 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// A server that dies while it writes its binlog leaves a file that ends within a transaction, or even within an event.
-// An incomplete transaction was not committed: the server rolls it back when it starts, and begins another file. MySQL
-// cuts the incomplete part off the file, and MariaDB leaves it. Error 1236 then stops MariaDB's replicas until the
+// A server that dies while it writes its binlog leaves a file that ends inside a transaction, or even inside an event.
+// The incomplete transaction was not committed: the server rolls it back when it starts, and begins another file. MySQL
+// cuts the incomplete part off the file, MariaDB leaves it. MariaDB's replicas then stop with error 1236 until the
 // operator directs them to the next file. A Reader goes there automatically.
 //
-// Rows are delivered before their transaction's end is read, including those of an incomplete one. So the first Reader
-// that reaches the file's end fails, and says where the transaction begins. The next one, which begins before it,
-// delivers its rows as deletes, so that the pipeline re-reads the cells: see stream.again. If the program ends in
-// between, it reaches the same end again.
+// A Reader delivers rows before it has read the end of their transaction, so also rows of an incomplete one. The first
+// Reader that reaches the file's end therefore fails, and remembers where the transaction begins. The next Reader
+// starts before the transaction. It delivers the rows as deletes of unknown versions, so that the pipeline re-reads the
+// cells: see stream.again. If the program ends between the two, its next run reaches the same end again.
 //
-// Tables may lack even transactions that the binlog has completely: if the redo log is not written at each commit
-// (innodb_flush_log_at_trx_commit), and on MariaDB if a transaction also changed a table of another engine, because
-// that is not committed in two phases. It is impossible to tell which rows this concerns, so a warning is logged.
+// Tables may even lack transactions that are complete in the binlog: if the redo log is not written at each commit
+// (innodb_flush_log_at_trx_commit). On MariaDB also if a transaction changed tables of two engines, because such a
+// commit is not atomic. We can't tell which rows are affected, so a warning is logged.
 
-// beginning is where a transaction begins.
+// beginning is where in which file a transaction begins.
 type beginning struct {
 	file string
 	pos  int64
 }
 
-// tornError: a file ends within the transaction, and rows of it were delivered.
+// tornError: a file ends inside the transaction, and rows of the transaction were delivered.
 type tornError struct{ beginning }
 
 func (e *tornError) Error() string {
@@ -41,7 +41,7 @@ func (e *tornError) Error() string {
 		"its cells are read again", e.file, e.pos)
 }
 
-// torn remembers the transactions that their files don't end.
+// torn remembers the transactions that their file does not end.
 type torn struct {
 	mu     sync.Mutex
 	begins map[beginning]bool
@@ -62,7 +62,7 @@ func (t *torn) all() map[beginning]bool {
 	return maps.Clone(t.begins)
 }
 
-// abandon drops a transaction that its file doesn't end. It fails if rows of it were delivered as if it had ended.
+// abandon drops a transaction that its file does not end. It fails if rows of the transaction were delivered normally.
 func (s *stream) abandon() error {
 	tx := s.tx
 	s.tx = transaction{}
@@ -82,8 +82,8 @@ func (r *Reader) sayDied(at placed) {
 		slog.String("source", r.source.cfg.Name), slog.String("position", token{placed: at}.String()))
 }
 
-// behindTorn is where to continue after an error of reading: the next file, if the error is that this file is torn and
-// the server has moved on. Any other error is returned unchanged.
+// behindTorn returns where to continue after err ended the reading: at the next file, if err says that this file is
+// torn and the server has begun another one. Any other error is returned unchanged.
 func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Position, _ error) {
 	var my *gomysql.MyError
 	if !errors.As(err, &my) || my.Code != errnoBinlogFatal || !strings.Contains(my.Message, textTorn) {
@@ -99,15 +99,15 @@ func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Positi
 		return next, errors.Join(err, failed)
 	}
 	i := slices.IndexFunc(files, func(f logFile) bool { return f.name == r.stream.file.name })
-	if i < 0 || i+1 == len(files) { // it may still be written
+	if i < 0 || i+1 == len(files) { // the server may still write it
 		return next, err
 	}
 	at := r.stream.pos
 	if err := r.stream.abandon(); err != nil {
 		return next, err
 	}
-	r.stream.shut = true      // that it died is said below
-	r.stream.checksum = false // the beginning of a dump has none, before the file says whether its events do
+	r.stream.shut = true      // the warning below says that the server died
+	r.stream.checksum = false // a dump begins without checksums, until the file says whether it has them
 	r.source.cfg.Logger.Warn("a binlog file ends within an event: the source died while it wrote. What was not whole "+
 		"was not committed, and reading goes on with the next file. If the source's disk was full, verify the views",
 		slog.String("source", r.source.cfg.Name), slog.String("position", fmt.Sprintf("%s:%d", files[i].name, at)),

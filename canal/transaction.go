@@ -16,18 +16,18 @@ import (
 	"replicator/internal/uuid"
 )
 
-// transaction is the one that a stream is reading.
+// transaction is the transaction that a stream is reading.
 type transaction struct {
-	open       bool     // a GTID or BEGIN was read, but not its end
-	standalone bool     // it is one statement, with no COMMIT
-	xa         bool     // it ends with XA PREPARE: its rows aren't committed yet
-	held       *held    // what to deliver at its end
-	sought     []sought // is looked for at its end
-	xid        string   // it is XA COMMIT of this transaction
-	skip       bool     // it was applied already
-	again      bool     // it was read already, in an older epoch
+	open       bool     // its GTID or BEGIN was read, and not its end
+	standalone bool     // a single statement, without COMMIT
+	xa         bool     // it ends with XA PREPARE: its rows are not committed yet
+	held       *held    // changes to deliver at its end
+	sought     []sought // rows to look up at its end
+	xid        string   // it is the XA COMMIT of this transaction
+	skip       bool     // it was applied already, on another server
+	again      bool     // see stream.again
 	anonymous  bool     // it has no GTID: see token.Anonymous
-	explicit   bool     // it was begun by a statement
+	explicit   bool     // a statement began it
 	rows       bool     // it changed watched rows
 	from       int64
 	at         time.Time
@@ -46,13 +46,13 @@ type transaction struct {
 //
 // ROLLBACK TO, SAVEPOINT and statements inside a transaction end nothing.
 
-// source is a source of transactions that was seen, with its number in the history.
+// source is an origin of transactions that was seen, with its index in the history.
 type source struct {
 	sid sid
 	id  int32
 }
 
-// sources finds sources of transactions again without making strings.
+// sources finds origins that were seen before, without allocating strings.
 type sources struct {
 	mysql map[[16]byte]source
 	maria map[[2]uint32]source
@@ -92,7 +92,7 @@ func (s *stream) mysqlGTID(ctx context.Context, h binlog.Header, body []byte) er
 
 func (s *stream) newSource(x sid) source { return source{x, s.history.id(x)} }
 
-// taggedGTID reads MySQL's newer GTID event. Such transactions are few, so go-mysql's decoder will do.
+// taggedGTID reads MySQL's newer GTID event with go-mysql's slower decoder, because such transactions are rare.
 func (s *stream) taggedGTID(ctx context.Context, h binlog.Header, body []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -144,7 +144,7 @@ func (s *stream) mariaGTID(ctx context.Context, h binlog.Header, body []byte) er
 
 // begin records that a transaction begins.
 func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) error {
-	if s.tx.open { // one without an end of its own
+	if s.tx.open { // the open transaction has no end event of its own
 		end, ended := s.pos, s.ended
 		s.pos, s.ended = s.pos-int64(h.Size), s.prior
 		if err := s.committed(ctx); err != nil {
@@ -166,8 +166,8 @@ func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) err
 	return nil
 }
 
-// previousGTIDs begins a MySQL file: it has all transactions before it. It is read only if those before the start are
-// unknown.
+// previousGTIDs handles the event at the beginning of a MySQL file that lists all transactions before it. The list is
+// needed only if the transactions before the start are unknown.
 func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	if s.untilGTID == nil {
 		if err := s.idle(); err != nil || s.begun == nil { // a file was begun
@@ -187,7 +187,7 @@ func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// gtidList is the same on MariaDB.
+// gtidList is previousGTIDs for MariaDB.
 func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	if h.Flags&binlog.ArtificialFlag != 0 {
 		return nil
@@ -206,8 +206,8 @@ func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	return nil
 }
 
-// queryHeader reads the part before a statement's text: its database, and its session's variables. For LOAD DATA, more
-// bytes precede them.
+// queryHeader reads the part before a statement's text: its database, and the variables of its session. LOAD DATA has
+// more bytes before these.
 func queryHeader(body []byte, more int) (c binlog.Cursor, database, vars []byte) {
 	c = binlog.Cursor{B: body}
 	c.Take(8)
@@ -221,8 +221,8 @@ func queryHeader(body []byte, more int) (c binlog.Cursor, database, vars []byte)
 	return c, database, vars
 }
 
-// query handles a statement logged as text. For LOAD DATA, in a session that logs statements, it contains a file's
-// name.
+// query handles a statement logged as text. A LOAD DATA, in a session that logs statements, has more bytes for the name
+// of a file.
 func (s *stream) query(ctx context.Context, h binlog.Header, body []byte, more int) (ended bool, err error) {
 	c, database, vars := queryHeader(body, more)
 	text := c.Rest()
@@ -276,20 +276,20 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 			return false, err
 		}
 	}
-	// On MySQL a statement that isn't inside BEGIN is a transaction of its own; on MariaDB the GTID says so.
+	// On MySQL, a statement outside of BEGIN is a transaction of its own. On MariaDB, the GTID event says so.
 	if s.flavor == gtid.MariaDB && s.tx.open {
 		return s.tx.standalone, nil
 	}
 	return !s.tx.explicit, nil
 }
 
-// wayOut is the advice for changes that a binlog doesn't list.
+// wayOut tells the operator what to do about changes that the binlog doesn't list.
 const wayOut = "`replicator rebuild " + remedy.Views + "` fills its views again. To go on without it, behind the end of " +
 	"this transaction (SHOW BINLOG EVENTS tells it), use checkpoint set"
 
-// rolledBack: rows of a transaction that was rolled back, entirely or in part, are in the binlog only if it did
-// something irreversible. It changed tables of an engine without transactions, or on MariaDB created or dropped a
-// temporary table. The rows were delivered before that was known, and the log doesn't say which of them stayed.
+// rolledBack reports a transaction that was rolled back, entirely or in part. The binlog has its rows only if it did
+// something irreversible: it changed tables of an engine without transactions, or on MariaDB created or dropped a
+// temporary table. The rows were delivered before the rollback was read, and the log doesn't say which of them stayed.
 func (s *stream) rolledBack() error {
 	if s.silent() || !s.tx.rows {
 		return nil
@@ -304,7 +304,7 @@ func (s *stream) rolledBack() error {
 	return errors.Join(errs...)
 }
 
-// unlogged tells the handler that changes of a table are missing. An error that it returns ends reading.
+// unlogged tells the handler that changes of a table are not in the log. If the handler returns an error, reading ends.
 func (s *stream) unlogged(table string, err error) error {
 	table = nameOf(table)
 	if !replicator.IsOfViews(err) {
@@ -317,7 +317,7 @@ func (s *stream) unlogged(table string, err error) error {
 	return s.handler.Unlogged(table, orderOf(s.epoch, s.file.number, s.pos), err)
 }
 
-// changed: a statement changed rows of watched tables, or their columns, and no row events list the changes.
+// changed handles a statement that changed rows or columns of watched tables without row events.
 func (s *stream) changed(ctx context.Context, st statement) error {
 	if s.silent() {
 		return nil
@@ -328,7 +328,7 @@ func (s *stream) changed(ctx context.Context, st statement) error {
 	}
 	for _, table := range st.tables {
 		if st.effect == effectRows {
-			if nameOf(table) != table { // others of the pattern have rows
+			if nameOf(table) != table { // the pattern's other tables still have rows
 				lost = replicator.ErrUnlogged
 			}
 			err := fmt.Errorf("table %s %s: %w", table, st.what, lost)
@@ -349,7 +349,7 @@ func (s *stream) changed(ctx context.Context, st statement) error {
 	return nil
 }
 
-// altered: a watched table's columns or keys may have changed.
+// altered handles a statement that may have changed a watched table's columns or keys.
 func (s *stream) altered(ctx context.Context, st statement, table string) error {
 	clear(s.plans)
 	clear(s.maps)
@@ -380,18 +380,20 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 	return s.columnsChanged(st, table, rewritten, anyOf)
 }
 
-// mariaGuard proves that another MariaDB server has the history that was read before. A domain's position is a number.
-// That the server has it doesn't say who wrote it. So that very transaction must be met, or the file's list must name
-// it. If another transaction has its number, and there are earlier ones of the same author, this server's history
-// diverged from the one that was read: a replica was promoted that lacked the tail. If a later one of the same author
-// comes first, the binlog was begun later than the server's data, like that of a replica made from a backup
-// (gtid_slave_pos), and the part in between is lost as after a purge. Otherwise it may be a stranger's, from which
-// views must not be filled unasked.
+// mariaGuard proves that another MariaDB server has the history that was read before. The GTID position of a domain is
+// a number, which doesn't say which server wrote the transaction. So the very transaction that was read last must come,
+// or the list of the file's beginning must name it. Otherwise there are three cases:
+//
+//   - Another transaction has the number, after earlier ones of the same author: the histories diverged, because a
+//     replica without the latest transactions was promoted.
+//   - A later transaction of the same author comes first: the binlog was begun later than the server's data, as on a
+//     replica made from a backup (gtid_slave_pos). The part between is lost, as after a purge.
+//   - Neither: it may be an unrelated server, from which views must not be filled unless the operator asks for it.
 type mariaGuard struct {
-	want   map[string]gtid.Run // domain → first: 0 until met; last: the number
+	want   map[string]gtid.Run // by domain; First: 0 until met, Last: the number that must come
 	from   map[string]string
-	parted map[string]bool // domains with earlier transactions of the same author
-	what   error           // the problem if it isn't met, whoever wrote the others; may be nil
+	parted map[string]bool // domains in which an earlier transaction of the same author came
+	what   error           // the error if it isn't met, whoever wrote the other transactions; nil: as described above
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {

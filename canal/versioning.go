@@ -12,20 +12,20 @@ import (
 	"replicator/canal/binlog"
 )
 
-// MariaDB's system-versioned tables keep former rows beside the current ones. A SELECT doesn't show them, but the
-// binlog contains them like any others: an UPDATE is followed by an insert of the former row, a DELETE is an update
-// that ends the row, and DELETE HISTORY deletes rows that are not visible. The column with the end of validity
-// distinguishes them: for current rows it is the latest possible time. If the two columns were not declared, they are
-// row_start and row_end, after all others, and information_schema.columns lacks them.
+// MariaDB's system-versioned tables keep former rows beside the current ones. A SELECT doesn't show former rows, but
+// the binlog contains them like any others. An UPDATE is followed by an insert of the former row, a DELETE is an update
+// that ends the row's validity, and DELETE HISTORY deletes former rows. The column with the end of validity tells the
+// rows apart: in current rows it has the latest possible time. If the table's definition doesn't name the two columns
+// of validity, they are row_start and row_end, after all others, and information_schema.columns lacks them.
 
 const (
-	rowStartExpression = "ROW START" // of the columns in information_schema
+	rowStartExpression = "ROW START" // for columns in information_schema
 	rowEndExpression   = "ROW END"
 	impliedRowStart    = "row_start"
 	impliedRowEnd      = "row_end"
 )
 
-// readOptions reads the table's character set, and whether it is system-versioned by undeclared columns.
+// readOptions reads the table's default character set, and whether undeclared columns version it.
 func (s *schema) readOptions(ctx context.Context, tx *sql.Tx, t *replicator.Table) error {
 	return s.readOption(tx.QueryRowContext(ctx, "SELECT "+optionFields+" FROM information_schema.tables "+
 		"WHERE table_schema = ? AND table_name = ?", t.Database, t.Table).Scan)
@@ -37,12 +37,12 @@ const optionFields = "table_type, COALESCE(table_collation, '')"
 func (s *schema) readOption(scan func(...any) error) error {
 	var kind, collation string
 	err := scan(&kind, &collation)
-	charset, _, _ := strings.Cut(collation, "_") // with which a collation's name begins
+	charset, _, _ := strings.Cut(collation, "_") // a collation's name begins with the name of its character set
 	s.charset = charsetName(charset)
 	if err == nil && s.rowEnd == "" && kind == "SYSTEM VERSIONED" {
 		for _, name := range []string{impliedRowStart, impliedRowEnd} {
 			c := declaredColumn{dataType: "timestamp", fullType: "timestamp(6) /* mariadb-5.3 */"}
-			c.Name, c.Digits, c.Hires = name, 6, true // nothing tells their format, and they are always so
+			c.Name, c.Digits, c.Hires = name, 6, true // undeclared columns always have this format
 			s.columns = append(s.columns, c)
 		}
 		s.rowEnd = impliedRowEnd
@@ -50,8 +50,8 @@ func (s *schema) readOption(scan func(...any) error) error {
 	return err
 }
 
-// withoutRowEnd are an index's columns that distinguish current rows. The server adds the end of validity to every
-// unique key, if that column was declared.
+// withoutRowEnd returns an index's columns without the end of validity. The server adds a declared end of validity to
+// every unique key.
 func (s *schema) withoutRowEnd(columns []string) []string {
 	if s.rowEnd == "" {
 		return columns
@@ -59,8 +59,8 @@ func (s *schema) withoutRowEnd(columns []string) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(name string) bool { return strings.EqualFold(name, s.rowEnd) })
 }
 
-// rowEndOf is the index of the column with the end of validity, at the time when the given rows were written; -1 if
-// there was none. The table may have been versioned then and not be now.
+// rowEndOf returns the index of the column with the end of validity in the given rows; -1 if there is none. The table
+// may have been versioned when the rows were written, and not be now.
 func rowEndOf(s *schema, columns []binlog.Column) int {
 	last := len(columns) - 1
 	if s.rowEnd == "" && last > 1 && columns[last-1].Name == impliedRowStart && columns[last].Name == impliedRowEnd &&
@@ -70,8 +70,9 @@ func rowEndOf(s *schema, columns []binlog.Column) int {
 	return slices.IndexFunc(columns, func(c binlog.Column) bool { return s.rowEnd != "" && strings.EqualFold(c.Name, s.rowEnd) })
 }
 
-// isHistory reports whether an image is of a former row. The latest time is 2038-01-19 03:14:07.999999, from MariaDB
-// 11.5 on 2106-02-07 06:28:15.999999. If transactions are counted instead, it is the largest 64-bit number.
+// isHistory reports whether an image is of a former row. In current rows the end of validity is 2038-01-19
+// 03:14:07.999999, from MariaDB 11.5 on 2106-02-07 06:28:15.999999. If the table is versioned by transactions, it is
+// the largest 64-bit number.
 func (p *plan) isHistory(img *image) bool {
 	if p.rowEnd < 0 {
 		return false

@@ -14,27 +14,26 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A table that keeps many versions of each cell consists mostly of rows that no view shows. If an index holds each
-// cell's versions side by side, with everything that is needed to find the newest, a scan walks along that index and
-// reads only the newest rows. Nine rows of ten are then neither sent, nor decoded, nor looked up in a sink.
+// In a table that keeps many rows of each cell, views show hardly any of the rows. If an index holds a cell's versions
+// side by side, and has everything needed to find the newest, a scan walks along that index and reads only the newest
+// rows. With ten rows a cell, nine of ten are neither sent, nor decoded, nor looked up in a sink.
 //
-// The client, not the server, decides which version is the newest: by the cell's bytes and by the order of versions in
-// which the binlog is read. A version that is a dead letter may be the highest. And each variant of a key is delivered,
-// among which the pipeline finds the one that counts, as for the tail. NOT EXISTS (a newer one) would cost MySQL 5 µs a
-// row of the table, the walk costs half a microsecond.
+// The program, not the server, decides which version is the newest: by the cell's bytes and in the order of versions
+// that the binlog's reader uses. The highest version may be a dead letter. And each variant of a key is delivered, so
+// that the pipeline finds the newest variant as it does for the tail. In SQL, NOT EXISTS (a newer one) would cost MySQL
+// 5 µs a row of the table; the walk costs half a microsecond.
 //
-// Skipped versions are no loss. Suppose a version is not the newest when it is passed, and is in the end. Then deletes
-// removed all newer ones after the scan's tail began, and the tail re-reads the cell after each.
+// It is safe to skip versions. A skipped version can become the newest only if newer ones are deleted after the scan's
+// tail began, and the tail re-reads the cell after each delete.
 
-// versionWalk selects a cell's columns, its version, and the primary key, along an index with just these.
+// versionWalk selects a cell's columns, its version and the primary key, along an index that has all of them.
 type versionWalk struct {
 	*selection
-	primary []int // in columns
+	primary []int // indexes in columns
 }
 
-// versions is the walk along the index that holds a cell's versions side by side; nil if there is none. The versions
-// must distinguish a cell's rows: of equal ones the later in the offset's order counts, which the index doesn't
-// contain.
+// versions returns the walk along the index that holds a cell's versions side by side; nil if there is none. There is
+// none if rows of a cell may have equal versions: the offset then decides, and the index doesn't contain it.
 func (x *selection) versions() *versionWalk {
 	if x.single || !x.distinct || len(x.shape.primary) == 0 {
 		return nil
@@ -44,7 +43,7 @@ func (x *selection) versions() *versionWalk {
 		cell = append(cell, x.t.Column)
 	}
 	for _, index := range x.shape.ordered {
-		columns := append(slices.Clone(index.columns), x.shape.primary...) // InnoDB's indexes end with the primary key
+		columns := append(slices.Clone(index.columns), x.shape.primary...) // InnoDB appends the primary key to every index
 		n := len(cell)
 		if len(columns) > n && subset(cell, columns[:n]) && strings.EqualFold(columns[n], x.t.Version) {
 			return x.walk(index.name, columns[:n+1])
@@ -53,8 +52,8 @@ func (x *selection) versions() *versionWalk {
 	return nil
 }
 
-// walk is the walk along an index in the order of columns; nil if the server doesn't compare one of them as it sorts
-// it.
+// walk returns the walk along an index in the order of columns; nil if the server sorts one of them by another order
+// than it compares by.
 func (x *selection) walk(index string, columns []string) *versionWalk {
 	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, roles: noRoles(),
 		hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
@@ -89,11 +88,11 @@ func (x *selection) walk(index string, columns []string) *versionWalk {
 	return w
 }
 
-// version is a version that was passed.
+// version is one version that the walk has passed.
 type version struct {
-	values [][]byte // of the walk's columns
+	values [][]byte // values of the walk's columns
 	number int64
-	place  int // how many were passed up to it
+	place  int // how many versions were passed up to this one
 }
 
 func (v *version) set(values [][]byte, number int64, place int) {
@@ -107,13 +106,13 @@ func (v *version) set(values [][]byte, number int64, place int) {
 		}
 		v.values[i] = append(v.values[i][:0], b...)
 		if v.values[i] == nil {
-			v.values[i] = []byte{} // not NULL
+			v.values[i] = []byte{} // empty, not NULL
 		}
 	}
 	v.number, v.place = number, place
 }
 
-// sameCell reports whether two versions belong to one cell. If it can't tell, it reports false.
+// sameCell reports whether two versions certainly belong to one cell.
 func (w *versionWalk) sameCell(a, b [][]byte) bool {
 	same := func(i int) bool { return a[i] != nil && b[i] != nil && string(a[i]) == string(b[i]) }
 	for _, i := range w.key {
@@ -124,7 +123,8 @@ func (w *versionWalk) sameCell(a, b [][]byte) bool {
 	return w.column < 0 || same(w.column)
 }
 
-// newest walks past versions and returns the newest of each cell, in the order of the walk, and the last of all.
+// newest walks past versions. It returns the newest of each cell, in the order of the walk, and the last version
+// passed.
 func (w *versionWalk) newest(ctx context.Context, db querier, query string, args []any,
 	columns []string) (found []*version, last version, err error) {
 	cells := map[replicator.Cell]*version{}
@@ -143,7 +143,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 				}
 			}
 		}
-		// A version that doesn't fit is a dead letter, at the version by which the tail sorts it.
+		// A version that doesn't fit is a dead letter. number is then the version by which the tail sorts the row.
 		number, _ := w.columns[w.version].version(values[w.version])
 		last.set(values, number, last.place+1)
 		if best.values == nil || number >= best.number {
@@ -155,7 +155,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 	return found, last, err
 }
 
-// walkPlace begins the place of a scan that walks along versions. Other places are JSON, or begin with namedPlace.
+// walkPlace begins the place of a scan along versions. Other places are JSON, or begin with namedPlace.
 const walkPlace = "v"
 
 // newestScan reads one chunk of newest rows.
@@ -167,12 +167,11 @@ type newestScan struct {
 	columns []string
 	fence   *fence
 	limit   replicator.ScanLimit
-	asked   int // how many rows were requested, which may turn out to be too many at once
+	asked   int // how many rows were requested at first; fewer may be read at once
 }
 
-// scanNewest reads the newest rows of the next cells. It reports whether it did. It does not if there is no suitable
-// index, or if cells have hardly two versions, because picking rows then costs more than reading the table in its own
-// order.
+// scanNewest reads the newest rows of the next cells. done is false if it can't: there is no suitable index, or cells
+// have less than two versions on average. Picking rows then costs more than reading the table in its own order.
 func (r *Reader) scanNewest(ctx context.Context, conn *sql.Conn, x *selection, columns []string, after string,
 	limit replicator.ScanLimit) (chunk replicator.Chunk, done bool, err error) {
 	w := x.versions()
@@ -187,7 +186,7 @@ func (r *Reader) scanNewest(ctx context.Context, conn *sql.Conn, x *selection, c
 		chunk, done, err = s.read(ctx, place, begun)
 		return err
 	})
-	// dropped just now, or hidden from queries
+	// the index was just dropped, or made invisible
 	if my := (*mysqlError)(nil); errors.As(err, &my) && my.Number == errnoNoSuchKey {
 		return replicator.Chunk{}, false, nil
 	}
@@ -227,11 +226,11 @@ func (s *newestScan) read(ctx context.Context, place string,
 	return chunk, true, err
 }
 
-// fetchRows is how many rows are read by their primary keys at once: MariaDB makes a temporary table of 1,000 values or
-// more.
+// fetchRows is how many rows are read at once by their primary keys. With 1,000 values or more, MariaDB makes a
+// temporary table.
 const fetchRows = 999
 
-// fetch reads the rows of the newest versions. A chunk that fills up earlier ends with the last row read.
+// fetch reads the rows of the newest versions. A chunk that is full ends with the last row read.
 func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest []*version) error {
 	now, size := time.Now(), int64(0)
 	for len(newest) > 0 {
@@ -266,9 +265,9 @@ func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest 
 	return nil
 }
 
-// byPrimary selects the rows of versions. The tail handles rows that were deleted since they were passed.
+// byPrimary selects the rows of versions by primary key. Rows deleted meanwhile are missing; the tail handles them.
 //
-// Several columns are compared one by one: on MariaDB, (a, b) IN ((x, y), …) finds nothing if one of them is text of
+// Several columns are compared one by one. On MariaDB, (a, b) IN ((x, y), …) finds nothing if a column is text of
 // another character set than the connection's.
 func (s *newestScan) byPrimary(versions []*version) (query string, args []any) {
 	w := s.along

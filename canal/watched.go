@@ -10,20 +10,21 @@ import (
 	"replicator/canal/gtid"
 )
 
-// watched is a watched table: its configuration, and its present shape.
+// watched is a watched table: its configuration, and its current schema.
 type watched struct {
 	replicator.Table
-	id       string // the name, and for a table of a pattern the table: see memberID
+	id       string // the configured name; for a table of a pattern see memberID
 	schema   atomic.Pointer[schema]
-	end      logEnd                      // where the log ended when the schema was first read
-	names    *columnNames                // nil: the column role's values are all different
-	rowSize  atomic.Int64                // the average in a scan's last chunk; 0: unknown
-	expected atomic.Pointer[expectation] // of the last scan that was asked for
+	end      logEnd                      // the end of the log when the schema was first read
+	names    *columnNames                // nil: different values of the column role are never equal
+	rowSize  atomic.Int64                // average in the last chunk of a scan; 0: unknown
+	expected atomic.Pointer[expectation] // for the last scan that was asked for
 
-	referring []referring // by which columns other tables' rows are joined with this one's; not changed while the table is read
+	referring []referring // other tables' joins that find these rows; fixed while the table is read
 }
 
-// fatal marks an error that the operator must fix, and that concerns the views of the table: all, unless it names some.
+// fatal marks an error that the operator must fix. It concerns the views that err names; otherwise all views of the
+// table.
 func (t *watched) fatal(err error) error {
 	if err = replicator.Fatal(err); replicator.IsOfViews(err) {
 		return err
@@ -31,8 +32,8 @@ func (t *watched) fatal(err error) error {
 	return replicator.OfTable(t.Name, err)
 }
 
-// classify is the function classify for the error of a query of the table. A problem of the table doesn't concern views
-// of other tables.
+// classify classifies the error of a query of the table (see the function classify). A problem of the table concerns
+// only its views.
 func (t *watched) classify(err error) error {
 	if err = classify(err); replicator.IsFatal(err) {
 		if t.Pattern {
@@ -43,13 +44,13 @@ func (t *watched) classify(err error) error {
 	return err
 }
 
-// roleNames are the columns that have a role.
+// roleNames returns the columns that have a role.
 func (t *watched) roleNames() []string {
 	names := slices.Concat(t.Key, []string{t.Column, t.Version, t.Body})
 	return slices.DeleteFunc(names, func(column string) bool { return column == "" })
 }
 
-// readers are the views that need a column, in any case of its letters; none if all readers of the table need it.
+// readers returns the views that need a column, whose name is compared without case; none if all views of the table do.
 func (t *watched) readers(column string) (views []string) {
 	if containsFold(t.roleNames(), column) {
 		return nil
@@ -63,7 +64,7 @@ func (t *watched) readers(column string) (views []string) {
 	return slices.Compact(views)
 }
 
-// ofReaders marks an error about a column as that of the views that need it.
+// ofReaders marks an error of a column as one of the views that need the column.
 func (t *watched) ofReaders(column string, err error) error {
 	if views := t.readers(column); len(views) > 0 {
 		return replicator.OfView(err, views...)
@@ -71,7 +72,7 @@ func (t *watched) ofReaders(column string, err error) error {
 	return err
 }
 
-// ofJoiners marks an error with a lookup as that of the views with that join.
+// ofJoiners marks an error of a lookup as one of the views with that join.
 func (t *watched) ofJoiners(lookup string, err error) error {
 	if views := t.Joiners[lookup]; len(views) > 0 {
 		return replicator.OfView(err, views...)
@@ -79,7 +80,7 @@ func (t *watched) ofJoiners(lookup string, err error) error {
 	return replicator.OfTable(t.Name, err)
 }
 
-// readOf are those of some columns, given in lower case, that have a role or that a view reads.
+// readOf returns those of the columns, given in lower case, that have a role or that a view reads.
 func (t *watched) readOf(lists ...[]string) (read []string) {
 	names := slices.Concat(lists...)
 	for _, column := range slices.Concat(t.roleNames(), t.Columns, t.Optional) {
@@ -93,7 +94,7 @@ func (t *watched) readOf(lists ...[]string) (read []string) {
 	return read
 }
 
-// neededBy says which views need a column.
+// neededBy says in words which views need a column.
 func (t *watched) neededBy(column string) string {
 	const most = 3
 	switch views := t.readers(column); {
@@ -106,8 +107,8 @@ func (t *watched) neededBy(column string) string {
 	}
 }
 
-// check compares the configuration with the table as it is now, so that a mistake shows at the start and not at the
-// first row.
+// check compares the configuration with the table's current columns, so that a mistake shows at the start and not at
+// the first row.
 func (t *watched) check(f gtid.Flavor) error {
 	x, err := newSelection(t)
 	if err != nil {

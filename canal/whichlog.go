@@ -13,30 +13,29 @@ import (
 
 // Which log is this?
 //
-// A log is what one server wrote since its binlogs were begun. A RESET begins another one. A restored backup, or a
-// virtual machine's older snapshot, continues with another one. resolver.which decides whether the log of the server
-// that answers now is the one that a position was read from, by what the position remembers of it:
+// A log is everything that one server wrote since its binlogs were begun. A RESET begins another log. A server restored
+// from a backup, or from an older snapshot of its virtual machine, continues with another log. resolver.which decides
+// whether the server that answers now has the log that a position was read from. It compares what the position records:
 //
 //	server   server_uuid; on MariaDB, which has none, its id, host and port
-//	file     name and number, and that it is as long as it was
+//	file     name and number, and that the file is at least as long as the position says
 //	birth    when the file was begun: the time of its first event
-//	event    size and checksum of the event that ends at the place
-//	GTIDs    of all transactions before the place
-//	read     the same of what was delivered beyond the place, which sinks may hold already
-//	run      of the program: another run than that which made the position may have read on
+//	event    size and checksum of the event that ends at the position
+//	GTIDs    of all transactions before the position
+//	read     the same of what was delivered beyond the position, which sinks may hold already
+//	run      of the program: another run than the one that made the position may have read on
 //
-// On the same server all of them must agree. Agreement of some never outweighs a difference in others, and GTIDs alone
-// prove nothing there: a server that was reset numbers its new transactions like the old ones. On another server files
-// mean nothing, and only the GTIDs count. A refusal holds as long as the position does, because it rests on the
-// position and not on when the server was asked: a growing log never comes to agree.
+// On the same server everything must agree. If anything differs, it is another log, even if the GTIDs agree: a server
+// that was reset numbers its new transactions like the old ones. On another server files mean nothing, and only the
+// GTIDs count. A refusal is final, because nothing that the log gains later can make it agree with the position.
 //
 //	the server was                          it is      and so
-//	restarted, rotated                      theSame    reading goes on at the place
+//	restarted, rotated                      theSame    reading goes on at the position
 //	purged of the file                      purged     lost
-//	silent for a while                      unlogged   lost, where that shows: see silence, server.unlogged
+//	silent for a while                      unlogged   lost, if it can be noticed: see silence, server.unlogged
 //	reset, restored from a backup, set back another    lost
-//	replaced by a replica with all          heir       reading goes on behind what was applied, in a new epoch
-//	replaced by a replica without the tail  behind     lost
+//	replaced by a replica with everything   heir       reading goes on after what was applied, in a new epoch
+//	replaced by a replica without the end   behind     lost
 //	given a new uuid, data and binlogs kept heir       as above; without GTIDs: stranger
 //	replaced by any other                   stranger   the operator must decide
 type kinship int
@@ -51,15 +50,15 @@ const (
 	stranger
 )
 
-// ruling is the decision on one position, and why.
+// ruling is the decision about one position, and its reason.
 type ruling struct {
 	kinship
 	why   string
-	gtids *gtid.Set // the position's; nil if it has none, or if they are in said
-	said  *gtid.Set // transactions that only reading the file can prove to be before the place; nil: none
-	born  uint32    // of the file, on the same server
+	gtids *gtid.Set // of the position; nil if it has none, or if they are in said
+	said  *gtid.Set // transactions that must prove to be before the position when the file is read; nil: none
+	born  uint32    // when the file was begun, on the same server
 
-	executed *gtid.Set // MariaDB's own, if the log is certainly the same: domains that it lacks don't count; otherwise nil
+	executed *gtid.Set // on MariaDB, if the log is certainly the same: domains missing here don't count; else nil
 }
 
 // which decides which log this server has. An error means that the server could not be asked.
@@ -73,7 +72,7 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	}
 	if t.Read != nil && t.Read.File != "" {
 		if read, err := r.atPlace(ctx, t.Read.placed); err != nil || read.kinship != theSame {
-			if read.kinship == purged { // it is after the place, whose file exists
+			if read.kinship == purged { // it is after the position, whose file exists
 				read.kinship = another
 			}
 			return read, err
@@ -96,7 +95,7 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 	return d, r.agree(ctx, t, &d)
 }
 
-// atPlace compares a place with this server's files.
+// atPlace compares a place with this server's binlog files.
 func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	file, err := parseFileName(p.File)
 	if err != nil {
@@ -127,9 +126,9 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	return ruling{kinship: theSame, born: w.Born}, nil
 }
 
-// agree compares a position's GTIDs with those of the same server, whose files agree. MariaDB forgets a domain that
-// FLUSH BINARY LOGS DELETE_DOMAIN_ID names once all of its transactions are purged. If the event that was read is at
-// the place, the log is the same one, and the domain no longer counts.
+// agree compares a position's GTIDs with those of the same server, after the files agreed. MariaDB forgets a domain
+// that FLUSH BINARY LOGS DELETE_DOMAIN_ID names, once all its transactions are purged. If the event that was read is
+// still at the position, the log is the same, and such a domain no longer counts.
 func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	executed, err := r.server.executed(ctx, r.db)
 	if err != nil {
@@ -157,7 +156,8 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if t.Skip {
 		return nil
 	}
-	// MariaDB knows the GTIDs before most places, but not all. Otherwise the event that was read there is enough.
+	// MariaDB knows the GTIDs at most places in its binlog, but not at all. If it doesn't, the event that was read is
+	// enough.
 	at, known, err := r.server.remembered(ctx, r.db, t.File, t.Pos)
 	switch {
 	case err != nil:
@@ -174,7 +174,7 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	return nil
 }
 
-// allLogged checks whether the server's binlogs contain all of its transactions, apart from some.
+// allLogged checks that the server's binlogs contain all of its transactions except those that were read.
 func (r *resolver) allLogged(ctx context.Context, read *gtid.Set) (ruling, error) {
 	lacking, err := r.server.unlogged(ctx, r.db, read)
 	if err != nil || lacking.Empty() {
@@ -188,10 +188,10 @@ func otherBefore(now, before string) string {
 	return fmt.Sprintf("the transactions before the place are %s, they were %s", now, before)
 }
 
-// stillSame checks that this server's log is still the one being read, when the server says that it is idle. A reader
-// cannot detect a RESET by itself. Both servers delete the file while it is being read, and keep the reader waiting at
-// its end with heartbeats. They compare its position with the new file's length, so everything is skipped until the new
-// file is longer than the old one was.
+// stillSame checks that this server's log is still the one being read. It is called when the server says that it is
+// idle, because a reader does not notice a RESET. Both servers delete the file while it is being read, and send the
+// waiting reader heartbeats. They compare its position with the new file's length. So they skip everything until the
+// new file is longer than the old one was.
 func (r *Reader) stillSame(ctx context.Context) error {
 	s := r.stream
 	if s.tx.open || s.until > 0 {
@@ -205,7 +205,7 @@ func (r *Reader) stillSame(ctx context.Context) error {
 	}
 	defer conn.Close()
 	file, pos, _, err := r.server.status(ctx, conn)
-	if err != nil || file.number > s.file.number { // rotated since: that ends the wait
+	if err != nil || file.number > s.file.number { // a new file has begun, which ends the wait
 		return err
 	}
 	res := &resolver{source: r.source, db: conn, server: r.server, files: []logFile{{file, pos}}}
@@ -220,15 +220,15 @@ func (r *Reader) stillSame(ctx context.Context) error {
 	return res.refusal(token{placed: at}, d)
 }
 
-// leaving is the end of a file, as far as it was read, before another one is read.
+// leaving is how far a file was read, when another file begins.
 type leaving struct {
 	placed
-	shut bool // the file itself says that it ends there; otherwise the server died, or removed it
+	shut bool // the file itself says that it ends there; if not, the server died, or removed the file
 }
 
-// follows checks that a new file is of the log being read. A reader cannot detect a RESET here by itself. If its file
-// is gone, both servers lead it to what follows the file that now has that name, so the contents of that file are
-// skipped. If the ended file was purged since, nothing can be checked: then the server must have ended it.
+// follows checks that the new file is of the log being read, because a reader does not notice a RESET here either. If
+// the reader's file is gone, both servers send what follows the new file of the same name, and so skip that file's
+// contents. If the ended file was purged since, nothing can be checked; then the file itself must have ended.
 func (r *Reader) follows(ctx context.Context, l leaving) error {
 	ctx, cancel := context.WithTimeout(ctx, min(3*dialTimeout, r.source.cfg.ReadTimeout))
 	defer cancel()
@@ -253,7 +253,7 @@ func (r *Reader) follows(ctx context.Context, l leaving) error {
 	return res.refusal(token{placed: l.placed}, d)
 }
 
-// elsewhere compares a position with another server, for which only GTIDs can be a proof.
+// elsewhere compares a position with another server. Only GTIDs can prove anything there.
 func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }
 	gtids, err := gtid.Parse(r.server.flavor, t.GTID)
@@ -289,7 +289,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	return ruling{kinship: heir, gtids: gtids}, nil
 }
 
-// refusal is the error of a ruling for a reader that wants to continue at the position; nil if it can.
+// refusal returns an error if a reader can't continue at a position with this ruling; nil if it can.
 func (r *resolver) refusal(t token, d ruling) error {
 	switch d.kinship {
 	case theSame, heir:

@@ -17,17 +17,17 @@ import (
 	"replicator/canal/binlog"
 )
 
-// placed is a place in a binlog file, with properties that distinguish file and place from others of the same name.
+// placed is a place in a binlog file, with what identifies that file and place among others of the same name.
 type placed struct {
 	File string `json:"file"`
 	Pos  int64  `json:"pos"`
-	Born uint32 `json:"born,omitempty"` // when the file was begun (seconds); 0: unknown
-	// that ends at Pos; not known where nothing was read before it, or at the file's beginning
+	Born uint32 `json:"born,omitempty"` // when the file was begun (Unix seconds); 0: unknown
+	// ends at Pos; unknown if nothing was read before Pos, or at the file's beginning
 	Event event `json:"event,omitzero"`
 }
 
-// asked is where to read the file to see what is at the place: at the beginning of the event that ends there. It is the
-// file's beginning (4) if that is unknown, or beyond 4 GiB, where the protocol can't begin.
+// asked is where to start reading to see the event that ends at the place: at the event's beginning. It is the file's
+// beginning (4) if the event is unknown, or beyond 4 GiB, where the protocol can't start.
 func (p placed) asked() int64 {
 	from := p.Pos - int64(p.Event.Size)
 	if p.Event.unknown() || from <= 4 || from >= 1<<32 {
@@ -36,7 +36,7 @@ func (p placed) asked() int64 {
 	return from
 }
 
-// event distinguishes an event from others at its place: its checksum covers its time and its contents.
+// event identifies an event among others at its place: its checksum covers its time and contents.
 type event struct {
 	Size uint32 `json:"size"`
 	Sum  uint32 `json:"sum"`
@@ -44,8 +44,7 @@ type event struct {
 
 func (e event) unknown() bool { return e.Size == 0 }
 
-// eventOf describes an event without its checksum. Our own checksum covers the rest, whatever the server is told to
-// add.
+// eventOf describes an event without the server's checksum, which the server may or may not add. We compute our own.
 func eventOf(h binlog.Header, raw []byte, checksum bool) event {
 	if checksum && len(raw) >= binlog.HeaderSize+binlog.ChecksumSize {
 		raw = raw[:len(raw)-binlog.ChecksumSize]
@@ -53,10 +52,11 @@ func eventOf(h binlog.Header, raw []byte, checksum bool) event {
 	return event{h.Size, crc32.ChecksumIEEE(raw)}
 }
 
-// errNoEvent: no event begins where one used to.
+// errNoEvent: no event begins at a place where one did.
 var errNoEvent = errors.New("no event begins there")
 
-// witness reads what a binlog file has at a place. No statement returns when a file was begun, or an event's checksum.
+// witness reads what a binlog file has at a place. No SQL statement returns when a file was begun, or an event's
+// checksum.
 func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, error) {
 	from := p.asked()
 	w := &witness{placed: placed{File: p.File, Pos: p.Pos, Event: p.Event}, first: from == 4}
@@ -79,12 +79,12 @@ func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, err
 	return w.placed, fmt.Errorf("looking at binlog %s:%d: %w", p.File, from, err)
 }
 
-// isCut reports whether a connection ended, so that the answer is unknown.
+// isCut reports whether err is a connection that ended, so that the answer is unknown.
 func isCut(err error) bool {
 	return errors.Is(err, gomysql.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// witness receives a file's first event and, unless first is set, the event after it that was asked for.
+// witness receives a file's first event, and then the requested event, unless first is set.
 type witness struct {
 	placed
 	first    bool
@@ -92,7 +92,7 @@ type witness struct {
 	done     bool
 }
 
-// errEnough ends a dump that has served its purpose.
+// errEnough ends a dump that has delivered what was needed.
 var errEnough = errors.New("enough")
 
 func (w *witness) handle(raw []byte) error {
@@ -107,7 +107,7 @@ func (w *witness) handle(raw []byte) error {
 		h.LogPos == 0), binlog.IsHeartbeat(h.Kind):
 		return nil
 	case h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(w.Pos):
-		return nil // MariaDB sends it after the file's first event, wherever the dump begins
+		return nil // MariaDB sends it first, wherever the dump begins
 	default:
 		w.Event, w.done = eventOf(h, raw, w.checksum), true
 	}
@@ -117,7 +117,7 @@ func (w *witness) handle(raw []byte) error {
 	return nil
 }
 
-// begun is when a binlog file was begun.
+// begun returns when a binlog file was begun.
 func (s *Source) begun(ctx context.Context, srv server, file string) (time.Time, error) {
 	s.births.mu.Lock()
 	defer s.births.mu.Unlock()

@@ -2,12 +2,12 @@ package canal
 
 import "strings"
 
-// word is a token: a word, a quoted identifier, a punctuation mark or a string.
+// word is a token of a statement: a word, a quoted identifier, a punctuation mark or a string.
 type word struct {
 	text    string
-	quoted  bool // an identifier in quotes, or a string
+	quoted  bool // a quoted identifier, or a string
 	literal bool // a string
-	at      int  // where it begins in the statement
+	at      int  // its offset in the statement
 }
 
 func (w word) is(keyword string) bool { return !w.quoted && strings.EqualFold(w.text, keyword) }
@@ -15,7 +15,7 @@ func (w word) is(keyword string) bool { return !w.quoted && strings.EqualFold(w.
 // isName reports whether the word can be the name of a column or a table.
 func (w word) isName() bool { return !w.literal && (w.quoted || w.text != "" && isWord(w.text[0])) }
 
-// sqlMode is the part of a session's sql_mode that decides how its statements are parsed, by the servers' bits.
+// sqlMode has those bits of a session's sql_mode that decide how its statements are parsed.
 type sqlMode uint64
 
 const (
@@ -24,13 +24,13 @@ const (
 	strict             sqlMode = 1<<21 | 1<<22 // STRICT_TRANS_TABLES, STRICT_ALL_TABLES
 )
 
-// namesIn reports whether a quote encloses names, and not strings.
+// namesIn reports whether a quote encloses a name, and not a string.
 func (m sqlMode) namesIn(quote byte) bool { return quote == '`' || quote == '"' && m&ansiQuotes != 0 }
 
-// escapesIn reports whether a backslash within such quotes escapes, as it does in strings.
+// escapesIn reports whether a backslash escapes inside such quotes.
 func (m sqlMode) escapesIn(quote byte) bool { return !m.namesIn(quote) && m&noBackslashEscapes == 0 }
 
-// maxWords bounds how much of a statement is read: table names are near its beginning, and a statement may contain
+// maxWords limits how much of a statement is read. Table names are near the beginning, and a statement may contain
 // megabytes of values.
 const maxWords = 100_000
 
@@ -38,12 +38,13 @@ const maxWords = 100_000
 type literals int
 
 const (
-	withoutLiterals literals = iota // a statement may contain megabytes of them
+	withoutLiterals literals = iota // strings are left out: a statement may contain megabytes of them
 	withLiterals
 )
 
-// tokenize splits a statement into words. It omits comments, except those that MySQL and MariaDB execute (/*!50100 …
-// */, /*M! … */). Both servers remove the mark from a comment that they don't execute before they log it.
+// tokenize splits a statement into words. It leaves out comments, but not those that MySQL and MariaDB execute
+// (/*!50100 … */, /*M! … */). If a server does not execute such a comment, it removes the mark before it logs the
+// statement.
 func tokenize(query []byte, mode sqlMode, strs literals) []word {
 	var words []word
 	s := string(query)
@@ -94,12 +95,12 @@ func isWord(c byte) bool {
 	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// noBreakSpace is white space to the servers in character sets of one byte, such as latin1. In UTF-8 it is a letter,
-// but no name is known to contain it.
+// noBreakSpace is white space for the servers in one-byte character sets such as latin1. In UTF-8 it is a letter, but
+// names hardly contain it.
 const noBreakSpace = "\u00a0"
 
-// endsDashes reports whether two dashes before s begin a comment: they are followed by white space, a control character
-// or the end. Otherwise they are two minus signs.
+// endsDashes reports whether two dashes before s begin a comment, because white space, a control character or the end
+// follows them. Otherwise they are two minus signs.
 func endsDashes(s string) bool {
 	return s == "" || s[0] <= ' ' || s[0] == 0x7F || strings.HasPrefix(s, noBreakSpace)
 }
@@ -111,7 +112,7 @@ func line(s string) int {
 	return len(s)
 }
 
-// quoted reads a quoted word and returns it with its length in bytes. A doubled quote stands for itself.
+// quoted reads a quoted word. It returns the word and its length in bytes. A doubled quote stands for itself.
 func quoted(s string, mode sqlMode) (text string, n int) {
 	q := s[0]
 	var b strings.Builder
@@ -132,7 +133,7 @@ func quoted(s string, mode sqlMode) (text string, n int) {
 	return b.String(), len(s)
 }
 
-// escaped is the character that a backslash and c stand for in a string.
+// escaped returns the character that a backslash and c stand for in a string.
 func escaped(c byte) string {
 	switch c {
 	case '0':
@@ -147,7 +148,7 @@ func escaped(c byte) string {
 		return "\t"
 	case 'Z':
 		return "\x1a"
-	case '%', '_': // escaped for LIKE: the backslash stays
+	case '%', '_': // an escape for LIKE: the backslash stays
 		return "\\" + string(c)
 	}
 	return string(c)

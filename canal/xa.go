@@ -17,44 +17,45 @@ import (
 	"replicator/internal/pause"
 )
 
-// The rows of an XA transaction are in the binlog where it is prepared, and count once it is committed: at once, hours
-// later, or never. So its cells are remembered, and read from the source when XA COMMIT comes. That statement names no
-// tables. If a transaction was prepared before reading began, its changes are unknown, and a scan in between did not
-// see them: all tables then count as changed without a log.
+// The binlog has the rows of an XA transaction where it is prepared, but they count only once it is committed: at once,
+// hours later, or never. So its cells are remembered, and re-read from the source when XA COMMIT comes, which names no
+// tables. If a transaction was prepared before reading began, its changes are unknown, and a scan may have missed them.
+// All tables are then reported as changed without a log (ErrUnlogged).
 //
-// That would cost a comparison of all tables after each start if the application uses XA often. So positions stay
-// before transactions that were prepared recently: most of them end within moments.
+// If the application uses XA often, each start would cost a comparison of all tables. So positions stay before
+// transactions that were prepared recently; most of these end within moments.
 
-// prepared are the XA transactions that were prepared since reading began and have not ended, by the name in XA COMMIT.
+// prepared are the XA transactions that were prepared since reading began and have not ended, by their name in XA
+// COMMIT.
 type prepared struct {
 	log *slog.Logger
 
-	mu    sync.Mutex // guards the rest: other goroutines ask for positions
+	mu    sync.Mutex // guards the fields below: other goroutines ask for positions
 	names map[string]*held
-	size  int64 // of all
+	size  int64 // of all transactions
 }
 
-// held is the changes of watched tables by an XA transaction, to be delivered once it is committed.
+// held are the changes of an XA transaction in watched tables, to be delivered when it is committed.
 type held struct {
 	cells      map[replicator.Cell]replicator.ChangeKind
-	references map[replicator.Reference]string // without places; each with the table whose row it refers to
-	tables     map[string]error                // tables with unknown changed cells, and the reason
+	references map[replicator.Reference]string // the references without Order and Time; each with the joined table
+	tables     map[string]error                // tables of which unknown cells changed, and why they are unknown
 	size       int64
 
 	from  int64     // where the transaction begins
-	at    string    // the same for people
+	at    string    // the same, for people
 	since time.Time // when it was read
-	told  bool      // that it takes long
+	told  bool      // a warning that it takes long was logged
 }
 
 const (
-	maxHeld      = 4 << 20          // bytes that the cells of all prepared transactions may take
-	heldOverhead = 120              // the approximate memory of a cell besides its bytes
+	maxHeld      = 4 << 20          // bytes for the cells of all prepared transactions
+	heldOverhead = 120              // approximate memory of a cell besides its own bytes
 	positionHold = 10 * time.Second // how long positions stay before a prepared transaction
 )
 
-// prepare records the present transaction, by the XA_PREPARE event that ends it. A transaction that is committed in one
-// phase has ended.
+// prepare records the current transaction, which ends with the given XA_PREPARE event. A transaction committed in one
+// phase has ended and is not recorded.
 func (s *stream) prepare(body []byte) error {
 	c := binlog.Cursor{B: body}
 	onePhase := c.Uint8() != 0
@@ -78,7 +79,7 @@ func (s *stream) prepare(body []byte) error {
 	return nil
 }
 
-// endXA handles XA COMMIT or XA ROLLBACK. The committed transaction's changes become the present one's.
+// endXA handles XA COMMIT and XA ROLLBACK. The changes of a committed transaction become those of the current one.
 func (s *stream) endXA(text []byte) error {
 	words := strings.Fields(strings.ToUpper(string(text)))
 	if len(words) < 3 {
@@ -105,8 +106,8 @@ func (s *stream) endXA(text []byte) error {
 	return nil
 }
 
-// holdCell remembers a change of the present transaction until it is committed. If all transactions together have too
-// many, it remembers only this one's tables.
+// holdCell remembers a changed cell of the current transaction until it is committed. If all transactions together have
+// too many, it remembers only the tables of this one.
 func (s *stream) holdCell(c *replicator.Change) {
 	h := s.holding()
 	if h.tables[c.Cell.Table] != nil {
@@ -121,7 +122,7 @@ func (s *stream) holdCell(c *replicator.Change) {
 	h.cells[c.Cell] = c.Kind
 }
 
-// holdReference is holdCell for references to a row of a table.
+// holdReference is holdCell for a reference to a row of a table.
 func (s *stream) holdReference(table string, ref replicator.Reference) {
 	h := s.holding()
 	if h.tables[table] != nil {
@@ -136,7 +137,7 @@ func (s *stream) holdReference(table string, ref replicator.Reference) {
 	h.references[ref] = table
 }
 
-// makeRoom makes room for a held change of a row, or remembers only the tables.
+// makeRoom reserves memory for one held change. If there is none left, it remembers only the tables, and returns false.
 func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	size := int64(bytes) + heldOverhead
 	if !s.xa.take(size) {
@@ -148,7 +149,7 @@ func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	return true
 }
 
-// forget remembers only the tables of the cells, and further ones.
+// forget replaces the held cells by their tables, and adds further tables.
 func (h *held) forget(why string, tables ...string) {
 	for cell := range h.cells {
 		tables = append(tables, cell.Table)
@@ -162,7 +163,7 @@ func (h *held) forget(why string, tables ...string) {
 	h.cells, h.references, h.size = nil, nil, 0
 }
 
-// setTable records that unknown cells of a table change.
+// setTable records that unknown cells of a table changed.
 func (h *held) setTable(table string, err error) {
 	if h.tables == nil {
 		h.tables = map[string]error{}
@@ -177,7 +178,7 @@ func (s *stream) holding() *held {
 	return s.tx.held
 }
 
-// release delivers the held changes of a transaction that is committed.
+// release delivers the held changes of a committed transaction.
 func (s *stream) release(ctx context.Context) error {
 	h := s.tx.held
 	if h == nil {
@@ -215,7 +216,7 @@ func (s *stream) release(ctx context.Context) error {
 	return nil
 }
 
-// take makes room for a cell; false if there is none.
+// take reserves memory for a cell; false if none is left.
 func (p *prepared) take(size int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,7 +227,7 @@ func (p *prepared) take(size int64) bool {
 	return true
 }
 
-// drop gives back the room of changes that are no longer held.
+// drop releases the memory of changes that are no longer held.
 func (p *prepared) drop(h *held) {
 	if h == nil {
 		return
@@ -236,7 +237,7 @@ func (p *prepared) drop(h *held) {
 	p.size -= h.size
 }
 
-// before returns the latest order, at most to, that a position may have so that reading can begin at it.
+// before returns the latest order, at most to, at which a later reader can begin without missing a held change.
 func (p *prepared) before(to int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,9 +255,9 @@ func (p *prepared) before(to int64) int64 {
 	return to
 }
 
-// xaVisible waits until reads see an XA transaction whose XA COMMIT is in the binlog. A snapshot of MariaDB may name a
-// place after it and still lack the rows; until it has them, the transaction is listed as prepared. The result is false
-// if it still is: another one may have its name.
+// xaVisible waits until queries see an XA transaction whose XA COMMIT is in the binlog. A snapshot of MariaDB may name
+// a place after the commit and still lack the rows. Until it has them, the transaction is listed as prepared. The
+// result is false if a transaction of that name stays listed, which may be another one.
 func (r *Reader) xaVisible(ctx context.Context, xid string) (bool, error) {
 	if r.server.flavor != gtid.MariaDB {
 		return true, nil
@@ -281,7 +282,7 @@ func (r *Reader) xaVisible(ctx context.Context, xid string) (bool, error) {
 	return false, nil
 }
 
-// xidOf names a transaction of XA RECOVER as XA COMMIT does.
+// xidOf returns the name of a transaction in XA RECOVER in the form of XA COMMIT.
 func xidOf(row map[string]string) string {
 	data := row["data"]
 	n, err := strconv.Atoi(row["gtrid_length"])
