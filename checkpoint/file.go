@@ -25,7 +25,7 @@ const (
 	lettersName     = "deadletters.jsonl"
 	layoutsName     = "layouts.json"
 
-	// format is the version of both files. A higher one was written by a newer program.
+	// format is the version of both files. A newer program writes a higher one.
 	format = 1
 )
 
@@ -35,9 +35,9 @@ type File struct {
 	lock    *os.File
 	letters *letters
 
-	mu          sync.Mutex                      // guards the rest; the letters have a lock of their own
-	checkpoints map[place]replicator.Checkpoint // as they stand in checkpoints.json
-	layouts     []keptLayout                    // as they stand in layouts.json
+	mu          sync.Mutex                      // guards the fields below, except letters, which has its own lock
+	checkpoints map[place]replicator.Checkpoint // as in checkpoints.json
+	layouts     []keptLayout                    // as in layouts.json
 	closed      bool
 }
 
@@ -66,7 +66,7 @@ func OpenFile(dir string) (*File, error) {
 	return f, nil
 }
 
-// SavedAt is when checkpoints were last saved in a directory; zero if none ever were.
+// SavedAt returns when checkpoints were last saved in a directory; zero if never.
 func SavedAt(dir string) (time.Time, error) {
 	info, err := os.Stat(filepath.Join(dir, checkpointsName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +78,7 @@ func SavedAt(dir string) (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// document is checkpoints.json.
+// document is the content of checkpoints.json.
 type document struct {
 	Format      int                     `json:"format"`
 	Checkpoints []replicator.Checkpoint `json:"checkpoints"`
@@ -125,7 +125,7 @@ func parseCheckpoints(data []byte) (map[place]replicator.Checkpoint, error) {
 	return all, nil
 }
 
-// write replaces checkpoints.json. The caller holds mu. The checkpoints in memory change only after the file has.
+// write replaces checkpoints.json, and then the checkpoints in memory. The caller holds mu.
 func (f *File) write(all map[place]replicator.Checkpoint) error {
 	data, err := json.MarshalIndent(document{Format: format, Checkpoints: sorted(all)}, "", "  ")
 	if err != nil {
@@ -142,7 +142,7 @@ func (f *File) write(all map[place]replicator.Checkpoint) error {
 }
 
 // holds checks that the directory is still the one that was locked. If it was removed or replaced, another process may
-// hold the lock of the new one, and letters would go to a file that can no longer be found.
+// hold the lock of the new directory, and dead letters would go to a deleted file.
 func (f *File) holds() error {
 	held, err := f.lock.Stat()
 	if err != nil {
@@ -159,9 +159,9 @@ func (f *File) holds() error {
 	return nil
 }
 
-// replaceFile replaces a file: after a crash it has either the old content or the new one, completely.
+// replaceFile replaces a file. After a crash it has either its old content or the new one, completely.
 func replaceFile(path string, data []byte) error {
-	temporary := path + ".new" // one writer at a time: it holds the lock
+	temporary := path + ".new" // the lock ensures that there is only one writer
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func replaceFile(path string, data []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir makes a rename durable, because a rename changes the directory.
+// syncDir makes a rename durable. A rename changes the directory, so the directory must be synced.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -198,7 +198,7 @@ func (f *File) Checkpoints(context.Context) ([]replicator.Checkpoint, error) {
 	return copied(sorted(f.checkpoints)), nil
 }
 
-// copied gives the caller maps of its own.
+// copied copies the checkpoints' maps, so that the caller may change them.
 func copied(checkpoints []replicator.Checkpoint) []replicator.Checkpoint {
 	list := make([]replicator.Checkpoint, len(checkpoints))
 	for i, c := range checkpoints {

@@ -9,13 +9,13 @@ import (
 	"replicator"
 )
 
-// index knows which dead letters exist, and where: at is an offset into the file store's log, or a number in the order
-// of the MySQL store. It has a lock of its own, so that looking up letters never waits for a disk or a server.
+// index knows which dead letters exist. An entry's at says where: an offset in the file store's log, or a number in the
+// MySQL store. index has its own lock, so that a look-up of letters never waits for a disk or a server.
 type index struct {
 	mu      sync.RWMutex
 	entries map[letterID]entry
-	counts  map[string]int // by view; views without letters are missing
-	last    int64          // number
+	counts  map[string]int // by view; only views with letters
+	last    int64          // the last number given to a letter
 }
 
 type entry struct {
@@ -59,7 +59,7 @@ func (x *index) remove(id letterID) entry {
 	return e
 }
 
-// replace replaces x's contents by other's. The caller must not use other any more. No number is used again.
+// replace replaces x's contents by other's, which the caller must not use any more. Numbers are never used twice.
 func (x *index) replace(other *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -76,7 +76,8 @@ func (x *index) get(id letterID) entry {
 	return x.entries[id]
 }
 
-// of returns the ids of the letters that a source's cells have in the view: usually none, which costs next to nothing.
+// of returns the ids of the letters that a source's cells have in the view. Usually there are none, which costs nearly
+// nothing.
 func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -92,7 +93,7 @@ func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	return ids
 }
 
-// number is the number of the letter that a source's cell has in the view; 0 if it has none.
+// number returns the number of the letter that a source's cell has in the view; 0 if it has none.
 func (x *index) number(view, source string, c replicator.Cell) int64 {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -100,7 +101,7 @@ func (x *index) number(view, source string, c replicator.Cell) int64 {
 	return x.entries[id].number
 }
 
-// numbered returns the id of the letter that a source's cell has in the view, if it has the number.
+// numbered returns the id of the letter of a source's cell in the view; none if the letter has another number.
 func (x *index) numbered(view, source string, c replicator.Cell, number int64) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -111,7 +112,7 @@ func (x *index) numbered(view, source string, c replicator.Cell, number int64) [
 	return []letterID{id}
 }
 
-// id returns the id of the letter that a source's cell has in the view, or is to get.
+// id returns the id of the letter of a source's cell in the view, whether or not there is a letter.
 func (x *index) id(view, source string, c replicator.Cell) letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -119,8 +120,8 @@ func (x *index) id(view, source string, c replicator.Cell) letterID {
 	return id
 }
 
-// find is id, and reports whether there is such a letter. Ids were once made without the source, and a letter from that
-// time keeps its id.
+// find returns the id as id does, and reports whether there is such a letter. Ids were once made without the source,
+// and letters from that time keep their id.
 func (x *index) find(view, source string, c replicator.Cell) (id letterID, has bool) {
 	former := idOf(view, "", c)
 	if e, has := x.entries[former]; has && e.source == source {
@@ -131,7 +132,7 @@ func (x *index) find(view, source string, c replicator.Cell) (id letterID, has b
 	return id, has
 }
 
-// known returns those of the ids that have letters, each once.
+// known returns those ids that have letters, each once.
 func (x *index) known(texts []string) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -14,23 +14,23 @@ import (
 	"strings"
 )
 
-// mostLayouts is how many layouts are kept. The oldest go first. A user of a layout keeps it again.
+// mostLayouts is how many layouts are kept. The oldest are dropped first. Keeping a layout again makes it the newest.
 const mostLayouts = 10_000
 
-// keptLayout is a layout in layouts.json.
+// keptLayout is one layout in layouts.json.
 type keptLayout struct {
 	Digest string `json:"digest"`
 	Layout string `json:"layout"`
 }
 
-// layoutsDocument is layouts.json, in the order of keeping.
+// layoutsDocument is the content of layouts.json, with the newest layout last.
 type layoutsDocument struct {
 	Format  int          `json:"format"`
 	Layouts []keptLayout `json:"layouts"`
 }
 
-// readLayouts reads layouts.json. Unreadable layouts count as forgotten, which only costs a comparison of the views
-// with their source.
+// readLayouts reads layouts.json. Unreadable layouts count as forgotten: that only costs a comparison of the views with
+// their source.
 func readLayouts(dir string) ([]keptLayout, error) {
 	data, err := os.ReadFile(filepath.Join(dir, layoutsName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +84,7 @@ func (f *File) Layout(_ context.Context, digest string) (string, error) {
 	return f.layout(digest), nil
 }
 
-// layout is called with mu held.
+// layout returns a kept layout. The caller holds mu.
 func (f *File) layout(digest string) string {
 	for _, l := range f.layouts {
 		if l.Digest == digest {
@@ -135,7 +135,7 @@ const (
 	bytesTogether   = 1 << 20
 )
 
-// together divides layouts among statements.
+// together groups layouts, so that one statement writes each group.
 func together(digests []string, layouts map[string]string) (all [][]string) {
 	bytes := 0
 	for _, digest := range digests {

@@ -9,25 +9,25 @@ import (
 	"replicator/internal/pause"
 )
 
-// lease is how long the lock outlives its holder.
+// lease is how long the lock outlives a process that holds it.
 //
-// The lock ends with its session at the server. The server notices at once when a process is killed. If a machine
-// disappears or a process hangs, it ends the session after wait_timeout. So that timeout is short, and a statement
-// every beat keeps the session of a live process. A process that was only slow finds its session gone, and does not
-// write to the store without the lock.
+// The lock belongs to a session at the server. The server ends the session at once when the process is killed. If the
+// machine disappears or the process hangs, the server ends it only after wait_timeout. So that timeout is short, and a
+// live process sends a statement every beat. If a process was only slow, it finds its session gone, and does not write
+// without the lock.
 type lease struct {
-	beat     time.Duration // between two signs of life
-	outlives time.Duration // wait_timeout: in whole seconds
+	beat     time.Duration // between two statements that keep the session
+	outlives time.Duration // wait_timeout, in whole seconds
 }
 
-// shortLease lets another process take over within some three seconds.
+// shortLease lets another process take over within about three seconds.
 var shortLease = lease{beat: 500 * time.Millisecond, outlives: 3 * time.Second}
 
-// longLease is for readers: they hold no lock, and may be slow to take rows.
+// longLease is for read-only stores, which hold no lock and may read slowly.
 var longLease = lease{outlives: time.Hour}
 
-// settings are the statements that set up a session besides its wait_timeout: a session that hangs in the middle of a
-// packet ends as soon as an idle one.
+// settings returns further statements that set up a session, besides its wait_timeout. A session that hangs inside a
+// packet then ends as soon as an idle one.
 func (l lease) settings() []string {
 	if l.beat == 0 {
 		return nil
@@ -36,15 +36,15 @@ func (l lease) settings() []string {
 	return []string{fmt.Sprintf("SET SESSION net_read_timeout = %d, net_write_timeout = %d", seconds, seconds)}
 }
 
-// keep sends signs of life until ctx ends.
+// keep sends a statement every beat until ctx ends.
 func (s *MySQL) keep(ctx context.Context) {
 	for pause.For(ctx, s.lease.beat) == nil {
 		s.signOfLife(ctx)
 	}
 }
 
-// signOfLife keeps the session that holds the lock. If it is gone, the lock is taken again, unless another process has
-// it by now: then the store is lost.
+// signOfLife sends a statement on the session that holds the lock. If the session is gone, it takes the lock again. If
+// another process has the lock by now, the store is lost.
 func (s *MySQL) signOfLife(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,17 +52,17 @@ func (s *MySQL) signOfLife(ctx context.Context) {
 		return
 	}
 	if s.conn != nil {
-		answer, cancel := context.WithTimeout(ctx, s.lease.outlives) // after that the lock is no longer ours
+		answer, cancel := context.WithTimeout(ctx, s.lease.outlives) // after that, another process may have the lock
 		_, err := s.conn.ExecContext(answer, "DO 1")
 		cancel()
 		if err == nil {
 			return
 		}
-		_ = s.drop() // err has the reason, and the next steps fix it
+		_ = s.drop() // err is the reason, and attach connects again
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	_ = s.attach(ctx, expectTables) // if that fails, the next call reports it
+	_ = s.attach(ctx, expectTables) // if this fails, the next call reports it
 }
 
 // drop closes the connection that held the lock.
@@ -72,7 +72,8 @@ func (s *MySQL) drop() error {
 	return err
 }
 
-// Lost is closed once another process has taken the lock. Calls then fail with ErrLocked as long as it holds it.
+// Lost returns a channel that is closed once another process has taken the lock. Calls then fail with ErrLocked as long
+// as that process holds it.
 func (s *MySQL) Lost() <-chan struct{} { return s.lost }
 
 func (s *MySQL) isLost() bool {
@@ -86,20 +87,20 @@ func (s *MySQL) isLost() bool {
 
 // LockedError says which process holds a store. It wraps ErrLocked.
 type LockedError struct {
-	Store  string // what is locked
-	Holder string // the holder, as far as it is known
-	Advice string // what to do
+	Store  string // the locked store
+	Holder string // the holder, if known
+	Advice string // what the operator can do
 }
 
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("checkpoint: %s: %v (%s). %s", e.Store, ErrLocked, e.Holder, e.Advice)
 }
 
-// Unwrap makes it an ErrLocked.
+// Unwrap returns ErrLocked.
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
-// take takes the lock on a connection. It is the server's: GET_LOCK names are global to a server and end with the
-// connection. (In a Galera cluster each node has its own: there, let the DSN name one node.)
+// take takes the lock on a connection, with GET_LOCK. Such a lock is global on a server and ends with the connection.
+// (In a Galera cluster each node has its own locks, so the DSN must name one node.)
 func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 	var got sql.NullInt64
 	wait := patience
@@ -117,7 +118,7 @@ func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 	if err := conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", s.tables.lock).Scan(&id); err == nil && id.Valid {
 		who = fmt.Sprintf("connection %d", id.Int64)
 		var host string
-		// Other users' connections are visible only with PROCESS; our own always are.
+		// Connections of other users are visible only with the PROCESS right, our own always.
 		if conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?",
 			id.Int64).Scan(&host) == nil {
 			who += " from " + host
@@ -127,6 +128,6 @@ func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 		Advice: "One replicator writes to a store: stop that one, or give this one a checkpoint.table of its own"}
 }
 
-// patience is how many seconds to wait for a lock, in case the server has not yet noticed that the holder is gone. A
-// store that was lost does not wait: its pipelines must end, and each of their calls would wait.
+// patience is how many seconds to wait for the lock, because the server may not have noticed yet that the holder is
+// gone. A lost store does not wait: its pipelines must end, and each of their calls would wait.
 const patience = 2

@@ -18,27 +18,27 @@ import (
 	"replicator"
 )
 
-// letters is the log of dead letters: one line when a letter is recorded, and one when some are removed.
+// letters is the log of dead letters. Recording a letter appends a line, and so does removing letters.
 type letters struct {
 	path  string
 	index *index
 
-	mu      sync.Mutex // guards the rest; bury, raise, drop, list and close take it
+	mu      sync.Mutex // guards the fields below; bury, raise, drop, list and close lock it
 	file    *os.File
 	size    int64 // of the file
-	live    int64 // bytes of lines that still count
-	changed bool  // an error left the log in doubt: nothing may be appended
+	live    int64 // bytes of lines that are not obsolete
+	changed bool  // after an error the log's content is uncertain, so nothing may be appended
 	closed  bool
 }
 
-// line is a line of the log. The first line of a log holds the format and nothing else.
+// line is a line of the log. The log's first line has only the format.
 type line struct {
 	Format int      `json:"format,omitempty"`
 	Bury   *letter  `json:"bury,omitempty"`
 	Remove []string `json:"remove,omitempty"`
 }
 
-// letter is a dead letter as stored. Keys and columns may be binary, so they are in base64, like raw rows.
+// letter is the stored form of a dead letter. Keys, columns and raw rows may be binary, so they are in base64.
 type letter struct {
 	ID       string    `json:"id"`
 	View     string    `json:"view"`
@@ -54,7 +54,7 @@ type letter struct {
 	Raw      []byte    `json:"raw,omitempty"`
 }
 
-// openLetters opens the log for writing, and rewrites it if most of it is garbage.
+// openLetters opens the log for writing. It rewrites the log if most of it is obsolete.
 func openLetters(path string) (*letters, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -63,13 +63,13 @@ func openLetters(path string) (*letters, error) {
 	l := &letters{path: path, file: file, index: newIndex()}
 	err = l.read()
 	if err == nil {
-		// A crash may leave part of a last line, which was never acknowledged. It is removed, so that the next line
-		// begins cleanly.
+		// A crash may leave an incomplete last line, which was never reported as saved. It is removed before another line is
+		// appended.
 		err = file.Truncate(l.size)
 	}
 	if err == nil && l.size == 0 {
 		if err = l.append([]line{{Format: format}}); err == nil {
-			err = syncDir(filepath.Dir(path)) // otherwise a crash may remove the new file, and acknowledged letters with it
+			err = syncDir(filepath.Dir(path)) // otherwise a crash may remove the new file with saved letters
 		}
 	}
 	if err == nil {
@@ -208,14 +208,14 @@ func (l *letters) append(lines []line) error {
 		err = l.file.Sync()
 	}
 	if err != nil {
-		// An incomplete line must not precede the next one.
+		// A failed write may have left an incomplete line. It must not precede the next one.
 		undo := l.file.Truncate(l.size)
 		l.changed = undo != nil
 		return fmt.Errorf("checkpoint: saving dead letters: %w", errors.Join(err, undo))
 	}
 	start := 0
 	for i, end := range ends {
-		// The first line of a log is its format, which enter checks; later ones are ours and well-formed.
+		// enter checks the log's first line, its format. Later lines are ours and well-formed.
 		number := 2
 		if l.size == 0 {
 			number = 1
@@ -226,15 +226,15 @@ func (l *letters) append(lines []line) error {
 		l.size += int64(end - start)
 		start = end
 	}
-	_ = l.compact() // the letters are durable; the next append retries this, or is refused
+	_ = l.compact() // if this fails, the letters are still durable, and the next append tries again or is refused
 	return nil
 }
 
-// leastGarbage is the amount of garbage from which rewriting the log is worthwhile. The state directory's disk may be
-// small.
+// leastGarbage is how many obsolete bytes make it worthwhile to rewrite the log. It is small, because the state
+// directory's disk may be small.
 const leastGarbage = 64 << 10
 
-// compact rewrites the log if most of it is obsolete. Otherwise recurring letters would fill the disk.
+// compact rewrites the log if most of it is obsolete. Otherwise letters that recur would fill the disk.
 func (l *letters) compact() error {
 	if garbage := l.size - l.live; garbage < leastGarbage || garbage < l.live {
 		return nil
@@ -251,14 +251,14 @@ func (l *letters) compact() error {
 			old := l.file
 			l.file, l.size, l.live = fresh.file, fresh.size, fresh.live
 			l.index.replace(fresh.index)
-			l.changed = err != nil // a crash could restore the old log, without lines that are appended to this one
+			l.changed = err != nil // a crash could bring the old log back, without lines appended later
 			return errors.Join(err, old.Close())
 		}
 	}
 	return fmt.Errorf("checkpoint: compacting dead letters: %w", errors.Join(err, file.Close(), os.Remove(temporary)))
 }
 
-// copyTo writes the current letters to a new log, in their order, and syncs it.
+// copyTo writes the current letters to a new log, in order, and syncs it.
 func (l *letters) copyTo(fresh *letters) error {
 	out := bufio.NewWriterSize(fresh.file, 1<<16)
 	put := func(number int, text []byte) error {
@@ -291,7 +291,7 @@ func (l *letters) copyTo(fresh *letters) error {
 	return fresh.file.Sync()
 }
 
-// textOf reads a letter's line.
+// textOf reads the line of a letter.
 func (l *letters) textOf(id letterID) ([]byte, error) {
 	e := l.index.get(id)
 	text := make([]byte, e.size)
@@ -299,7 +299,7 @@ func (l *letters) textOf(id letterID) ([]byte, error) {
 	return text, err
 }
 
-// list yields the current letters, and reads each one when it is due.
+// list yields the current letters. It reads each letter only when it yields it.
 func (l *letters) list(view string) iter.Seq2[replicator.DeadLetter, error] {
 	return func(yield func(replicator.DeadLetter, error) bool) {
 		if l.isClosed() {
@@ -325,7 +325,7 @@ func (l *letters) isClosed() bool {
 	return l.closed
 }
 
-// letter reads one letter, if it still exists.
+// letter reads one letter; there is false if the letter no longer exists.
 func (l *letters) letter(id letterID) (d replicator.DeadLetter, there bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -356,13 +356,14 @@ func (l *letters) close() error {
 	return l.file.Close()
 }
 
-// fileReader reads a directory that another process may be writing to.
+// fileReader reads the store in a directory while another process may write to it.
 type fileReader struct {
 	dir     string
-	letters *letters // nil: there is no log yet
+	letters *letters // nil: no log yet
 }
 
-// ReadFile opens the store in a directory for reading, without its lock. It shows the dead letters as of the call.
+// ReadFile opens the store in a directory for reading, without taking its lock. It shows the dead letters at the time
+// of the call.
 func ReadFile(dir string) (Reader, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("checkpoint: %w: no directory %s; `replicator run` makes it", ErrNoState, dir)

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// takeLock always fails: without flock two replicators could write to one directory.
+// takeLock always fails, because without flock two replicators could write to one directory.
 func takeLock(string) (*os.File, error) {
 	return nil, errors.New(`checkpoint: this system has no flock, which the file store needs; use checkpoint.store = "mysql"`)
 }

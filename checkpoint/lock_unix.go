@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// takeLock locks a directory until the returned file is closed, or the process ends in any way. The kernel releases a
-// flock, so a lock can't be left behind. The file stays, with the pid of the last process that locked it.
+// takeLock locks a directory until the returned file is closed or the process ends in any way. The kernel then releases
+// the flock, so a lock can't be left behind. The file stays, with the pid of the last process that locked it.
 func takeLock(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -26,26 +26,26 @@ var _ replicator.Store = (*MySQL)(nil)
 type MySQL struct {
 	db     *sql.DB
 	tables tables
-	index  *index // at: the letter's number in the order of recording
+	index  *index // of the letters; at is a letter's number in the order of recording
 
 	lease lease
-	end   context.CancelFunc // of the goroutine that sends signs of life
+	end   context.CancelFunc // ends the goroutine that keeps the session
 	ended sync.WaitGroup
 	lost  chan struct{} // closed once another process has the lock
 
-	mu     sync.Mutex // one call at a time: they all share one connection
+	mu     sync.Mutex // one call at a time, because all share one connection
 	conn   *sql.Conn  // holds the lock; nil after it was lost
 	closed bool
 }
 
-// OpenMySQL opens the store in the database of a DSN, in the tables PREFIX_checkpoints, PREFIX_dead_letters and
-// PREFIX_layouts, which it creates if necessary, and takes its lock.
+// OpenMySQL opens the store in a database and takes its lock. The store has three tables, PREFIX_checkpoints,
+// PREFIX_dead_letters and PREFIX_layouts, which it creates if necessary.
 func OpenMySQL(ctx context.Context, dsn, prefix string) (*MySQL, error) {
 	return openMySQL(ctx, dsn, prefix, shortLease)
 }
 
-// OpenMySQLPart opens one part of such a store, which other processes leave alone. Each part has a lock of its own.
-// Lists and counts cover all parts.
+// OpenMySQLPart opens one part of a store that several processes share. Each part has its own lock. Lists and counts
+// cover all parts.
 func OpenMySQLPart(ctx context.Context, dsn, prefix, part string) (*MySQL, error) {
 	db, t, err := connect(dsn, prefix, shortLease)
 	if err != nil {
@@ -74,7 +74,7 @@ func openTables(ctx context.Context, db *sql.DB, t tables, l lease) (*MySQL, err
 	return s, nil
 }
 
-// setup says what attach does about missing tables.
+// setup says what attach does if tables are missing.
 type setup uint8
 
 const (
@@ -82,7 +82,7 @@ const (
 	createTables
 )
 
-// connect prepares a pool. It sends nothing yet.
+// connect makes a connection pool. It sends nothing yet.
 func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	c, err := mysqldsn.Parse(dsn)
 	if err != nil {
@@ -91,7 +91,7 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	if c.DBName == "" {
 		return nil, tables{}, errors.New("checkpoint: the DSN names no database")
 	}
-	// The store sets every option that it relies on: a value that does not fit must be an error, and times are UTC.
+	// The store sets every option that it relies on: a value that doesn't fit must be an error, and times are in UTC.
 	c.ParseTime, c.Loc, c.InterpolateParams, c.ClientFoundRows = true, time.UTC, false, false
 	if c.Params == nil {
 		c.Params = map[string]string{}
@@ -99,7 +99,7 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	c.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
 	c.Params["time_zone"] = "'+00:00'"
 	c.Params["autocommit"] = "1"
-	c.Logger = &mysql.NopLogger{} // the errors contain everything that it logs
+	c.Logger = &mysql.NopLogger{} // the driver's errors contain all that it would log
 	db, err := link.Open(c, link.Options{Silence: silence, Idle: l.outlives, Session: append(l.settings(),
 		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", int(link.LockWait(silence).Seconds())))})
 	if err != nil {
@@ -108,8 +108,8 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	return db, newTables(c.DBName, prefix), nil
 }
 
-// silence is how long the connection may go without an answer before it counts as lost, unless the DSN's readTimeout
-// says otherwise. The lock lives as long as its session at the server. The next connection ends the session of a lost
+// silence is how long the connection may stay without an answer before it counts as lost, unless the DSN has a
+// readTimeout. The lock lives as long as its session at the server. So the next connection ends the session of a lost
 // one before it takes the lock (see package link).
 const silence = longest
 
@@ -140,7 +140,7 @@ func (s *MySQL) attach(ctx context.Context, missing setup) error {
 	return nil
 }
 
-// Reread reads the ids of all letters again, because another process saved some.
+// Reread reads the ids of all letters again, because another process recorded some.
 func (s *MySQL) Reread(ctx context.Context) error {
 	return s.do(ctx, "reading dead letters", func(ctx context.Context, conn *sql.Conn) error {
 		index := newIndex()
@@ -152,7 +152,7 @@ func (s *MySQL) Reread(ctx context.Context) error {
 	})
 }
 
-// discard closes a connection instead of returning it to the pool with its session state.
+// discard closes a connection, instead of returning it to the pool with its session state.
 func discard(conn *sql.Conn) error {
 	err := conn.Raw(func(any) error { return errDiscard })
 	if errors.Is(err, errDiscard) {
@@ -164,11 +164,11 @@ func discard(conn *sql.Conn) error {
 	return err
 }
 
-// do runs f on the connection that holds the lock. After an error that may have lost the connection, and the lock with
-// it, the connection is dropped. The next call then takes the lock again and reads the index again.
+// do runs f on the connection that holds the lock. After an error that may have lost the connection, and so the lock,
+// do closes the connection. The next call takes the lock again and reads the ids of all letters again.
 //
-// A running call is not interrupted when ctx ends. The driver would close the connection, and one stopping pipeline
-// would cost all others the lock.
+// A call that runs is not interrupted when ctx ends: the driver would close the connection, and so one stopping
+// pipeline would cost all others the lock.
 func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context, conn *sql.Conn) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,10 +197,10 @@ func (s *MySQL) do(ctx context.Context, what string, f func(ctx context.Context,
 	return fmt.Errorf("checkpoint: %s: %w", what, err)
 }
 
-// longest is how long one call may take. A server that does not answer must not block a stop forever.
+// longest limits a single call, because a server that does not answer must not block a stop forever.
 const longest = 30 * time.Second
 
-// transact runs f in a transaction, and calls applied once it is committed.
+// transact runs f in a transaction. After the commit it calls applied.
 func (s *MySQL) transact(ctx context.Context, what string,
 	f func(ctx context.Context, tx *sql.Tx) error, applied func()) error {
 	return s.do(ctx, what, func(ctx context.Context, conn *sql.Conn) error {
@@ -305,7 +305,7 @@ func (s *MySQL) remove(ctx context.Context, what string, ids []letterID) error {
 	return s.removeThose(ctx, what, func() []letterID { return ids })
 }
 
-// removeThose removes the letters that choose selects while no other call changes any.
+// removeThose removes the letters that choose returns. No other call can change letters meanwhile.
 func (s *MySQL) removeThose(ctx context.Context, what string, choose func() []letterID) error {
 	var ids []letterID
 	return s.transact(ctx, what, func(ctx context.Context, tx *sql.Tx) error {
@@ -329,7 +329,7 @@ func (s *MySQL) removeThose(ctx context.Context, what string, choose func() []le
 	})
 }
 
-// mostIDs is how many ids one statement contains: from 1000 values on MariaDB makes a table of an IN list.
+// mostIDs is how many ids one statement has: MariaDB makes a temporary table of an IN list of 1,000 or more values.
 const mostIDs = 500
 
 // List implements replicator.DeadLetters.
@@ -367,7 +367,7 @@ func (s *MySQL) Close() error {
 	return errors.Join(discard(s.conn), s.db.Close())
 }
 
-// lockNameOf is the name of a store's lock: GET_LOCK accepts at most 64 characters, and ignores case.
+// lockNameOf returns the name of a store's lock. GET_LOCK accepts at most 64 characters and ignores case.
 func lockNameOf(database, prefix string) string {
 	return fmt.Sprintf("replicator-%x", sha256.Sum256([]byte(database+"\x00"+prefix)))[:43]
 }

@@ -14,10 +14,10 @@ import (
 	"replicator"
 )
 
-// ErrLocked: another process holds the store.
+// ErrLocked: another process has locked the store.
 var ErrLocked = errors.New("another replicator uses these checkpoints")
 
-// ErrNoState: there is no store at that place yet. Only the functions that read return it.
+// ErrNoState: the store does not exist yet. Only ReadFile and ReadMySQL, and their readers, return it.
 var ErrNoState = errors.New("there are no checkpoints yet")
 
 // ErrClosed: the store was closed.
@@ -31,10 +31,10 @@ type Reader interface {
 	Close() error
 }
 
-// letterID is the id of a dead letter: of one source's cell in one view.
+// letterID is the id of a dead letter. It identifies one source's cell in one view.
 type letterID uint64
 
-// idOf hashes view, source and cell. Ids are stored and shown: the function must never change.
+// idOf hashes view, source and cell. Ids are stored and shown to users, so the function must never change.
 func idOf(view, source string, cell replicator.Cell) letterID {
 	b := make([]byte, 0, 128)
 	for _, part := range []string{view, cell.Table, cell.Column, string(cell.Key), source} {
@@ -53,7 +53,7 @@ func (id letterID) String() string {
 	return hex.EncodeToString(b[:])
 }
 
-// parseID parses an id as shown; an invalid one belongs to no letter.
+// parseID parses an id as it is shown. false: the text is no id.
 func parseID(text string) (letterID, bool) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != 8 {
@@ -62,12 +62,12 @@ func parseID(text string) (letterID, bool) {
 	return letterID(binary.BigEndian.Uint64(b)), true
 }
 
-// place identifies a checkpoint.
+// place identifies a checkpoint: a view and a source.
 type place struct{ view, source string }
 
 func placeOf(c replicator.Checkpoint) place { return place{c.View, c.Source} }
 
-// sorted returns checkpoints by view and source: the order in which stores list and write them.
+// sorted returns the checkpoints by view and source, the order in which stores list and write them.
 func sorted(all map[place]replicator.Checkpoint) []replicator.Checkpoint {
 	list := make([]replicator.Checkpoint, 0, len(all))
 	for _, c := range all {
@@ -79,8 +79,7 @@ func sorted(all map[place]replicator.Checkpoint) []replicator.Checkpoint {
 	return list
 }
 
-// valid refuses checkpoints that would change when saved: without a view's name, or with text that is not UTF-8, which
-// JSON would alter.
+// valid refuses checkpoints without a view's name. It also refuses text that is not UTF-8, which JSON would change.
 func valid(checkpoints []replicator.Checkpoint) error {
 	for _, c := range checkpoints {
 		if c.View == "" {

@@ -15,7 +15,7 @@ import (
 
 // tables are the statements of the MySQL store.
 type tables struct {
-	checkpoints, letters, layouts string // quoted
+	checkpoints, letters, layouts string // quoted names
 	lock                          string
 }
 
@@ -31,7 +31,7 @@ type queryer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// create creates missing tables. Names are compared by their bytes: views "a" and "A" are two.
+// create creates missing tables. The tables compare names by bytes, so views "a" and "A" are two.
 func (t tables) create(ctx context.Context, db queryer) error {
 	const name = "VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL"
 	for _, ddl := range []string{
@@ -52,7 +52,7 @@ func (t tables) create(ctx context.Context, db queryer) error {
 			"  PRIMARY KEY (place), UNIQUE KEY (digest)\n) ENGINE=InnoDB",
 	} {
 		_, err := db.ExecContext(ctx, ddl)
-		for isDeadlock(err) && ctx.Err() == nil { // with others that create the same table: members that start together
+		for isDeadlock(err) && ctx.Err() == nil { // members of a group that start together create the same table
 			_, err = db.ExecContext(ctx, ddl)
 		}
 		if err != nil {
@@ -62,8 +62,8 @@ func (t tables) create(ctx context.Context, db queryer) error {
 	return nil
 }
 
-// isDeadlock reports whether the server ended one of two statements that waited for each other. In MySQL 9, several
-// sessions that run CREATE TABLE IF NOT EXISTS for one table may cause that.
+// isDeadlock reports whether the server ended the statement to resolve a deadlock. In MySQL 9 that may happen if
+// several sessions run CREATE TABLE IF NOT EXISTS for the same table.
 func isDeadlock(err error) bool { return code(err) == 1213 }
 
 func (t tables) readCheckpoints(ctx context.Context, db queryer) (all []replicator.Checkpoint, err error) {
@@ -98,7 +98,7 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 		return fmt.Errorf("checkpoint: reading dead letters: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	names := map[string]string{} // one string per view or source, not one per letter
+	names := map[string]string{} // one string for each view or source, not for each letter
 	shared := func(name string) string {
 		if _, known := names[name]; !known {
 			names[name] = name
@@ -122,17 +122,18 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 }
 
 const (
-	// mostRaw is how much of a row a letter keeps, unless that is more than half the server's max_allowed_packet. The
-	// row itself is still in the source.
+	// mostRaw is how much of a row a letter keeps; less, if half the server's max_allowed_packet is less. The source still
+	// has the whole row.
 	mostRaw = 8 << 20
 
-	// leastPacket is the lowest default of max_allowed_packet: MySQL 5.7's. MariaDB's is 16 MiB.
+	// leastPacket is the lowest default of max_allowed_packet, MySQL 5.7's. MariaDB's default is 16 MiB.
 	leastPacket = 4 << 20
 
 	mostReason = 4 << 10 // bytes
 )
 
-// bury saves a letter and returns its number. REPLACE gives an existing letter a new number: it becomes the newest.
+// bury saves a letter and returns its number. If the letter existed, REPLACE gives it a new number: it becomes the
+// newest.
 func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.DeadLetter) (int64, error) {
 	reason, raw := strings.ToValidUTF8(d.Reason[:min(len(d.Reason), mostReason)], "�"), d.Raw
 	if len(raw) > leastPacket/2 {
@@ -156,13 +157,13 @@ func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.
 	return result.LastInsertId()
 }
 
-// pageBytes limits the size of the rows in a page of letters, and pageLetters the number of letters.
+// A page of letters ends at pageBytes of rows, or at pageLetters letters.
 const (
 	pageBytes   = 4 << 20
 	pageLetters = 100
 )
 
-// list yields letters page by page, so that it holds neither all of them nor a connection while the caller handles one.
+// list yields letters page by page. So it holds only a page, and no connection while the caller handles a letter.
 func list(
 	page func(after int64) (letters []replicator.DeadLetter, last int64, err error),
 ) iter.Seq2[replicator.DeadLetter, error] {
@@ -185,7 +186,7 @@ func list(
 	}
 }
 
-// page reads the letters after a number, and returns the number of the last one.
+// page reads the letters after a number. It also returns the number of the last letter.
 func (t tables) page(ctx context.Context, db queryer, view string, after int64) (
 	letters []replicator.DeadLetter, last int64, err error,
 ) {
@@ -214,13 +215,13 @@ func (t tables) page(ctx context.Context, db queryer, view string, after int64) 
 	return letters, last, rows.Err()
 }
 
-// mysqlReader reads a store whose lock another process may hold.
+// mysqlReader reads a store while another process may hold its lock.
 type mysqlReader struct {
 	db     *sql.DB
 	tables tables
 }
 
-// ReadMySQL opens the store of OpenMySQL for reading, without its lock.
+// ReadMySQL opens the store of OpenMySQL for reading, without taking its lock.
 func ReadMySQL(ctx context.Context, dsn, prefix string) (Reader, error) {
 	db, t, err := connect(dsn, prefix, longLease)
 	if err != nil {
@@ -235,7 +236,7 @@ func ReadMySQL(ctx context.Context, dsn, prefix string) (Reader, error) {
 
 const noSuchTable = 1146
 
-// because turns the server's "no such table" into ErrNoState.
+// because turns the server's "no such table" error into ErrNoState.
 func (r *mysqlReader) because(err error) error {
 	if code(err) == noSuchTable {
 		return fmt.Errorf("checkpoint: %w: no table %s; `replicator run` makes it", ErrNoState, r.tables.checkpoints)

@@ -13,26 +13,26 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Usable reports why OpenFile could not create or write the store in a directory. It leaves nothing there. It does not
-// take the lock, so it also works for a store in use.
+// Usable reports why OpenFile can't create or write the store in a directory; nil if it can. It leaves no files there.
+// It takes no lock, so it also works for a store in use.
 func Usable(dir string) error {
 	at := filepath.Clean(dir)
 	_, err := os.Stat(at)
-	for errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at) { // OpenFile makes what is missing
+	for errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at) { // OpenFile creates missing directories
 		at = filepath.Dir(at)
 		_, err = os.Stat(at)
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint: the state directory can't be used: %w", err)
 	}
-	probe, err := os.CreateTemp(at, ".replicator-check-*") // permissions alone do not reveal a read-only file system
+	probe, err := os.CreateTemp(at, ".replicator-check-*") // only writing reveals a read-only file system
 	if err == nil {
 		err = errors.Join(probe.Close(), os.Remove(probe.Name()))
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint: the state directory %s can't be made or written: %w", dir, err)
 	}
-	for _, name := range []string{lockName, lettersName} { // may belong to another user, who ran the program before
+	for _, name := range []string{lockName, lettersName} { // these may belong to another user who ran the program before
 		file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
 		switch {
 		case err == nil:
@@ -47,15 +47,15 @@ func Usable(dir string) error {
 	return nil
 }
 
-// UsableMySQL reports why OpenMySQL could not create or write the store in a database, as far as that can be told
-// without doing so.
+// UsableMySQL reports why OpenMySQL can't create or write the store in a database, as far as that can be found out
+// without writing.
 func UsableMySQL(ctx context.Context, dsn, prefix string) (err error) {
 	db, t, err := connect(dsn, prefix, longLease)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	// The server checks the rights before it looks for the table after LIKE.
+	// The server checks the rights before it looks for the table after LIKE, which does not exist.
 	_, err = db.ExecContext(ctx, "CREATE TABLE "+t.checkpoints+" LIKE "+sqlname.Quote(prefix+"_none"))
 	if code(err) != noSuchTable && code(err) != errTableExists {
 		return lacksRights("making", err)
@@ -75,7 +75,7 @@ func UsableMySQL(ctx context.Context, dsn, prefix string) (err error) {
 
 const errTableExists = 1050
 
-// code is the number of a server's error; 0 if it is none.
+// code returns the number of a server's error; 0 for another error.
 func code(err error) uint16 {
 	var refused *mysql.MySQLError
 	if errors.As(err, &refused) {

@@ -12,13 +12,13 @@ import (
 
 // charset converts a column's bytes to UTF-8 as the server does. A nil charset is "binary".
 //
-// UTF-8, UTF-16, UTF-32 and latin1 are computed. Every other set is the server's own table: MySQL's and MariaDB's
-// differ from each other, and from other programs' tables of the same name.
+// UTF-8, UTF-16, UTF-32 and latin1 are computed. For every other set we use the server's own table: MySQL's and
+// MariaDB's tables differ, and also differ from other programs' tables of the same name.
 type charset struct {
 	name   string
 	form   form
 	flavor gtid.Flavor
-	codes  *Codes // of a formTable, once it was asked for
+	codes  *Codes // of a formTable; nil until the server was asked
 }
 
 // form is how a character set's bytes are read.
@@ -40,12 +40,12 @@ var forms = map[string]form{
 	"ucs2": formUCS2, "utf16": formUTF16, "utf16le": formUTF16LE, "utf32": formUTF32,
 }
 
-// NeedsTable reports whether a character set is not computed: the server is asked for its table.
+// NeedsTable reports whether a character set can't be computed, so that we ask the server for its table.
 func NeedsTable(charset string) bool { return forms[charset] == formTable }
 
 // Charsets are the server's collations.
 type Charsets struct {
-	Collations map[uint64]string // id → character set's name
+	Collations map[uint64]string // id → name of the character set
 	sets       map[string]*charset
 
 	// Ask asks the server for the table of a character set that needs one.
@@ -81,7 +81,7 @@ func (c Charsets) byName(name string) (set *charset, known bool) {
 	return set, known
 }
 
-// learn reads set's table, if it needs one and lacks it. It must be called before set is used.
+// learn reads the set's table from the server, if set needs one and lacks it. It must be called before set is used.
 func (c Charsets) learn(ctx context.Context, set *charset) (err error) {
 	if set == nil || set.form != formTable || set.codes != nil {
 		return nil
@@ -92,9 +92,9 @@ func (c Charsets) learn(ctx context.Context, set *charset) (err error) {
 	return nil
 }
 
-// Decode converts a statement's text from the character set of a collation. A text of an unknown collation is
-// unchanged. So is ASCII: swe7 has letters in place of brackets and backquotes, but the servers parse statements
-// without regard to that.
+// Decode converts a statement's text from the character set of a collation. It does not change ASCII, nor a text of an
+// unknown collation. The servers parse a statement as ASCII even in swe7, which has letters in place of brackets and
+// backquotes.
 func (c Charsets) Decode(ctx context.Context, collation uint64, statement []byte) ([]byte, error) {
 	set, known := c.byID(collation)
 	if !known || isASCII(statement) {
@@ -151,7 +151,7 @@ func isASCII(b []byte) bool {
 	return true
 }
 
-// asciiByte: the servers accept other bytes in an ascii column, but don't convert them.
+// asciiByte handles an ascii column's bytes above 127: the servers accept them, but can't convert them.
 func asciiByte(x byte) byte {
 	if x >= utf8.RuneSelf {
 		return '?'
@@ -159,13 +159,13 @@ func asciiByte(x byte) byte {
 	return x
 }
 
-// windows1252 are the characters of 0x80 to 0x9F; 0 where there is none.
+// windows1252 has the characters of 0x80 to 0x9F; 0 for a byte without a character.
 var windows1252 = [32]rune{
 	'€', 0, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0, 'Ž', 0,
 	0, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0, 'ž', 'Ÿ',
 }
 
-// latin1 is the servers': Windows-1252, whose five holes are control characters.
+// latin1 is the servers' latin1: Windows-1252, with control characters for its five unused bytes.
 func latin1(x byte) rune {
 	if x >= 0x80 && x < 0xA0 && windows1252[x-0x80] != 0 {
 		return windows1252[x-0x80]
@@ -173,8 +173,8 @@ func latin1(x byte) rune {
 	return rune(x)
 }
 
-// appendWide converts UCS-2, UTF-16 and UTF-32. Only UTF-16 has surrogates, but the servers accept them in the others'
-// columns.
+// appendWide converts UCS-2, UTF-16 and UTF-32. Only UTF-16 has surrogates, but the servers accept surrogates in
+// columns of the other two as well.
 func (c *charset) appendWide(out, b []byte) []byte {
 	width := 2
 	if c.form == formUTF32 {
@@ -189,9 +189,9 @@ func (c *charset) appendWide(out, b []byte) []byte {
 		switch {
 		case !utf16.IsSurrogate(r):
 			out = utf8.AppendRune(out, r)
-		case c.form == formUTF32 && c.flavor == gtid.MySQL: // it stops converting
+		case c.form == formUTF32 && c.flavor == gtid.MySQL: // MySQL stops converting here
 			return out
-		default: // they are encoded as if they were characters
+		default: // surrogates are encoded as if they were characters
 			out = append(out, 0xE0|byte(r>>12), 0x80|byte(r>>6)&0x3F, 0x80|byte(r)&0x3F)
 		}
 	}

@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// Codes is a character set as one server converts it, according to its own answers. Codes of one byte are in single, of
-// two in pairs, longer ones in long. A code for which the server has no character is a '?' there. Bytes that form no
-// code are noCode.
+// Codes is a character set as one server converts it, made from that server's answers. single has the codes of one
+// byte, pairs those of two, long the longer ones. A code without a character is a '?' there. Bytes that form no code
+// are noCode.
 //
 // Most columns hold only valid codes. MySQL's eucjpms accepts any byte. The servers turn an invalid byte into a '?' and
-// continue after it. At the end of a text, where the byte could begin a code, they turn it into end.
+// continue after it. If an invalid byte at the end of a text could begin a code, they turn it into end.
 type Codes struct {
-	ascii  bool // the bytes below 0x80 are themselves
+	ascii  bool // bytes below 0x80 are ASCII
 	single [256]rune
 	end    [256]string
 	pairs  [65536]rune
 	long   []rune
-	length int // of a long code; 0: there are none
+	length int // length of a long code; 0: none
 }
 
 const noCode rune = -1
@@ -63,7 +63,7 @@ func (c *Codes) append(out, b []byte) []byte {
 	return out
 }
 
-// next reads one code and returns its length; 0 if b may end within a code.
+// next reads one code and returns its length; 0 if b may end inside a code.
 func (c *Codes) next(b []byte) (r rune, n int) {
 	if r := c.single[b[0]]; r != noCode {
 		return r, 1
@@ -82,7 +82,7 @@ func (c *Codes) next(b []byte) (r rune, n int) {
 	return '?', 1
 }
 
-// longCode is the character of a code of three or four bytes.
+// longCode returns the character of a code of three or four bytes.
 func (c *Codes) longCode(code []byte) rune {
 	rank, ok := longRank(code)
 	switch {
@@ -96,8 +96,8 @@ func (c *Codes) longCode(code []byte) rune {
 	return '?'
 }
 
-// gbSupplement is the rank of GB 18030's 90308130. From there on the codes are Unicode's from U+10000 on, in order. The
-// codes of the servers' table have the first four leading bytes.
+// gbSupplement is the rank of GB 18030's code 90308130. From there on, the codes are Unicode's from U+10000 on, in
+// order. The server's table is only needed for codes with the first four leading bytes.
 const gbSupplement = (0x90 - 0x81) * 10 * 126 * 10
 
 // longRank numbers the long codes: JIS X 0212's, which begin with 8F in ujis and eucjpms, or GB 18030's.
@@ -118,10 +118,10 @@ func longRank(code []byte) (rank int, ok bool) {
 	return rank, true
 }
 
-// The hexadecimal digits of a set's codes, place by place.
+// The hexadecimal digits of the codes in a set, one string for each digit's place.
 const (
 	anyDigit  = "0123456789ABCDEF"
-	highDigit = "89ABCDEF" // of a byte from 0x80 on
+	highDigit = "89ABCDEF" // of a byte above 0x7F
 	decimal   = "0123456789"
 )
 
@@ -175,9 +175,9 @@ func fill(runes []rune) {
 	}
 }
 
-// eachCode has the server convert all codes with these digits that it accepts, in the same way as the result of a scan:
-// on the way to the client. A code that doesn't become exactly one character is noCode: it is two codes, or part of
-// one.
+// eachCode has the server convert all codes with these digits that it accepts. The server converts them on the way to
+// the client, as it converts a scan's result. A code that doesn't become exactly one character is noCode: it is two
+// codes, or part of one.
 func eachCode(ctx context.Context, db queryer, charset string, digits []string,
 	f func(code []byte, r rune, text string)) error {
 	var places, from []string
@@ -212,7 +212,7 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// CodeTables caches the character sets that were asked for.
+// CodeTables caches the tables that servers were asked for.
 type CodeTables struct {
 	mu    sync.Mutex
 	known map[codesKey]*Codes
@@ -220,7 +220,7 @@ type CodeTables struct {
 
 type codesKey struct{ version, charset string }
 
-// Of returns a server's character set, and asks for it once.
+// Of returns a server's character set. It asks the server only once for each.
 func (t *CodeTables) Of(ctx context.Context, version, charset string,
 	connect func(context.Context) (*sql.Conn, error)) (*Codes, error) {
 	t.mu.Lock()

@@ -2,8 +2,8 @@ package binlog
 
 import "encoding/binary"
 
-// A DECIMAL is stored as groups of nine digits in four bytes each, and fewer for the digits that are left over at both
-// ends (strings/decimal.cc, decimal2bin). The first bit is flipped; a negative number has all bits flipped.
+// A DECIMAL is stored as groups of nine digits, in four bytes each. Digits left over at either end take fewer bytes
+// (strings/decimal.cc, decimal2bin). The first bit is flipped; in a negative number all bits are flipped, too.
 
 // decimalSize is how many bytes a DECIMAL(precision, scale) takes; negative if there is no such type.
 func decimalSize(precision, scale int) int {
@@ -14,7 +14,7 @@ func decimalSize(precision, scale int) int {
 	return whole/9*4 + digitBytes(whole%9) + scale/9*4 + digitBytes(scale%9)
 }
 
-// digitBytes is how many bytes n digits take, n ≤ 9.
+// digitBytes is how many bytes n ≤ 9 digits take.
 func digitBytes(n int) int {
 	switch {
 	case n == 0:

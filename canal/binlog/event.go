@@ -8,7 +8,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 )
 
-// ErrShort: an event, or a part of it, is shorter than its lengths say.
+// ErrShort: an event is shorter than the lengths in it say.
 var ErrShort = errors.New("cut short")
 
 const (
@@ -25,17 +25,17 @@ const (
 	MariaStandaloneFlag        byte                  = replication.BINLOG_MARIADB_FL_STANDALONE
 	IgnorableFlag              uint16                = replication.LOG_EVENT_IGNORABLE_F
 	ArtificialFlag             uint16                = replication.LOG_EVENT_ARTIFICIAL_F
-	NoTable                    uint64                = 0xffffff // a rows event that only ends a statement
+	NoTable                    uint64                = 0xffffff // a rows event without rows, which ends a statement
 	ExecuteLoadExtra                                 = 4 + 4 + 4 + 1
 	ImmediateTimestampExtended                       = 1 << 55
 )
 
-// IsHeartbeat: the server has nothing to send.
+// IsHeartbeat reports whether an event is a heartbeat: the server has nothing to send.
 func IsHeartbeat(kind replication.EventType) bool {
 	return kind == replication.HEARTBEAT_EVENT || kind == replication.HEARTBEAT_LOG_EVENT_V2
 }
 
-// KindOf is the type of an event. raw contains the whole header.
+// KindOf returns the type of an event. raw has at least the whole header.
 func KindOf(raw []byte) replication.EventType { return replication.EventType(raw[4]) }
 
 // Header is an event's header.
@@ -44,7 +44,7 @@ type Header struct {
 	Kind   replication.EventType
 	Server uint32
 	Size   uint32
-	LogPos uint32 // where it ends in its file, modulo 4 GiB; 0 inside transactions on MariaDB ≥ 11.4
+	LogPos uint32 // where the event ends in its file, modulo 4 GiB; 0 inside transactions since MariaDB 11.4
 	Flags  uint16
 }
 
@@ -67,15 +67,15 @@ func ParseHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// Cursor reads an event's bytes. After the first read past the end it is bad, and all reads return zeroes, so a decoder
-// needs only one check at the end.
+// Cursor reads an event's bytes. A read past the end makes it bad: then all reads return zeros, so a decoder needs only
+// one check at the end.
 type Cursor struct {
 	B   []byte
 	Off int
 	Bad bool
 }
 
-// Take reads n bytes, which alias the event; nil if there are fewer.
+// Take reads n bytes, which share the event's memory; nil if there are fewer.
 func (c *Cursor) Take(n int) []byte {
 	if c.Bad || n < 0 || n > len(c.B)-c.Off {
 		c.Bad = true
@@ -86,7 +86,7 @@ func (c *Cursor) Take(n int) []byte {
 	return part
 }
 
-// Rest is all remaining bytes.
+// Rest returns all remaining bytes.
 func (c *Cursor) Rest() []byte {
 	if c.Bad {
 		return nil
@@ -116,7 +116,7 @@ func (c *Cursor) Uint(n int) uint64 { return LittleEndian(c.Take(n)) }
 // Packed reads MySQL's length-encoded integer.
 func (c *Cursor) Packed() uint64 {
 	switch first := c.Uint8(); first {
-	case 0xfb, 0xff: // NULL and an error: not in binlogs
+	case 0xfb, 0xff: // NULL and an error, which don't occur in binlogs
 		c.Bad = true
 		return 0
 	case 0xfc:
@@ -140,7 +140,7 @@ func (c *Cursor) PackedBytes() []byte {
 	return c.Take(int(n))
 }
 
-// Err is ErrShort if the cursor is bad; otherwise nil. what names the part of the event.
+// Err returns ErrShort if the cursor is bad; otherwise nil. what names the part of the event.
 func (c *Cursor) Err(what string) error {
 	if c.Bad {
 		return fmt.Errorf("%s: %w", what, ErrShort)

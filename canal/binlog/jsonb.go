@@ -11,8 +11,8 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// MySQL's binary JSON (sql-common/json_binary.h): a type byte, then the value. Objects and arrays consist of their
-// count and size, the entries of their keys and values, and the data that the entries point to.
+// MySQL's binary JSON (sql-common/json_binary.h) is a type byte, then the value. Objects and arrays consist of their
+// count and size, entries for their keys and values, and the data that the entries point to.
 const (
 	jsonSmallObject = iota
 	jsonLargeObject
@@ -30,15 +30,15 @@ const (
 	jsonOpaque = 15
 )
 
-// maxJSONDepth is the server's own limit on nesting, with a little to spare.
+// maxJSONDepth is the server's own limit of nesting, plus a little.
 const maxJSONDepth = 101
 
 var errJSON = errors.New("the binary JSON is damaged")
 
-// JSONText renders MySQL's binary JSON as the text that SELECT returns, byte for byte. So numbers keep their digits and
-// their kind (1.0 stays 1.0), and keys their order.
+// JSONText renders MySQL's binary JSON exactly as SELECT returns it. So numbers keep their digits and their kind (1.0
+// stays 1.0), and keys keep their order.
 func JSONText(data []byte) ([]byte, error) {
-	if len(data) == 0 { // INSERT IGNORE of NULL into NOT NULL stores nothing; the server prints it as null
+	if len(data) == 0 { // after INSERT IGNORE of NULL into NOT NULL, which the server prints as null
 		return []byte("null"), nil
 	}
 	r := jsonRenderer{out: make([]byte, 0, len(data)*5/4+16), budget: len(data)*64 + 1024}
@@ -48,8 +48,8 @@ func JSONText(data []byte) ([]byte, error) {
 	return r.out, nil
 }
 
-// jsonRenderer appends text. budget bounds the values that it visits: in damaged data many entries could point to one
-// another.
+// jsonRenderer appends text. budget limits how many values it visits, because in damaged data many entries may point to
+// one another.
 type jsonRenderer struct {
 	out    []byte
 	budget int
@@ -162,7 +162,7 @@ func (r *jsonRenderer) container(t byte, data []byte, depth int) error {
 	return nil
 }
 
-// entry renders the value of an entry. Small values are in the entry itself.
+// entry renders the value of an entry. A small value is in the entry itself.
 func (r *jsonRenderer) entry(container, e []byte, width, depth int) error {
 	t := e[0]
 	if t == jsonLiteral || t == jsonInt16 || t == jsonUint16 || width == 4 && (t == jsonInt32 || t == jsonUint32) {
@@ -190,7 +190,7 @@ func jsonBytes(data []byte) ([]byte, error) {
 	return nil, errJSON
 }
 
-// opaque renders a value that JSON has no type for: DECIMALs are numbers, times are strings, the rest is base64.
+// opaque renders a value that JSON has no type for: a DECIMAL as a number, a time as a string, anything else as base64.
 func (r *jsonRenderer) opaque(t byte, data []byte) error {
 	switch t {
 	case mysql.MYSQL_TYPE_NEWDECIMAL:
@@ -227,7 +227,7 @@ func (r *jsonRenderer) opaque(t byte, data []byte) error {
 		return nil
 	}
 	r.out = fmt.Appendf(r.out, `"base64:type%d:`, t)
-	// The server's base64 has lines of 76 characters.
+	// The server breaks base64 into lines of 76 characters.
 	for len(data) > 57 {
 		r.out = base64.StdEncoding.AppendEncode(r.out, data[:57])
 		r.out = append(r.out, `\n`...)
@@ -237,7 +237,7 @@ func (r *jsonRenderer) opaque(t byte, data []byte) error {
 	return nil
 }
 
-// appendJSONDouble prints a double as the server does (my_gcvt, and ".0" where it would read as an integer).
+// appendJSONDouble prints a double as the server does (my_gcvt). It adds ".0" if the text would look like an integer.
 func appendJSONDouble(b []byte, f float64) []byte {
 	begin := len(b)
 	b = appendDouble(b, f)
@@ -249,8 +249,8 @@ func appendJSONDouble(b []byte, f float64) []byte {
 	return append(b, ".0"...)
 }
 
-// appendDouble prints the shortest digits that identify f. It uses an exponent above 15 digits before the point, or 14
-// zeroes after it.
+// appendDouble prints the fewest digits that identify f. It uses an exponent if there are more than 15 digits before
+// the point, or more than 14 zeros after it.
 func appendDouble(b []byte, f float64) []byte {
 	var buf [32]byte
 	e := strconv.AppendFloat(buf[:0], f, 'e', -1, 64)
@@ -269,7 +269,7 @@ func appendDouble(b []byte, f float64) []byte {
 	return strconv.AppendInt(b, int64(exponent), 10)
 }
 
-// appendQuoted appends a string as the server quotes it: only necessary characters are escaped.
+// appendQuoted appends a string as the server quotes it: it escapes only where that is necessary.
 func appendQuoted(b, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

@@ -6,25 +6,26 @@ import (
 	"fmt"
 )
 
-// Columns made before MariaDB 10.1 or MySQL 5.6, or on MariaDB with mysql56_temporal_format=OFF, have times in an older
-// format, until their table is rebuilt. Table maps contain only their type. On MySQL these times have no fractional
-// digits. On MariaDB they may have some, whose number decides the length and the meaning of values. Only
-// information_schema has the number, in "datetime(6) /* mariadb-5.3 */".
+// Older servers stored times in another format, which a column keeps until its table is rebuilt: MySQL before 5.6,
+// MariaDB before 10.1, and MariaDB with mysql56_temporal_format=OFF. Table maps contain only the type of such a column.
+// On MySQL these times have no fractional digits. On MariaDB they may have some, and their number decides the length
+// and the meaning of values. Only information_schema has the number, in "datetime(6) /* mariadb-5.3 */".
 
-// hiresWidths are the lengths of a value in bytes, by its fractional digits: measured on MariaDB 10.11 and 11.8.
+// hiresWidths are the lengths of values in bytes, by the number of fractional digits. Measured on MariaDB 10.11 and
+// 11.8.
 var hiresWidths = map[Kind][7]int{
 	KindTimeOld:      {3, 4, 4, 5, 5, 5, 6},
 	KindDatetimeOld:  {8, 6, 6, 7, 7, 7, 8},
 	KindTimestampOld: {4, 5, 5, 6, 6, 7, 7},
 }
 
-// IsOldTime reports whether the column is a time in the older format, whose length the binlog doesn't contain.
+// IsOldTime reports whether the column is a time in the older format, whose length the binlog doesn't tell.
 func (c *Column) IsOldTime() bool {
 	return c.Kind == KindTimeOld || c.Kind == KindDatetimeOld || c.Kind == KindTimestampOld
 }
 
-// measureOld sets the digits of a time in the older format. It assumes none for a column that is declared without
-// digits, or no longer declared.
+// measureOld sets the number of digits of a time in the older format. It assumes none if declared has no digits, or is
+// nil because the column is gone.
 func (c *Column) measureOld(declared *Declared) error {
 	switch {
 	case !c.IsOldTime() || declared == nil || declared.Rounded || declared.Digits == 0:
@@ -41,9 +42,9 @@ var ErrOldTime = errors.New("the row has it in MariaDB's format of 5.3 (mysql56_
 	"depends on the fractional digits; the binlog doesn't tell them, and the table was altered since")
 
 // hiresClock decodes a time in the older format with fractional digits. DATETIME and TIME are one number in units of
-// the last digit, TIME counted from -839 hours; TIMESTAMP has the digits after the seconds.
+// the last digit, TIME counted from -839 hours. TIMESTAMP has its seconds first, then its digits.
 func (c *Column) hiresClock(data []byte) Clock {
-	unit := 1 // of the last digit, in microseconds
+	unit := 1 // microseconds of the last digit
 	for range 6 - c.fraction {
 		unit *= 10
 	}
@@ -71,7 +72,7 @@ func (c *Column) hiresClock(data []byte) Clock {
 	return t
 }
 
-// possible reports whether the server would store such a date.
+// possible reports whether the server could have stored the date.
 func (t Clock) possible() bool {
 	return t.year <= 9999 && t.month <= 12 && t.day <= 31 && t.hour <= 23 && t.minute <= 59 && t.second <= 59
 }

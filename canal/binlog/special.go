@@ -9,7 +9,8 @@ import (
 	"replicator/internal/uuid"
 )
 
-// mariaSpecial prints MariaDB's UUID, INET4 and INET6, which are fixed-size bytes in the binlog, like a BINARY.
+// mariaSpecial prints MariaDB's UUID, INET4 and INET6 values. In the binlog they are bytes of a fixed size, like a
+// BINARY.
 func mariaSpecial(k Kind, data []byte) (any, error) {
 	n := 16
 	if k == KindInet4 {
@@ -29,8 +30,8 @@ func mariaSpecial(k Kind, data []byte) (any, error) {
 	return uuid.Text(b), nil
 }
 
-// inet6 prints an address as MariaDB does: "::" stands for the first of the longest runs of zero groups, even for a
-// single one, and IPv4 keeps its dots, mapped (::ffff:192.0.2.1) or compatible (::192.0.2.1).
+// inet6 prints an address as MariaDB does. "::" stands for the first of the longest runs of zero groups, even for a
+// single group. An embedded IPv4 address keeps its dots, mapped (::ffff:192.0.2.1) or compatible (::192.0.2.1).
 func inet6(b [16]byte) string {
 	var groups [8]uint16
 	for i := range groups {

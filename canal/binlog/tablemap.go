@@ -17,24 +17,25 @@ const (
 	TypeVarcharCompressed = 141
 )
 
-// TableMap is a TABLE_MAP event: a table's columns when the rows that follow were written. Its strings alias the event.
+// TableMap is a TABLE_MAP event: a table's columns at the time of the following rows. Its strings share the event's
+// memory.
 type TableMap struct {
 	ID              uint64
 	Database, Table []byte
 	Types           []byte
 	metas           []uint16
 
-	// Optional metadata, as far as the server wrote it. A nil slice was not written.
+	// The optional metadata, if the server writes it. A nil slice was not written.
 	Names      [][]byte
 	unsigned   []bool   // per column
-	collations []uint64 // per column; 0 if it is no text or unknown
+	collations []uint64 // by column; 0 if it is no text or unknown
 	members    [][][]byte
 	hasMembers bool
 	signs      bool
 	charsets   bool
 }
 
-// SplitTableMap reads only the id and names of a TABLE_MAP event, which is all that an unwatched table costs.
+// SplitTableMap reads only the id and names of a TABLE_MAP event. For an unwatched table, that is enough.
 func SplitTableMap(body []byte) (m TableMap, c Cursor, err error) {
 	c = Cursor{B: body}
 	m.ID = c.Uint(6)
@@ -46,7 +47,7 @@ func SplitTableMap(body []byte) (m TableMap, c Cursor, err error) {
 	return m, c, c.Err("table map")
 }
 
-// ParseTableMap reads the rest. f decides which columns MariaDB counts as text.
+// ParseTableMap reads the whole event. f decides which columns count as text on MariaDB.
 func ParseTableMap(body []byte, f gtid.Flavor) (TableMap, error) {
 	m, c, err := SplitTableMap(body)
 	if err != nil {
@@ -74,7 +75,7 @@ func ParseTableMap(body []byte, f gtid.Flavor) (TableMap, error) {
 			m.metas[i] = uint16(meta.Uint8())
 		}
 	}
-	c.Take((int(n) + 7) / 8) // which columns may be NULL
+	c.Take((int(n) + 7) / 8) // a bit for each column that may be NULL
 	if err := meta.Err("table map"); err != nil {
 		return m, err
 	}
@@ -134,8 +135,8 @@ func (m *TableMap) setCollation(i int, id uint64) {
 	m.collations[i] = id
 }
 
-// defaultCollations reads one collation for all columns for which is returns true, then (number among them, collation)
-// pairs.
+// defaultCollations reads a default collation for all columns for which is returns true, then the exceptions: pairs of
+// a column's number among these columns and its collation.
 func (m *TableMap) defaultCollations(c *Cursor, is func(int) bool) error {
 	all := c.Packed()
 	others := map[uint64]uint64{}
@@ -190,7 +191,7 @@ func (m *TableMap) readMembers(c *Cursor, kind byte) error {
 	return c.Err("table map")
 }
 
-// RealType is the type of column i. For ENUM and SET the map itself says STRING.
+// RealType returns the type of column i. For ENUM and SET, the map's own type is STRING.
 func (m *TableMap) RealType(i int) byte {
 	t := m.Types[i]
 	if t == mysql.MYSQL_TYPE_STRING {
@@ -221,7 +222,7 @@ func (m *TableMap) isText(i int, f gtid.Flavor) bool {
 		return true
 	case mysql.MYSQL_TYPE_GEOMETRY:
 		return f == gtid.MariaDB
-	case mysql.MYSQL_TYPE_VECTOR: // tried on 9.7: it has an entry, though it is no text
+	case mysql.MYSQL_TYPE_VECTOR: // it has an entry although it is no text (seen on 9.7)
 		return f == gtid.MySQL
 	}
 	return false
@@ -232,10 +233,10 @@ func (m *TableMap) isEnumOrSet(i int) bool {
 	return t == mysql.MYSQL_TYPE_ENUM || t == mysql.MYSQL_TYPE_SET
 }
 
-// Meta is the metadata of column i: a length, a number of digits, by its type.
+// Meta returns the metadata of column i: a length or a number of digits, depending on the type.
 func (m *TableMap) Meta(i int) int { return int(m.metas[i]) }
 
-// Unsigned reports whether column i is UNSIGNED. said is false if the server didn't write that.
+// Unsigned reports whether column i is UNSIGNED. said is false if the server didn't write the sign.
 func (m *TableMap) Unsigned(i int) (unsigned, said bool) {
 	if !m.signs || !m.isNumber(i) {
 		return false, false
@@ -243,7 +244,7 @@ func (m *TableMap) Unsigned(i int) (unsigned, said bool) {
 	return m.unsigned[i], true
 }
 
-// Charset is the character set of column i. said is false if the server didn't write it, or if it is unknown.
+// Charset returns the character set of column i. said is false if the server didn't write it, or if it is unknown.
 func (m *TableMap) Charset(i int, sets Charsets) (name string, said bool) {
 	if !m.charsets || m.collations[i] == 0 {
 		return "", false
@@ -252,7 +253,7 @@ func (m *TableMap) Charset(i int, sets Charsets) (name string, said bool) {
 	return name, said
 }
 
-// HasDigits reports whether Meta is the number of a time's fractional digits.
+// HasDigits reports whether Meta is the number of fractional digits of a time.
 func (m *TableMap) HasDigits(i int) bool {
 	switch m.Types[i] {
 	case mysql.MYSQL_TYPE_TIME2, mysql.MYSQL_TYPE_DATETIME2, mysql.MYSQL_TYPE_TIMESTAMP2:
@@ -261,7 +262,7 @@ func (m *TableMap) HasDigits(i int) bool {
 	return false
 }
 
-// IsPacked reports whether column i is one of MariaDB's COMPRESSED columns.
+// IsPacked reports whether column i is a COMPRESSED column of MariaDB.
 func (m *TableMap) IsPacked(i int) bool {
 	return m.Types[i] == TypeBlobCompressed || m.Types[i] == TypeVarcharCompressed
 }
@@ -272,8 +273,8 @@ func (m *TableMap) StringLength(i int) int {
 	return length
 }
 
-// splitString splits the metadata of type STRING into the real type and the length in bytes. For a CHAR above 255
-// bytes, two bits of the length are stored in the real type.
+// splitString splits the metadata of type STRING into the real type and the length in bytes. If a CHAR is longer than
+// 255 bytes, two bits of the length are in the byte of the real type.
 func splitString(meta int) (t byte, length int) {
 	hi := meta >> 8
 	switch {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Clock is a date and time as the server stores it: any field may be zero, and the date need not exist in a calendar.
+// Clock is a date and time as the server stores it. Any field may be zero, and the date need not exist in a calendar.
 type Clock struct {
 	negative                                      bool
 	year, month, day, hour, minute, second, micro int
 }
 
-// timeText is a date's or time's text in the server's form.
+// timeText returns a date or time as the server's text.
 func (c *Column) timeText(data []byte) (any, error) {
 	if c.Kind == KindDatetimeOld && !c.Clock(data).possible() {
 		return nil, ErrOldTime
@@ -19,7 +19,7 @@ func (c *Column) timeText(data []byte) (any, error) {
 	return string(c.appendTime(nil, data)), nil
 }
 
-// appendTime appends a date's or time's text in the server's form.
+// appendTime appends a date or time as the server's text.
 func (c *Column) appendTime(b, data []byte) []byte {
 	t := c.Clock(data)
 	switch c.Kind {
@@ -58,13 +58,13 @@ func (c *Column) Clock(data []byte) Clock {
 	case KindTimestamp:
 		return utc(int64(binary.BigEndian.Uint32(data)), fraction(data[4:]))
 	case KindDatetime:
-		// A bit for the sign, then 17 of year*13+month, 5 of day, 5 of hour, 6 of minute, 6 of second.
+		// The bits are a sign, 17 of year*13+month, 5 of day, 5 of hour, 6 of minute, 6 of second.
 		return datetime(int64(BigEndian(data[:5]))-1<<39, fraction(data[5:]))
 	}
 	return timeOfDay(data)
 }
 
-// datetime splits the packed date and time of the binlog and of JSON.
+// datetime splits a packed date and time. The binlog and binary JSON use the same packing.
 func datetime(n int64, micro int) Clock {
 	ymd, hms := n>>17, n&(1<<17-1)
 	ym := ymd >> 5
@@ -74,8 +74,8 @@ func datetime(n int64, micro int) Clock {
 	}
 }
 
-// timeOfDay decodes TIME: a bit for the sign, one unused, 10 of hour, 6 of minute, 6 of second, then the fraction. It
-// is one number with negative values in complement, so that its bytes sort.
+// timeOfDay decodes a TIME. Its bits are a sign, one unused, 10 of hour, 6 of minute, 6 of second, then the fraction. A
+// negative TIME is stored as the complement of the whole number, so that the bytes sort.
 func timeOfDay(data []byte) Clock {
 	bits := 8 * len(data)
 	n := int64(BigEndian(data)) - 1<<(bits-1)
@@ -93,7 +93,7 @@ func timeOfDay(data []byte) Clock {
 // fraction decodes a fraction of 0 to 3 bytes into microseconds.
 func fraction(data []byte) int { return int(BigEndian(data)) * fractionUnit(len(data)) }
 
-// fractionUnit is the unit, in microseconds, of a fraction of n bytes: hundredths, ten thousandths, millionths.
+// fractionUnit returns the microseconds of one unit in a fraction of n bytes: hundredths, ten thousandths, millionths.
 func fractionUnit(n int) int {
 	switch n {
 	case 1:
@@ -104,8 +104,8 @@ func fractionUnit(n int) int {
 	return 1
 }
 
-// utc is the date and time of a TIMESTAMP. The beginning of second 0 is the zero date; MariaDB accepts the rest of that
-// second as a time.
+// utc returns the date and time of a TIMESTAMP. Second 0 is the zero date. With a fraction, MariaDB accepts it as a
+// time.
 func utc(seconds int64, micro int) Clock {
 	if seconds == 0 && micro == 0 {
 		return Clock{}
@@ -148,8 +148,8 @@ func appendDigits(b []byte, n, width int) []byte {
 	return append(b, digits[i:]...)
 }
 
-// Micros converts a date and time to a version: microseconds since 1970 in UTC, in whatever zone a DATETIME is meant.
-// ok is false for zero dates and for times before 1970.
+// Micros converts a date and time to a version: microseconds since 1970, as if in UTC, whatever time zone a DATETIME is
+// in. ok is false for zero dates and for times before 1970.
 func (t Clock) Micros() (n int64, ok bool) {
 	if t.month == 0 || t.day == 0 {
 		return 0, false

@@ -17,8 +17,8 @@ import (
 	"replicator"
 )
 
-// Kind is how a column's values are stored in a row image, and what they become. This is the only type table; text.go
-// converts the results of a SELECT to the same values.
+// Kind says how a column's values are stored in a row image, and which Go values they become. canal/text.go converts
+// the results of a SELECT by the same table:
 //
 //	column                          value
 //	TINYINT … BIGINT, YEAR, BIT     int64; uint64 above the largest int64
@@ -37,7 +37,7 @@ const (
 	KindInt Kind = iota + 1
 	KindFloat
 	KindDouble
-	KindRounded // DOUBLE(M,D), in the binlog
+	KindRounded // DOUBLE(M,D) as stored in the binlog
 	KindDecimal
 	KindBit
 	KindYear
@@ -63,22 +63,22 @@ type Column struct {
 	Name string
 	Kind Kind
 
-	Width  int // bytes of a value; 0: it is preceded by a length of prefix bytes
+	Width  int // bytes of a value; 0: a length of prefix bytes comes before the value
 	Prefix int
 
 	Unsigned  bool
-	precision int // DECIMAL's digits
-	fraction  int // DECIMAL's digits after the point; fractional digits of a time
-	Pad       int // BINARY(n): the binlog omits trailing zero bytes of values
+	precision int // digits of a DECIMAL
+	fraction  int // digits after the point of a DECIMAL; fractional digits of a time
+	Pad       int // n of a BINARY(n): the binlog omits trailing zero bytes
 	Charset   *charset
-	Packed    bool // MariaDB's COMPRESSED
+	Packed    bool // a COMPRESSED column of MariaDB
 	members   []string
-	raw       [][]byte // members in the column's charset, which Learn decodes
-	Problem   error    // why its values can't be read: an error only if a view needs them
+	raw       [][]byte // ENUM or SET members in the column's character set, which Learn decodes
+	Problem   error    // why its values can't be decoded; matters only if a view needs them
 }
 
-// NewColumn makes the column of a table map's column i. declared is its present information_schema entry, which adds
-// what the binlog lacks. It may be nil.
+// NewColumn makes the Column for column i of a table map. declared is the column's current entry in information_schema,
+// for what the binlog lacks; it may be nil.
 func NewColumn(m *TableMap, i int, declared *Declared, charsets Charsets) (Column, error) {
 	c := Column{}
 	t, meta := m.Types[i], int(m.metas[i])
@@ -167,7 +167,7 @@ func (c *Column) measure(t byte, meta int) error {
 	return nil
 }
 
-// describe sets properties that concern values but not their length.
+// describe sets properties that affect values but not their length.
 func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Charsets) {
 	switch c.Kind {
 	case KindDouble:
@@ -221,7 +221,7 @@ func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Chars
 	}
 }
 
-// Learn reads the tables that decoding the column's texts needs. It must be called before Value.
+// Learn reads the server's tables that decoding the column's texts needs. It must be called before Value.
 func (c *Column) Learn(ctx context.Context, charsets Charsets) error {
 	if err := charsets.learn(ctx, c.Charset); err != nil {
 		return err
@@ -233,8 +233,8 @@ func (c *Column) Learn(ctx context.Context, charsets Charsets) error {
 	return nil
 }
 
-// Size is the length in bytes of the value at the beginning of data, including its length prefix; negative if data is
-// too short.
+// Size returns the length in bytes of the value at the beginning of data, including its length prefix; negative if data
+// is too short.
 func (c *Column) Size(data []byte) int {
 	n := c.Width
 	if n == 0 {
@@ -261,8 +261,8 @@ func (c *Column) Size(data []byte) int {
 // errPacked: a value of a COMPRESSED column can't be unpacked.
 var errPacked = errors.New("the COMPRESSED value is damaged")
 
-// unpack decodes MariaDB's COMPRESSED (Field_longstr::uncompress): a byte with the method, the length, and a zlib or
-// raw deflate stream. An empty value stays empty.
+// unpack decompresses a value of a COMPRESSED column (Field_longstr::uncompress): a byte with the method, the length,
+// and a zlib or raw deflate stream. An empty value is stored as such.
 func unpack(data []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return data, nil
@@ -292,7 +292,7 @@ func unpack(data []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Year is the value of a YEAR: the binlog has the years since 1900, and 0 for the year 0000.
+// Year decodes a YEAR. The binlog has the years since 1900, and 0 for the year 0000.
 func Year(data []byte) int64 {
 	if data[0] == 0 {
 		return 0
@@ -300,7 +300,7 @@ func Year(data []byte) int64 {
 	return 1900 + int64(data[0])
 }
 
-// Value decodes one value, given without its length. The result doesn't alias data.
+// Value decodes one value, given without its length prefix. The result doesn't share data's memory.
 func (c *Column) Value(data []byte) (any, error) {
 	if c.Problem != nil {
 		return nil, c.Problem
@@ -348,7 +348,7 @@ func (c *Column) Value(data []byte) (any, error) {
 	return c.timeText(data)
 }
 
-// Stored is a text's or binary's bytes as the application wrote them.
+// Stored returns the bytes of a text or binary value as the application wrote them.
 func (c *Column) Stored(data []byte) ([]byte, error) {
 	if c.Packed {
 		return unpack(data)
@@ -369,26 +369,27 @@ func Signed(n uint64, width int) int64 {
 	return int64(n<<shift) >> shift
 }
 
-// Widen converts f to the float64 of its shortest decimal: 1.1, where a plain conversion gives 1.10000002384185791.
+// Widen returns the float64 with the shortest decimal that identifies f: 1.1, where a conversion gives
+// 1.10000002384185791.
 func Widen(f float32) float64 {
 	v, _ := strconv.ParseFloat(strconv.FormatFloat(float64(f), 'g', -1, 32), 64)
 	return v
 }
 
-// rounded is a DOUBLE(M,D) as the server shows it, with D digits after the point. The stored number has more: the
-// server's own rounding turns -0.10 into -0.09999999999999998.
+// rounded returns a DOUBLE(M,D) as the server shows it, with D digits after the point. The stored number has more
+// digits: the server's own rounding turns -0.10 into -0.09999999999999998.
 func rounded(f float64, digits int) (float64, error) {
 	return strconv.ParseFloat(strconv.FormatFloat(f, 'f', digits, 64), 64)
 }
 
-// Padded copies b, with zero bytes up to n.
+// Padded returns a copy of b with zero bytes added up to length n.
 func Padded(b []byte, n int) []byte {
 	out := make([]byte, max(n, len(b)))
 	copy(out, b)
 	return out
 }
 
-// enum converts a member's number. MySQL stores 0, as "", for a wrong member if sql_mode is not strict.
+// enum converts the number of an ENUM member. Without strict sql_mode, MySQL stores 0 for a wrong member, which is "".
 func (c *Column) enum(n uint64) (any, error) {
 	if n == 0 {
 		return "", nil

@@ -1,5 +1,5 @@
-// Package gtid holds sets of global transaction ids, MySQL's and MariaDB's: which transactions a server has executed,
-// or a reader has read.
+// Package gtid has sets of MySQL's and MariaDB's global transaction ids. A set says which transactions a server has
+// executed, or a reader has read.
 package gtid
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Flavor is the sort of server.
+// Flavor is the kind of server: MySQL or MariaDB.
 type Flavor int
 
 // The flavors.
@@ -25,14 +25,14 @@ func (f Flavor) String() string {
 	return "mysql"
 }
 
-// Run is a run of transaction numbers, first ≤ last.
+// Run is a range of consecutive transaction numbers, First ≤ Last.
 type Run struct{ First, Last int64 }
 
 // Set is a set of transactions. On MySQL it maps "uuid" or "uuid:tag" to separate, ascending runs of numbers. On
-// MariaDB, where a set is a position in each domain, it maps "domain" to one run that ends at the domain's last
-// sequence number, and Servers says which server wrote that transaction.
+// MariaDB a set is a position in each domain. It maps "domain" to one run that ends at the domain's last sequence
+// number, and Servers has the server that wrote that last transaction.
 //
-// go-mysql's sets lose tags (MySQL ≥ 8.3), and adding to a set with thousands of runs must be cheap.
+// We don't use go-mysql's sets: they lose tags (MySQL ≥ 8.3), and adding to a set with thousands of runs must be cheap.
 type Set struct {
 	Flavor  Flavor
 	Runs    map[string][]Run
@@ -136,7 +136,7 @@ func IsUUID(s string) bool {
 	return true
 }
 
-// Add adds a run of a MySQL source's transactions. Nearly always it continues the last run.
+// Add adds a run of transactions with a MySQL UUID. Nearly always the run continues the last one.
 func (s *Set) Add(sid string, r Run) {
 	runs := s.Runs[sid]
 	if n := len(runs); n > 0 && runs[n-1].Last+1 == r.First {
@@ -157,7 +157,7 @@ func (s *Set) Add(sid string, r Run) {
 	s.Runs[sid] = slices.Replace(runs, i, j, r)
 }
 
-// AddMaria advances a domain to a transaction.
+// AddMaria moves a domain's position to a transaction.
 func (s *Set) AddMaria(domain, server string, seq int64) {
 	if runs := s.Runs[domain]; len(runs) == 1 {
 		runs[0].Last = seq
@@ -167,7 +167,7 @@ func (s *Set) AddMaria(domain, server string, seq int64) {
 	s.Servers[domain] = server
 }
 
-// Keep removes the sources (MariaDB: domains) that other lacks entirely.
+// Keep removes the UUIDs (MariaDB: domains) that other lacks entirely.
 func (s *Set) Keep(other *Set) {
 	for sid := range s.Runs {
 		if len(other.Runs[sid]) == 0 {
@@ -177,7 +177,7 @@ func (s *Set) Keep(other *Set) {
 	}
 }
 
-// Contains reports whether the set holds transaction n of a source (MariaDB: of a domain).
+// Contains reports whether the set has transaction n of a UUID (MariaDB: of a domain).
 func (s *Set) Contains(sid string, n int64) bool {
 	runs := s.Runs[sid]
 	i, _ := slices.BinarySearchFunc(runs, n, func(have Run, n int64) int {
@@ -189,7 +189,7 @@ func (s *Set) Contains(sid string, n int64) bool {
 	return i < len(runs) && runs[i].First <= n
 }
 
-// Includes reports whether the set holds all of other.
+// Includes reports whether the set has all transactions of other.
 func (s *Set) Includes(other *Set) bool {
 	for sid, runs := range other.Runs {
 		for _, r := range runs {
@@ -227,7 +227,7 @@ func (s *Set) Equal(other *Set) bool {
 	return true
 }
 
-// Empty reports whether the set holds nothing.
+// Empty reports whether the set has no transaction.
 func (s *Set) Empty() bool { return len(s.Runs) == 0 }
 
 // Clone returns a set that shares nothing with s.
@@ -278,7 +278,7 @@ func (s *Set) String() string {
 	return b.String()
 }
 
-// Join adds the transactions of another set. For a MariaDB domain the later position counts.
+// Join adds the transactions of another set. Of two positions of a MariaDB domain, the later one counts.
 func (s *Set) Join(other *Set) {
 	for sid, runs := range other.Runs {
 		if s.Flavor == MariaDB {
@@ -293,7 +293,7 @@ func (s *Set) Join(other *Set) {
 	}
 }
 
-// Intersect are the transactions in both sets.
+// Intersect returns the transactions that both sets have.
 func (s *Set) Intersect(other *Set) *Set {
 	out := New(s.Flavor)
 	for sid, runs := range s.Runs {

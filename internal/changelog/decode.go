@@ -12,8 +12,8 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if the record has another form, and shows
-// none of its content.
+// Decode decodes a Kafka record that Encode made. If the record has another form, the error wraps ErrNotOurs, and shows
+// none of the record's content.
 func Decode(in *kgo.Record) (*Record, error) {
 	r := &Record{Source: SourceOf(in)}
 	var err error
@@ -42,7 +42,7 @@ func Decode(in *kgo.Record) (*Record, error) {
 	return r, nil
 }
 
-// DecodeEntry returns the record that a Table's entry was made of.
+// DecodeEntry returns the record from which a Table made the entry.
 func DecodeEntry(key []byte, e Entry) (*Record, error) {
 	r := &Record{State: e.State}
 	var err error
@@ -93,7 +93,7 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 	return what, s, err
 }
 
-// decodeKey reads what AppendKey appended.
+// decodeKey reads a key that AppendKey wrote.
 func decodeKey(key []byte) (c replicator.Cell, err error) {
 	var values []any
 	value := func(text []byte) error {
@@ -126,7 +126,7 @@ func decodeKey(key []byte) (c replicator.Cell, err error) {
 	return c, nil
 }
 
-// stored is a record's value. Its texts share the record's memory.
+// stored is the JSON value of a record. Its texts share the record's memory.
 type stored struct {
 	state     replicator.State
 	dead      string
@@ -151,7 +151,7 @@ func decodeRow(r *Record, value []byte) error {
 		v.row.Body, r.Codec = v.raw, v.codec
 	case v.codec != "":
 		return notOurs("it names a codec and has no raw body")
-	case v.body != nil: // a copy, because the record shares memory with everything fetched with it
+	case v.body != nil: // a copy: the record shares memory with all records of the same fetch
 		v.row.Body, r.Codec = bytes.Clone(v.body), "json"
 	}
 	r.Row = &v.row
@@ -174,7 +174,7 @@ func (v *stored) member(name, text []byte) (err error) {
 		var as any
 		as, err = decodeValue(text)
 		v.row.ColumnAs, _ = as.(string)
-	case "columns": // in order: the order is part of the row
+	case "columns": // in their order, which is part of the row
 		err = jsonscan.Members(text, func(name, text []byte) error {
 			value, err := decodeValue(text)
 			v.row.Names, v.row.Columns = append(v.row.Names, string(name)), append(v.row.Columns, value)
@@ -190,7 +190,7 @@ func (v *stored) member(name, text []byte) (err error) {
 	return err
 }
 
-// decodeValue reads what appendValue appended.
+// decodeValue reads a value that appendValue wrote.
 func decodeValue(text []byte) (any, error) {
 	switch c := text[0]; {
 	case c == 'n':
@@ -257,7 +257,7 @@ func decodeTagged(text []byte) (value any, err error) {
 	return value, nil
 }
 
-// decodeBase64 reads a string of base64; the bytes are never nil.
+// decodeBase64 reads a string of base64. The result is never nil.
 func decodeBase64(text []byte) ([]byte, error) {
 	s, err := jsonscan.String(text)
 	if err != nil {

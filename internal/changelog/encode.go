@@ -110,7 +110,8 @@ func appendRow(b []byte, r *Record) []byte {
 	return append(b, '"')
 }
 
-// AppendKey appends the key of a cell's records. It is canonical and without spaces, so equal cells have equal keys.
+// AppendKey appends the key of a cell's records. The form is canonical and has no spaces, so equal cells have equal
+// keys.
 func AppendKey(b []byte, cell replicator.Cell) []byte {
 	b = append(b, `{"table":`...)
 	b = replicator.AppendJSON(b, cell.Table)
@@ -122,11 +123,11 @@ func AppendKey(b []byte, cell replicator.Cell) []byte {
 	return append(b, '}')
 }
 
-// appendKeyValues appends a key's values, as an array.
+// appendKeyValues appends the values of a key, as a JSON array.
 func appendKeyValues(b []byte, key replicator.Key) []byte {
 	b = append(b, '[')
 	values, err := key.Values()
-	if err != nil { // MakeKey did not make this key
+	if err != nil { // the key does not come from MakeKey
 		values = []any{[]byte(key)}
 	}
 	for i, v := range values {
@@ -138,7 +139,7 @@ func appendKeyValues(b []byte, key replicator.Key) []byte {
 	return append(b, ']')
 }
 
-// The members of an object that stands for a value which plain JSON can't express.
+// Values that JSON can't express are an object with one of these members.
 const (
 	tagBytes   = "base64"  // []byte
 	tagText    = "text64"  // a string that is not UTF-8
@@ -147,7 +148,7 @@ const (
 	tagBadJSON = "json64"  // invalid RawJSON
 )
 
-// appendValue appends a column's or a key's value. Integers are written in full; a float64 always has a point or an
+// appendValue appends the value of a column or a key. An integer is written in full; a float64 always has a point or an
 // exponent.
 func appendValue(b []byte, value any) []byte {
 	switch v := value.(type) {

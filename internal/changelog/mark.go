@@ -10,9 +10,9 @@ import (
 	"replicator"
 )
 
-// Mark says how far a view's publisher has come. It is written to the marks topic, with what the sink stores about the
-// view, and to every partition, after the data that it covers. A reader that has read a partition up to the mark has
-// all changes of the partition's cells up to the mark's position.
+// Mark says how far a view's publisher has come. The publisher writes it to every partition, after the data that it
+// covers, and to the marks topic. A reader that has read a partition up to a mark has all changes of that partition's
+// cells up to the mark's position.
 type Mark struct {
 	View        string
 	Source      string // the shard's name
@@ -20,17 +20,17 @@ type Mark struct {
 	Standing    replicator.Standing
 	Time        time.Time // when it was written
 
-	Partitions int // over which cells are spread
+	Partitions int // number of partitions that have cells
 
-	// The rest is only in the marks topic.
+	// The fields below are only in the marks topic.
 
-	Topic     string  // the topic's id, which changes if the topic is deleted and created again
+	Topic     string  // id of the topic, which changes if the topic is deleted and created again
 	Offsets   []int64 // by partition: the offset of the mark in the same transaction; nil in the first mark
-	Forgotten []int64 // by partition: earlier records have unknown states, as of another definition; nil: none
-	Starts    []int64 // by partition: its first offset when the view was created; nil: 0
+	Forgotten []int64 // by partition: records before had another definition; nil: none
+	Starts    []int64 // by partition: first offset when the view was created; nil: 0
 }
 
-// MarksSuffix follows a topic's name in the name of its marks topic.
+// MarksSuffix ends the name of the marks topic, after the name of the data's topic.
 const MarksSuffix = ".marks"
 
 type markKey struct {
@@ -49,7 +49,7 @@ type storedMark struct {
 	Starts      []int64                   `json:"starts,omitempty"`
 }
 
-// Fewest returns the lower of two numbers of partitions; 0 counts as none.
+// Fewest returns the lower of two numbers of partitions; 0 means unknown.
 func Fewest(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -57,7 +57,7 @@ func Fewest(a, b int) int {
 	return a
 }
 
-// MarkKey is the key of a view's marks.
+// MarkKey is the key of the records that are a view's marks.
 func MarkKey(view, source string) []byte { return mustMarshal(markKey{view, source}) }
 
 // EncodeMark makes the Kafka record of m, without topic and partition.
@@ -70,7 +70,7 @@ func EncodeMark(m *Mark) *kgo.Record {
 	}
 }
 
-// DecodeMark reads what EncodeMark made. A deleted mark, whose record has no value, is nil.
+// DecodeMark decodes a record that EncodeMark made. m is nil for a deleted mark, whose record has no value.
 func DecodeMark(in *kgo.Record) (view, source string, m *Mark, err error) {
 	var k markKey
 	d := json.NewDecoder(bytes.NewReader(in.Key))

@@ -14,13 +14,13 @@ import (
 	"replicator/internal/kafkaclient"
 )
 
-// silence is how long a read waits for the next record before it fails. The last record before an end can always be
-// read: it is in the active segment, which compaction skips.
+// silence is how long a read waits for the next record before it fails. There is always a last record before an end: it
+// is in the active segment, which compaction skips.
 const silence = 30 * time.Second
 
-// Read reads committed records of a topic and passes them to each, piece by piece. For each partition it reads from one
-// offset up to, not including, another. It skips offsets before the log's beginning. A stalled broker is an error,
-// because the unread records might change a state. So is a transaction that stays open.
+// Read reads committed records of a topic and passes them to each, some at a time. In each partition it reads from one
+// offset up to another, which it excludes. It skips offsets before the beginning of the log. A broker that stalls is an
+// error, because an unread record might change a state. So is a transaction that stays open.
 func Read(
 	ctx context.Context, options []kgo.Opt, topic string, from, to map[int32]int64, each func([]*kgo.Record) error,
 ) error {
@@ -29,13 +29,13 @@ func Read(
 	})
 }
 
-// ReadPast is Read for one partition, but does not wait for open transactions: it omits their records and reads on. A
-// killed publisher leaves a transaction open until its successor or the cluster ends it, and other publishers'
-// committed records may follow it. It returns the offset at which to continue later: the end, or the start of the first
-// open transaction.
+// ReadPast is like Read for one partition, but does not wait for open transactions: it leaves out their records. A
+// killed publisher leaves a transaction open until its successor or the cluster ends it. Other publishers' committed
+// records may follow that transaction. ReadPast returns the offset at which to continue later: the end, or the start of
+// the first open transaction.
 func ReadPast(ctx context.Context, options []kgo.Opt, topic string, partition int32, from, to int64,
 	each func([]*kgo.Record) error) (next int64, err error) {
-	open := map[int64][]*kgo.Record{} // open transactions by producer
+	open := map[int64][]*kgo.Record{} // open transactions, by producer
 	err = read(ctx, options, kgo.ReadUncommitted(), topic,
 		map[int32]int64{partition: from}, map[int32]int64{partition: to}, func(records []*kgo.Record) error {
 			var settled []*kgo.Record
@@ -61,11 +61,11 @@ func ReadPast(ctx context.Context, options []kgo.Opt, topic string, partition in
 	return next, err
 }
 
-// isCommit distinguishes the control record of a commit from that of an abort. Its key is a version and a type, of 16
-// bits each (EndTransactionMarker in Kafka's protocol).
+// isCommit tells the control record of a commit from that of an abort. Its key is a version and a type, of 16 bits each
+// (EndTransactionMarker in Kafka's protocol).
 func isCommit(r *kgo.Record) bool { return len(r.Key) >= 4 && binary.BigEndian.Uint16(r.Key[2:]) == 1 }
 
-// read reads all records of an isolation level, including control records.
+// read reads all records that an isolation level shows, including control records.
 func read(ctx context.Context, options []kgo.Opt, isolation kgo.IsolationLevel, topic string, from, to map[int32]int64,
 	each func([]*kgo.Record) error) error {
 	at, left := map[int32]kgo.Offset{}, map[int32]int64{}

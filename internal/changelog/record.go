@@ -13,30 +13,30 @@ import (
 type Record struct {
 	Cell replicator.Cell
 
-	// State is the cell's state from this record on. If Order equals AsOf and is not 0, the record comes from a
-	// re-read. Otherwise it is a put, and AsOf is the position of the last re-read before it.
+	// State is the cell's state from this record on. If Order equals AsOf and is not 0, the record comes from a re-read.
+	// Otherwise it is a put, and AsOf is the log position of the re-read before it.
 	State replicator.State
 
-	// Row is the newest row; nil if the cell is gone or its view omits it. The row's Cell, Version and Order are those
-	// of the record.
+	// Row is the newest row; nil if the cell is gone or the view leaves it out. The row's Cell, Version and Order are the
+	// record's.
 	Row *replicator.Row
 
-	// Codec is the name of the codec of Row.Body in the configuration.
+	// Codec is the configured codec of Row.Body.
 	Codec string
 
-	// Body is Row.Body decoded, for readers without the codec; nil if it can't be decoded. Decode does not set it.
+	// Body is the decoded Row.Body, for readers without the codec; nil if it can't be decoded. Decode does not set it.
 	Body any
 
-	Source string // the origin: the shard's name; "" where there are no shards
+	Source string // the origin: name of the shard; "" without shards
 
-	// Dead says why the row could not be published; "" if it was. Row is nil then.
+	// Dead says why the row could not be published; "" if it was published. With Dead, Row is nil.
 	Dead string
 }
 
 // Reset reports whether the record comes from a re-read.
 func (r *Record) Reset() bool { return r.State.AsOf != 0 && r.State.Order == r.State.AsOf }
 
-// Op returns the operation that the record stands for, without values.
+// Op returns the record as an operation, without Values.
 func (r *Record) Op() replicator.Op {
 	if r.Reset() {
 		return replicator.Op{Cell: r.Cell, Version: r.State.Version, AsOf: r.State.AsOf}
@@ -62,27 +62,28 @@ func notOurs(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrNotOurs, fmt.Sprintf(format, args...))
 }
 
-// The values of the header op.
+// The values of header op.
 const (
 	opPut   = "put"
 	opReset = "reset"
-	opGone  = "gone" // put or re-read: nothing is left
-	opDead  = "dead" // put or re-read: it can't be published
+	opGone  = "gone" // put or re-read: the cell has no row left
+	opDead  = "dead" // put or re-read: the row can't be published
 	opMark  = "mark"
 )
 
-// The names of headers.
+// The names of the headers.
 const (
 	headerOp      = "op"
 	headerVersion = "version"
 	headerOrder   = "order"
 	headerAsOf    = "as_of"
-	headerSource  = "source" // the origin: the shard's name, empty without shards
+	headerSource  = "source" // the origin: name of the shard, empty without shards
 )
 
 // Partition returns a cell's partition in a topic that had n partitions when it was first written. It hashes the key's
-// values, […], with 64-bit FNV-1a, folds that to 32 bits, and takes it modulo n. The table does not count: a view may
-// merge several tables' cells of an entity, a sink only merges cells of one source, and a partition is one source.
+// values, […], with 64-bit FNV-1a, folds that to 32 bits, and takes it modulo n. The table's name does not count,
+// because a view may merge cells of several tables. The sink can merge them only in one partition, because each
+// partition is read as a source of its own.
 func Partition(cell replicator.Cell, n int) int {
 	h := uint64(14695981039346656037)
 	for _, c := range appendKeyValues(make([]byte, 0, 128), cell.Key) {
@@ -91,7 +92,7 @@ func Partition(cell replicator.Cell, n int) int {
 	return int((h ^ h>>32) & 0xffffffff % uint64(n))
 }
 
-// SourceOf returns the origin that a record names.
+// SourceOf returns the origin that a record's header names.
 func SourceOf(r *kgo.Record) string { return header(r, headerSource) }
 
 // IsMark reports whether a record's headers say that it is a mark.

@@ -12,15 +12,15 @@ import (
 	"replicator/internal/spill"
 )
 
-// Table holds the newest record of every cell of a topic, or of some of its partitions. Most of it is in unnamed files,
-// so it takes little memory for any topic. It is filled from the topic and lost with the process. It is safe for
-// concurrent use.
+// Table holds the newest record of every cell of a topic, or of some partitions. Most of it is in unnamed temporary
+// files, so it takes little memory. It is filled from the topic and ends with the process. It is safe for concurrent
+// use.
 type Table struct {
 	cells *spill.Map
 
 	mu     sync.Mutex
-	next   map[int32]int64 // by partition: the offset at which to continue
-	spread int             // the fewest partitions in any mark; 0: there was no mark
+	next   map[int32]int64 // by partition: offset at which to continue
+	spread int             // lowest Partitions of any mark; 0: no mark yet
 }
 
 // Entry is what a Table knows about a cell.
@@ -28,9 +28,9 @@ type Entry struct {
 	State     replicator.State
 	Shown     bool  // the cell has a row
 	Dead      bool  // its row could not be published
-	Partition int32 // the record's partition
+	Partition int32 // partition of the record
 	Offset    int64
-	Value     []byte // the record's value; nil if the cell is gone
+	Value     []byte // value of the record; nil if the cell is gone
 }
 
 // NewTable makes an empty table. dir is the directory for its files; "": the system's directory for temporary files.
@@ -39,25 +39,25 @@ func NewTable(dir string) *Table { return &Table{cells: spill.New(dir), next: ma
 // Close removes the table.
 func (t *Table) Close() error { return t.cells.Close() }
 
-// Next returns the offset at which to continue reading a partition: 0 at first.
+// Next returns the offset at which to continue reading a partition; 0 at first.
 func (t *Table) Next(partition int32) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.next[partition]
 }
 
-// Spread returns over how many partitions cells are spread, according to the marks of any source that were added; 0 if
-// there was none. Partitions are only ever added to a topic, so the fewest are those that it began with. held reports
-// whether anything was added.
+// Spread returns how many partitions have cells, judged by the marks of any source that were added; 0 without marks. A
+// topic only ever gains partitions, so the lowest number in a mark is the number that the topic began with. held
+// reports whether any record was added.
 func (t *Table) Spread() (partitions int, held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.spread, len(t.next) > 0
 }
 
-// Add adds a source's records, in the order of their partitions. From marks, it keeps only what Spread returns. The
-// error names the record's position. It wraps ErrNotOurs for a record of another form, and ErrOtherOrigin for one of
-// another source.
+// Add adds a source's records, in the order of their partitions. Of marks it keeps only what Spread needs. The error
+// names the record's offset. It wraps ErrNotOurs for a record of another form, and ErrOtherOrigin for another source's
+// record.
 func (t *Table) Add(source string, records []*kgo.Record) error {
 	for _, r := range records {
 		if IsMark(r) {
@@ -95,8 +95,8 @@ func (t *Table) add(source string, r *kgo.Record) error {
 		Offset: r.Offset, Shown: what == opPut || what == opReset, Dead: what == opDead, Value: r.Value}))
 }
 
-// Get calls each with the entries of keys; ok is false for a key without an entry. The entry is valid until each
-// returns. each must not use the table.
+// Get calls each for each of the keys; ok is false if the key has no entry. The entry is valid until each returns. each
+// must not use the table.
 func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 	var wrong error
 	err := t.cells.Get(keys, func(i int, stored []byte, ok bool) {
@@ -114,8 +114,8 @@ func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 	return errors.Join(err, wrong)
 }
 
-// Walk calls each with the entries after a key, in key order, until each returns false; nil is before all keys. The
-// entry is valid until each returns. each must not use the table.
+// Walk calls each for the entries after a key, in key order, until each returns false. With nil it begins at the first
+// key. The entry is valid until each returns. each must not use the table.
 func (t *Table) Walk(after []byte, each func(key []byte, e Entry) bool) error {
 	var wrong error
 	err := t.cells.Walk(after, func(key, stored []byte) bool {
