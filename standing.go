@@ -98,7 +98,7 @@ func (s Standing) Raise(next Standing) Standing {
 		at.Fill = farther(s.Fill, next.Fill)
 	}
 	at.Position, at.Swapped = s.Position, s.Swapped
-	if next.Position.Order >= s.Position.Order { // a replicator that has read as far also knows whether a comparison is due
+	if next.Position.Order >= s.Position.Order { // it has read as far and knows whether a comparison is due
 		at.Position, at.Swapped = next.Position, next.Swapped
 	}
 	if !at.Filling() {

@@ -7,27 +7,27 @@ import (
 	"replicator"
 )
 
-// reader reads the binary formats that write a length before the value. Numbers are big-endian.
+// reader reads the two binary formats, MessagePack and CBOR. Their numbers are big-endian.
 type reader struct {
 	data  []byte
 	pos   int
 	value func(r *reader, depth int) (any, error) // reads one value of the format
 	left  int                                     // how many more values may be created
 
-	// skips means that values are checked but not created: lists, maps, texts and bytes are returned empty.
+	// skips: values are only checked. Lists, maps, texts and bytes are returned empty.
 	skips bool
 
-	wanted *wanted // receives the members of the body's own map; nil inside it, or if all members are wanted
+	wanted *wanted // receives the members of the body's own map; nil inside a member, or if all members are wanted
 }
 
-// wanted holds the members of a body that are decoded. The others are skipped.
+// wanted holds the members of a body that views use. Only these are decoded.
 type wanted struct {
 	names  names
 	values []any
 }
 
-// decodeAll decodes a value that must fill the whole body. If w is not nil, w receives the wanted members of a map, and
-// the returned value is empty.
+// decodeAll decodes a value that must fill the whole body. If w is not nil, the wanted members of the body's map go to
+// w, and the returned value is empty.
 func decodeAll(body []byte, w *wanted, value func(*reader, int) (any, error)) (any, error) {
 	r := &reader{data: body, value: value, left: MaxValues, wanted: w}
 	v, err := r.next(0)
@@ -93,15 +93,15 @@ func (r *reader) bytes(n uint64) ([]byte, error) {
 	return append([]byte{}, b...), err
 }
 
-// Lists and maps are allocated as they are read, because a length can be false at every level.
+// Lists and maps grow as they are read, because a length can be false at every level.
 const (
 	firstList = 256
 	firstMap  = 16
 )
 
-// list reads n values. If n is indefinite, it reads up to a break.
+// list reads n values. If n is indefinite, the list ends with a break.
 func (r *reader) list(n uint64, depth int) (any, error) {
-	r.wanted = nil // only members of the body's own map are wanted
+	r.wanted = nil // only the body's own map has wanted members
 	list := []any{}
 	if !r.skips && n != indefinite {
 		list = make([]any, 0, min(n, firstList))
@@ -120,7 +120,7 @@ func (r *reader) list(n uint64, depth int) (any, error) {
 	}
 }
 
-// dict reads n members. If n is indefinite, it reads up to a break.
+// dict reads n members. If n is indefinite, the map ends with a break.
 func (r *reader) dict(n uint64, depth int) (any, error) {
 	if r.wanted != nil {
 		w := r.wanted
@@ -157,7 +157,7 @@ func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 		}
 		i := w.names.find([]byte(name))
 		if r.skips = i < 0; r.skips {
-			r.left++ // the name is not kept
+			r.left++ // the name is not counted, because it is not kept
 		}
 		v, err := r.next(depth + 1)
 		r.skips = false
@@ -170,7 +170,7 @@ func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 	}
 }
 
-// more reports whether another value of a list or map follows. n counts the values that are left.
+// more reports whether another value of a list or map follows. n is how many are left.
 func (r *reader) more(n *uint64) (bool, error) {
 	switch *n {
 	case 0:

@@ -12,11 +12,11 @@ import (
 )
 
 // decodeCBOR reads CBOR (RFC 8949) with definite and indefinite lengths. Big integers (tags 2 and 3) and decimal
-// fractions (tag 4) are exact. Tags for references are refused. Other tags only describe a value (a date, a UUID): they
-// are ignored and the value is kept. undefined is null.
+// fractions (tag 4) are exact. Tags for references are refused. Other tags only describe a value (a date, a UUID) and
+// are ignored. undefined becomes null.
 func decodeCBOR(body []byte, w *wanted) (any, error) { return decodeAll(body, w, cborValue) }
 
-// indefinite is the length of a value that ends with a break.
+// indefinite stands for the length of a value that ends with a break.
 const indefinite = math.MaxUint64
 
 const cborBreak = 0xff
@@ -58,7 +58,7 @@ func cborValue(r *reader, depth int) (any, error) {
 	return r.tagged(n, depth)
 }
 
-// argument reads the number that the head's low bits encode, directly or as the size of the number that follows.
+// argument reads the number after the head's type: the head's low bits are the number, or say how many bytes it has.
 func (r *reader) argument(major, info byte) (uint64, error) {
 	switch {
 	case info < 24:
@@ -103,7 +103,7 @@ func halfFloat(bits uint16) float64 {
 	case 0:
 		f = math.Ldexp(fraction, -24)
 	case 31:
-		f = math.Inf(1) // or NaN; neither is finite
+		f = math.Inf(1) // or NaN; both are refused as not finite
 	default:
 		f = math.Ldexp(fraction+1024, exponent-25)
 	}
@@ -136,8 +136,7 @@ func (r *reader) continues() (bool, error) {
 	return false, nil
 }
 
-// chunks reads the parts of a string of indefinite length. Each part is a string of the same kind with a definite
-// length.
+// chunks reads a string of indefinite length: parts that are strings of the same kind and of definite length.
 func (r *reader) chunks(major byte) ([]byte, error) {
 	all := []byte{}
 	for {
@@ -171,11 +170,11 @@ func (r *reader) chunks(major byte) ([]byte, error) {
 // tagged reads the value that a tag belongs to.
 func (r *reader) tagged(tag uint64, depth int) (any, error) {
 	switch tag {
-	case 25, 29: // ignoring these would turn the number of a shared text or value into a value
+	case 25, 29: // references: the number of a shared text would be taken for a value
 		return nil, fmt.Errorf("reference tag %d is not supported: write bodies without references to texts and "+
 			"shared values", tag)
 	}
-	if r.skips && 2 <= tag && tag <= 4 { // whether that is a valid number shows only when it is created
+	if r.skips && 2 <= tag && tag <= 4 { // a number's errors are only found when it is created
 		left := r.left
 		r.skips = false
 		defer func() { r.left, r.skips = left, true }()
@@ -201,10 +200,10 @@ func (r *reader) tagged(tag uint64, depth int) (any, error) {
 	return bigInteger(n), nil
 }
 
-// maxExponent bounds the digits that a short body can create by a decimal fraction's exponent.
+// maxExponent limits the digits that a short body can create with the exponent of a decimal fraction.
 const maxExponent = 1000
 
-// decimalFraction converts a list of an exponent of ten and a mantissa.
+// decimalFraction converts a list of two numbers: the exponent of ten and the mantissa.
 func decimalFraction(v any) (any, error) {
 	parts, ok := v.([]any)
 	if !ok || len(parts) != 2 {

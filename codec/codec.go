@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// MaxDepth bounds the nesting of a body; the body itself is the first level. MySQL's limit for JSON is 100.
+	// MaxDepth limits the nesting of a body; the body itself is level 1. MySQL's limit for JSON is 100.
 	MaxDepth = jsonscan.MaxDepth
 
-	// MaxSize bounds the size of a body after decompression, in bytes.
+	// MaxSize limits the size of a decompressed body, in bytes.
 	MaxSize = 64 << 20
 
-	// MaxValues bounds the values that are created for a body. These are the wanted members, or all values of a pickle.
-	// A list or an object counts as one more than its elements. A value takes at most 64 bytes in addition to its text,
-	// so a body's values take at most 64 MiB plus its texts.
+	// MaxValues limits the values that are created for a body: the wanted members, or all values of a pickle. A list or an
+	// object counts as one more than its elements. A value takes at most 64 bytes besides its text, so a body's values
+	// take at most 64 MiB besides their texts.
 	MaxValues = 1_000_000
 )
 
@@ -31,13 +31,13 @@ type Codec struct {
 	name   string
 	layers []layer // outermost first
 	format format
-	spaces sync.Pool // *space, for decompression
+	spaces sync.Pool // of *space; memory for decompression
 }
 
-// format decodes what is inside all compressions. An implementation keeps no reference to body, which is reused. The
-// exception is uncompressed JSON: its body is the row's own memory, and texts may be parts of it.
+// format decodes a decompressed body. An implementation keeps no reference to body, because its memory is reused. The
+// exception is JSON without a compression: its body is the row's own memory, and texts may be parts of it.
 type format interface {
-	// members stores the wanted top-level members in values, which are all nil before.
+	// members stores the wanted top-level members in values, whose elements are nil at first.
 	members(body []byte, want names, values []any) error
 	document(body []byte) (replicator.Object, error)
 }
@@ -51,8 +51,8 @@ func Formats() []string { return []string{"json", "msgpack", "pickle", "cbor"} }
 // Compressions returns the names of the compressions that New accepts.
 func Compressions() []string { return []string{"zlib", "gzip", "zstd", "lz4", "snappy"} }
 
-// New returns the codec for a name in the configuration: the compressions from the outermost on, then the format, such
-// as "json" or "zlib+json".
+// New returns the codec with a configured name: the compressions, the outermost first, then the format, such as "json"
+// or "zlib+json".
 func New(name string) (*Codec, error) {
 	parts := strings.Split(name, "+")
 	c := &Codec{name: name}
@@ -115,7 +115,7 @@ func (c *Codec) Decoder(names []string) *Decoder {
 	return &Decoder{codec: c, want: makeNames(names)}
 }
 
-// Document decodes a whole body. The caller must not write to body any more: see Decoder.Decode.
+// Document decodes a whole body. The caller must not write to body afterwards: see Decoder.Decode.
 func (c *Codec) Document(body []byte) (replicator.Object, error) {
 	var doc replicator.Object
 	err := c.unpack(body, func(body []byte) (err error) {
@@ -158,10 +158,10 @@ func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
 	return c.unpackInto(in, body, decode)
 }
 
-// unpackInto is unpack with the given memory.
+// unpackInto is unpack with the memory of space.
 func (c *Codec) unpackInto(space *space, body []byte, decode func([]byte) error) error {
 	for i, l := range c.layers {
-		dst := &space[i%2] // the other buffer holds the layer's input
+		dst := &space[i%2] // the other buffer holds the input
 		var err error
 		if *dst, err = l((*dst)[:0], body); err != nil {
 			return err
@@ -174,7 +174,7 @@ func (c *Codec) unpackInto(space *space, body []byte, decode func([]byte) error)
 	return decode(body)
 }
 
-// maxKept bounds the memory that is kept for the next decompression, so that one huge body doesn't cost memory
+// maxKept limits the memory that is kept for later decompressions, so that one huge body doesn't cost memory
 // permanently.
 const maxKept = 1 << 20
 
@@ -185,8 +185,8 @@ type Decoder struct {
 }
 
 // Decode stores the decoder's members in values, in the order of their names. A value is nil if its member is missing
-// or null. values must be as long as the list of names, and is undefined after an error. Texts may be parts of the
-// body, so the caller must not write to body any more.
+// or null. values must be as long as the list of names, and is undefined after an error. Texts may be parts of body, so
+// the caller must not write to body afterwards.
 func (d *Decoder) Decode(body []byte, values []any) error {
 	clear(values)
 	if len(d.codec.layers) == 0 && len(body) > 0 { // the common case, without a closure
@@ -197,8 +197,8 @@ func (d *Decoder) Decode(body []byte, values []any) error {
 	})
 }
 
-// names finds the index of a member's name. It compares a few names one by one, which is faster than a map, because
-// most differ in length.
+// names finds the index of a member's name. A few names are compared one by one. That is faster than a map, because
+// most names differ in length.
 type names struct {
 	list  []string
 	index map[string]int // nil if there are only a few names

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// inflater is a reusable decompressor of the standard library.
+// inflater is a decompressor of the standard library that can be reset and used again.
 type inflater interface {
 	io.Reader
 	reset(body io.Reader) error
@@ -67,11 +67,12 @@ type stream struct {
 	body     bytes.Reader
 }
 
-// readBounded appends all of r to dst, up to MaxSize. If a small space doesn't have enough room, it returns errLarge.
+// readBounded appends all of r to dst, up to MaxSize. If dst is a buffer of a small space and is full, it returns
+// errLarge.
 func readBounded(dst []byte, r io.Reader) ([]byte, error) {
 	for {
-		// The buffer grows to MaxSize and one byte at most. That byte shows that the limit is exceeded, so a
-		// decompression bomb costs no more memory than that.
+		// The buffer grows to at most MaxSize and one byte. That byte shows that the limit is exceeded, so a decompression
+		// bomb costs no more memory.
 		if len(dst) == cap(dst) {
 			if cap(dst) == maxSmall {
 				return dst, errLarge

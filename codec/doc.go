@@ -4,13 +4,12 @@
 // # Promises
 //
 //   - Exact: an integer is an int64 if it fits, or else a uint64 if it fits. Every other number is a replicator.Number
-//     with the digits of the body (1.50, 1.0 and 1e400 stay as they are). Text must be valid UTF-8, or the body is an
-//     error: nothing is ever replaced by U+FFFD.
-//   - Strict: a body is decoded completely or not at all. Members that no view wants are skipped, but their syntax is
-//     checked, too.
+//     with the digits of the body (1.50, 1.0 and 1e400 stay as they are). A body with invalid UTF-8 in a text is an
+//     error: nothing is replaced by U+FFFD.
+//   - Strict: a body is decoded completely or not at all. The syntax of members that no view uses is checked, too.
 //   - Bounded: nesting (MaxDepth), the size after decompression (MaxSize) and the number of values (MaxValues) have
-//     limits, so no body can exhaust memory. A value is counted before it is created. A member that no view wants is
-//     not created at all.
+//     limits, so no body can exhaust memory. A value is counted before it is created. A member that no view uses is not
+//     created at all.
 //   - Discreet: an error contains a position and a reason, and never the content of the body.
 //
 // # Values
@@ -28,7 +27,7 @@
 //
 // # Use
 //
-// New returns a Codec for a table. Codec.Decoder compiles the names that views want into a Decoder, whose Decode
-// allocates only the wanted values. A pickle is a program and always runs completely. Codec and Decoder are safe for
-// concurrent use. A decode error is permanent: the same bytes always fail in the same way.
+// New returns a Codec for a table. Codec.Decoder takes the names of members that views use, and returns a Decoder. Its
+// Decode allocates only these values. A pickle is a program and always runs completely. Several goroutines may use a
+// Codec or a Decoder. A decode error is permanent: the same bytes always fail in the same way.
 package codec

@@ -7,10 +7,10 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// jsonFormat reads JSON (RFC 8259). It accepts what encoding/json accepts, with three exceptions: invalid UTF-8 and
-// lone surrogates, which encoding/json replaces, and nesting deeper than MaxDepth.
+// jsonFormat reads JSON (RFC 8259). It accepts what encoding/json accepts, except that nesting deeper than MaxDepth,
+// invalid UTF-8 and lone surrogates are errors. encoding/json would replace the latter two.
 type jsonFormat struct {
-	shares bool // texts may be parts of the body, which is not written to
+	shares bool // texts may be parts of the body, which must not be written to afterwards
 }
 
 // JSON decodes one JSON value of any kind, such as a JSON column.
@@ -88,7 +88,7 @@ func (s *scanner) openBody() error {
 	return s.Fail("the body is a JSON " + kind + ", want an object")
 }
 
-// value decodes the value at the present position, which is depth levels deep.
+// value decodes the value at the current position, which is depth levels deep.
 func (s *scanner) value(depth int) (any, error) {
 	if s.left--; s.left < 0 {
 		return nil, s.Fail(errMany.Error())
@@ -131,7 +131,7 @@ func (s *scanner) value(depth int) (any, error) {
 
 // object decodes an object after its opening brace.
 func (s *scanner) object(depth int) (replicator.Object, error) {
-	var few [8]replicator.Member // on the stack; most objects have no more members, so they need only one allocation
+	var few [8]replicator.Member // on the stack; few objects have more members, so most need a single allocation
 	members := few[:0]
 	for more := !s.Closes('}'); more; {
 		raw, err := s.Name()
@@ -193,7 +193,7 @@ func (s *scanner) numberValue(raw []byte, integral bool) any {
 	case !negative:
 		return n
 	case n <= 1<<63:
-		return -int64(n) // for 1<<63 the conversion and the sign both wrap, to the smallest int64
+		return -int64(n) // for 1<<63 both the conversion and the sign wrap, to the smallest int64
 	}
 	return replicator.Number(s.kept(raw))
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A large body takes megabytes of memory while it is decompressed. If each lane decompressed large bodies into its own
-// growing memory, they would take about ten times as much as one body. So only one large body is decompressed at a
-// time. Its memory is kept for the next one and dropped when none has come for some time.
+// Decompressing a large body takes megabytes of memory. If every lane (the writers of a pipeline) decompressed large
+// bodies into its own growing memory, that would take about ten times the size of one body. So only one large body is
+// decompressed at a time. Its memory is kept for the next one, and dropped after some time without one.
 
 // space is memory for decompression: the input and the output of one layer.
 type space [2][]byte
@@ -24,8 +24,8 @@ const (
 // errLarge means that a body needs a large space.
 var errLarge = errors.New("the body is large when it is decompressed")
 
-// grown returns the size of the buffer that replaces a full one. It is at most MaxSize and one byte. That byte shows
-// that the limit is exceeded, so a decompression bomb costs no more memory than that.
+// grown returns the size of the buffer that replaces a full one: at most MaxSize and one byte. That byte shows that the
+// limit is exceeded, so a decompression bomb costs no more memory.
 func grown(size int) int {
 	if size < maxSmall {
 		return min(max(512, 2*size), maxSmall)
@@ -33,7 +33,7 @@ func grown(size int) int {
 	return min(2*size, MaxSize+1)
 }
 
-// large is the process's only space for large bodies, shared by all codecs.
+// large is the only space for large bodies in the process. All codecs share it.
 var large largeSpace
 
 type largeSpace struct {

@@ -20,8 +20,8 @@ func (r *lz4Reader) reset(body io.Reader) error {
 const lz4Frame = "\x04\x22\x4d\x18"
 
 // newLZ4 returns a layer for LZ4: either the frame format, or a block after its decompressed size (4 bytes,
-// little-endian), as Python's lz4.block writes it. A bare block is refused, because it has no size and looks like any
-// other bytes.
+// little-endian), as Python's lz4.block writes it. A bare block is refused: it has no size and can't be told from other
+// bytes.
 func newLZ4() layer {
 	framed := streamLayer("lz4", func() inflater { return &lz4Reader{lz4.NewReader(nil)} })
 	return func(dst, body []byte) ([]byte, error) {
@@ -32,8 +32,8 @@ func newLZ4() layer {
 			return framed(dst, body)
 		}
 		n := binary.LittleEndian.Uint32(body)
-		// LZ4 compresses at most 255 to 1. So a false size can't make us allocate much, and a body that isn't LZ4 isn't
-		// reported as too large. The library's assembly must not get an empty buffer: it would write to address 0.
+		// LZ4 compresses at most 255 to 1. With this check, a false size can't make us allocate much, and a body that isn't
+		// LZ4 is not reported as too large. The library's assembly must not get an empty buffer: it would write to address 0.
 		if n == 0 || uint64(n) > 255*uint64(len(body)) {
 			return dst, inflateError("lz4", errLZ4)
 		}

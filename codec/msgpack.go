@@ -65,9 +65,9 @@ func (r *reader) msgpackNumber(c byte) (any, error) {
 	return unsigned(n), err
 }
 
-// sized reads a value after its length, which has 1, 2 or 4 bytes.
+// sized reads a length of 1, 2 or 4 bytes, and then a value of this length.
 func (r *reader) sized(c byte, depth int) (any, error) {
-	first := byte(0xdc - 1) // array: 16 and 32 bits only
+	first := byte(0xdc - 1) // array: only lengths of 2 and 4 bytes
 	switch {
 	case c <= 0xc6:
 		first = 0xc4 // bin
@@ -119,7 +119,7 @@ func (r *reader) float(size int) (any, error) {
 	return finite(math.Float64frombits(n)), nil
 }
 
-// dateForm is the form of times. MySQL and Elasticsearch both read it as UTC.
+// dateForm is the form of a time as text. MySQL and Elasticsearch both read it as UTC.
 const dateForm = "2006-01-02T15:04:05.999999999"
 
 // extension reads an extension of n bytes, after its type.

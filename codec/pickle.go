@@ -14,16 +14,16 @@ import (
 )
 
 // A pickle is a program for a small stack machine, which Python's pickletools documents. This decoder runs the
-// instructions of protocols 0 to 5. It knows a closed list of the standard library's data classes (see construct and
-// pyObject.value), and never looks up or calls anything that a pickle names. An object of any other class becomes a
+// instructions of protocols 0 to 5. It knows a fixed list of the standard library's data classes (see construct and
+// pyObject.value). It never looks up or calls anything that a pickle names. An object of any other class becomes a
 // replicator.Unread.
 //
 // A dictionary becomes an object, as in the other formats. Lists, tuples and sets become []any. unicode is text. Python
 // 2's str and Python 3's bytes become text if they look like text (see textOrBytes), because Python 2 programs often
 // write text as str.
 
-// unpickler is the stack machine. Its stack holds the package's values and the types below, which resolver turns into
-// final values. They can't be final earlier: a pickle may change a list or dictionary after it has put it into another.
+// unpickler is the stack machine. Its stack holds the package's values and the types below. resolver turns these into
+// final values at the end, because a pickle may put a list or dictionary into another one and change it afterwards.
 type unpickler struct {
 	data  []byte
 	pos   int
@@ -31,13 +31,13 @@ type unpickler struct {
 	marks []int // indexes into stack
 	memo  map[uint64]any
 
-	steps int // how many more values may be pushed, marks set and values stored
-	room  int // how many more bytes of text may be made from other texts
+	steps int // how many more values may be pushed or stored, or marks set
+	room  int // how many more bytes of text may be made from existing texts
 }
 
 type (
 	pyBytes string
-	py16    string // 16 bytes that Python 3 wrote as bytes: never text, whatever they look like
+	py16    string // 16 bytes that Python 3 wrote as bytes: never text, even if they look like text
 	pyList  struct{ items []any }
 	pyDict  struct{ items []any } // key, value, key, value …
 	pyClass string                // module.name
@@ -45,10 +45,10 @@ type (
 
 var errPickleStack = errors.New("the pickle takes a value that is not there")
 
-// maxSteps bounds the steps of running a pickle. It is higher than MaxValues, because Python stores most of the values
-// that it writes, and each store is a step. The result has limits of its own, because a pickle can put one list many
-// times into lists that it also uses many times. MaxValues bounds the values that this expands to, and MaxSize their
-// bytes: 55 KiB can repeat one text until a sink would write 300 MiB.
+// maxSteps limits the steps of running a pickle. It is higher than MaxValues, because Python stores most values that it
+// writes, and each store is a step. The result has limits of its own: a pickle can put one list many times into other
+// lists, and these again. So MaxValues limits the values after this expansion, and MaxSize their bytes. Otherwise 55
+// KiB could repeat one text until a sink would write 300 MiB.
 const maxSteps = 3 * MaxValues
 
 func decodePickle(body []byte, w *wanted) (any, error) {
@@ -83,7 +83,7 @@ func decodePickle(body []byte, w *wanted) (any, error) {
 
 var errSteps = fmt.Errorf("the pickle has more than %d instructions that make values", maxSteps)
 
-// charge counts what an instruction creates against the limits: steps, and bytes of text.
+// charge counts the steps and bytes of text of an instruction against the limits.
 func (u *unpickler) charge(steps, bytes int) error {
 	u.steps -= steps
 	u.room -= bytes
@@ -108,7 +108,7 @@ func (u *unpickler) step(op byte) error {
 			return fmt.Errorf("pickle protocol %d is newer than 5", v[0])
 		}
 		return err
-	case 0x95: // FRAME: a hint for readers of files
+	case 0x95: // FRAME: only a hint for readers of files
 		_, err := u.take(8)
 		return err
 	case '(':
@@ -159,9 +159,9 @@ func (u *unpickler) step(op byte) error {
 		return u.extendDict(items, err)
 	case 'c', 0x93, 'i', 'o', 'b', 'R', 0x81, 0x92, 0x82, 0x83, 0x84, 'P', 'Q':
 		return u.class(op)
-	case 0x97: // NEXT_BUFFER: its data is outside the pickle
+	case 0x97: // NEXT_BUFFER: the data is outside of the pickle
 		return u.push(&pyObject{class: "of a buffer"}, nil)
-	case 0x98: // READONLY_BUFFER: marks the value on the stack
+	case 0x98: // READONLY_BUFFER: only marks the value on the stack
 		_, err := u.top()
 		return err
 	}
@@ -263,7 +263,7 @@ func (u *unpickler) push(v any, err error) error {
 	return u.charge(1, 0)
 }
 
-// floor returns the size of the stack at the last mark. Instructions can't pop values below it.
+// floor returns the size of the stack at the last mark. Instructions can't pop values below the mark.
 func (u *unpickler) floor() int {
 	if len(u.marks) == 0 {
 		return 0
@@ -286,7 +286,7 @@ func (u *unpickler) pop() (any, error) {
 	return v, err
 }
 
-// popN pops the last n values. The caller owns them.
+// popN pops the last n values. The caller may keep the slice.
 func (u *unpickler) popN(n int) ([]any, error) {
 	from := len(u.stack) - n
 	if from < u.floor() {
@@ -297,7 +297,7 @@ func (u *unpickler) popN(n int) ([]any, error) {
 	return items, nil
 }
 
-// popMark pops the last mark and the values after it.
+// popMark pops the last mark and the values above it.
 func (u *unpickler) popMark() ([]any, error) {
 	if len(u.marks) == 0 {
 		return nil, errPickleStack
@@ -340,10 +340,10 @@ func (u *unpickler) extendDict(items []any, err error) error {
 	return err
 }
 
-// resolver makes the values final. It copies a value that the pickle uses several times, and counts each copy.
+// resolver makes values final. It copies a value that the pickle uses several times, and counts every copy.
 type resolver struct {
-	budget int // remaining values
-	bytes  int // remaining bytes of texts and bytes
+	budget int // how many more values may be made
+	bytes  int // how many more bytes may be copied
 }
 
 var errExpanded = fmt.Errorf("the pickle stands for more than %d MiB", MaxSize>>20)
@@ -422,7 +422,7 @@ func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.budget++ // the name is not kept
+		r.budget++ // the name is not counted, because it is not kept
 		if at := w.names.find([]byte(name)); at >= 0 {
 			if w.values[at], err = r.value(v.items[i+1], 1); err != nil {
 				return nil, err
@@ -432,8 +432,8 @@ func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 	return replicator.Object(nil), nil
 }
 
-// members converts a dictionary to an object. A dictionary with a key that can't be a name becomes Unread. In the body
-// itself, such a key is an error.
+// members converts a dictionary to an object. If a key can't be a name, the dictionary becomes Unread; in the body
+// itself it is an error.
 func (r *resolver) members(v *pyDict, depth int) (any, error) {
 	all := make([]replicator.Member, 0, len(v.items)/2)
 	for i := 0; i < len(v.items); i += 2 {
@@ -458,7 +458,7 @@ func (r *resolver) members(v *pyDict, depth int) (any, error) {
 	return replicator.MakeObject(all), nil
 }
 
-// long reads a little-endian integer in two's complement, after its length in n bytes.
+// long reads an integer in two's complement, little-endian, after its length in n bytes.
 func (u *unpickler) long(n int) (any, error) {
 	size, err := u.uint(n)
 	if err != nil {

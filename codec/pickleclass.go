@@ -10,7 +10,7 @@ import (
 	"replicator/internal/uuid"
 )
 
-// pyObject is an object of a Python class. Only the class, its arguments and its state are known: no Python code runs.
+// pyObject is an object of a Python class: its class, arguments and state. No Python code runs.
 type pyObject struct {
 	class     string
 	arguments []any
@@ -34,7 +34,7 @@ func (u *unpickler) class(op byte) error {
 			return err
 		}
 		return u.push(pyClass(module+"."+name), nil)
-	case 'i', 'o': // INST, OBJ: how Python 2 wrote objects of old classes
+	case 'i', 'o': // INST, OBJ: objects of old classes, written by Python 2
 		return u.instance(op)
 	case 'b': // BUILD
 		items, err := u.popN(1)
@@ -45,7 +45,7 @@ func (u *unpickler) class(op byte) error {
 		if object, ok := v.(*pyObject); ok {
 			object.state = items[0]
 		}
-		return err // a list or dictionary keeps no attributes
+		return err // a list or dictionary has no attributes to keep
 	case 0x82, 0x83, 0x84: // EXT1, EXT2, EXT4
 		n, err := u.uint(1 << (op - 0x82))
 		return u.push(pyClass(fmt.Sprintf("of extension code %d", n)), err)
@@ -93,7 +93,7 @@ func (u *unpickler) instance(op byte) error {
 // construct runs the instructions that call a class: REDUCE, NEWOBJ, NEWOBJ_EX.
 func (u *unpickler) construct(op byte) error {
 	n := 2
-	if op == 0x92 { // it also has named arguments
+	if op == 0x92 { // NEWOBJ_EX: also has named arguments
 		n = 3
 	}
 	items, err := u.popN(n)
@@ -108,7 +108,7 @@ func (u *unpickler) construct(op byte) error {
 	return u.call(class, arguments.items)
 }
 
-// call pushes the object that a class creates from arguments. It first counts what is copied from them, because a
+// call pushes the object that a class creates from arguments. It first counts the bytes that are copied, because a
 // pickle may use the same arguments many times.
 func (u *unpickler) call(class pyClass, arguments []any) error {
 	steps, bytes := 0, 0
@@ -131,7 +131,7 @@ func (u *unpickler) call(class pyClass, arguments []any) error {
 }
 
 // construct creates the containers that Python writes as objects: bytes, sets and byte arrays in old protocols, and the
-// collections of its standard library. Other objects are converted later, when their state is known.
+// collections of its standard library. Other objects are converted at the end, when their state is known.
 func construct(class pyClass, arguments []any) any {
 	name := string(class)
 	if module, rest, _ := strings.Cut(name, "."); module == "__builtin__" || module == "builtins" {
@@ -144,7 +144,7 @@ func construct(class pyClass, arguments []any) any {
 		return nil
 	}
 	switch name {
-	case "_codecs.encode": // bytes, as Python 3 writes them in protocols 0 to 2
+	case "_codecs.encode": // bytes, written by Python 3 in protocols 0 to 2
 		if len(arguments) == 2 {
 			text, isText := arguments[0].(string)
 			encoding, _ := arguments[1].(string)
@@ -172,7 +172,7 @@ func construct(class pyClass, arguments []any) any {
 		if dict, ok := dictionary(name, arguments); ok {
 			return dict
 		}
-	case "getattr": // of a class, in protocols without dotted names
+	case "getattr": // getattr of a class, in protocols without dotted names
 		if len(arguments) == 2 {
 			outer, isClass := arguments[0].(pyClass)
 			inner, isText := textOf(arguments[1])
@@ -190,8 +190,8 @@ func construct(class pyClass, arguments []any) any {
 	return &pyObject{class: string(class), arguments: arguments}
 }
 
-// dictionary creates one of the standard library's dictionaries. Its arguments may be nothing, pairs, another
-// dictionary, or a factory for missing members.
+// dictionary creates a dictionary of the standard library. The arguments are nothing, pairs, another dictionary, or a
+// factory for missing members.
 func dictionary(class string, arguments []any) (any, bool) {
 	if class == "collections.defaultdict" && len(arguments) > 0 {
 		arguments = arguments[1:]
@@ -259,7 +259,7 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-// decimal keeps all digits. NaN and infinities become Unread.
+// decimal converts a Decimal with all digits. NaN and infinities become Unread.
 func (o *pyObject) decimal() any {
 	if len(o.arguments) != 1 {
 		return nil
@@ -279,7 +279,7 @@ func (o *pyObject) decimal() any {
 	return s.numberValue(raw, integral)
 }
 
-// uuid reads the number from the object's state, which is a dictionary.
+// uuid converts a UUID. Its number is in the object's state, a dictionary.
 func (o *pyObject) uuid() any {
 	state, _ := o.state.(*pyDict)
 	if state == nil {

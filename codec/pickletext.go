@@ -56,8 +56,8 @@ func (u *unpickler) bytes(n int) (any, error) {
 	return pyBytes(b), err
 }
 
-// python3 marks 16 bytes that Python 3 wrote as bytes, because a UUID may happen to look like text. Python 2's str has
-// other instructions and may be text.
+// python3 marks 16 bytes that Python 3 wrote as bytes, because a UUID may happen to look like text. Python 2's str uses
+// other instructions, and stays text if it looks like text.
 func python3(v any, err error) (any, error) {
 	if b, ok := v.(pyBytes); ok && len(b) == 16 {
 		return py16(b), err
@@ -77,7 +77,7 @@ func (u *unpickler) text(n int) (any, error) {
 	return nil, errText
 }
 
-// numberLine reads a number that protocol 0 writes as text.
+// numberLine reads a number that protocol 0 writes as a line of text.
 func (u *unpickler) numberLine(op byte) (any, error) {
 	b, err := u.line()
 	if err != nil {
@@ -106,7 +106,7 @@ func (u *unpickler) numberLine(op byte) (any, error) {
 	return bigInteger(n), nil
 }
 
-// textLine reads a string that protocol 0 writes as text: Python 2's str in quotes, or unicode.
+// textLine reads a string that protocol 0 writes as a line of text: Python 2's str in quotes, or unicode.
 func (u *unpickler) textLine(op byte) (any, error) {
 	b, err := u.line()
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"math/big"
 	"strings"
 	"time"
-	_ "time/tzdata" // the same result on a machine without a time zone database
+	_ "time/tzdata" // zones give the same result on a machine without a time zone database
 
 	"replicator"
 )
 
-// Python's datetime, date and time keep their fields in a few bytes (the data of datetimemodule.c). They become the
-// text of isoformat(). A timedelta becomes its number of seconds.
+// Python's datetime, date and time keep their fields in a few bytes (data in datetimemodule.c). They become the text of
+// isoformat(). A timedelta becomes its number of seconds.
 
-// fields returns an object's bytes. They are text if Python 3 rewrote a value of Python 2.
+// fields returns an object's bytes. They are a text if Python 3 loaded a value of Python 2 and wrote it again.
 func (o *pyObject) fields(size int) ([]byte, bool) {
 	if len(o.arguments) == 0 {
 		return nil, false
@@ -28,7 +28,7 @@ func (o *pyObject) fields(size int) ([]byte, bool) {
 	return nil, false
 }
 
-// zone returns the time zone among the arguments, or nil if there is none.
+// zone returns the time zone among the arguments; nil if there is none.
 func (o *pyObject) zone() any {
 	if len(o.arguments) < 2 {
 		return nil
@@ -36,8 +36,8 @@ func (o *pyObject) zone() any {
 	return o.arguments[1]
 }
 
-// foldBit marks the second of two equal clock times when a clock is set back. Python keeps it in an unused bit of
-// another field.
+// foldBit is set for the second of two equal clock times, after a clock was set back. Python keeps the bit in another
+// field.
 const foldBit = 0x80
 
 func (o *pyObject) datetime() any {
@@ -70,8 +70,8 @@ func (o *pyObject) date() any {
 	return day.Format(time.DateOnly)
 }
 
-// clock converts a datetime.time. Without a date, the offset of a zone with daylight saving time is unknown;
-// isoformat() then shows none.
+// clock converts a datetime.time. Without a date the offset of a zone with daylight saving time is unknown, and
+// isoformat() then shows no offset.
 func (o *pyObject) clock() any {
 	b, ok := o.fields(6)
 	if !ok {
@@ -139,7 +139,7 @@ func (o *pyObject) micros() (*big.Int, bool) {
 	return sum, true
 }
 
-// offsetOf returns the UTC offset of a tzinfo at a clock time, as isoformat() shows it; "" if it shows none.
+// offsetOf returns the UTC offset of a tzinfo at a clock time, as isoformat() shows it; "" if isoformat() shows none.
 func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) {
 	if zone == nil {
 		return "", ""
@@ -182,9 +182,9 @@ func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) 
 	return "", unknown
 }
 
-// zoneOffset returns the offset of a zone of the time zone database. When a clock is set back, some times occur twice:
-// the first counts unless fold is set. Times that are skipped have the offset before the change, or the one after it if
-// fold is set (PEP 495).
+// zoneOffset returns the UTC offset of a zone in the time zone database. After a clock is set back, some times occur a
+// second time: fold means the second one. Times that a clock skips have the offset before the change, or with fold the
+// one after it (PEP 495).
 func zoneOffset(key any, wall *time.Time, fold bool, unknown replicator.Unread) (string, replicator.Unread) {
 	name, ok := textOf(key)
 	if !ok || name == "" || name == "Local" {

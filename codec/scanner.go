@@ -21,5 +21,5 @@ func (s *scanner) kept(raw []byte) string {
 	return string(raw)
 }
 
-// asText returns bytes as a text without copying. The bytes must not be written to any more.
+// asText returns bytes as a string without copying them. Nothing may write to the bytes afterwards.
 func asText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -9,7 +9,7 @@ import (
 	"replicator"
 )
 
-// wholeFormat is a format whose bodies can be something other than a map.
+// wholeFormat is a format whose body may be something other than a map.
 type wholeFormat struct {
 	name   string
 	decode func(body []byte, w *wanted) (any, error) // see decodeAll
@@ -58,7 +58,7 @@ var (
 	errDepth     = fmt.Errorf("the body nests deeper than %d levels", MaxDepth)
 )
 
-// maxInteger bounds the bytes of an integer, because converting it to decimal takes quadratic time.
+// maxInteger limits the bytes of an integer: converting it to decimal takes quadratic time.
 const maxInteger = 512
 
 // notFinite stands for NaN and the infinities, which neither JSON nor a MySQL column can hold.
@@ -90,7 +90,7 @@ func bigInteger(n *big.Int) any {
 	return replicator.Number(n.String())
 }
 
-// memberName converts a map's key to a member's name. An integer becomes decimal digits, as JSON writers do.
+// memberName converts a map's key to a member's name. An integer becomes decimal digits, as JSON libraries write it.
 func memberName(key any) (string, error) {
 	switch k := key.(type) {
 	case string:

@@ -9,27 +9,27 @@ import (
 
 // Config is a configuration file, checked and complete.
 type Config struct {
-	File       string // as it was named
+	File       string // as the command line names it
 	Path       string // absolute
 	Source     Source
 	Checkpoint Checkpoint
 	HTTP       HTTP
 	Limits     Limits
 	Rebuild    Rebuild
-	Tables     []replicator.Table // in the order of the file; compiling the views sets Columns
+	Tables     []replicator.Table // in the order of the file; Columns is set when the views are compiled
 	Sinks      []Sink             // in the order of the file
-	Views      []*replicator.View // in the order of the file; compiling the views sets Fingerprint
+	Views      []*replicator.View // in the order of the file; Fingerprint is set when the views are compiled
 
-	// Partial: LoadToAsk left something out. The rest is enough to ask the running process.
+	// Partial: LoadToAsk left out settings. Asking the running process needs only the others.
 	Partial bool
 
-	// ownDatabase has the tables that name no database: they are in each shard's own database.
+	// ownDatabase has the tables for which the file names no database. They are in each shard's own database.
 	ownDatabase map[string]bool
-	lines       map[string]int // the line of each view's key, by VIEW.KEY or VIEW.join.NAME.KEY; for VIEW, that of its section
+	lines       map[string]int // line of a view's key, by VIEW.KEY or VIEW.join.NAME.KEY; by VIEW, of its section
 }
 
-// Line is the line of a view's key, or of its section if it has no such key, for errors that are found when the views
-// are compiled. A name in a table of fields has the line of that table's key.
+// Line is the line of a view's key, or of the view's section if it has no such key. Errors that are found when views
+// are compiled use it. A name in a table of fields has the line of that table's key.
 func (c *Config) Line(view, key string) int {
 	for path := view + "." + key; ; {
 		if line := c.lines[path]; line > 0 {
@@ -43,17 +43,17 @@ func (c *Config) Line(view, key string) int {
 	}
 }
 
-// Source is what is replicated.
+// Source says what is replicated.
 type Source struct {
-	Shards     []Shard // at least one, in the order of the file; with Kafka the origin's, which may be omitted
-	Kafka      *Topics // the changelogs in Kafka that are read; nil: the shards are read themselves
+	Shards     []Shard // at least one, in the order of the file; with Kafka: the origin's shards, or none
+	Kafka      *Topics // changelogs in Kafka to read instead of the shards; nil: none
 	Start      string  // where a view without a checkpoint starts: snapshot, earliest or latest
-	OnLost     string  // what to do when the binlog was purged or a sink lost data: stop or rebuild
-	OnUnlogged string  // what to do when rows change and the binlog doesn't say which: repair, rebuild or stop
-	ServerID   uint32  // the replica id shown to the source; 0: the program chooses one
+	OnLost     string  // what to do if the binlog was purged or a sink lost data: stop or rebuild
+	OnUnlogged string  // what to do if rows change and the binlog doesn't say which: repair, rebuild or stop
+	ServerID   uint32  // server id of the replication connections; 0: the program chooses one
 }
 
-// ShardNames are the names of the shards, in the order of the file; for a dsn it is "".
+// ShardNames returns the names of the shards, in the order of the file. A source with a single dsn has one, "".
 func (s *Source) ShardNames() (names []string) {
 	for _, shard := range s.Shards {
 		names = append(names, shard.Name)
@@ -64,27 +64,27 @@ func (s *Source) ShardNames() (names []string) {
 // Checkpoint says where progress and dead letters are kept.
 type Checkpoint struct {
 	Store    string // file or mysql
-	Path     string // file: the directory
-	DSN      Secret // mysql
-	Table    string // mysql: the prefix of the store's tables
+	Path     string // of store file: the directory
+	DSN      Secret // of store mysql
+	Table    string // of store mysql: the prefix of its tables
 	Interval time.Duration
 }
 
-// HTTP is the status page, the API and the metrics.
+// HTTP configures the status page, the API and the metrics.
 type HTTP struct {
 	Listen string // HOST:PORT; "": off
-	Token  Secret // asked of requests that change something; "": not asked
+	Token  Secret // required of requests that change something; "": no token
 }
 
-// Limits bounds the resources that the program uses.
+// Limits are limits of the resources that the program uses.
 type Limits struct {
-	Memory  int64         // bytes of bodies in flight, for each pipeline
+	Memory  int64         // bytes of pending rows, for each pipeline
 	Deleted time.Duration // how long sinks remember deleted cells; 0: forever
 }
 
 // Rebuild limits a rebuild's load on the source.
 type Rebuild struct {
-	Rate int // rows a second; 0: as fast as source and sink allow
+	Rate int // rows a second; 0: no limit
 }
 
 // Table returns the table of that name; nil if there is none.
@@ -117,8 +117,8 @@ func (c *Config) View(name string) *replicator.View {
 	return nil
 }
 
-// ShardTables returns the tables in that shard of the source. A table without a database in the file is in the database
-// of the shard's DSN.
+// ShardTables returns the tables of a shard. A table for which the file names no database is in the database of the
+// shard's DSN.
 func (c *Config) ShardTables(s Shard) []replicator.Table {
 	tables := append([]replicator.Table(nil), c.Tables...)
 	for i := range tables {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// variable matches a shell variable's name.
+// variable matches the name of a shell variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // errUnset: an environment variable is not set.
 var errUnset = errors.New("the environment variable is not set")
 
-// unsetError is an errUnset of the variable with that name.
+// unsetError is an errUnset with the name of the variable.
 type unsetError string
 
 func (e unsetError) Error() string {
@@ -22,8 +22,8 @@ func (e unsetError) Error() string {
 
 func (unsetError) Is(target error) bool { return target == errUnset }
 
-// expand replaces ${NAME} and ${NAME:-default} in a decoded string. Replacements are not expanded again. Errors name
-// the variable, and nothing of the text around it, which may contain a secret.
+// expand replaces ${NAME} and ${NAME:-default} in a decoded string. It does not expand the values again. Errors name
+// only the variable, because the text around it may contain a secret.
 func expand(text string, env func(string) (string, bool)) (string, error) {
 	if !strings.Contains(text, "${") {
 		return text, nil

@@ -17,7 +17,7 @@ const (
 	namesOneTable = "names several tables. A view with joins has one"
 )
 
-// joins reads the joins of a view. Its from must have been read.
+// joins reads the joins of a view. The view's from must have been read before.
 func (l *loader) joins(s *Section, v *replicator.View) {
 	names, sections := s.named("join")
 	if len(names) == 0 {
@@ -55,7 +55,7 @@ func (l *loader) joins(s *Section, v *replicator.View) {
 	}
 }
 
-// throughLists refuses joins that begin at a list, because it is unclear which of the list's rows counts.
+// throughLists refuses joins that start from a join with many rows, because it is unclear from which of the rows.
 func throughLists(v *replicator.View, sections []*Section) {
 	for i, j := range v.Joins {
 		for _, on := range j.On {
@@ -66,7 +66,7 @@ func throughLists(v *replicator.View, sections []*Section) {
 	}
 }
 
-// join reads one join. tables has the table of each join of the view, and the view's own under "".
+// join reads one join. tables has the table of each join of the view by name, and the view's own table under "".
 func (l *loader) join(name string, names []string, s *Section, tables map[string]*replicator.Table) replicator.Join {
 	j := replicator.Join{Name: name}
 	s.Need("table", `"customers"`)
@@ -127,7 +127,7 @@ func targetNames(fields []replicator.Field) []TargetName {
 	return names
 }
 
-// joinOn reads one condition of a join, or returns its problem.
+// joinOn reads one condition of a join. problem says what is wrong with it.
 func joinOn(p Pair, names []string, tables map[string]*replicator.Table) (on replicator.JoinOn, problem string) {
 	on.Column = p.Name
 	path := p.Text

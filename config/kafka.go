@@ -12,26 +12,27 @@ import (
 type Kafka struct {
 	Brokers   []string // HOST:PORT
 	TLS       bool
-	Mechanism string // of SASL; "": none
+	Mechanism string // SASL mechanism; "": no SASL
 	Login     Login
 }
 
-// Topics says which changelogs in Kafka are read.
+// Topics says which changelogs in Kafka to read.
 type Topics struct {
 	Kafka
 	Topics  []string
-	Group   string        // the consumer groups of the sinks are GROUP.SINK
+	Group   string        // each sink has the consumer group GROUP.SINK
 	Session time.Duration // how long a member may be silent before it loses its partitions
 }
 
-// defaultSession is how long a member may hang. A killed member's partitions continue after that time, the next
-// heartbeats of the others and the opening of the partitions: within 15 s. Brokers allow at least 6 s, by default.
+// defaultSession is how long a member of the group may be silent. If a member is killed, another one continues its
+// partitions within 15 s: after this time, the next heartbeats of the others, and the opening of the partitions. By
+// default brokers allow no less than 6 s.
 const defaultSession = 8 * time.Second
 
-// longestTopic leaves room for /PARTITION in a source's name in sinks, which has 64 characters.
+// longestTopic is the longest topic name. Sinks store TOPIC/PARTITION as a source's name, in 64 characters.
 const longestTopic = 57
 
-// topics reads the keys of a source in Kafka.
+// topics reads the keys of a source that is in Kafka.
 func (s *Section) topics() *Topics {
 	t := &Topics{Kafka: s.Kafka()}
 	s.Need("topics", `["changes"]`)
@@ -54,7 +55,7 @@ func KafkaKeys() []string {
 
 const brokersExample = `["10.0.0.1:9092", "10.0.0.2:9092"]`
 
-// Kafka reads brokers, tls, sasl and the keys of Login.
+// Kafka reads the keys brokers, tls and sasl, and those of Login.
 func (s *Section) Kafka() Kafka {
 	k := Kafka{TLS: s.Bool("tls")}
 	s.Need("brokers", brokersExample)
@@ -66,7 +67,7 @@ func (s *Section) Kafka() Kafka {
 	}
 	k.Login = s.Login()
 	if k.Login.TLS != (TLS{}) && !k.TLS {
-		k.TLS = true // naming certificates implies that they are checked
+		k.TLS = true // a certificate is only used with TLS
 	}
 	loggedIn := s.Has("username") || s.Given("password")
 	if s.Has("sasl") || loggedIn {
@@ -80,7 +81,7 @@ func (s *Section) Kafka() Kafka {
 	return k
 }
 
-// Access is how a client reaches the cluster.
+// Access returns what a client needs to reach the cluster.
 func (k Kafka) Access() (kafkaclient.Access, error) {
 	a := kafkaclient.Access{Brokers: k.Brokers, Mechanism: k.Mechanism, Username: k.Login.Username,
 		Password: k.Login.Password.Reveal()}
@@ -93,7 +94,7 @@ func (k Kafka) Access() (kafkaclient.Access, error) {
 	return a, nil
 }
 
-// notOfMySQL reports keys that a source in Kafka can't have.
+// notOfMySQL reports keys that only a source in MySQL can have.
 func (s *Section) notOfMySQL() {
 	for _, key := range append(KafkaKeys(), "topics", "group", "session") {
 		if s.knows(key); s.Has(key) {

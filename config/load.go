@@ -25,24 +25,23 @@ const (
 	defaultDeleted  = time.Hour
 	leastMemory     = 1 << 20
 	defaultInterval = time.Second
-	// At this rate each view of 40 million cells is verified within a day, for a few hundredths of a core.
-	exampleDSN = `"replicator:${DB_PASSWORD}@tcp(127.0.0.1:3306)/app"`
+	exampleDSN      = `"replicator:${DB_PASSWORD}@tcp(127.0.0.1:3306)/app"`
 )
 
-// Load reads the file at path. env looks variables up, like os.LookupEnv. types are the known types of sinks. The error
-// joins every *Problem found.
+// Load reads the file at path. env looks up environment variables, like os.LookupEnv. types are the known types of
+// sinks. The error joins all *Problems that were found.
 func Load(path string, env func(string) (string, bool), types []SinkType) (*Config, error) {
 	return load(path, &loader{env: env, types: types})
 }
 
-// LoadToAsk reads the file like Load, for a command that only asks the running process. It leaves out settings whose
-// environment variable or secret file is missing.
+// LoadToAsk reads the file like Load, for a command that only asks the running process. If a setting needs an
+// environment variable or a secret file that is missing, it is left out.
 func LoadToAsk(path string, env func(string) (string, bool), types []SinkType) (*Config, error) {
 	return load(path, &loader{env: env, types: types, toAsk: true})
 }
 
-// LoadAddress reads only the address at which the running process listens, from a file that need not be valid as a
-// whole, because it is being edited. The Config has nothing else.
+// LoadAddress reads only the address at which the running process listens. The rest of the file may be invalid, because
+// the operator may be editing it. The Config has nothing else.
 func LoadAddress(path string, env func(string) (string, bool)) (*Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -95,15 +94,15 @@ type loader struct {
 	types    []SinkType
 	readFile func(string) ([]byte, error)
 	problems []*Problem
-	keys     map[string][]string // by a section's shape: the known keys
+	keys     map[string][]string // the known keys, by the shape of a section
 	config   *Config
 
-	toAsk   bool // settings that are not available outside the file are left out
-	leftOut bool // something was
+	toAsk   bool // settings that need a missing environment variable or file are left out
+	leftOut bool // a setting was left out
 }
 
-// leavesOut reports whether the setting at a path may be left out if its value is missing outside the file. The address
-// of the running process may not.
+// leavesOut reports whether the setting at a path may be left out if it needs a missing environment variable or file.
+// The address of the running process may not.
 func (l *loader) leavesOut(path string) bool {
 	if !l.toAsk || path == "http.listen" {
 		return false
@@ -126,7 +125,7 @@ func (l *loader) knows(shape, key string) {
 func (l *loader) load(data []byte) (*Config, error) {
 	root := &Section{l: l, at: l.parse(data)}
 	if syntax := len(l.problems); syntax > 0 && l.problems[syntax-1].Key == "" {
-		return nil, join(l.problems) // the rest after a syntax error was not read, and would only seem to be missing
+		return nil, join(l.problems) // after a syntax error the file was not read on, so other problems would mislead
 	}
 	l.config = &Config{File: l.file, Path: filepath.Join(l.dir, filepath.Base(l.file)), ownDatabase: map[string]bool{}, lines: map[string]int{}}
 	if root.knows("source"); !root.Has("source") {
@@ -222,22 +221,22 @@ func (l *loader) http(s *Section) {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		s.Problem("listen", "%q is not a port", port)
 	}
-	empty := !s.Given("token") || s.Has("token") && !l.toAsk // otherwise it is unknown here, and may exist
+	empty := !s.Given("token") || s.Has("token") && !l.toAsk // a token that was left out may exist
 	if !loopback(host) && h.Token == "" && empty {
 		s.Problem("listen", "%s can be reached from other machines, so requests that change something need a token: say token_file = \"…\", or listen on 127.0.0.1", h.Listen)
 	}
 }
 
-// longestToken is the room in a request besides its other headers (server.mostHeader).
+// longestToken is the longest token that fits into a request beside its other headers (server.mostHeader).
 const longestToken = 4096
 
-// sendable reports whether a token can be in the Authorization header of a request.
+// sendable reports whether the Authorization header of a request can hold the token.
 func sendable(token string) bool {
 	return len(token) <= longestToken && token == strings.TrimSpace(token) &&
 		!strings.ContainsFunc(token, unicode.IsControl)
 }
 
-// loopback reports whether only this machine can reach the host.
+// loopback reports whether only programs on this machine can reach the host.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -277,8 +276,8 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 				break
 			}
 		}
-		// A changelog may come from any database. A DSN beside it is only for reading; its database doesn't define the
-		// rows.
+		// A changelog may come from any database. A DSN beside it is only used for reading, so its database doesn't say which
+		// database the rows are from.
 		if shards := l.config.Source.Shards; len(shards) > 0 && l.config.Source.Kafka == nil {
 			t.Database = shards[0].Database
 		}
@@ -304,14 +303,14 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 	return t
 }
 
-// position is the version of tables whose rows are updated in place: their log position.
+// position is the value of a table's version if its rows are updated in place: their log position is the version.
 const position = "position"
 
-// formats are the formats of bodies; compressions are what may wrap them.
+// formats are the formats of bodies. compressions are what a body may be compressed with.
 func formats() []string      { return []string{"json", "msgpack", "pickle", "cbor"} }
 func compressions() []string { return []string{"zlib", "gzip", "zstd", "lz4", "snappy"} }
 
-// codec checks COMPRESSION+…+FORMAT.
+// codec checks a codec of the form COMPRESSION+…+FORMAT.
 func (l *loader) codec(s *Section, codec string) {
 	words := strings.Split(codec, "+")
 	for i, word := range words {

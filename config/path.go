@@ -11,8 +11,8 @@ import (
 	"replicator/internal/nearest"
 )
 
-// PathName is the default name of a path's value: the last of the path's names, without quotes. It is "" if a name is
-// empty.
+// PathName is the default name of a value with the given path: the path's last name, without quotes. It is "" if a name
+// in the path is empty.
 func PathName(path string) string {
 	name := ""
 	for rest := strings.TrimPrefix(path, "$"); ; {
@@ -36,8 +36,8 @@ func PathName(path string) string {
 	}
 }
 
-// ColumnOf is the column of a table that a path names; "" if it leads into the body or into a column, or is an
-// expression.
+// ColumnOf returns the column of t that a path names. It is "" for an expression, and for a path that leads into the
+// body or into a column.
 func ColumnOf(t replicator.Table, path string) string {
 	if !strings.HasPrefix(path, "$") && t.Body != "" || strings.HasPrefix(path, "=") {
 		return ""
@@ -48,16 +48,16 @@ func ColumnOf(t replicator.Table, path string) string {
 // Origin is where a view's path leads.
 type Origin struct {
 	Table string
-	Path  string // from a row of the table on; "": the row as a whole
-	List  bool   // all rows of a join
+	Path  string // from the table's row; "": the whole row
+	List  bool   // all rows of a join, as a list
 	Join  *replicator.Join
 }
 
 // Whole reports whether the origin is more than a single value of a row.
 func (o Origin) Whole() bool { return o.List || o.Join != nil && o.Path == "" }
 
-// OriginsOf are the origins of a view's path: a row of the join that it begins with, or of each table that feeds the
-// view.
+// OriginsOf returns where a view's path leads: to a row of the join that it starts with, or else to a row of each table
+// that feeds the view.
 func OriginsOf(v *replicator.View, path string) (origins []Origin) {
 	j := joinOf(v, path)
 	if j == nil {
@@ -88,7 +88,7 @@ func OriginsOf(v *replicator.View, path string) (origins []Origin) {
 	return []Origin{o}
 }
 
-// joinOf is the join whose name begins a path; nil if the path begins in the view's own row.
+// joinOf returns the join with whose name a path starts; nil if it starts in the view's own row.
 func joinOf(v *replicator.View, path string) *replicator.Join {
 	name, _ := cutName(path)
 	i := slices.IndexFunc(v.Joins, func(j replicator.Join) bool { return j.Name == name })
@@ -98,7 +98,7 @@ func joinOf(v *replicator.View, path string) *replicator.Join {
 	return &v.Joins[i]
 }
 
-// inQuotes is how to write a text that is meant as one name in a path; "" if quotes would not help.
+// inQuotes says how to write a text as a single name in a path; "" if quotes would not help.
 func inQuotes(text string) string {
 	name, own := strings.CutPrefix(text, "$")
 	if !strings.ContainsAny(name, `.["]`) || strings.HasPrefix(name, `"`) {
@@ -115,7 +115,7 @@ func inQuotes(text string) string {
 	return "; if that is one name, write " + written
 }
 
-// columnName is the column that a path names, with or without a $; "" if it leads further.
+// columnName returns the column that a path names, with or without $; "" if it leads further.
 func columnName(path string) string {
 	text := strings.TrimPrefix(path, "$")
 	name, at := cutName(text)
@@ -125,7 +125,7 @@ func columnName(path string) string {
 	return name
 }
 
-// ColumnPath is the path of a row's own column.
+// ColumnPath returns the path of a column of the view's own row.
 func ColumnPath(column string) string {
 	if name, _ := cutName(column); name == column {
 		return "$" + column
@@ -133,12 +133,12 @@ func ColumnPath(column string) string {
 	return "$" + quoted(column)
 }
 
-// quoted is a name in quotes, in the form of paths.
+// quoted returns a name in quotes, as paths have it.
 func quoted(name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }
 
-// cutName cuts a name, which may be in double quotes, from the start of s; at is where it ends.
+// cutName cuts a name, perhaps in double quotes, off the start of s. at is where the name ends.
 func cutName(s string) (name string, at int) {
 	if !strings.HasPrefix(s, `"`) {
 		if at = strings.IndexAny(s, `.["]`); at < 0 {

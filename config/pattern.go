@@ -10,7 +10,7 @@ import (
 // wildcards are the characters that make a table's name a pattern.
 const wildcards = "*?"
 
-// pattern completes a table whose name is a pattern. Its key may contain the columns that identify a row's table.
+// pattern completes a table whose name is a pattern. Its key may contain $database and $table.
 func (l *loader) pattern(t *replicator.Table, s *Section) {
 	inDatabase := !l.config.ownDatabase[t.Name] && strings.ContainsAny(t.Database, wildcards)
 	inTable := strings.ContainsAny(t.Table, wildcards)
@@ -24,7 +24,7 @@ func (l *loader) pattern(t *replicator.Table, s *Section) {
 	if l.config.ownDatabase[t.Name] && strings.ContainsAny(t.Database, wildcards) {
 		s.Problem("table", "the name of the dsn's database has a * or a ?; say table = \"DATABASE.TABLE\"")
 	}
-	own := 0 // key columns that the tables themselves have
+	own := 0 // key columns other than $database and $table
 	for i, column := range t.Key {
 		switch column {
 		case "$database", "$table":
@@ -39,8 +39,8 @@ func (l *loader) pattern(t *replicator.Table, s *Section) {
 	t.Shared = inDatabase && !slices.Contains(t.Key, "database") || inTable && !slices.Contains(t.Key, "table")
 }
 
-// overlap is a table that two configured tables both cover, where one is a pattern; "" if there is none. Whether two
-// patterns have a table in common shows only when they are read.
+// overlap returns a table that both a and b cover, if one of them is a pattern; "" if there is none. Whether two
+// patterns cover the same table is found out only when the source is read.
 func overlap(a, b *replicator.Table) string {
 	switch {
 	case a.Pattern && b.Pattern:

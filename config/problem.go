@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Problem is one mistake in the file. Load returns all of them joined; errors.As finds the first.
+// Problem is one mistake in the file. Load returns all of them, joined. errors.As finds the first.
 type Problem struct {
 	File string
-	Line int    // 0: it concerns no line, like a missing section
-	Key  string // "views.users.kind"; "" for a syntax error
+	Line int    // 0: no line, for example if a section is missing
+	Key  string // such as "views.users.kind"; "" for a syntax error
 	Text string
 }
 
@@ -29,7 +29,7 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// join returns the problems as one error, in the order of the file; those without a line come first.
+// join returns the problems as one error, in the order of the file. Problems without a line come first.
 func join(problems []*Problem) error {
 	sort.SliceStable(problems, func(i, k int) bool { return problems[i].Line < problems[k].Line })
 	errs := make([]error, len(problems))

@@ -7,7 +7,7 @@ type Secret string
 
 const hidden = "***"
 
-// Reveal returns the text, for the one place that needs it.
+// Reveal returns the text. Only the code that uses the secret calls it.
 func (s Secret) Reveal() string { return string(s) }
 
 func (s Secret) String() string {

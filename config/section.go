@@ -12,21 +12,21 @@ import (
 	"replicator/internal/nearest"
 )
 
-// Section is a table of the file being read. Every method that reads a key makes it known; done reports the others.
+// Section is a table of the file. A method that reads a key makes the key known; done reports unknown keys.
 type Section struct {
 	l     *loader
 	at    *node
-	path  string // "views.users"
-	shape string // "views.*": the path with * for names that the user chose
+	path  string // such as "views.users"
+	shape string // such as "views.*": the path, with * for names that the user chose
 	known []string
 
-	missing []needed // told of by done
+	missing []needed // keys that done reports as missing
 }
 
 // needed is a key that must be given.
 type needed struct{ key, example string }
 
-// Pair is one name and value of a table or, with equal name and value, of a list.
+// Pair is a name and value in a table. For an item of a list, name and value are equal.
 type Pair struct {
 	Name, Text string
 	line       int
@@ -35,7 +35,7 @@ type Pair struct {
 // Has reports whether a key is given, with any value.
 func (s *Section) Has(key string) bool { return s.at.fields[key] != nil }
 
-// line is the line of a key, or of the section if the key is missing.
+// line is the line of a key; if the key is missing, the line of the section.
 func (s *Section) line(key string) int {
 	if n := s.at.fields[key]; n != nil {
 		return n.line
@@ -43,17 +43,17 @@ func (s *Section) line(key string) int {
 	return s.at.line
 }
 
-// Problem records a mistake in a key, at its line.
+// Problem records a mistake in a key, with its line.
 func (s *Section) Problem(key, format string, args ...any) {
 	s.l.problem(s.line(key), under(s.path, key), format, args...)
 }
 
-// ProblemAt records a mistake in one item of a key's list or table, at the item's line.
+// ProblemAt records a mistake in one item of a key's list or table, with the item's line.
 func (s *Section) ProblemAt(item Pair, key, format string, args ...any) {
 	s.l.problem(item.line, under(s.path, key), format, args...)
 }
 
-// get makes a key known and returns its value if it has one of the given kind; nil otherwise.
+// get makes a key known. It returns the key's value if that has the given kind, and nil otherwise.
 func (s *Section) get(key string, want kind, example string) *node {
 	s.knows(key)
 	n := s.at.fields[key]
@@ -74,7 +74,7 @@ func (s *Section) knows(key string) {
 	}
 }
 
-// Need reports that a key must be given.
+// Need records that a key must be given.
 func (s *Section) Need(key, example string) {
 	s.knows(key)
 	if !s.Has(key) {
@@ -82,7 +82,7 @@ func (s *Section) Need(key, example string) {
 	}
 }
 
-// text reads a string; fallback if it is not given. An empty string counts as given.
+// text reads a string. If the key is not given, the result is fallback. An empty string counts as given.
 func (s *Section) text(key, fallback, example string) string {
 	if n := s.get(key, aText, example); n != nil {
 		return n.text
@@ -99,7 +99,7 @@ func (s *Section) Name(key, fallback, example string) string {
 	return text
 }
 
-// choice reads one of several words; the first is the default.
+// choice reads one of several words. The first word is the default.
 func (s *Section) choice(key string, words ...string) string {
 	n := s.get(key, aText, strconv.Quote(words[0]))
 	if n == nil {
@@ -112,7 +112,7 @@ func (s *Section) choice(key string, words ...string) string {
 	return n.text
 }
 
-// Secret reads KEY, or the file that KEY_file names.
+// Secret reads a secret from KEY, or from the file that KEY_file names.
 func (s *Section) Secret(key, example string) Secret {
 	text := Secret(s.text(key, "", example))
 	if s.Has(key) && s.Has(key+"_file") {
@@ -126,7 +126,7 @@ func (s *Section) Secret(key, example string) Secret {
 	return text
 }
 
-// SecretFile reads the file that KEY_file names, if it is given.
+// SecretFile reads a secret from the file that KEY_file names, if that is given.
 func (s *Section) SecretFile(key string) Secret {
 	key += "_file"
 	file := s.Name(key, "", `"/run/secrets/`+key+`"`)
@@ -147,7 +147,7 @@ func (s *Section) SecretFile(key string) Secret {
 	return Secret(content)
 }
 
-// given is the key under which a secret is given: KEY, or KEY_file.
+// given returns the key that gives a secret: KEY or KEY_file.
 func (s *Section) given(key string) string {
 	if s.Has(key + "_file") {
 		return key + "_file"
@@ -155,7 +155,7 @@ func (s *Section) given(key string) string {
 	return key
 }
 
-// Given reports whether a secret is given, directly or as a file.
+// Given reports whether a secret is given, by KEY or KEY_file.
 func (s *Section) Given(key string) bool { return s.Has(key) || s.Has(key+"_file") }
 
 // Bool reads true or false; false if it is not given.
@@ -188,7 +188,7 @@ func (s *Section) Duration(key string, low, high time.Duration) time.Duration {
 	return s.duration(key, 0, low, high)
 }
 
-// duration reads a duration between two bounds. If low is 0, "0" turns something off.
+// duration reads a duration between two bounds. If low is 0, "0" means off.
 func (s *Section) duration(key string, fallback, low, high time.Duration) time.Duration {
 	n := s.get(key, aText, strconv.Quote(shown(max(fallback, time.Second))))
 	if n == nil {
@@ -206,7 +206,7 @@ func (s *Section) duration(key string, fallback, low, high time.Duration) time.D
 	return fallback
 }
 
-// shown writes a duration as people do: 24h, not 24h0m0s.
+// shown formats a duration as people write it: 24h, not 24h0m0s.
 func shown(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -261,7 +261,6 @@ func formatSize(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// share reads a share of something; by default all of it.
 // List reads a string or a list of strings, none of them empty and none twice.
 func (s *Section) List(key, example string) []Pair {
 	s.knows(key)
@@ -323,7 +322,7 @@ func (s *Section) Table(key, example string) []Pair {
 // IsTable reports whether a key holds a table.
 func (s *Section) IsTable(key string) bool { return s.Has(key) && s.at.fields[key].kind == aTable }
 
-// Texts are the texts of a list.
+// Texts returns the texts of a list.
 func Texts(list []Pair) []string {
 	var all []string
 	for _, p := range list {
@@ -332,7 +331,7 @@ func Texts(list []Pair) []string {
 	return all
 }
 
-// sub opens a section inside this one; an empty one if it is missing.
+// sub opens a section inside this one. If it is missing, sub returns an empty section.
 func (s *Section) sub(key string) *Section {
 	n := s.get(key, aTable, "["+under(s.path, key)+"]")
 	if n == nil {
@@ -341,7 +340,7 @@ func (s *Section) sub(key string) *Section {
 	return &Section{l: s.l, at: n, path: under(s.path, key), shape: under(s.shape, key)}
 }
 
-// named opens the sections of a table whose names the user chose, in the order of the file.
+// named opens the sections in a table whose names the user chose, in the order of the file.
 func (s *Section) named(key string) (names []string, sections []*Section) {
 	n := s.get(key, aTable, "["+under(s.path, key)+".NAME]")
 	if n == nil {
@@ -364,8 +363,8 @@ func (s *Section) named(key string) (names []string, sections []*Section) {
 	return names, sections
 }
 
-// badName returns the problem of a name that the user chose: such names are used in checkpoints, URLs, metrics and
-// commands.
+// badName says what is wrong with a name that the user chose; "" if nothing is. Checkpoints, URLs, metrics and commands
+// contain these names.
 func badName(name string) string {
 	const most = 64
 	if len(name) > most {
@@ -382,10 +381,10 @@ func badName(name string) string {
 	return ""
 }
 
-// misspelt is by how many letters a key may differ from the one that must be meant.
+// misspelt is in how many letters a misspelt key may differ from the right one.
 const misspelt = 2
 
-// done reports unknown keys, and missing ones, unless an unknown key seems to be a misspelt missing one.
+// done reports unknown and missing keys. A missing key is not reported if an unknown key seems to be its misspelt form.
 func (s *Section) done() {
 	var meant []string
 	for _, key := range s.at.names {
@@ -406,7 +405,7 @@ func (s *Section) done() {
 // ReadFile reads a file that the section names. A relative path starts at the configuration's directory.
 func (s *Section) ReadFile(path string) ([]byte, error) { return s.l.readFile(s.l.resolve(path)) }
 
-// only reports known keys that what does not have. not gives the reason for some.
+// only reports keys that other code knows but that are not in keys: what does not have them. not gives reasons, by key.
 func (s *Section) only(keys []string, not map[string]string, what string) {
 	for _, key := range s.at.names {
 		switch {

@@ -2,15 +2,15 @@ package config
 
 import "replicator/internal/mysqldsn"
 
-// Shard is one server of a source or a sink. Without sharding there is a single shard without a name.
+// Shard is one server of a source or a sink. Without sharding there is a single Shard whose name is "".
 type Shard struct {
 	Name     string
-	DSN      Secret // in go-sql-driver's form; it has been parsed and is valid
+	DSN      Secret // in the form of go-sql-driver; valid
 	Address  string // HOST:PORT, for messages
-	Database string // the DSN's; "" if it has none
+	Database string // from the DSN; "" if it has none
 }
 
-// Shards reads dsn, or [shards]. It always returns at least one shard, so that callers need not check.
+// Shards reads dsn or [shards]. It always returns at least one Shard, so callers need not check.
 func (s *Section) Shards() []Shard {
 	dsn := s.Secret("dsn", exampleDSN)
 	names := s.get("shards", aTable, "["+under(s.path, "shards")+"]")
@@ -75,7 +75,7 @@ func (s *Section) shardDSN(key string) Secret {
 	return Secret(s.at.fields[key].text)
 }
 
-// shard parses a DSN. The driver's own errors may quote it, so they are not shown.
+// shard parses a DSN. It does not show the driver's errors, because they may quote the DSN.
 func (s *Section) shard(key string, dsn Secret) Shard {
 	if dsn == "" {
 		if n := s.at.fields[key]; n != nil && n.kind == aText {

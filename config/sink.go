@@ -10,7 +10,7 @@ import (
 // sinkTimeout is the default of a sink's timeout.
 const sinkTimeout = 30 * time.Second
 
-// keysOf are the keys of a sink of a type.
+// keysOf returns the keys that a sink of a type may have.
 func keysOf(t SinkType) []string { return slices.Concat([]string{"type"}, t.Keys, []string{"timeout"}) }
 
 func (l *loader) sinks(root *Section) {
@@ -20,7 +20,8 @@ func (l *loader) sinks(root *Section) {
 	}
 }
 
-// sink reads one sink. Its Type is empty if it is unknown: then its keys and its views can't be checked.
+// sink reads one sink. If its type is unknown, Sink.Type is empty, and the keys of the sink and its views can't be
+// checked.
 func (l *loader) sink(name string, s *Section) Sink {
 	k := Sink{Name: name}
 	var types []string

@@ -9,37 +9,37 @@ import (
 	"replicator/internal/seen"
 )
 
-// SinkType is a type of sink: the settings of such a sink and of its views, and how to make one. Each sink's package
-// defines its own.
+// SinkType is a type of sink: the settings of its sinks and views, and how to make a sink. Each sink's package defines
+// one.
 type SinkType struct {
-	Name  string   // as the file has it: type = "NAME"
-	Keys  []string // of [sinks.*], besides type and timeout
-	Kinds []Kind   // the kinds of views that it keeps
+	Name  string   // as in the file: type = "NAME"
+	Keys  []string // keys of [sinks.*], besides type and timeout
+	Kinds []Kind   // the kinds of views that it can keep
 
 	// Read reads the keys of [sinks.*] and returns Sink.Settings. Secrets in it must have the type Secret.
 	Read func(s *Section) any
 
-	// ReadView reads the keys that a view of this type has besides the common ones. It completes s.View: Key, Member,
-	// Sum, Settings, and Fields unless the key fields gives them.
+	// ReadView reads the keys that a view of this type has besides the common ones. It sets Key, Member, Sum and Settings
+	// of s.View, and also Fields, unless the file gives them by the key fields.
 	ReadView func(s *ViewSection) Target
 
-	// Open makes a sink. It does not connect yet.
+	// Open makes a sink, which does not connect yet.
 	Open func(o Opening) (replicator.Sink, error)
 }
 
 // Kind lists the keys that a kind of view has besides the common ones.
 type Kind struct {
 	Name string
-	Need []Key    // what it must be told
-	May  []string // what it may be told
+	Need []Key    // required keys
+	May  []string // optional keys
 
-	Not map[string]string // keys of other kinds that it can't have, and the reasons
+	Not map[string]string // keys of other kinds that this kind can't have, and why
 }
 
 // Key is a key of a section, with an example of its value as TOML.
 type Key struct{ Name, Example string }
 
-// Examples of keys that several types of sink have.
+// Examples for keys that several types of sink have.
 const (
 	FieldsExample   = `["email"]`
 	TemplateExample = `"user:{id}"`
@@ -53,83 +53,83 @@ func (k Kind) keys() []string {
 	return append(keys, k.May...)
 }
 
-// Target is the place where a view is kept.
+// Target says where a view is kept.
 type Target struct {
-	Key    string   // the view's key that names the place
-	Places []string // comparable among the views of the type: two must not share one. None: the place is unknown
+	Key    string   // the view's key that names the places
+	Places []string // texts that identify the places; two views of the type must not share one. None: unknown
 
-	// Template makes the view's keys in its places. Views may share a place if no template can make another one's key.
-	// A view without a template has its places for itself.
+	// Template makes the keys of the view's entries in its places. Views may share a place if their templates can't make
+	// the same key. A view without a template must be alone in its places.
 	Template string
 
-	Names []TargetName        // of columns and the like, which must be unique; nil: those of the view's fields
-	Fold  func(string) string // equal for names that the target treats as equal; nil: only identical names are
+	Names []TargetName        // names of columns and the like, which must be unique; nil: the names of the view's fields
+	Fold  func(string) string // maps names that the target treats as equal to one text; nil: there are none
 }
 
-// TargetName is a name at the target, and the view's key that gives it.
+// TargetName is a name at the target, and the view's key in the file that gives the name.
 type TargetName struct{ Key, Name string }
 
 // Sink is one place where views are kept.
 type Sink struct {
 	Name     string
-	Type     string        // a SinkType's name
-	Timeout  time.Duration // how long a connection may go without an answer before it counts as lost; a MySQL DSN's timeout takes precedence
-	Settings any           // as the type's Read returned them
+	Type     string        // Name of a SinkType
+	Timeout  time.Duration // silence after which a connection counts as lost; a MySQL DSN's timeout takes precedence
+	Settings any           // what the type's Read returned
 
 	kind SinkType
 }
 
-// Opening is everything that a sink is made from.
+// Opening has everything that a sink is made from.
 type Opening struct {
 	Sink    *Sink
 	Views   []*replicator.View // all views of the sink
 	Tables  []replicator.Table // of the source
-	Sources []string           // the names of all sources that feed the views; none if these are partitions of topics
-	InPlace bool               // each source feeds a part of each view, so none can be rebuilt beside it
+	Sources []string           // names of all sources that feed the views; none if they are partitions of topics
+	InPlace bool               // each source feeds a part of each view, so a view can't be rebuilt beside the live one
 	Log     *slog.Logger
 
-	// Partitions returns the names of the partitions of all topics that feed the views; nil if an entity can't move
-	// between them.
+	// Partitions returns the names of the partitions of all topics that feed the views. It is nil if entities can't move
+	// from one partition to another.
 	Partitions func(ctx context.Context) ([]string, error)
 
-	// Feeds reports whether a source of that name feeds the views. Another one may have fed them before.
+	// Feeds reports whether the named source feeds the views now. Other sources may have fed them before.
 	Feeds func(source string) bool
 
-	// Columns returns the present columns of a source's table; of any source if none is named.
+	// Columns returns the current columns of a source's table; of any source if source is "".
 	Columns func(ctx context.Context, source, table string) ([]Column, error)
 
-	// Samples summarizes the fields of a view in sampled rows of a source, in the order of View.Fields; of any source
-	// if none is named. For columns (ColumnOf) it covers only JSON contents.
+	// Samples reads sample rows of a source (of any, if source is ""), and summarizes the values of a view's fields, in
+	// the order of View.Fields. Of fields that are columns (ColumnOf) it summarizes only JSON contents.
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 
-	// Names makes the Names of the views' keys.
+	// Names makes the Names for the keys of the views.
 	Names func() (Names, error)
 
-	// Entities returns a function that renders a view's Key and Member from a cell alone, for views whose templates are
-	// made of the table's key.
+	// Entities returns a function that makes a view's Key and Member from a cell alone. It works for views whose templates
+	// use only the table's key.
 	Entities func() (func(v *replicator.View, c replicator.Cell) (key, member string, err error), error)
 }
 
-// Column is a column of a source's table as information_schema shows it.
+// Column is a column of a source's table, as information_schema describes it.
 type Column struct {
 	Name, Type         string // "id", "binary(16)"
-	Charset, Collation string // of text, ENUM and SET; else ""
+	Charset, Collation string // of text, ENUM and SET; otherwise ""
 }
 
-// Names answers questions about the names that the views' keys make.
+// Names recognizes the names that the key templates of views make.
 type Names interface {
-	// Has reports whether the sink has a view of that name in the configuration.
+	// Has reports whether the sink has a configured view of that name.
 	Has(view string) bool
 
-	// Begins is the common prefix of all names of a view; "" if there is none.
+	// Begins returns the text with which all names of a view start; "" if there is none.
 	Begins(v *replicator.View) string
 
-	// Entities reports whether the view's key template can produce name. For a view with one name per entity, it also
-	// returns the possible entities, in the form of replicator.Key.String.
+	// Entities reports whether the view's key template can make name. For a view with one name per entity, it also returns
+	// the entities that the name may belong to, in the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports whether the view's key template can produce name. It is false for a template that begins with a
-	// value.
+	// Makes reports the same for names that this program wrote: see view.Names. It is false for a template that starts
+	// with a value.
 	Makes(v *replicator.View, name string) bool
 }
 
@@ -164,7 +164,7 @@ func (s *Section) Login() Login {
 	return login
 }
 
-// existing reads the path of a file that must exist.
+// existing reads a path, and checks that the file exists.
 func (s *Section) existing(key string) string {
 	path := s.Name(key, "", `"/etc/replicator/`+key+`.pem"`)
 	if path == "" {

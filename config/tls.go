@@ -7,16 +7,16 @@ import (
 	"os"
 )
 
-// TLS says how to check a sink's certificate, and which certificate to present. The zero value uses the system's
-// authorities.
+// TLS says how to verify a sink's certificate, and which certificate to present. The zero value trusts the system's
+// certificate authorities.
 type TLS struct {
-	CACert     string // file of the authorities to trust
-	Cert       string // file of the certificate to show
-	Key        string // file of its key
-	ServerName string // the expected name, if it differs from the address
+	CACert     string // file with the trusted certificate authorities
+	Cert       string // file with the certificate to present
+	Key        string // file with the private key of Cert
+	ServerName string // expected name of the server, if it differs from the address
 }
 
-// Secure configures a client's connections. Settings that t doesn't have stay unchanged.
+// Secure configures the TLS of a client's connections. If t lacks a setting, c keeps its own.
 func (t TLS) Secure(c *tls.Config) error {
 	c.MinVersion = tls.VersionTLS12
 	if t.ServerName != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// kind is a TOML type, as errors name it.
+// kind is a TOML type, in the words of error messages.
 type kind string
 
 const (
@@ -21,20 +21,20 @@ const (
 	aBoolean kind = "true or false"
 	aDate    kind = "a date or time"
 
-	unusable kind = "a string that can't be used" // its problem is reported already, or it is left out
+	unusable kind = "a string that can't be used" // its problem was reported, or it is left out
 )
 
-// node is a value of the file with its line. Tables keep the order of their keys in the file, which is the order of
-// columns, shards and views. Go maps (and so go-toml's own decoder) would lose it.
+// node is a value of the file with its line. A table keeps its keys in the order of the file, because that is the order
+// of columns, shards and views. Go maps, and so go-toml's own decoder, would lose it.
 type node struct {
 	kind  kind
 	line  int
-	text  string // a scalar's text, with environment variables replaced
+	text  string // text of a scalar, with environment variables replaced
 	items []*node
 
-	names  []string // a table's keys, in order
+	names  []string // keys of a table, in order
 	fields map[string]*node
-	closed bool // written as { … }, or its [header] was seen: it must not be opened again
+	closed bool // of a table: written as { … }, or its [header] was seen, so nothing may be added
 }
 
 func newTable(line int) *node { return &node{kind: aTable, line: line, fields: map[string]*node{}} }
@@ -44,12 +44,12 @@ func (n *node) set(name string, value *node) {
 	n.fields[name] = value
 }
 
-// tree builds the tree of a file.
+// tree builds a file's tree of nodes.
 type tree struct {
 	l      *loader
 	parser unstable.Parser
 	data   []byte
-	line   int // of the current expression: the line of anything for which the parser gives no place
+	line   int // line of the current expression, for everything whose line the parser doesn't give
 }
 
 // parse returns the file's root table. After a syntax error the rest of the file is not read.
@@ -76,16 +76,16 @@ func (l *loader) parse(data []byte) *node {
 		if errors.As(err, &at) {
 			line = t.lineOf(at.Highlight, line)
 		}
-		// The message quotes at most the unexpected character, never the text around it.
+		// The parser's message quotes at most the unexpected character, not the text around it.
 		l.problem(line, "", "%s", strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	return root
 }
 
-// lineOf is the line of a slice of the file; line if b is no slice of it.
+// lineOf returns the line of b, a part of the file; line if b is no part of it.
 func (t *tree) lineOf(b []byte, line int) (found int) {
 	defer func() {
-		if recover() != nil { // Parser.Range panics on memory outside the document, as for an error at its very end
+		if recover() != nil { // Parser.Range panics for memory outside of the file, such as for an error at its very end
 			found = line
 		}
 	}()
@@ -96,7 +96,7 @@ func (t *tree) lineAt(offset uint32) int {
 	return bytes.Count(t.data[:min(int(offset), len(t.data))], []byte{'\n'}) + 1
 }
 
-// keys returns the parts of an expression's key and notes its line.
+// keys returns the parts of an expression's key, and records the expression's line.
 func (t *tree) keys(e *unstable.Node) []string {
 	var keys []string
 	for it := e.Key(); it.Next(); {
@@ -123,7 +123,7 @@ func (t *tree) header(root *node, e *unstable.Node) (*node, string) {
 	return at, path
 }
 
-// descend follows keys from a table, and creates missing tables.
+// descend follows keys from the table at, and creates missing tables.
 func (t *tree) descend(at *node, path string, keys []string) (*node, bool) {
 	for _, key := range keys {
 		path = under(path, key)
@@ -196,7 +196,7 @@ func (t *tree) value(path string, e *unstable.Node) *node {
 	return n
 }
 
-// under is the path of a key in a section.
+// under returns the path of a key in the section at path.
 func under(path, key string) string {
 	switch {
 	case path == "":

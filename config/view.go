@@ -15,7 +15,7 @@ func commonKeys() []string { return []string{"from", "sink", "kind", "where", "o
 
 func (l *loader) views(root *Section) {
 	names, sections := root.named("views")
-	kept := map[string][]neighbour{} // by the type of sink and the place
+	kept := map[string][]neighbour{} // by type of sink and place
 	for i, s := range sections {
 		v, target := l.view(names[i], s)
 		l.config.lines[v.Name] = s.at.line
@@ -40,7 +40,7 @@ func (l *loader) views(root *Section) {
 	}
 }
 
-// neighbour is another view in the same place.
+// neighbour is another view that shares a place.
 type neighbour struct{ view, template string }
 
 // conflict says why two views can't share a place; "" if they can. key is the view's key that names the place.
@@ -72,7 +72,7 @@ func (l *loader) view(name string, s *Section) (*replicator.View, Target) {
 	sink, kind := l.kind(s, v)
 	if kind.Name == "" {
 		s.done()
-		return v, Target{} // without a kind the other options can't be checked
+		return v, Target{} // without a kind, the view's other keys can't be checked
 	}
 	s.only(append(commonKeys(), kind.keys()...), kind.Not, "kind "+kind.Name+" of a "+sink.Type+" sink")
 	for _, key := range kind.Need {
@@ -86,7 +86,7 @@ func (l *loader) view(name string, s *Section) (*replicator.View, Target) {
 	return v, target
 }
 
-// kind reads a view's sink and kind, and returns the sink and the kind: nothing if either is wrong.
+// kind reads a view's sink and kind. Both results are empty if either is wrong.
 func (l *loader) kind(s *Section, v *replicator.View) (*Sink, Kind) {
 	s.Need("sink", `"main"`)
 	s.Need("kind", `"index"`)
@@ -112,8 +112,8 @@ func (l *loader) kind(s *Section, v *replicator.View) (*Sink, Kind) {
 	return sink, Kind{}
 }
 
-// sinksFor suggests replacements for an unknown sink: sinks of a type that has the kind or, if there are none, what to
-// write.
+// sinksFor suggests what to write instead of an unknown sink: sinks of a type that has the kind. If there are none, it
+// says how to configure one.
 func (l *loader) sinksFor(written, kind string) string {
 	var names, types []string
 	for _, t := range l.types {
@@ -126,7 +126,7 @@ func (l *loader) sinksFor(written, kind string) string {
 			names = append(names, k.Name)
 		}
 	}
-	if slices.Contains(types, written) { // a type instead of a name
+	if slices.Contains(types, written) { // the file has a sink's type instead of its name
 		types = []string{written}
 		names = slices.DeleteFunc(names, func(name string) bool { return l.config.Sink(name).Type != written })
 	}
@@ -140,8 +140,8 @@ func (l *loader) sinksFor(written, kind string) string {
 	return text
 }
 
-// feeds reads from: TABLE or TABLE.COLUMN-VALUE. Tables' names contain no dot, so the value is everything after the
-// first one.
+// feeds reads from: TABLE or TABLE.VALUE, with a value of the column role. Names of tables contain no dot, so the value
+// is everything after the first dot.
 func (l *loader) feeds(s *Section) []replicator.Feed {
 	s.Need("from", `"cell.users"`)
 	var feeds []replicator.Feed

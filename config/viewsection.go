@@ -10,13 +10,13 @@ import (
 	"replicator"
 )
 
-// ViewSection is the section of a view whose kind is known, together with the rest of the file. A SinkType reads a view
-// from it.
+// ViewSection is the section of a view whose kind is known, and the rest of the file. A SinkType reads its view from
+// it.
 type ViewSection struct {
 	*Section
-	View   *replicator.View // the common keys have been read
-	Sink   *Sink            // where the view is kept
-	Config *Config          // the source, the tables and the sinks
+	View   *replicator.View // with the common keys already read
+	Sink   *Sink            // the view's sink
+	Config *Config          // with the source, tables and sinks already read
 }
 
 // Fields reads a view's fields: a list of paths, or a table of names and paths.
@@ -41,7 +41,7 @@ func (s *ViewSection) Fields(key, example string) []replicator.Field {
 	return fields
 }
 
-// fieldName is the default name of a field that has only a path. customer.$name has a name, too.
+// fieldName is the default name of a field that has only a path. A path such as customer.$name has one, too.
 func (s *ViewSection) fieldName(path string) string {
 	name := PathName(path)
 	if s.View != nil && joinOf(s.View, path) != nil {
@@ -50,10 +50,10 @@ func (s *ViewSection) fieldName(path string) string {
 	return name
 }
 
-// looksComputed matches a text that is probably no path: an operator between spaces, or a call.
+// looksComputed matches a text that is probably not a path, because it has an operator between spaces, or a call.
 var looksComputed = regexp.MustCompile(`^[^"\']*\s[-+*/%]\s[^"\']*$|^[a-z][a-z0-9_]*\([^"\']*\)$`)
 
-// path checks the form of a path. Compiling the view checks the meaning of expressions.
+// path checks the form of a path. What an expression means is checked when the view is compiled.
 func (s *ViewSection) path(key string, p Pair) {
 	if strings.HasPrefix(p.Text, "=") {
 		if strings.TrimSpace(p.Text) == "=" {
@@ -77,8 +77,8 @@ func (s *ViewSection) path(key string, p Pair) {
 	}
 }
 
-// Amount is the last field of a counter or ranking, with the path in its key sum. Without a path it counts cells, which
-// is a sum of ones.
+// Amount returns the last field of a counter or ranking. Its path is in the key sum. Without a path the view counts
+// cells, which is a sum of ones.
 func (s *ViewSection) Amount(sum, name string) replicator.Field {
 	if sum == "" {
 		return replicator.Field{Name: name, Path: "=1"}
@@ -96,20 +96,20 @@ func (s *ViewSection) Template(key string) string {
 	return text
 }
 
-// Covers checks that a template is made of the table's key. key is the setting that holds it. An empty template stands
-// for the table's key.
+// Covers checks that a template uses exactly the table's key. key is the setting with the template. An empty template
+// stands for the table's key.
 func (s *ViewSection) Covers(key, template string) {
 	if template == "" {
 		return
 	}
 	names, err := references(template)
 	if err != nil {
-		return // said already
+		return // an earlier check reported it
 	}
 	s.MadeOfKey(key, names)
 }
 
-// MadeOfKey checks that a view's key is made of exactly the key of every table that feeds the view.
+// MadeOfKey checks that a view's key has exactly the key columns of every table that feeds the view.
 func (s *ViewSection) MadeOfKey(key string, paths []string) {
 	columns := make([]string, len(paths))
 	for i, path := range paths {
@@ -118,7 +118,7 @@ func (s *ViewSection) MadeOfKey(key string, paths []string) {
 	done := map[string]bool{}
 	for _, f := range s.View.From {
 		table := s.Config.Table(f.Table)
-		if done[table.Name] || len(table.Key) == 0 { // the missing key was reported
+		if done[table.Name] || len(table.Key) == 0 { // an earlier check reported the missing key
 			continue
 		}
 		done[table.Name] = true
@@ -140,7 +140,7 @@ func (s *ViewSection) MadeOfKey(key string, paths []string) {
 	}
 }
 
-// distinct reports names that occur twice at the target.
+// distinct reports names that two fields have at the target.
 func (s *ViewSection) distinct(target Target) {
 	names, fold := target.Names, target.Fold
 	if names == nil {

@@ -7,21 +7,21 @@ import (
 	"replicator"
 )
 
-// binder resolves paths for the cells of one table and collects the properties and columns that they need.
+// binder resolves paths for the cells of one table, and collects the properties and columns that the paths need.
 type binder struct {
 	table   *replicator.Table
 	names   []string // the properties of the body that are needed
 	columns []string // the needed columns that are not part of the cell
-	needed  []string // those that a view of this table alone needs
-	merged  bool     // the view has other tables, too: an unknown column may be theirs
+	needed  []string // the columns that a view of only this table needs
+	merged  bool     // the view has several tables, so an unknown column may be in another one
 
 	tables []replicator.Table // tables that joins may name
 	joins  []*joinPlan        // of all views
-	byName map[string]int     // indexes into joins, by the current view's names for them
+	byName map[string]int     // index in joins, by the names that the current view gives them
 }
 
-// resolve finds where a path starts. In a table without a body every name is a column. A join hides a property of the
-// row with the same name.
+// resolve finds where a path starts. In a table without a body every name is a column. If a join has the name of a
+// property, the name means the join.
 func (b *binder) resolve(p path) (ref, error) {
 	if at, ok := b.byName[p.root]; ok && !p.own {
 		return b.joinedPath(at, p)
@@ -59,10 +59,10 @@ func (b *binder) column(name string) (root, error) {
 	return root{kind: rootColumn, at: place(&b.columns, name), name: name, optional: b.merged}, nil
 }
 
-// everyColumn records that all columns are needed.
+// everyColumn records that every column is needed.
 func (b *binder) everyColumn() { place(&b.columns, allColumns); place(&b.needed, allColumns) }
 
-// place returns the index of name in the list. It appends the name if the list doesn't have it.
+// place returns the index of name in list. If list doesn't have it, place appends it.
 func place(list *[]string, name string) int {
 	i := slices.Index(*list, name)
 	if i < 0 {
@@ -72,7 +72,8 @@ func place(list *[]string, name string) int {
 	return i
 }
 
-// template compiles a template of any values. A name without $ means a key column if the table has one of that name.
+// template compiles a template of any values. If the table has a key column of that name, a name means this column even
+// without $.
 func (c *leafCompiler) template(text string) (*template, error) {
 	t, err := parseTemplate(text)
 	if err != nil {
@@ -91,7 +92,7 @@ func (c *leafCompiler) template(text string) (*template, error) {
 	return t, nil
 }
 
-// entityTemplate compiles a template that may use only the table's key, so that an entity's name never changes.
+// entityTemplate compiles a template that uses only the table's key, so that an entity's name never changes.
 func (c *leafCompiler) entityTemplate(text, what string) (*template, error) {
 	t, err := c.template(text)
 	if err != nil {
@@ -106,7 +107,7 @@ func (c *leafCompiler) entityTemplate(text, what string) (*template, error) {
 	return t, nil
 }
 
-// keyTemplate compiles the key of a row, hash, JSON or document. It must be different for each entity.
+// keyTemplate compiles the key of a row, hash, JSON or document. The key must be different for each entity.
 func (c *leafCompiler) keyTemplate(text string) (*template, error) {
 	t, err := c.entityTemplate(text, "the key")
 	if err != nil {

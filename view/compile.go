@@ -11,9 +11,9 @@ import (
 
 // Decoder decodes a fixed list of members of one table's bodies. It is safe for concurrent use.
 type Decoder interface {
-	// Decode stores the members in values, in the order of the names and in the forms of Entry.Fields. A value is nil
-	// if the member is missing or null. Texts may be parts of body, so the caller must not write to body any more. An
-	// error says what is wrong with the body and never quotes it.
+	// Decode stores the members in values, in the order of the names and in the forms of Entry.Fields. A value is nil if
+	// the member is missing or null. Texts may be parts of body, so the caller must not write to body afterwards. An error
+	// says what is wrong with the body and never quotes it.
 	Decode(body []byte, values []any) error
 }
 
@@ -23,12 +23,12 @@ type Codecs struct {
 	Body func(table string, names []string) (Decoder, error)
 	// JSON decodes one JSON value, from a JSON column that is not the body.
 	JSON func(text []byte) (any, error)
-	// Document returns a function that decodes whole bodies of a table. It is nil if the bodies are JSON text, which
-	// needs no decoding.
+	// Document returns a function that decodes whole bodies of a table. The function is nil if the bodies are JSON text,
+	// which needs no decoding.
 	Document func(table string) (func(body []byte) (replicator.Object, error), error)
 }
 
-// plan says how the cells of one table and column are evaluated.
+// plan says how the cells of one table, with one value of the column role, are evaluated.
 type plan struct {
 	feeds   []*feed
 	decoder Decoder // nil if no member of the body is needed
@@ -37,35 +37,35 @@ type plan struct {
 	names   []string
 	columns []string
 	joins   []*joinPlan
-	fields  int // how many fields one entry of every view has, in total
+	fields  int // number of fields in one entry of every view, in total
 }
 
 // feed is one view, compiled for the cells of one plan.
 type feed struct {
-	view   int // the view's index in the pipeline
+	view   int // index of the view in the pipeline
 	name   string
 	where  *expression
 	fields []leaf
-	sum    bool // the last field is an amount; without one, cells are counted
+	sum    bool // the last field is an amount
 	key    *template
 	member *template
 	whole  bool // the entry is the whole row
-	joins  bool // it needs the joined rows
-	split  bool // a missing value means no entry, and a list any number of entries
+	joins  bool // needs the joined rows
+	split  bool // a missing value means no entry, a list several entries
 	loops  []loop
 }
 
 // KeyError is an error in one setting of a view's definition.
 type KeyError struct {
 	View string
-	Key  string // as in the configuration: "where", "fields.email"
+	Key  string // as in the configuration, such as "where" or "fields.email"
 	Err  error
 }
 
 func (e *KeyError) Error() string { return e.Key + ": " + e.Err.Error() }
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// at returns err as the error of one setting of the view.
+// at returns err as an error in one setting of the view.
 func (f *feed) at(key string, err error) error { return &KeyError{View: f.name, Key: key, Err: err} }
 
 // compileFeed compiles a view for the cells of b's table.
@@ -111,7 +111,7 @@ func compileBool(text string, b *binder) (*expression, error) {
 	return compileExpression(text, reflect.Bool, b.resolve)
 }
 
-// allColumns means every column in Table.Columns.
+// allColumns in Table.Columns means every column.
 const allColumns = "*"
 
 // compileEntity compiles a view with one entry per cell.
@@ -177,7 +177,7 @@ func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 	return nil
 }
 
-// countCells is the sum of a view that sets none: adding 1 for each cell counts the cells.
+// countCells is the sum of a view that sets none. Adding 1 for each cell counts the cells.
 const countCells = "=1"
 
 func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
@@ -191,8 +191,8 @@ func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
 	return nil
 }
 
-// Compile compiles views that run together. Value.View is an index into views. An error names the view, the field and
-// what to do.
+// Compile compiles views that run together. Value.View is an index in views. An error names the view and the field, and
+// says what to do.
 func Compile(views []*replicator.View, tables []replicator.Table, codecs Codecs) (*Evaluator, error) {
 	e := &Evaluator{tables: map[string]*tablePlans{}}
 	for _, v := range views {
@@ -235,7 +235,7 @@ func findTable(v *replicator.View, name string, tables []replicator.Table) (*rep
 	return nil, fmt.Errorf("view %s: from: there is no table %s%s", v.Name, name, didYouMean(name, names))
 }
 
-// compilePlan compiles the views that cells like the given one feed.
+// compilePlan compiles the views that a cell feeds. The plan serves all cells with the same table and column.
 func compilePlan(views []*replicator.View, t *replicator.Table, tables []replicator.Table, cell replicator.Cell,
 	codecs Codecs) (*plan, error) {
 	b := &binder{table: t, tables: tables}
@@ -260,7 +260,7 @@ func compilePlan(views []*replicator.View, t *replicator.Table, tables []replica
 	return p, p.finish(b, slices.ContainsFunc(p.feeds, func(f *feed) bool { return f.whole }), codecs)
 }
 
-// finish takes over what the binder collected and creates the decoders.
+// finish takes the names that the binder collected, and creates the decoders.
 func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
 	t := b.table
 	p.names, p.columns = b.names, b.columns
@@ -277,9 +277,9 @@ func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
 	return nil
 }
 
-// Columns returns the columns of a table that its rows must have for the views, and the optional ones that are used if
-// the table has them. Both are sorted, for Table.Columns and Table.Optional, and omit key and column roles. Views read
-// the tables that feed them and the tables of their joins.
+// Columns returns the values of Table.Columns and Table.Optional for a table: the columns that rows must have for the
+// views, and the columns that views use only if the table has them. Both are sorted, and leave out the key and column
+// roles. They include what views need of the tables of their joins.
 func Columns(views []*replicator.View, tables []replicator.Table, name string) (needed, optional []string, err error) {
 	var columns []string
 	add := func(b *binder) {

@@ -14,8 +14,8 @@ import (
 	"replicator"
 )
 
-// toExpr converts a value to the types that expr computes with: int, float64, exact, string, lists and maps. Bytes
-// become hexadecimal digits, as in templates. Lists and maps are copied.
+// toExpr converts a value to the types that the expr library computes with: int, float64, exact, string, lists and
+// maps. Bytes become hexadecimal digits, as in templates. Lists and maps are copied.
 func toExpr(v any) (any, error) {
 	switch v := v.(type) {
 	case int64:
@@ -48,7 +48,7 @@ func toExpr(v any) (any, error) {
 	return v, nil
 }
 
-// dateForm is the form of an expression's time in a view. MySQL and Elasticsearch both read it as the same UTC time.
+// dateForm is how a view holds a time from an expression. MySQL and Elasticsearch both read it as the same UTC time.
 const dateForm = "2006-01-02T15:04:05.999999"
 
 // fromExpr converts an expression's result to the types that views hold.
@@ -78,7 +78,7 @@ func fromExpr(v any) (any, error) {
 	return fromReflected(reflect.ValueOf(v))
 }
 
-// fromReflected converts the other types of lists and maps that expr's functions return, such as []string or
+// fromReflected converts the other types of lists and maps that functions of expr return, such as []string or
 // map[any][]any.
 func fromReflected(v reflect.Value) (any, error) {
 	var err error

@@ -10,7 +10,7 @@ import (
 
 // Evaluator computes the contributions of cells to views that run together. It is safe for concurrent use.
 type Evaluator struct {
-	tables map[string]*tablePlans // by the table's name; not changed after Compile
+	tables map[string]*tablePlans // by table name; not changed after Compile
 	scopes sync.Pool
 }
 
@@ -18,11 +18,11 @@ var _ replicator.Evaluator = (*Evaluator)(nil)
 
 // tablePlans holds the plans for the cells of one table.
 type tablePlans struct {
-	columns map[string]*plan // by column, for the columns that views name
-	others  *plan            // for all other columns
+	columns map[string]*plan // by value of the column role, for the values that views name
+	others  *plan            // for all other values
 }
 
-// maxEntries bounds how many entries one cell can have in one view.
+// maxEntries is the most entries that one cell can have in one view.
 const maxEntries = 10_000
 
 // Evaluate implements replicator.Evaluator.
@@ -47,7 +47,7 @@ func (e *Evaluator) Evaluate(cell replicator.Cell, row *replicator.Row) []replic
 	return values
 }
 
-// values returns a cell's contributions to the plan's views. They use the scope's memory.
+// values returns a cell's contributions to the plan's views, in the scope's memory.
 func (s *scope) values(p *plan, cell replicator.Cell, row *replicator.Row) []replicator.Value {
 	values := s.memory.values.take(len(p.feeds))[:len(p.feeds)]
 	for i, f := range p.feeds {
@@ -79,7 +79,7 @@ func (s *scope) evaluate(p *plan, cell replicator.Cell, row *replicator.Row, val
 		switch {
 		case err == nil:
 			values[i].Entries = entries
-		case s.bodyErr != nil && errors.Is(err, s.bodyErr): // the body's error, whichever field met it first
+		case s.bodyErr != nil && errors.Is(err, s.bodyErr): // the body's error, without the field that met it first
 			values[i].Err = fmt.Errorf("view %s: %w", f.name, s.bodyErr)
 		default:
 			values[i].Err = fmt.Errorf("view %s: %w", f.name, ofJoinedRow(err))
@@ -96,19 +96,19 @@ type memory struct {
 }
 
 // slab hands out parts of larger allocations, each part once. An allocation is freed only when none of its parts is in
-// use. That is acceptable because cells that are evaluated one after another are in use for about the same time, as
-// long as their batch. A slab with room left keeps its allocation alive, too, so the evaluator drops it after a large
+// use. That is fine for cells that are evaluated one after another, because all of them are in use until their batch is
+// done. A slab with room left also keeps its allocation alive, so the evaluator drops the slab after a large
 // contribution.
 type slab[T any] struct {
 	rest []T
 	size int // of the last allocation
 }
 
-// slabSize is the largest number of elements in an allocation, unless a single request is larger. The first allocation
-// has the requested size, so a scope that makes only large contributions never allocates more than it needs.
+// slabSize is the most elements in one allocation, unless a single request is larger. The first allocation has the
+// requested size, so a scope that makes only large contributions never allocates more than it needs.
 const slabSize = 64
 
-// take returns an empty slice with capacity n. All its elements are zero.
+// take returns an empty slice with capacity n. The elements up to the capacity are zero.
 func (s *slab[T]) take(n int) []T {
 	if n > len(s.rest) {
 		s.size = max(n, min(2*s.size, slabSize))
@@ -119,10 +119,10 @@ func (s *slab[T]) take(n int) []T {
 	return part
 }
 
-// large reports whether a row's contributions are too large to share an allocation with others, which could keep them
-// in memory. The bodies count because texts may be parts of them.
+// large reports whether a row's contributions are too large to share an allocation with others, which they could keep
+// in memory. The body counts, because texts may be parts of it.
 func large(row *replicator.Row, values []replicator.Value) bool {
-	const largeBody, largeValue = 4 << 10, 4 << 10 // bytes; the second for each view
+	const largeBody, largeValue = 4 << 10, 4 << 10 // bytes; largeValue for each view
 	size := int64(0)
 	for i := range values {
 		size += values[i].Size()
@@ -140,7 +140,7 @@ func large(row *replicator.Row, values []replicator.Value) bool {
 type output struct {
 	entries []replicator.Entry
 	fields  []any
-	seen    map[string]struct{} // of the current view; nil if it can have only one entry
+	seen    map[string]struct{} // entries of the current view so far; nil if it can have only one
 }
 
 // contribute computes the entries of one view.
@@ -192,7 +192,7 @@ func (s *scope) contribute(f *feed, out *output) ([]replicator.Entry, error) {
 	return out.entries[from:len(out.entries):len(out.entries)], nil
 }
 
-// wholeRow returns the entry of a view of whole rows. It contains the stored bytes of a body that can't be decoded.
+// wholeRow returns the entry of a view of whole rows. If the body can't be decoded, the entry has its stored bytes.
 func (s *scope) wholeRow() (replicator.Entry, error) {
 	row := s.row
 	if row.Body != nil && row.Text != nil {
@@ -213,7 +213,7 @@ func (s *scope) wholeRow() (replicator.Entry, error) {
 	return e, nil
 }
 
-// loop binds loop i and those after it to each of their elements in turn.
+// loop sets loop i to each of its elements in turn, and for each of them the following loops.
 func (s *scope) loop(f *feed, i int, out *output, made *int) error {
 	if i == len(f.loops) {
 		if *made++; *made > maxEntries {
@@ -237,7 +237,7 @@ func (s *scope) loop(f *feed, i int, out *output, made *int) error {
 	return nil
 }
 
-// entry appends the entry for the bound elements. It appends nothing if a required value is missing.
+// entry appends the entry for the current elements of the loops. It appends nothing if a required value is missing.
 func (s *scope) entry(f *feed, out *output) error {
 	from := len(out.fields)
 	for i := range f.fields {
@@ -272,7 +272,7 @@ func (s *scope) entry(f *feed, out *output) error {
 	return nil
 }
 
-// unseen reports whether the view doesn't have an equal entry yet, and records this one.
+// unseen reports whether the view has no equal entry yet, and records this one.
 func (s *scope) unseen(e *replicator.Entry, out *output) bool {
 	b := appendIdentity(appendIdentity(s.identity[:0], e.Key), e.Member)
 	for _, v := range e.Fields {
@@ -286,7 +286,7 @@ func (s *scope) unseen(e *replicator.Entry, out *output) bool {
 	return true
 }
 
-// field returns the value of a field after checking it for the view's kind.
+// field returns the value of a field, and checks that the view's kind can have it.
 func (s *scope) field(f *feed, i int) (any, error) {
 	l := &f.fields[i]
 	if f.sum && i == len(f.fields)-1 {
@@ -309,10 +309,10 @@ func notScalar(l *leaf, v any) error {
 	return fmt.Errorf("%s is an object, which no index can hold; name a property in it", l.text)
 }
 
-// amount returns what a cell adds to a counter or a ranking; nil if that is missing.
+// amount returns what a cell adds to a counter or a ranking; nil if the amount is missing.
 func (s *scope) amount(l *leaf) (any, error) {
 	if l.text == "" {
-		return int64(1), nil // count cells
+		return int64(1), nil // counts cells
 	}
 	v, err := s.value(l)
 	if err != nil {

@@ -17,31 +17,31 @@ import (
 	"replicator"
 )
 
-// expr computes with int and float64. Views must hold every number exactly, but integers beyond int64 and decimals with
-// more than about 15 digits fit neither type. A number that an int or a float64 represents exactly becomes one. Any
-// other number becomes an exact. It passes through an expression (x ?? 0, a ? x : y) unchanged, and the operators
-// compute it with all digits. A function that accepts only ints and floats fails with it, and the cell becomes a dead
+// The expr library computes with int and float64. Views must hold every number exactly, but integers beyond int64 and
+// decimals with more than about 15 digits fit neither type. If a number is exactly an int or a float64, it becomes one.
+// Any other number becomes an exact. An exact passes through an expression (x ?? 0, a ? x : y) unchanged, and operators
+// compute with all its digits. A function that accepts only ints and floats fails with it, and the cell becomes a dead
 // letter.
 //
 // If an operand may be a number of the row, the operators are functions of this file. They add, subtract and multiply
-// two floats as decimals (0.1 * 3 is 0.3). The result is a float, if need be the nearest one. Integers don't wrap
+// two floats as decimals (0.1 * 3 is 0.3). The result is a float, if necessary the nearest one. Integers don't wrap
 // around. Division is expr's, of floats.
 
 // exact is a number that neither int nor float64 can represent.
 type exact struct{ decimal.Decimal }
 
-// String returns all digits. string() shows them.
+// String returns all digits. Expressions use it in string().
 func (e exact) String() string { return e.Decimal.String() }
 
-// MarshalJSON returns all digits. toJSON() shows them.
+// MarshalJSON returns all digits. Expressions use it in toJSON().
 func (e exact) MarshalJSON() ([]byte, error) { return []byte(e.String()), nil }
 
-// maxExponent bounds the power of ten of an exact. An addition of two numbers needs all digits between their exponents.
+// maxExponent limits the power of ten of an exact, because adding two numbers needs all digits between their exponents.
 const maxExponent = 400
 
 var errTooLarge = errors.New("the number is too large for an expression")
 
-// exactly returns a decimal as an int or a float64 if one of them represents it exactly, else as an exact.
+// exactly returns a decimal as an int or a float64 if that is exact, else as an exact.
 func exactly(d decimal.Decimal) any {
 	if d.IsInteger() {
 		if i := d.BigInt(); i.IsInt64() {
@@ -51,22 +51,22 @@ func exactly(d decimal.Decimal) any {
 	if f := d.InexactFloat64(); !math.IsInf(f, 0) && decimal.NewFromFloat(f).Equal(d) {
 		return f
 	}
-	return exact{decimal.RequireFromString(d.String())} // equal numbers get the same digits, without trailing zeros
+	return exact{decimal.RequireFromString(d.String())} // so equal numbers have the same digits, without trailing zeros
 }
 
-// numberToExpr converts a number's digits.
+// numberToExpr converts a number of the row.
 func numberToExpr(n replicator.Number) (any, error) {
 	f, err := strconv.ParseFloat(string(n), 64)
 	if err != nil {
 		return nil, errTooLarge
 	}
-	// 1.0 and 1e3 are integers, too. From 2^53 on, float64 may have rounded.
+	// 1.0 and 1e3 are integers, too. From 2^53 on, f may be rounded.
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 && len(n) < 17 {
 		return int(f), nil
 	}
 	d, err := decimal.NewFromString(string(n))
 	if err != nil || d.Exponent() > maxExponent || d.Exponent() < -maxExponent {
-		return f, nil // almost zero, or with an absurd number of digits
+		return f, nil // almost zero, or with very many digits
 	}
 	return exactly(d), nil
 }
@@ -87,11 +87,11 @@ func number(v any) (d decimal.Decimal, ok bool) {
 	return d, false
 }
 
-// operator is one of expr's operators and the way this file computes it.
+// operator is an operator of expr, and how this file computes it.
 type operator struct {
-	ints    func(a, b int) (result int, ok bool) // ok is false if the result overflows int64
+	ints    func(a, b int) (result int, ok bool) // ok is false if the result does not fit into int64
 	decimal func(a, b decimal.Decimal) decimal.Decimal
-	compare func(order int) bool // set for comparisons, instead of the fields above
+	compare func(order int) bool // of a comparison, which has none of the fields above
 	others  func(a, b any) any   // expr's own operator
 }
 
@@ -126,7 +126,7 @@ func (o *operator) calculate(a, b any) (any, error) {
 	k, intB := b.(int)
 	isExact := isExact(a) || isExact(b)
 	if o.compare != nil {
-		if isExact || intA != intB { // expr compares an int with a float64 as floats
+		if isExact || intA != intB { // expr compares an int and a float64 as floats
 			if x, y, ok := numbers(a, b); ok {
 				return o.compare(x.Cmp(y)), nil
 			}
@@ -152,7 +152,7 @@ func (o *operator) calculate(a, b any) (any, error) {
 	return d.InexactFloat64(), nil
 }
 
-// isLong reports whether an integer has so many digits that a calculation with a float64 could lose some.
+// isLong reports whether an integer has so many digits that a calculation with a float64 may lose some.
 func isLong(i int) bool { return i > 1e15 || i < -1e15 }
 
 func numbers(a, b any) (x, y decimal.Decimal, ok bool) {
@@ -161,7 +161,7 @@ func numbers(a, b any) (x, y decimal.Decimal, ok bool) {
 	return x, y, okA && okB
 }
 
-// divided returns a / b. It divides floats, unless one of the two is exact.
+// divided returns a / b. It divides floats, unless a or b is an exact.
 func divided(a, b any) (any, error) {
 	x, y, ok := numbers(a, b)
 	if !ok || !isExact(a) && !isExact(b) {
@@ -184,7 +184,7 @@ func negative(a any) (any, error) {
 
 func isExact(v any) bool { _, is := v.(exact); return is }
 
-// ownPrefix starts the names of the functions that replace operators. No expression can contain such a name.
+// ownPrefix begins the names of the functions that replace operators. The space keeps expressions from naming them.
 const ownPrefix = "number "
 
 // addOperators adds the functions that replace operators.
@@ -201,8 +201,7 @@ func addOperators(c *conf.Config) {
 	add("negative", new(func(any) any), func(args ...any) (any, error) { return negative(args[0]) })
 }
 
-// exactOperators replaces the operators in a checked tree by these functions, and literal numbers by their exact
-// values.
+// exactOperators replaces the operators of a checked tree by these functions, and literal numbers by exact ones.
 func exactOperators(parsed *parser.Tree) {
 	text := []rune(parsed.Source.String())
 	ast.Walk(&parsed.Node, visitor(func(n *ast.Node) {
@@ -234,8 +233,8 @@ func exactOperators(parsed *parser.Tree) {
 	}))
 }
 
-// mayBeOfRow reports whether both operands may be numbers and at least one may come from the row. The type of a row's
-// value is unknown before the row is read.
+// mayBeOfRow reports whether both operands may be numbers and at least one may come from the row. The types of a row's
+// values are unknown when the expression is compiled.
 func mayBeOfRow(a, b ast.Node) bool {
 	ofRow, numbers := false, true
 	for _, n := range []ast.Node{a, b} {

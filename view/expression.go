@@ -22,10 +22,10 @@ import (
 	"github.com/expr-lang/expr"
 )
 
-// memoryBudget bounds what one evaluation may build, in elements and characters as expr counts them.
+// memoryBudget limits what one evaluation may build, in elements and characters as expr counts them.
 const memoryBudget = 1_000_000
 
-// maxNodes bounds an expression's size.
+// maxNodes limits the size of an expression.
 const maxNodes = 1000
 
 // expression is a compiled expression.
@@ -39,12 +39,12 @@ type input struct {
 	name     string
 	ref      ref
 	required bool // if it is missing, the result is missing
-	asIs     bool // a binary value is passed as bytes
+	asIs     bool // bytes are not converted to text
 }
 
 // newConfig defines the available functions. A view's entries must depend only on the cell. So newConfig removes or
-// fixes functions that depend on the time (now), the machine (the local time zone) or the order of a Go map (keys,
-// values, toPairs).
+// fixes functions that depend on the time (now), on the machine (the local time zone), or on the random order of a Go
+// map (keys, values, toPairs).
 func newConfig() *conf.Config {
 	c := conf.CreateNew()
 	c.MaxNodes = maxNodes
@@ -65,7 +65,7 @@ func newConfig() *conf.Config {
 	return c
 }
 
-// parseExpression parses text and finds the references in it.
+// parseExpression parses text and finds its references to properties and columns.
 func parseExpression(text string) (*parser.Tree, *tree, *conf.Config, error) {
 	config := newConfig()
 	parsed, err := parser.ParseWithConfig(text, config)
@@ -80,8 +80,8 @@ func parseExpression(text string) (*parser.Tree, *tree, *conf.Config, error) {
 	return parsed, refs, config, nil
 }
 
-// compileExpression compiles text. want is the required kind of result, checked as far as that is known before a row is
-// read; reflect.Invalid allows any. resolve finds where a path starts.
+// compileExpression compiles text. want is the kind of result that is required, as far as it is known before a row is
+// read; reflect.Invalid allows any kind. resolve finds where a path starts.
 func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, error)) (*expression, error) {
 	parsed, refs, config, err := parseExpression(text)
 	if err != nil {
@@ -106,7 +106,7 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 	if _, err = checker.Check(parsed, config); err != nil {
 		return nil, brief(err)
 	}
-	config.Expect = reflect.Invalid // checked above: the program need not convert its result
+	config.Expect = reflect.Invalid // checked above, so the program need not convert its result
 	if err = optimizer.Optimize(&parsed.Node, config); err != nil {
 		return nil, brief(err)
 	}
@@ -116,7 +116,7 @@ func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, 
 	return e, nil
 }
 
-// brief returns expr's error as one line. expr adds a drawing of the position.
+// brief returns expr's error as one line, without expr's drawing of the position.
 func brief(err error) error {
 	var f *file.Error
 	switch {
@@ -129,8 +129,7 @@ func brief(err error) error {
 	return fmt.Errorf("%s (at character %d)%s", f.Message, f.Column+1, notSQL(f.Message))
 }
 
-// notSQL explains the expression syntax for an SQL construct that the message complains about. It returns "" for other
-// messages.
+// notSQL explains the syntax of expressions if expr's message is about an SQL construct. Otherwise it returns "".
 func notSQL(message string) string {
 	for written, say := range map[string]string{
 		`Operator("=")`: "; == compares", `Identifier("AND")`: "; say and", `Identifier("OR")`: "; say or",
@@ -143,7 +142,7 @@ func notSQL(message string) string {
 	return ""
 }
 
-// run returns the expression's value, or nil if that is missing.
+// run returns the expression's value; nil if it is missing.
 func (s *scope) run(e *expression) (any, error) {
 	if s.env == nil {
 		s.env = make(map[string]any)
@@ -175,7 +174,7 @@ func (s *scope) run(e *expression) (any, error) {
 	return fromExpr(v)
 }
 
-// test evaluates a view's `where`. A missing result is false.
+// test evaluates a view's `where`. A missing result counts as false.
 func (s *scope) test(e *expression) (bool, error) {
 	v, err := s.run(e)
 	if err != nil || v == nil {

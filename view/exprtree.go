@@ -11,8 +11,8 @@ import (
 	"github.com/expr-lang/expr/conf"
 )
 
-// tree is an expression in which each reference (address.city, $row_key, lines[0].sku) is replaced by an identifier. So
-// the program never walks into objects, and a step into a missing object gives a missing value instead of an error.
+// tree is an expression in which an identifier replaces each reference (address.city, $row_key, lines[0].sku). So the
+// program never steps into objects itself: a step into a missing object gives a missing value instead of an error.
 type tree struct {
 	node ast.Node
 	refs []*treeRef
@@ -20,13 +20,13 @@ type tree struct {
 
 // treeRef is one property or column that an expression uses.
 type treeRef struct {
-	name    string // in the program's environment
+	name    string // the identifier
 	path    path
-	guarded bool // the expression handles its absence
-	asIs    bool // a binary value is passed as bytes
+	guarded bool // the expression handles that it may be missing
+	asIs    bool // bytes are not converted to text
 }
 
-// rewriter finds references. It visits the tree's nodes from the leaves up, as ast.Walk does.
+// rewriter finds references. It visits the nodes of the tree from the leaves up, as ast.Walk does.
 type rewriter struct {
 	callees map[*ast.IdentifierNode]bool // names of functions
 	lets    map[string]bool              // names bound by let
@@ -36,12 +36,12 @@ type rewriter struct {
 	err     error
 }
 
-// visitor adapts a function to ast.Visitor.
+// visitor makes a function an ast.Visitor.
 type visitor func(*ast.Node)
 
 func (v visitor) Visit(n *ast.Node) { v(n) }
 
-// analyse rewrites a parsed expression.
+// analyse finds the references of a parsed expression, and replaces them.
 func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	r := &rewriter{callees: map[*ast.IdentifierNode]bool{}, lets: map[string]bool{}, refs: map[ast.Node]*treeRef{},
 		byName: map[string]*treeRef{}, ofBytes: byteFunctions()}
@@ -67,14 +67,14 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	used := map[*treeRef]bool{} // address alone is not used if only address.city is
+	used := map[*treeRef]bool{} // address alone is not used if the expression has only address.city
 	ast.Walk(&t.node, visitor(func(n *ast.Node) {
 		if ref := r.refs[*n]; ref != nil {
 			used[ref] = true
 		}
 	}))
 	for ref := range used {
-		for _, outer := range r.byName { // handling a missing address also handles address.city
+		for _, outer := range r.byName { // an expression that handles a missing address also handles a missing address.city
 			ref.guarded = ref.guarded || outer.guarded && within(ref.path, outer.path)
 		}
 		t.refs = append(t.refs, ref)
@@ -126,7 +126,7 @@ func (r *rewriter) rewrite(n *ast.Node) {
 	}
 }
 
-// member combines a reference and a constant step from it into one reference.
+// member joins a reference and a constant step after it to one reference.
 func (r *rewriter) member(n *ast.Node, node *ast.MemberNode) {
 	if id, ok := node.Node.(*ast.IdentifierNode); ok && id.Value == environment && r.refs[id] == nil {
 		if name, ok := node.Property.(*ast.StringNode); ok {
@@ -156,7 +156,7 @@ func (r *rewriter) member(n *ast.Node, node *ast.MemberNode) {
 	}
 }
 
-// replace puts a reference in place of *n.
+// replace replaces *n by the reference to a path.
 func (r *rewriter) replace(n *ast.Node, p path) {
 	name := envName(p)
 	ref := r.byName[name]
@@ -170,7 +170,7 @@ func (r *rewriter) replace(n *ast.Node, p path) {
 	r.refs[id] = ref
 }
 
-// guard marks the references whose absence the expression handles: x ?? y, x?.y, x == nil, x != nil.
+// guard marks references that the expression allows to be missing: x ?? y, x?.y, x == nil, x != nil.
 func (r *rewriter) guard(n *ast.Node) {
 	if id, ok := (*n).(*ast.IdentifierNode); ok && id.Value == environment {
 		r.fail(`$env stands alone; write $env["name"] for a property with an odd name`)
@@ -199,7 +199,7 @@ func (r *rewriter) guardAll(n ast.Node) {
 	}))
 }
 
-// envName names a path in an expression's environment. No identifier and no function can have the same name.
+// envName returns the identifier for a path. No name in an expression can be equal to it.
 func envName(p path) string {
 	var b strings.Builder
 	b.WriteByte('.')
@@ -225,7 +225,7 @@ func quoteName(name string) string {
 	return name
 }
 
-// within reports whether p is outer or leads into its value.
+// within reports whether p is outer, or leads into the value of outer.
 func within(p, outer path) bool {
 	return p.own == outer.own && p.root == outer.root && len(p.step) >= len(outer.step) &&
 		slices.Equal(p.step[:len(outer.step)], outer.step)

@@ -10,9 +10,9 @@ import (
 	"replicator"
 )
 
-// definition is what a fingerprint covers. Its JSON is hashed, and stores and sinks keep the hash, so names and order
-// must never change. A field that is added later must be omitted when empty, so that old definitions keep their hash.
-// The JSON of the view's settings is appended.
+// definition is what a fingerprint covers. Its JSON, followed by the JSON of the view's settings, is hashed. Stores and
+// sinks keep the hash, so names and order must never change. A field that is added later must be omitted when empty, so
+// that old definitions keep their hash.
 type definition struct {
 	Format int                `json:"format"`
 	Name   string             `json:"name"`
@@ -27,8 +27,8 @@ type definition struct {
 	Joins  []joinDefinition   `json:"joins,omitempty"`
 }
 
-// feedDefinition is a feed with the roles of its table. It omits the offset, which changes how the table is scanned but
-// not the result.
+// feedDefinition is a feed with the roles of its table. It omits the offset, which only changes how the table is
+// scanned.
 type feedDefinition struct {
 	Table       string   `json:"table"`
 	Column      string   `json:"column,omitempty"`
@@ -53,7 +53,7 @@ type joinDefinition struct {
 	Limit  int                `json:"limit,omitempty"`
 }
 
-// fingerprintFormat changes if a view with the same definition would hold something else than before.
+// fingerprintFormat must change if a view with an unchanged definition would hold something else than before.
 const fingerprintFormat = 1
 
 // Fingerprint returns a hash of what determines the view's content: its definition, without OnChange, and the roles of

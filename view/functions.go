@@ -18,9 +18,9 @@ import (
 	"replicator/internal/uuid"
 )
 
-// byteFunction works on a value's bytes: those of a binary value, the UTF-8 of a text, or the digits of a number.
+// byteFunction works on bytes: a binary value, the UTF-8 of a text, or the digits of a number.
 type byteFunction struct {
-	of  func(b []byte, binary bool) (any, error) // binary: the value is bytes, not text
+	of  func(b []byte, binary bool) (any, error) // binary: b is a binary value
 	typ any
 }
 
@@ -108,8 +108,8 @@ func uuidOf(b []byte, binary bool) (any, error) {
 	return uuid.Text(b), nil
 }
 
-// unconverted makes references pass binary values as bytes if they are arguments of a byte function. Elsewhere in an
-// expression a binary value becomes its hexadecimal digits.
+// unconverted marks references that are arguments of a byte function, so that a binary value arrives as bytes.
+// Elsewhere in an expression it becomes hexadecimal digits.
 func (r *rewriter) unconverted(n *ast.Node) {
 	call, ok := (*n).(*ast.CallNode)
 	if !ok {
@@ -124,7 +124,7 @@ func (r *rewriter) unconverted(n *ast.Node) {
 	}
 }
 
-// leaveValue replaces the references in n whose value may become the value of n.
+// leaveValue does that for all references in n whose value can become the value of n.
 func (r *rewriter) leaveValue(n *ast.Node) {
 	switch node := (*n).(type) {
 	case *ast.ConditionalNode:

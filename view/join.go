@@ -10,24 +10,23 @@ import (
 	"replicator"
 )
 
-// joinPlan says how the rows of one join are evaluated. Views that define the same join with the same name share a
-// plan.
+// joinPlan says how the rows of one join are evaluated. Views that define the same join under the same name share it.
 type joinPlan struct {
 	identity string
-	name     string // the join's name, for messages
-	lookup   string // the ID of its Lookup, under which a row has the joined rows
+	name     string // for messages
+	lookup   string // the lookup's ID, the key in Row.Joined
 	many     bool
-	where    *expression // nil: every row counts
-	fields   []leaf      // the fields of an object; none: the whole row
-	names    []string    // the names of fields
-	limit    int         // the most rows that are used; 0: no limit
-	whole    bool        // some reference needs the whole row
+	where    *expression // nil: every row
+	fields   []leaf      // of each object in the list; none: the whole row
+	names    []string    // of fields
+	limit    int         // the most rows that count; 0: all
+	whole    bool        // a reference needs the whole row
 
 	binder *binder // for the joined table
 	plan   *plan   // for the joined rows; it has no feeds
 }
 
-// bindJoins makes a view's joins available to paths and records the columns that find their rows.
+// bindJoins lets paths lead into a view's joins, and records the columns by which joined rows are found.
 func (b *binder) bindJoins(f *feed, v *replicator.View) error {
 	b.byName = map[string]int{}
 	if len(v.Joins) == 0 {
@@ -100,7 +99,7 @@ func (b *binder) joinPlan(f *feed, j *replicator.Join, l replicator.Lookup) (int
 	return len(b.joins) - 1, nil
 }
 
-// joinedPath finds where a path starts that leads into a join's row or list of rows.
+// joinedPath resolves a path that leads into a join's row or list of rows.
 func (b *binder) joinedPath(at int, p path) (ref, error) {
 	j := b.joins[at]
 	r := ref{text: p.text, join: at + 1, step: p.step}
@@ -126,7 +125,7 @@ func (b *binder) joinedPath(at int, p path) (ref, error) {
 	return r, err
 }
 
-// checkSteps refuses steps that can't exist in a join's list.
+// checkSteps refuses steps that a join's list can't have.
 func (j *joinPlan) checkSteps(steps []step) error {
 	if len(steps) == 0 {
 		return nil
@@ -153,7 +152,7 @@ func (j *joinPlan) wantWhole() {
 	}
 }
 
-// finish creates the plan of the join's rows once all references to them are known.
+// finish creates the plan for the join's rows, when all references to them are known.
 func (j *joinPlan) finish(codecs Codecs) (err error) {
 	j.plan = &plan{json: codecs.JSON}
 	return j.plan.finish(j.binder, j.whole, codecs)
@@ -162,7 +161,7 @@ func (j *joinPlan) finish(codecs Codecs) (err error) {
 // joined is the state of one join in a scope.
 type joined struct {
 	isRead bool
-	scope  *scope // of the joined row; reused
+	scope  *scope // evaluates the joined row; reused
 	row    *replicator.Row
 	list   []any
 	err    error
@@ -178,7 +177,7 @@ type joinError struct {
 func (e *joinError) Error() string { return fmt.Sprintf("join %s: row %s: %v", e.join, e.cell, e.err) }
 func (e *joinError) Unwrap() error { return e.err }
 
-// ofJoinedRow reduces an error to the joined row's own error, without the field that met it first.
+// ofJoinedRow returns the error of the joined row inside err, without the field that met it first.
 func ofJoinedRow(err error) error {
 	var joined *joinError
 	if errors.As(err, &joined) {
@@ -189,7 +188,7 @@ func ofJoinedRow(err error) error {
 
 var errNotJoined = errors.New("the joined rows were not read")
 
-// join evaluates the rows of a join, once for all references to them.
+// join evaluates the rows of a join: once, for all references to them.
 func (s *scope) join(at int) *joined {
 	j := &s.joined[at]
 	if j.isRead {
@@ -233,7 +232,7 @@ func (s *scope) join(at int) *joined {
 	return j
 }
 
-// joinedRow starts to evaluate a joined row and reports whether the row counts.
+// joinedRow prepares the evaluation of a joined row, and reports whether the join's where holds for it.
 func (s *scope) joinedRow(p *joinPlan, row *replicator.Row) (bool, error) {
 	if row.Err != nil {
 		return false, row.Err
@@ -249,7 +248,7 @@ func (s *scope) joinedRow(p *joinPlan, row *replicator.Row) (bool, error) {
 	return ok, err
 }
 
-// startJoined returns the value that a ref into a join starts with.
+// startJoined returns the value at which a ref into a join starts.
 func (s *scope) startJoined(r *ref) (any, error) {
 	j, p := s.join(r.join-1), s.plan.joins[r.join-1]
 	switch {
@@ -273,7 +272,7 @@ func (s *scope) startJoined(r *ref) (any, error) {
 	return v, nil
 }
 
-// object returns the value that the join's name stands for: the row's fields, or the whole row.
+// object returns the value of the join's name: the row's fields, or the whole row.
 func (s *scope) object(p *joinPlan) (replicator.Object, error) {
 	members := make([]replicator.Member, 0, max(len(p.fields), len(s.row.Columns)))
 	if len(p.fields) > 0 {
@@ -307,7 +306,7 @@ func (s *scope) object(p *joinPlan) (replicator.Object, error) {
 	return replicator.MakeObject(members), nil
 }
 
-// document returns the row's whole body.
+// document returns the whole decoded body of the row.
 func (s *scope) document() (replicator.Object, error) {
 	body, err := s.body()
 	if err != nil {

@@ -5,26 +5,26 @@ import (
 	"reflect"
 )
 
-// leaf is one value of an entry: a path or an expression.
+// leaf is one value of an entry, given by a path or an expression.
 type leaf struct {
 	text string
 
 	ref  ref
-	expr *expression // used instead of ref, if set
-	list bool        // ref contains [] and the value is a list of everything it finds
+	expr *expression // set: instead of ref
+	list bool        // the path has [], and the value is a list of all that it finds
 
-	loop int    // the loop whose element contains the value; -1: none
-	step []step // from that element to the value
+	loop int    // index of the loop whose element contains the value; -1: none
+	step []step // from the loop's element to the value
 }
 
-// loop is a list that makes one entry for each element. Paths through the same list share its loop, so their values
+// loop is a list each of whose elements makes an entry. Paths through the same list share a loop, so that their values
 // stay together. Different lists are combined: each element of one with each element of the other.
 type loop struct {
 	text   string
-	parent int         // the loop whose element contains the list; -1: none
-	ref    ref         // without a parent: the list
-	expr   *expression // without a parent: the expression that gives the list
-	step   []step      // with a parent: from its element to the list
+	parent int         // index of the loop whose element contains the list; -1: none
+	ref    ref         // if there is no parent: the list
+	expr   *expression // if there is no parent and expr is set: gives the list
+	step   []step      // if there is a parent: from its element to the list
 }
 
 // value returns a leaf's value, or nil if it is missing or null.
@@ -48,7 +48,7 @@ func (s *scope) value(l *leaf) (v any, err error) {
 	return v, nil
 }
 
-// all returns the list of everything that a path with [] finds, or nil if there is no list.
+// all returns the list of everything that a path with [] finds; nil if there is no list.
 func (s *scope) all(r *ref) (any, error) {
 	v, err := s.start(r)
 	if err != nil {
@@ -61,14 +61,14 @@ func (s *scope) all(r *ref) (any, error) {
 	return list, nil
 }
 
-// elements returns the elements of a loop without a parent.
+// elements returns the elements of a loop that has no parent.
 func (s *scope) elements(l *loop) ([]any, error) {
 	var v any
 	var err error
 	if l.expr != nil {
 		v, err = s.run(l.expr)
 		if _, isList := v.([]any); v != nil && !isList {
-			v = []any{v} // an expression may return one value instead of a list
+			v = []any{v} // an expression may return a single value
 		}
 	} else {
 		v, err = s.lookup(&l.ref)
@@ -87,8 +87,8 @@ func (s *scope) elements(l *loop) ([]any, error) {
 type leafCompiler struct {
 	*binder
 	loops []loop
-	ids   map[string]int // indexes of loops, by what they iterate over
-	split bool           // [] makes entries; otherwise it makes a list
+	ids   map[string]int // index of a loop, by the list's path and parent
+	split bool           // [] makes entries; otherwise [] makes a list
 }
 
 // compile compiles a path or an expression ("=…").
@@ -110,7 +110,7 @@ func (c *leafCompiler) compile(text string) (leaf, error) {
 	return c.path(p)
 }
 
-// path compiles a path. If the view makes an entry for each element, the path is split into loops at each [].
+// path compiles a path. If the view makes an entry for each element, each [] becomes a loop.
 func (c *leafCompiler) path(p path) (leaf, error) {
 	r, err := c.resolve(p)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *leafCompiler) path(p path) (leaf, error) {
 	return l, nil
 }
 
-// loop returns the index of a loop and adds the loop if it is new. A parent always comes before its children.
+// loop returns the index of a loop, and adds the loop if it is new. A parent always comes before its children.
 func (c *leafCompiler) loop(id string, l loop) int {
 	if i, ok := c.ids[id]; ok {
 		return i

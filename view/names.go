@@ -31,7 +31,7 @@ func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, erro
 // Has reports whether a view of that name is known.
 func (a *Names) Has(view string) bool { return a.views[view] != nil }
 
-// begins returns the text that all rendered names start with.
+// begins returns the text with which all names that the template makes start.
 func (t *template) begins() string {
 	if len(t.parts) == 0 {
 		return t.tail
@@ -39,7 +39,7 @@ func (t *template) begins() string {
 	return t.parts[0].text
 }
 
-// Begins returns the text that all names of the view start with; "" if there is no common start.
+// Begins returns the text with which all names of the view start; "" if there is none.
 func (a *Names) Begins(v *replicator.View) string {
 	if own := a.views[v.Name]; own != nil {
 		return own.template.begins()
@@ -47,13 +47,12 @@ func (a *Names) Begins(v *replicator.View) string {
 	return ""
 }
 
-// Entities reports whether the view's key can produce name. Something with that name that came from no cell was put
-// into the view by another program. For a hash or JSON view, Entities also returns the entities that the name belongs
-// to, as replicator.Key.String formats their keys. There can be several, because values of different kinds can look the
-// same.
+// Entities reports whether the view's key template can make name. If it can, and no cell made this name, another
+// program put it there. For a hash or JSON view, Entities also returns the entities that the name may belong to, in the
+// form of replicator.Key.String. There can be several, because values of different kinds can look the same.
 //
-// When in doubt, Entities returns false. A key that starts with a value could produce any name. A name whose last value
-// contains a ":" may belong to the application ("user:1:sessions").
+// When in doubt, Entities returns false. A template that starts with a value could make any name. And a name whose last
+// value contains a ":" may be the application's own ("user:1:sessions").
 func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok bool) {
 	own := a.views[v.Name]
 	if own == nil {
@@ -62,8 +61,8 @@ func (a *Names) Entities(v *replicator.View, name string) (entities []string, ok
 	return own.entities(name)
 }
 
-// Makes reports whether the view's key can produce a name, whatever its values contain. It is for names that the
-// program itself created, which can't be the application's. It returns false for a key that starts with a value.
+// Makes reports whether the view's key template can make name, even if its last value contains a ":". It is for names
+// that this program itself wrote, not the application. It returns false for a template that starts with a value.
 func (a *Names) Makes(v *replicator.View, name string) bool {
 	own := a.views[v.Name]
 	if own == nil || len(own.template.parts) > 0 && own.template.parts[0].text == "" {
@@ -76,7 +75,7 @@ func (a *Names) Makes(v *replicator.View, name string) bool {
 // names describes the names of one view.
 type names struct {
 	template *template
-	// for each table: the template's parts that show each of its key columns; nil: a name doesn't identify an entity
+	// by table: for each key column, the parts of the template that show it; nil: a name doesn't identify an entity
 	keys [][]int
 }
 
@@ -132,11 +131,11 @@ func (n *names) entities(name string) (entities []string, ok bool) {
 	return slices.Compact(entities), true
 }
 
-// keyEscape is the escaping that replicator.Key.String uses for all values but the last.
+// keyEscape escapes as replicator.Key.String does in all values but the last.
 var keyEscape = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// plain returns the possible values behind a part's form: shown bytes may be plain digits, or a UUID's text with
-// dashes.
+// plain returns the values that a part may show as the given text. Digits may stand for bytes, or for a UUID as text,
+// which has dashes.
 func (p *part) plain(shown string) []string {
 	switch p.form {
 	case formUUID, formHex:
@@ -159,7 +158,7 @@ func (p *part) plain(shown string) []string {
 	return []string{shown}
 }
 
-// match splits a rendered text into its values. Like Entities, it refuses texts that could be the application's.
+// match splits a name into its values. Like Entities, it refuses names that may be the application's own.
 func (t *template) match(text string) (values []string, ok bool) {
 	values, last, ok := t.fit(text)
 	switch {
@@ -171,7 +170,7 @@ func (t *template) match(text string) (values []string, ok bool) {
 	return append(values, last), true
 }
 
-// fit splits a text that the template can produce into its values. It returns the last one separately.
+// fit splits a name that the template can make into its values. It returns the last value separately.
 func (t *template) fit(text string) (values []string, last string, ok bool) {
 	if len(t.parts) == 0 {
 		return nil, "", text == t.tail
@@ -190,7 +189,7 @@ func (t *template) fit(text string) (values []string, last string, ok bool) {
 	return values, last, ok && tailed && last != ""
 }
 
-// decoded reverses the percent-encoding of keytemplate.AppendEncoded.
+// decoded decodes the percent-encoding of keytemplate.AppendEncoded.
 func decoded(value string) string {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {

@@ -6,7 +6,7 @@ import (
 	"replicator/internal/nearest"
 )
 
-// didYouMean returns " (did you mean X?)" for the candidate that is nearest to name, or "" if none is near.
+// didYouMean returns " (did you mean X?)" with the candidate that is most like name; "" if none is.
 func didYouMean(name string, candidates []string) string {
 	word, distance := nearest.Word(name, candidates)
 	if word == "" || distance >= len(name)/3+2 {

@@ -12,16 +12,16 @@ import (
 // path is a parsed path: "address.city", "tags[]", "lines[0].sku", "$row_key", `"a.b".c`.
 type path struct {
 	text string
-	own  bool   // "$": one of the row's own columns
+	own  bool   // "$": a column of the row
 	root string // the first name
 	step []step // the steps after it
 }
 
-// step goes from a value to one inside it.
+// step leads from a value to a value inside it.
 type step struct {
 	kind  stepKind
-	name  string // stepName
-	index int    // stepIndex
+	name  string // of a stepName
+	index int    // of a stepIndex
 }
 
 type stepKind uint8
@@ -32,8 +32,8 @@ const (
 	stepEach                  // every element of a list
 )
 
-// parsePath parses a path. A name that contains one of . [ ] " or starts with $ or = needs double quotes, with \ before
-// a quote or a backslash.
+// parsePath parses a path. A name needs double quotes if it contains one of . [ ] " or starts with $ or =. In quotes, \
+// precedes a quote or a backslash.
 func parsePath(text string) (path, error) {
 	p := path{text: text}
 	rest := text
@@ -116,8 +116,8 @@ func (p path) each() bool {
 	return false
 }
 
-// walk follows steps without stepEach. It returns nil if any step finds nothing. It returns a value that can't be read
-// as it is, because its content is unknown.
+// walk follows steps, none of which is a stepEach. It returns nil if a step finds nothing. A step into an Unread
+// returns the Unread, because its content is unknown.
 func walk(v any, steps []step) any {
 	for _, s := range steps {
 		if _, unread := v.(replicator.Unread); unread {
@@ -141,8 +141,8 @@ func walk(v any, steps []step) any {
 	return v
 }
 
-// collect follows steps through every element of the lists on the way, and appends the values that it finds to found.
-// ok is false if there is no list at all.
+// collect follows steps through all elements of lists, and appends the values that it finds to found. ok is false if
+// there is no list.
 func collect(found []any, v any, steps []step) (list []any, ok bool, err error) {
 	for i, s := range steps {
 		if s.kind != stepEach {
@@ -162,7 +162,7 @@ func collect(found []any, v any, steps []step) (list []any, ok bool, err error) 
 	return found, true, nil
 }
 
-// elementsOf returns the elements of the value before []. ok is false if the value is missing.
+// elementsOf returns the elements of the value before a []. ok is false if the value is missing.
 func elementsOf(v any) (list []any, ok bool, err error) {
 	if v == nil {
 		return nil, false, nil

@@ -11,35 +11,35 @@ import (
 // root is where a path starts: a property of the body or a column of the row.
 type root struct {
 	kind rootKind
-	at   int    // an index into the plan's names, the key's values or the plan's columns
+	at   int    // index in the plan's names, the key's values or the plan's columns
 	name string // the column's name
 
-	optional bool // missing if the row has no such column
+	optional bool // the row may lack the column; the value is then missing
 }
 
 type rootKind uint8
 
 const (
 	rootMember  rootKind = iota // a property of the body
-	rootKey                     // a key column: from the cell
-	rootCell                    // the column role: from the cell
-	rootVersion                 // the version column: from the row's columns, or its version
+	rootKey                     // a key column; its value comes from the cell
+	rootCell                    // the column role; its value comes from the cell
+	rootVersion                 // the version column; its value comes from the row's columns, or is its version
 	rootColumn                  // any other column
-	rootObject                  // a joined row as a whole
+	rootObject                  // a whole joined row
 	rootList                    // the rows of a join
 )
 
 // ref is a compiled path.
 type ref struct {
 	text string
-	join int // the index of the join whose row it starts in, plus 1; 0: the cell's own row
+	join int // index of the join in whose row it starts, plus 1; 0: the cell's own row
 	root root
 	step []step
-	each bool // it leads to a list whose elements are iterated over
+	each bool // it ends at a list, for each of its elements
 }
 
-// scope is the state of one row's evaluation. Scopes are pooled: only the contributions from its memory may outlive an
-// evaluation.
+// scope is the state of one row's evaluation. Scopes are reused. After the evaluation, only contributions may keep
+// memory of the scope.
 type scope struct {
 	memory memory
 
@@ -50,21 +50,21 @@ type scope struct {
 	members []any // the needed properties of the body
 	bodyErr error
 
-	key     []any // the cell's key values; empty until needed
-	parsed  []any // decoded JSON columns, by index of the plan's columns
+	key     []any // values of the cell's key; empty until needed
+	parsed  []any // decoded JSON columns, by index in the plan's columns
 	isRead  []bool
 	env     map[string]any // the variables of an expression
 	machine vm.VM
-	joined  []joined // by index of the plan's joins
+	joined  []joined // by index in the plan's joins
 
-	lists    [][]any // elements of the current view's loops that start at the body
+	lists    [][]any // elements of the current view's loops without a parent
 	bound    []any   // the current element of each loop
 	identity []byte  // the identity of the current entry
 	text     []byte  // the current key
-	shown    []byte  // a value of the key before it is encoded
+	shown    []byte  // a value of the key, before it is percent-encoded
 }
 
-// reset prepares the scope for a row and decodes the row's body once for all views.
+// reset prepares the scope for a row. It decodes the row's body once for all views.
 func (s *scope) reset(p *plan, cell replicator.Cell, row *replicator.Row) {
 	s.plan, s.cell, s.row, s.key = p, cell, row, s.key[:0]
 	for len(s.joined) < len(p.joins) {
@@ -149,7 +149,7 @@ func (s *scope) start(r *ref) (any, error) {
 	return s.begin(r)
 }
 
-// begin is start for the scope's own row.
+// begin is start for a ref into the scope's own row.
 func (s *scope) begin(r *ref) (any, error) {
 	switch r.root.kind {
 	case rootMember:
@@ -184,8 +184,8 @@ func (s *scope) begin(r *ref) (any, error) {
 	return s.walkable(r, v)
 }
 
-// keyValue returns a value of the cell's key. A key holds a DECIMAL as text; keyValue returns it as the number that the
-// row has.
+// keyValue returns a value of the cell's key. A key holds a DECIMAL as text; keyValue returns the number that the row
+// has.
 func (s *scope) keyValue(r root) any {
 	v := s.key[r.at]
 	if text, ok := v.(string); ok && s.row != nil && text != "" && (text[0] == '-' || text[0]-'0' <= 9) {
@@ -197,7 +197,7 @@ func (s *scope) keyValue(r root) any {
 	return v
 }
 
-// column returns a column's value. It first tries the index at which readers usually deliver the column.
+// column returns a column's value. It first looks at the index where readers usually put the column.
 func (s *scope) column(r root) (any, bool) {
 	names := s.row.Names
 	if r.at < len(names) && names[r.at] == r.name && r.at < len(s.row.Columns) {
@@ -211,8 +211,8 @@ func (s *scope) column(r root) (any, bool) {
 	return nil, false
 }
 
-// walkable decodes a column that holds JSON, once per row. That is every JSON column, and a text column that a path
-// leads into: MariaDB's JSON is a LONGTEXT, and its binlog doesn't tell the two apart.
+// walkable decodes a column that holds JSON, once per row. It decodes JSON columns, and a text column if a path leads
+// into the text: MariaDB's JSON is a LONGTEXT, and its binlog can't tell one from the other.
 func (s *scope) walkable(r *ref, v any) (any, error) {
 	var text []byte
 	switch v := v.(type) {

@@ -12,8 +12,9 @@ import (
 	"replicator/internal/uuid"
 )
 
-// template renders a key from values: "user:{row_key}". Different values give different keys. In every value but the
-// last, '%' and the first suitable byte of the following text are percent-encoded, so it is certain where a value ends.
+// template makes a key from values: "user:{row_key}". Different values give different keys. In every value but the
+// last, '%' and the first suitable byte of the following text are percent-encoded, so that the end of a value is
+// certain.
 type template struct {
 	parts []part
 	tail  string // the text after the last value
@@ -24,23 +25,23 @@ type part struct {
 	text   string
 	path   path
 	form   form
-	escape byte // percent-encoded in the value; 0 in the last part
+	escape byte // the byte to percent-encode in the value; 0 in the last part
 
 	leaf   leaf
-	entity bool // the value is part of the table's key; normalizing its text could give two entities the same key
+	entity bool // the value is part of the table's key. It must not be normalized, or two entities could get the same key
 }
 
-// form is how a value is shown.
+// form is how a value is shown in a key.
 type form uint8
 
 const (
-	formPlain  form = iota // as FormatValue does: 16 bytes are 32 digits
+	formPlain  form = iota // as FormatValue shows it: 16 bytes are 32 digits
 	formUUID               // bytes as 8-4-4-4-12 digits
 	formHex                // bytes as digits
 	formBase64             // bytes as base64url without padding
 )
 
-// parseTemplate parses a template of a definition.
+// parseTemplate parses a template of the configuration.
 func parseTemplate(text string) (*template, error) {
 	parts, tail, err := keytemplate.Parse(text)
 	if err != nil {
@@ -86,7 +87,7 @@ func parseForm(name string) (form, error) {
 		didYouMean(name, keytemplate.Forms()))
 }
 
-// render renders the key. ok is false if one of its values is missing.
+// render makes the key. ok is false if one of its values is missing.
 func (s *scope) render(t *template) (key string, ok bool, err error) {
 	b := s.text[:0]
 	for i := range t.parts {
@@ -113,7 +114,7 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 	return string(b), true, nil
 }
 
-// show appends a value in the part's form.
+// show appends a value in the form of the part.
 func (p *part) show(dst []byte, v any) ([]byte, error) {
 	if !scalar(v) {
 		return dst, fmt.Errorf("%s can't be part of a key", sortOf(v))
@@ -137,7 +138,7 @@ func (p *part) show(dst []byte, v any) ([]byte, error) {
 	return hex.AppendEncode(dst, b), nil
 }
 
-// bytes returns the bytes for uuid, hex and base64: a binary value, or the 16 bytes that a UUID's text stands for.
+// bytes returns a value for uuid, hex and base64: bytes, or the 16 bytes of a UUID that is stored as text.
 func (p *part) bytes(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case []byte:

@@ -33,7 +33,7 @@ func sortOf(v any) string {
 	return fmt.Sprintf("a %T", v)
 }
 
-// readable returns an error if a value can't be read or contains one that can't.
+// readable returns an error if v is an Unread or contains one.
 func readable(v any) error {
 	switch v := v.(type) {
 	case replicator.Unread:
@@ -54,7 +54,7 @@ func readable(v any) error {
 	return nil
 }
 
-// scalar reports whether v is allowed in an index or a key.
+// scalar reports whether v can be in an index or a key: it is no list and no object.
 func scalar(v any) bool {
 	switch v.(type) {
 	case []any, replicator.Object:
@@ -63,7 +63,7 @@ func scalar(v any) bool {
 	return true
 }
 
-// appendIdentity appends a text that is the same for equal values and different for others.
+// appendIdentity appends a text that is the same for two values exactly if they are equal.
 func appendIdentity(b []byte, v any) []byte {
 	text := func(kind byte, s string) []byte {
 		return append(binary.AppendUvarint(append(b, kind), uint64(len(s))), s...)
