@@ -96,7 +96,6 @@ func OfView(err error, views ...string) error {
 	return viewError{views, err}
 }
 
-// sourceError is an error that a source returned.
 type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }

@@ -27,7 +27,6 @@ func AppendExactJSON(dst []byte, value any, maxDepth int) ([]byte, error) {
 	return t.b, t.err
 }
 
-// jsonText is a JSON text that is being written.
 type jsonText struct {
 	b        []byte
 	maxDepth int
@@ -116,7 +115,6 @@ func (t *jsonText) object(o Object, depth int) {
 	t.b = append(t.b, '}')
 }
 
-// float writes a finite number.
 func (t *jsonText) float(f float64) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		t.inexact(errNotFinite)

@@ -7,7 +7,6 @@ func (t *Table) Matches(database, table string) bool {
 	return matches(t.Database, database) && matches(t.Table, table)
 }
 
-// matches reports whether text matches the pattern.
 func matches(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
 	star, from := -1, 0 // index of the last *; index in text after the part that this * matches

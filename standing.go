@@ -32,7 +32,6 @@ type StoredStanding struct {
 	Swapped  int64               `json:"swapped,omitempty"`
 }
 
-// The phases of a StoredStanding.
 const (
 	PhaseFilling = "filling"
 	PhaseFilled  = "filled"

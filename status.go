@@ -48,7 +48,7 @@ type ViewStatus struct {
 	// Format is the source's binlog_format while the view is compared, if it is not ROW: the comparison then repeats
 	// because the log does not list every change.
 	Format string `json:"binlog_format,omitempty"`
-	FanOut int64  `json:"fan_out,omitempty"` // changes of joined rows: how many of the cells to re-read were read so far
+	FanOut int64  `json:"fan_out,omitempty"` // after changes of joined rows: how many cells were re-read so far
 
 	// Evicted is how many keys, of any program, the sink's server evicted since this program was started.
 	Evicted int64 `json:"evicted_keys,omitempty"`

@@ -21,7 +21,6 @@ type alteration struct {
 	lax    bool   // from sql_mode: values that don't fit a column are converted, without an error
 }
 
-// alterEffect is a statement's effect on a table's columns.
 type alterEffect int
 
 const (
@@ -43,7 +42,6 @@ type change struct {
 	notNull    bool
 }
 
-// alterReader reads the parts of an ALTER TABLE.
 type alterReader struct {
 	flavor  gtid.Flavor
 	charset string // default character set for added text columns

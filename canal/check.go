@@ -85,7 +85,6 @@ func (c *checker) unnumbered(ctx context.Context, db querier, srv server) {
 	c.add(level, "gtid_mode", detail, fix)
 }
 
-// unconnected adds a finding about a connection that failed.
 func (c *checker) unconnected(err error) {
 	my := &mysqlError{}
 	errors.As(err, &my)
@@ -468,7 +467,7 @@ func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Dur
 		return 0, err
 	}
 	defer conn.Close()
-	s.textual(ctx, conn) // also look for statement logging: metrics ask for both
+	s.textual(ctx, conn) // for metrics, which show binlog_format
 	kept, err := retention(ctx, conn, srv)
 	if err != nil {
 		return 0, err

@@ -82,7 +82,6 @@ func (r *typeReader) at() word {
 	return word{}
 }
 
-// skip skips a keyword, if it is next.
 func (r *typeReader) skip(keyword string) bool {
 	if r.at().is(keyword) {
 		r.i++

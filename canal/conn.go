@@ -16,7 +16,6 @@ import (
 
 type mysqlError = mysql.MySQLError
 
-// querier is a connection or a pool of them.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

@@ -332,7 +332,6 @@ func (p *statementParser) behindName(i int) []word {
 	return tokenize(p.query[p.words[i].at:], p.mode, withLiterals)
 }
 
-// pastIfExists skips IF EXISTS and IF NOT EXISTS.
 func (p *statementParser) pastIfExists(i int) int {
 	for p.at(i).is("IF") || p.at(i).is("NOT") || p.at(i).is("EXISTS") {
 		i++

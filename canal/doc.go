@@ -24,11 +24,11 @@
 // # Resuming
 //
 // A position names the server, FILE:POS, and the GTIDs of everything before it. Reading always starts at a FILE:POS,
-// never at a GTID set: with a GTID set the server would not report that its own log is older. The function kinship
-// decides which log a server has, and whether a position was read from it. Its table lists everything that can happen
-// to a server. On the same log, reading continues at the position. If the GTIDs of another server prove that it has
-// everything that was read, reading starts there, at the file with the first missing transaction. It drops what was
-// applied already, and Orders continue in a new epoch. In every other case Open fails until the operator acts.
+// never at a GTID set: with a GTID set the server would not report that its own log is older. resolver.which decides
+// which log a server has, and whether a position was read from it. The comment of type kinship lists everything that
+// can happen to a server. On the same log, reading continues at the position. If the GTIDs of another server prove that
+// it has everything that was read, reading starts there, at the file with the first missing transaction. It drops what
+// was applied already, and Orders continue in a new epoch. In every other case Open fails until the operator acts.
 //
 // A file may end within a transaction, if the server died while writing it: torn.go.
 //

@@ -48,7 +48,6 @@ func (s *Source) dump(
 	return errors.Join(ctx.Err(), err)
 }
 
-// handleAll passes the server's packets to h.
 func handleAll(c *client.Conn, h eventHandler) error {
 	in := newPackets(c.Conn.Conn) // reads below go-mysql's own buffer, which is empty before the first event
 	for {
@@ -106,7 +105,7 @@ func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error 
 	if err == nil {
 		return nil
 	}
-	// A new pool connection shows the pool where the address leads now: see package link.
+	// A new connection of the pool leads to where the address leads now: see package link.
 	link.Renew(s.db)
 	conn, failed := s.db.Conn(ctx)
 	if failed == nil {
@@ -159,7 +158,6 @@ func registration(id uint32, user string) []byte {
 	return append(b, make([]byte, 2+4+4)...) // port, rank, the source's server id
 }
 
-// dumpCommand is the packet of COM_BINLOG_DUMP.
 func dumpCommand(from gomysql.Position, flags uint16, id uint32) []byte {
 	b := append(make([]byte, packetHead), gomysql.COM_BINLOG_DUMP)
 	b = binary.LittleEndian.AppendUint32(b, max(from.Pos, 4))

@@ -16,7 +16,6 @@ type expectation struct {
 	rows    int64
 }
 
-// sampledRows is how many rows are sampled at each end of a table.
 const sampledRows = 1000
 
 // expected estimates how many rows a scan of some column values passes. The server knows only the total, so the values'
@@ -55,7 +54,6 @@ func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, col
 	return rows, nil
 }
 
-// rows is the approximate number of rows of the table.
 func (t *watched) rows(ctx context.Context, conn *sql.Conn) (n int64, err error) {
 	err = conn.QueryRowContext(ctx,
 		"SELECT COALESCE(MAX(TABLE_ROWS), 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?",

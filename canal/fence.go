@@ -104,7 +104,7 @@ func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err err
 // locks, which may be the application's.
 const ifFree = " FOR SHARE NOWAIT"
 
-// lockToRead makes reads behind the fence lock their rows. SELECT rights are enough. MySQL 5.7 has no NOWAIT, so its
+// lockToRead makes reads after the fence lock their rows. SELECT rights are enough. MySQL 5.7 has no NOWAIT, so its
 // reads wait, up to a second. They read few rows (atMost) and lock no gaps. A deadlock then most likely ends the read,
 // not the application's transaction, because the read holds the fewest locks.
 func (r *Reader) lockToRead(ctx context.Context, conn *sql.Conn, f *fence) error {
@@ -148,7 +148,7 @@ func isHeld(err error) bool {
 const lockPatience = 30 * time.Second
 
 // untilFree repeats a read until no other session has locked its rows. Each attempt reads a quarter of the rows of the
-// last one, because fewer rows are sooner all unlocked.
+// last one, because few rows are sooner unlocked than many.
 func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 	delay := time.Millisecond
 	for late := time.Now().Add(lockPatience); ; rows = max(rows/4, 1) {

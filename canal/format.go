@@ -30,7 +30,6 @@ func (s *Source) textual(ctx context.Context, db querier) string {
 	return format
 }
 
-// warnOfFormat says at the start that the server logs statements.
 func (s *Source) warnOfFormat(ctx context.Context, db querier) {
 	if format := s.textual(ctx, db); format != "" {
 		s.cfg.Logger.Warn("the source logs statements: what they change in watched tables is not in the binlog, and "+

@@ -95,7 +95,6 @@ func (h *history) know(at end, base *gtid.Set) {
 	}
 }
 
-// add records an end.
 func (h *history) add(e end) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// join reads the joined rows of the given rows (Table.Lookups) into Row.Joined, behind the fence that also covers the
-// given rows.
+// join reads the joined rows of the given rows (Table.Lookups) into Row.Joined, after the same fence.
 func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched, rows []*replicator.Row) error {
 	for _, row := range rows {
 		if len(t.Lookups) > 0 && row != nil {
@@ -80,7 +79,6 @@ func (t *watched) lookedUp() (tables []string) {
 	return tables
 }
 
-// sizeOf is the total size of rows, in bytes.
 func sizeOf(rows []*replicator.Row) (size int64) {
 	for _, row := range rows {
 		if row != nil {

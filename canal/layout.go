@@ -21,7 +21,6 @@ type layout struct {
 	Members []string `json:"members,omitempty"`
 }
 
-// layoutColumn is one column of a layout.
 type layoutColumn struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`              // as columnType shows it
@@ -85,7 +84,6 @@ func (l *layout) same(other *layout) bool {
 	})
 }
 
-// find returns the index of a column; -1 if no column has the name.
 func (l *layout) find(name string) int {
 	return slices.IndexFunc(l.Columns, func(c layoutColumn) bool { return strings.EqualFold(c.Name, name) })
 }

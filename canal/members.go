@@ -160,7 +160,7 @@ func (x *selection) newestAtOnce(ctx context.Context, db querier, l *look, wante
 	return classify(err)
 }
 
-// mayHold returns the keys that this table may have, judged by key columns that name the table.
+// mayHold returns the keys that this table may have, judged by $database and $table in the key.
 func (x *selection) mayHold(keys []replicator.Key) []replicator.Key {
 	if !slices.ContainsFunc(x.key, func(i int) bool { return x.columns[i].literal != "" }) {
 		return keys

@@ -90,10 +90,8 @@ type look struct {
 	taken int64 // size of these rows
 }
 
-// full reports whether enough bytes were read.
 func (l *look) full() bool { return l.bytes > 0 && l.size+l.taken >= l.bytes }
 
-// put stores a cell's row.
 func (l *look) put(i int, row *replicator.Row) {
 	l.rows[i] = row
 	l.read, l.taken = l.read+1, l.taken+row.Size()
@@ -165,7 +163,7 @@ func (r *Reader) joinLook(ctx context.Context, conn *sql.Conn, l *look, t *watch
 	return nil
 }
 
-// newest reads some cells of one table. If another session has locked a row, only that row is waited for.
+// newest reads some cells of one table. If another session has locked a row, it waits only for that row.
 func (x *selection) newest(ctx context.Context, db querier, l *look, wanted []int) error {
 	query, args, err := x.newestQuery(l.fence, l.cells, wanted)
 	if err != nil {
@@ -249,8 +247,8 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 // characters that its character set lacks. The escape is '!', because not every character set has a backslash.
 var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 
-// cellCondition returns the SQL condition for a cell's rows. It can use the index, and also compares bytes. If the key
-// may have several variants, it compares no bytes, and so finds all of them.
+// cellCondition returns the SQL condition for a cell's rows. The condition can use an index, and compares bytes. If the
+// key may have several variants, it compares no bytes, and so finds all of them.
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
 	if err != nil {
@@ -300,13 +298,12 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	return strings.Join(parts, " AND "), args, nil
 }
 
-// newestFirst returns the ORDER BY clause that puts a cell's newest row first.
 func (x *selection) newestFirst() string {
 	if x.single {
 		return ""
 	}
 	order := []string{sqlname.Quote(x.columns[x.version].Name) + " DESC"}
-	if !x.distinct { // with distinct versions MariaDB would only sort, and lock, all rows of the cell
+	if !x.distinct { // if versions are distinct, more columns make MariaDB sort and lock all rows of a cell
 		for _, i := range x.offset {
 			order = append(order, sqlname.Quote(x.columns[i].Name)+" DESC")
 		}

@@ -61,13 +61,11 @@ func parseFileName(name string) (fileName, error) {
 	return fileName{name, n}, nil
 }
 
-// base is the file's name without its number.
 func (f fileName) base() string { return f.name[:strings.LastIndexByte(f.name, '.')] }
 
 // withNumber is the name of another file with the same base. Numbers have at least six digits.
 func (f fileName) withNumber(n int64) string { return fmt.Sprintf("%s.%06d", f.base(), n) }
 
-// parseFilePos parses "FILE:POS".
 func parseFilePos(text string) (fileName, int64, error) {
 	name, addr, ok := strings.Cut(strings.TrimSpace(text), ":")
 	pos, err := strconv.ParseInt(addr, 10, 64)

@@ -126,7 +126,6 @@ func (img *image) inherit(before *image) {
 	}
 }
 
-// has reports whether the image has a column.
 func (img *image) has(i int) bool { return img.lacks == nil || img.lacks[i] == lacksNothing }
 
 // whole reports whether an image has all columns that are needed.

@@ -64,7 +64,6 @@ func constantsOf(t *replicator.Table) (all []constant) {
 	return all
 }
 
-// constant returns the index of a constant; -1 if there is none of that name.
 func (s *schema) constant(name string) int {
 	return slices.IndexFunc(s.constants, func(c constant) bool { return strings.EqualFold(c.Name, name) })
 }

@@ -15,7 +15,6 @@ import (
 	"replicator/canal/binlog"
 )
 
-// errPayload: a compressed transaction can't be decoded.
 var errPayload = errors.New("a compressed transaction is damaged")
 
 // payload decodes a compressed transaction as a stream, one inner event at a time: the whole may be a gigabyte.

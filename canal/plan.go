@@ -45,7 +45,6 @@ type plan struct {
 // columnValue is a value of the column role: the name of the cell's column (columnNames), and the row's own variant.
 type columnValue struct{ name, as string }
 
-// maxLookups bounds plan.lookups.
 const maxLookups = 1000
 
 // newPlan makes the plan for a table map of a watched table. It takes the names of columns from the map, or else from
@@ -190,7 +189,6 @@ func (p *plan) split(data []byte, img *image, part *imagePart) (int, error) {
 	return off, nil
 }
 
-// sameCell reports whether two images of a row belong to one cell.
 func (p *plan) sameCell(ctx context.Context, a, b *image) bool {
 	for _, i := range p.key {
 		if i >= 0 && !bytes.Equal(a.values[i], b.values[i]) {
@@ -219,7 +217,6 @@ func asKeyError(err error) (keyError, bool) {
 	return key, errors.As(err, &key)
 }
 
-// cell makes the cell of a row.
 func (p *plan) cell(ctx context.Context, img *image) (replicator.Cell, error) {
 	cell := replicator.Cell{Table: p.t.Name}
 	for _, i := range p.key {
@@ -273,7 +270,6 @@ func (p *plan) columnAs(raw []byte) (string, error) {
 	return replicator.FormatValue(v), err
 }
 
-// errNull: a key column is NULL.
 var errNull = errors.New("it is NULL")
 
 // addKey adds a value to the key that is being built. It does the same as MakeKey with column.value, without allocating
@@ -364,9 +360,9 @@ func errVersion(name, what string) error { return fmt.Errorf("version column %s 
 
 // row makes the row of an image. Row.Err has any problem of the row.
 //
-// row allocates the row itself. Storing into a row of the caller's would begin with a load, because a pointer is
-// checked by a load. A memory page that is read before it is written costs the kernel two faults, the second with a
-// flush on every processor.
+// row allocates the row itself. Writing into memory of the caller's would begin with a read, by which Go checks a
+// pointer. A memory page that is read before it is written costs the kernel two faults, the second with a flush on
+// every processor.
 func (p *plan) row(
 	cell replicator.Cell, img *image, order int64, at time.Time, kept func([]byte) []byte,
 ) *replicator.Row {

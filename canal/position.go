@@ -22,9 +22,9 @@ type token struct {
 	// repeats some transactions. On this server, reading the file completes the set.
 	Loose bool `json:"loose,omitempty"`
 
-	// Forked: on MariaDB, the log has two transactions of one domain whose numbers do not rise, by two servers. The server
-	// had written a transaction that the others did not get before it became their replica. GTID names only the last
-	// transaction, and a server that has this one may lack the other.
+	// Forked: on MariaDB, the number of a transaction in the log is not above an earlier one of the same domain by another
+	// server. That server had written a transaction that the others did not get before it became their replica. GTID names
+	// only the last transaction, and a server that has this one may lack the other.
 	Forked bool `json:"forked,omitempty"`
 
 	// Anonymous: on MySQL, the last transaction that was read had no GTID, or new transactions get none (gtid_mode =

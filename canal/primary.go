@@ -30,7 +30,6 @@ func (p *plan) primaryOf(s *schema) []int {
 	return at
 }
 
-// foundByPrimary reports whether rows can be looked up by the primary key.
 func (s *schema) foundByPrimary() bool {
 	return !slices.ContainsFunc(s.primary, func(name string) bool {
 		c := s.column(name)

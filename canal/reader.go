@@ -87,7 +87,6 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 	return r.newStream(ctx, db, t)
 }
 
-// prepareTable checks that a table can be read.
 func (r *Reader) prepareTable(ctx context.Context, t token, w *watched) error {
 	if err := r.openLayouts(ctx, t, w); err != nil {
 		return err
@@ -464,7 +463,6 @@ const (
 	errnoSpecific = gomysql.ER_SPECIFIC_ACCESS_DENIED_ERROR
 )
 
-// failed classifies the error that ended reading.
 func (r *Reader) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
 		return cause

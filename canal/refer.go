@@ -219,7 +219,7 @@ func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, aft
 		return nil, "", err
 	}
 	defer conn.Close()
-	// The fence makes earlier changes visible by which rows came to refer to the changed row. Their own re-reads may have
+	// The fence ensures that rows which began to refer to the changed row before are visible. Their own re-reads may have
 	// seen the old joined row.
 	f, err := r.present(ctx, conn)
 	if err != nil {
@@ -302,7 +302,8 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	return condition, args, nil
 }
 
-// referredBy selects the rows of the table whose lookup, through the lookup from, finds rows with the values of key.
+// referredBy is the condition that a row of t has the values of key in the columns that l takes from the lookup from
+// ("": from the row itself).
 func (t *watched) referredBy(l *replicator.Lookup, from string, key replicator.Key) (
 	condition string, args []any, err error,
 ) {

@@ -18,7 +18,6 @@ import (
 // default). Or it may omit whole databases (binlog_do_db, binlog_ignore_db). A reader of such a log can't notice these
 // changes.
 
-// errNoBinlog: the server logs nothing.
 var errNoBinlog = replicator.Fatal(errors.New("the source writes no binlog; start it with log_bin. What was written " +
 	"meanwhile is in no binlog then: `replicator verify --repair " + remedy.Views + "` puts the views right"))
 
@@ -74,7 +73,7 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 		return f, err
 	}
 	logged, err := s.executed(ctx, db)
-	if err == nil && !logged.Includes(got) { // since then, no application has written to this server itself
+	if err == nil && !logged.Includes(got) { // since the last replicated transaction, no application has written here
 		f.Level = replicator.Fail
 	}
 	return f, err
@@ -135,7 +134,6 @@ type silence struct {
 	until    int64 // number of the last binlog file when the server was seen to log again; 0: never silent
 }
 
-// begins records that the server does not log.
 func (q *silence) begins(identity string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

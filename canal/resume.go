@@ -38,7 +38,7 @@ type place struct {
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
 
 // resolver finds positions on the server that a connection leads to: see kinship. If the server is another one that has
-// everything, reading begins at the last file whose previous transactions all are in the position's GTIDs.
+// everything, reading begins at the last file before which all transactions are in the position's GTIDs.
 //
 // The program compares GTID sets itself. A server would compare them correctly, but does not know of skipped domains,
 // and MariaDB can only test for equality.
@@ -222,7 +222,7 @@ func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, 
 	return first, firstToken, nil
 }
 
-// asRead returns the place as a mark of how far was read.
+// asRead returns p as a place up to which the log was read: see haveRead.
 func (p place) asRead() place {
 	read := place{beyond: p.gtids}
 	if !p.moved {
@@ -242,7 +242,6 @@ func (p *place) haveRead(other place) {
 	p.unsure = joined(p.unsure, other.unsure)
 }
 
-// joined is the union of the sets; nil if all are nil.
 func joined(sets ...*gtid.Set) (all *gtid.Set) {
 	for _, s := range sets {
 		switch {

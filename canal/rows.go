@@ -15,7 +15,6 @@ import (
 	"replicator/canal/binlog"
 )
 
-// rowsShape is the format of a rows event.
 type rowsShape struct {
 	change     replicator.ChangeKind
 	extra      bool // version 2: additional data comes before the columns
@@ -40,7 +39,6 @@ var rowsShapes = [256]*rowsShape{
 	binlog.MariaDeleteRowsCompressed:                    {change: replicator.Delete, extra: true, compressed: true},
 }
 
-// tables are the watched tables.
 type tables struct {
 	byPlace  map[string]map[string]*watched // by database and table
 	byName   map[string][]*watched          // by the name in the configuration; several tables only for a pattern
@@ -200,7 +198,6 @@ func (s *stream) images(
 	return nil
 }
 
-// delivery is one row image to be delivered.
 type delivery struct {
 	p     *plan
 	img   *image

@@ -40,7 +40,6 @@ func (r *Reader) Scan(ctx context.Context, table string, columns []string, after
 	return chunk, nil
 }
 
-// scanTable reads the next rows of one table.
 func (r *Reader) scanTable(ctx context.Context, x *selection, columns []string, after string,
 	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
@@ -145,7 +144,6 @@ func (r *Reader) scanChunk(ctx context.Context, conn *sql.Conn, x *selection, co
 	return chunk, nil
 }
 
-// end returns the current end of the binlog.
 func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
 	file, pos, _, err := r.server.status(ctx, conn)
 	return orderOf(r.place.epoch, file.number, pos), err
@@ -202,7 +200,6 @@ func (t *watched) rowsFor(limit replicator.ScanLimit) int {
 // errChunkFull ends the reading of a chunk that has enough bytes.
 var errChunkFull = errors.New("chunk is full")
 
-// scanQuery returns the query for rows after an offset.
 func (x *selection) scanQuery(columns []string, after string, limit int) (string, []any, error) {
 	if in, values := x.wanted(columns); in != "" {
 		return x.page(after, []string{in}, values, limit)

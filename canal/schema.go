@@ -228,7 +228,6 @@ func columnsIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, e
 	return s, s.readOptions(ctx, tx, t)
 }
 
-// readColumn reads a row of columnFields.
 func (s *schema) readColumn(scan func(...any) error) error {
 	c := declaredColumn{}
 	var expression string

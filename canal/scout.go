@@ -25,7 +25,6 @@ type scout struct {
 	last   map[string]int64 // by table: the end of the last statement that changed its columns
 }
 
-// handle implements eventHandler.
 func (s *scout) handle(raw []byte) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
@@ -96,7 +95,6 @@ func (s *scout) statement(h binlog.Header, body []byte) error {
 	return nil
 }
 
-// changes reports whether the statement may change the columns of a table.
 func (a alteration) changes() bool {
 	switch a.effect {
 	case columnsStay:

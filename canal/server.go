@@ -97,7 +97,6 @@ func variable(ctx context.Context, db querier, name string) (string, error) {
 	return value.String, err
 }
 
-// unknownVariable is the number of the error ER_UNKNOWN_SYSTEM_VARIABLE.
 const unknownVariable = 1193
 
 // isOff reports whether the value of a variable that the server knows means off.
@@ -190,7 +189,6 @@ func (s server) latest(ctx context.Context, db querier) (t token, err error) {
 // oldMySQL reports whether the server is older than 8.2, and so lacks SHOW BINARY LOG STATUS.
 func (s server) oldMySQL() bool { return !s.isFrom(8, 2, 0) }
 
-// isFrom reports whether the server's release is the given one or later.
 func (s server) isFrom(release ...int) bool {
 	var is [3]int
 	_, _ = fmt.Sscanf(s.version, "%d.%d.%d", &is[0], &is[1], &is[2])
@@ -232,13 +230,11 @@ func (s server) remembered(ctx context.Context, db querier, file string, pos int
 	return set, true, nil
 }
 
-// logFile is a binlog file that the server still has.
 type logFile struct {
 	fileName
 	size int64
 }
 
-// logFiles returns the server's binlog files, oldest first.
 func logFiles(ctx context.Context, db querier) ([]logFile, error) {
 	rows, err := named(ctx, db, "SHOW BINARY LOGS")
 	if err != nil {
@@ -274,7 +270,7 @@ func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid
 	return before, err
 }
 
-// unlogged returns the server's transactions that are in none of its binlog files and not in others: their files were
+// unlogged returns the server's transactions that are neither in its binlog files nor in others: their files were
 // purged, or they were never logged. Restoring a backup adds such transactions (SET GLOBAL gtid_purged). A replica
 // without log_bin or log_replica_updates gets them from its source. Only MySQL lists them. The list at the beginning of
 // a file (Previous_gtids) omits them.

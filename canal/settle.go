@@ -54,7 +54,8 @@ func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patienc
 				return true, nil
 			}
 		}
-		// A replica's long transactions are listed before they are in the log. The tail knows the ones that are in the log.
+		// A replica's long transactions are listed before they are in the log. If the tail has read the log up to low, wait
+		// only for transactions that it has read.
 		if read, all := r.history.handedOut(); all != nil && read >= low {
 			return true, r.untilVisible(ctx, conn, all.String())
 		}

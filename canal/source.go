@@ -73,7 +73,6 @@ var (
 	_ replicator.Reader = (*Reader)(nil)
 )
 
-// readStats counts what the source's readers have read.
 type readStats struct{ events, bytes, rows atomic.Int64 }
 
 // tally counts what one reader has read and not yet added to the totals. An atomic addition takes as long as the
@@ -91,7 +90,6 @@ func (t *tally) event(bytes int) {
 // full reports whether the tally should be added to the totals even within a transaction.
 func (t *tally) full() bool { return t.events >= tallied || t.rows >= tallied }
 
-// tell adds a tally to the totals and resets it.
 func (s *readStats) tell(t *tally) {
 	s.events.Add(t.events)
 	s.bytes.Add(t.bytes)
@@ -257,9 +255,9 @@ func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (repli
 	})
 }
 
-// At returns the position that the operator names: FILE:POS, or a GTID set, before whose position all transactions of
-// the set are. For any other text it returns ErrFence. Whether FILE:POS is between two transactions is known only once
-// the file is read from its beginning.
+// At returns the position that the operator names, by FILE:POS or by the GTID set of everything before it. For any
+// other text it returns ErrFence. Whether FILE:POS is between two transactions is known only once the file is read from
+// its beginning.
 func (s *Source) At(ctx context.Context, text string, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(_ *sql.Conn, r *resolver) (token, error) {
 		if isFilePos(text) {
@@ -284,8 +282,8 @@ func (s *Source) At(ctx context.Context, text string, known []replicator.Positio
 	})
 }
 
-// ask makes a position of the token that tell reads on a connection. If the newest known position is from this log, the
-// new Order continues in the same epoch. Otherwise it is in a new epoch, above all known ones.
+// ask calls tell on a connection, and makes a position of its token. If the newest known position is from this log, the
+// new Order is in the same epoch. Otherwise it is in a new epoch, above all known ones.
 func (s *Source) ask(ctx context.Context, known []replicator.Position,
 	tell func(*sql.Conn, *resolver) (token, error)) (p replicator.Position, err error) {
 	conn, srv, err := s.connect(ctx)
@@ -326,7 +324,6 @@ func (s *Source) ask(ctx context.Context, known []replicator.Position,
 	return t.position()
 }
 
-// newest returns the position with the highest Order; zero if there is none.
 func newest(known []replicator.Position) (last replicator.Position) {
 	for _, p := range known {
 		if p.Order >= last.Order && p.Token != "" {

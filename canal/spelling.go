@@ -224,7 +224,6 @@ func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, on
 // respeltTime is how long check searches for a key with several variants.
 const respeltTime = 5 * time.Second
 
-// respelt returns the first key with several variants; "" if there is none.
 func (x *selection) respelt(ctx context.Context, db querier, f gtid.Flavor) (key replicator.Key, err error) {
 	begin, hint := "", fmt.Sprintf("/*+ MAX_EXECUTION_TIME(%d) */ ", respeltTime.Milliseconds())
 	if f == gtid.MariaDB {

@@ -92,7 +92,6 @@ type handlerError struct{ error }
 
 func (e handlerError) Unwrap() error { return e.error }
 
-// event handles one event, header and checksum included.
 func (s *stream) event(ctx context.Context, raw []byte) error {
 	h, err := binlog.ParseHeader(raw)
 	if err != nil {
@@ -462,7 +461,6 @@ func (s *stream) locate(err error, start int64) error {
 	return fmt.Errorf("binlog %s:%d: %w", s.file.name, start, err)
 }
 
-// close frees the decoder of compressed transactions.
 func (s *stream) close() {
 	if s.inflate != nil {
 		s.inflate.Close()

@@ -247,7 +247,6 @@ func subset(a, b []string) bool {
 	return true
 }
 
-// from returns the table's qualified name and the hint.
 func (x *selection) from() string {
 	return sqlname.Quote(x.t.Database) + "." + sqlname.Quote(x.t.Table.Table) + x.hint
 }

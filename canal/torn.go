@@ -27,7 +27,7 @@ import (
 // (innodb_flush_log_at_trx_commit). On MariaDB also if a transaction changed tables of two engines, because such a
 // commit is not atomic. We can't tell which rows are affected, so a warning is logged.
 
-// beginning is where in which file a transaction begins.
+// beginning is the file and the position at which a transaction begins.
 type beginning struct {
 	file string
 	pos  int64

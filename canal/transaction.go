@@ -142,7 +142,6 @@ func (s *stream) mariaGTID(ctx context.Context, h binlog.Header, body []byte) er
 	})
 }
 
-// begin records that a transaction begins.
 func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) error {
 	if s.tx.open { // the open transaction has no end event of its own
 		end, ended := s.pos, s.ended

@@ -33,7 +33,6 @@ func (s *schema) readOptions(ctx context.Context, tx *sql.Tx, t *replicator.Tabl
 
 const optionFields = "table_type, COALESCE(table_collation, '')"
 
-// readOption reads a row of optionFields.
 func (s *schema) readOption(scan func(...any) error) error {
 	var kind, collation string
 	err := scan(&kind, &collation)

@@ -52,8 +52,8 @@ func (x *selection) versions() *versionWalk {
 	return nil
 }
 
-// walk returns the walk along an index in the order of columns; nil if the server sorts one of them by another order
-// than it compares by.
+// walk returns the walk along an index in the order of columns; nil if the server sorts one of them differently than it
+// compares it.
 func (x *selection) walk(index string, columns []string) *versionWalk {
 	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, roles: noRoles(),
 		hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}

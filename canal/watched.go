@@ -44,7 +44,6 @@ func (t *watched) classify(err error) error {
 	return err
 }
 
-// roleNames returns the columns that have a role.
 func (t *watched) roleNames() []string {
 	names := slices.Concat(t.Key, []string{t.Column, t.Version, t.Body})
 	return slices.DeleteFunc(names, func(column string) bool { return column == "" })

@@ -156,8 +156,7 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if t.Skip {
 		return nil
 	}
-	// MariaDB knows the GTIDs at most places in its binlog, but not at all. If it doesn't, the event that was read is
-	// enough.
+	// MariaDB knows the GTIDs at most places in its binlog, not everywhere. Elsewhere the event that was read is enough.
 	at, known, err := r.server.remembered(ctx, r.db, t.File, t.Pos)
 	switch {
 	case err != nil:

@@ -117,7 +117,6 @@ func (w *witness) handle(raw []byte) error {
 	return nil
 }
 
-// begun returns when a binlog file was begun.
 func (s *Source) begun(ctx context.Context, srv server, file string) (time.Time, error) {
 	s.births.mu.Lock()
 	defer s.births.mu.Unlock()

@@ -12,7 +12,6 @@ type word struct {
 
 func (w word) is(keyword string) bool { return !w.quoted && strings.EqualFold(w.text, keyword) }
 
-// isName reports whether the word can be the name of a column or a table.
 func (w word) isName() bool { return !w.literal && (w.quoted || w.text != "" && isWord(w.text[0])) }
 
 // sqlMode has those bits of a session's sql_mode that decide how its statements are parsed.

@@ -178,7 +178,6 @@ func (s *stream) holding() *held {
 	return s.tx.held
 }
 
-// release delivers the held changes of a committed transaction.
 func (s *stream) release(ctx context.Context) error {
 	h := s.tx.held
 	if h == nil {

@@ -78,7 +78,6 @@ func SavedAt(dir string) (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// document is the content of checkpoints.json.
 type document struct {
 	Format      int                     `json:"format"`
 	Checkpoints []replicator.Checkpoint `json:"checkpoints"`

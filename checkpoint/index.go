@@ -28,7 +28,6 @@ type entry struct {
 
 func newIndex() *index { return &index{entries: map[letterID]entry{}, counts: map[string]int{}} }
 
-// put adds a letter and returns the entry that it replaces.
 func (x *index) put(id letterID, e entry) entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -40,7 +39,6 @@ func (x *index) put(id letterID, e entry) entry {
 	return before
 }
 
-// take removes a letter and returns its entry.
 func (x *index) take(id letterID) entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -147,7 +145,6 @@ func (x *index) known(texts []string) []letterID {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// ordered returns the letters of a view ("": all), oldest first.
 func (x *index) ordered(view string) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -17,7 +17,6 @@ import (
 // mostLayouts is how many layouts are kept. The oldest are dropped first. Keeping a layout again makes it the newest.
 const mostLayouts = 10_000
 
-// keptLayout is one layout in layouts.json.
 type keptLayout struct {
 	Digest string `json:"digest"`
 	Layout string `json:"layout"`

@@ -99,7 +99,6 @@ func (l *letters) read() error {
 	}
 }
 
-// enter adds a line to the index.
 func (l *letters) enter(number int, text []byte) error {
 	damaged := func(why any) error {
 		return fmt.Errorf("is damaged (%v); restore the file from a backup, or move it away and verify the views: which dead letters there were is then not known", why)
@@ -291,7 +290,6 @@ func (l *letters) copyTo(fresh *letters) error {
 	return fresh.file.Sync()
 }
 
-// textOf reads the line of a letter.
 func (l *letters) textOf(id letterID) ([]byte, error) {
 	e := l.index.get(id)
 	text := make([]byte, e.size)
@@ -325,7 +323,7 @@ func (l *letters) isClosed() bool {
 	return l.closed
 }
 
-// letter reads one letter; there is false if the letter no longer exists.
+// letter reads one letter. The result there is false if the letter no longer exists.
 func (l *letters) letter(id letterID) (d replicator.DeadLetter, there bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -62,7 +62,6 @@ func (r *reader) take(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// uint reads an integer of n bytes.
 func (r *reader) uint(n int) (uint64, error) {
 	b, err := r.take(uint64(n))
 	var v uint64
@@ -84,7 +83,6 @@ func (r *reader) text(n uint64) (string, error) {
 	return string(b), err
 }
 
-// bytes reads n bytes.
 func (r *reader) bytes(n uint64) ([]byte, error) {
 	b, err := r.take(n)
 	if r.skips {
@@ -190,7 +188,6 @@ func (r *reader) member(depth int) (m replicator.Member, err error) {
 	return m, err
 }
 
-// name reads a member's name.
 func (r *reader) name(depth int) (string, error) {
 	key, err := r.next(depth + 1)
 	if err != nil {

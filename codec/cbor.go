@@ -95,7 +95,6 @@ func (r *reader) simple(info byte) (any, error) {
 	return nil, fmt.Errorf("simple value %d is not known", info)
 }
 
-// halfFloat decodes a 16-bit IEEE 754 number.
 func halfFloat(bits uint16) float64 {
 	exponent, fraction := int(bits>>10&31), float64(bits&1023)
 	var f float64

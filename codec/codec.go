@@ -217,7 +217,6 @@ func makeNames(list []string) names {
 	return n
 }
 
-// find returns the index of name, or -1 if it is not wanted.
 func (n names) find(name []byte) int {
 	if n.index != nil {
 		if i, ok := n.index[string(name)]; ok {

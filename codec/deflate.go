@@ -37,7 +37,6 @@ func (r *gzipReader) reset(body io.Reader) error { return r.Reset(body) }
 // newZlib returns a layer for zlib (RFC 1950), which Python's zlib.compress and MySQL clients write.
 func newZlib() layer { return streamLayer("zlib", func() inflater { return &zlibReader{} }) }
 
-// newGzip returns a layer for gzip (RFC 1952).
 func newGzip() layer { return streamLayer("gzip", func() inflater { return &gzipReader{} }) }
 
 // streamLayer returns a layer for a streaming decompressor. Decompressors are large, so they are reused.
@@ -67,8 +66,7 @@ type stream struct {
 	body     bytes.Reader
 }
 
-// readBounded appends all of r to dst, up to MaxSize. If dst is a buffer of a small space and is full, it returns
-// errLarge.
+// readBounded appends all of r to dst, up to MaxSize. If dst is a full buffer for small bodies, it returns errLarge.
 func readBounded(dst []byte, r io.Reader) ([]byte, error) {
 	for {
 		// The buffer grows to at most MaxSize and one byte. That byte shows that the limit is exceeded, so a decompression

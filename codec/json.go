@@ -129,7 +129,6 @@ func (s *scanner) value(depth int) (any, error) {
 	return s.numberValue(raw, integral), nil
 }
 
-// object decodes an object after its opening brace.
 func (s *scanner) object(depth int) (replicator.Object, error) {
 	var few [8]replicator.Member // on the stack; few objects have more members, so most need a single allocation
 	members := few[:0]
@@ -151,7 +150,6 @@ func (s *scanner) object(depth int) (replicator.Object, error) {
 	return replicator.MakeObject(append(make([]replicator.Member, 0, len(members)), members...)), nil
 }
 
-// array decodes an array after its opening bracket.
 func (s *scanner) array(depth int) ([]any, error) {
 	list := []any{}
 	for more := !s.Closes(']'); more; {

@@ -16,7 +16,6 @@ func (r *lz4Reader) reset(body io.Reader) error {
 	return nil
 }
 
-// lz4Frame is the magic number of LZ4's frame format.
 const lz4Frame = "\x04\x22\x4d\x18"
 
 // newLZ4 returns a layer for LZ4: either the frame format, or a block after its decompressed size (4 bytes,

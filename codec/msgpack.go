@@ -51,7 +51,6 @@ func msgpackConstant(c byte) (any, error) {
 	return nil, errors.New("0xc1 begins no value")
 }
 
-// msgpackNumber reads a number whose type byte is c.
 func (r *reader) msgpackNumber(c byte) (any, error) {
 	if c == 0xca || c == 0xcb {
 		return r.float(4 << (c - 0xca))
@@ -107,7 +106,6 @@ func (r *reader) rawText(n uint64) (any, error) {
 	return append([]byte{}, b...), err
 }
 
-// float reads a float of 4 or 8 bytes.
 func (r *reader) float(size int) (any, error) {
 	n, err := r.uint(size)
 	if err != nil {
@@ -122,7 +120,6 @@ func (r *reader) float(size int) (any, error) {
 // dateForm is the form of a time as text. MySQL and Elasticsearch both read it as UTC.
 const dateForm = "2006-01-02T15:04:05.999999999"
 
-// extension reads an extension of n bytes, after its type.
 func (r *reader) extension(n uint64) (any, error) {
 	kind, err := r.take(1)
 	if err != nil {

@@ -96,7 +96,6 @@ func (u *unpickler) charge(steps, bytes int) error {
 	return nil
 }
 
-// step runs one instruction.
 func (u *unpickler) step(op byte) error {
 	if done, err := u.scalar(op); done || err != nil {
 		return err
@@ -297,7 +296,6 @@ func (u *unpickler) popN(n int) ([]any, error) {
 	return items, nil
 }
 
-// popMark pops the last mark and the values above it.
 func (u *unpickler) popMark() ([]any, error) {
 	if len(u.marks) == 0 {
 		return nil, errPickleStack
@@ -411,7 +409,6 @@ func (r *resolver) charge(o *pyObject) error {
 	return nil
 }
 
-// wanted resolves the wanted members of a body.
 func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 	for i := 0; i < len(v.items); i += 2 {
 		key, err := r.value(v.items[i], 1)

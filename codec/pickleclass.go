@@ -208,7 +208,6 @@ func dictionary(class string, arguments []any) (any, bool) {
 	return nil, false
 }
 
-// orderedDict creates a dictionary from a list of pairs.
 func orderedDict(pairs []any) (any, bool) {
 	d := &pyDict{}
 	for _, p := range pairs {

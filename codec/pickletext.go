@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// take reads n bytes.
 func (u *unpickler) take(n uint64) ([]byte, error) {
 	if n > uint64(len(u.data)-u.pos) {
 		return nil, errShort
@@ -31,7 +30,6 @@ func (u *unpickler) line() ([]byte, error) {
 	return b, nil
 }
 
-// uint reads n little-endian bytes.
 func (u *unpickler) uint(n int) (uint64, error) {
 	b, err := u.take(uint64(n))
 	var v uint64

@@ -171,7 +171,7 @@ func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) 
 		if minutes, ok := argument(0).(int64); ok {
 			return showOffset(time.Duration(minutes) * time.Minute), ""
 		}
-	case "pytz._p": // a zone, with the offset that applied
+	case "pytz._p": // a zone with its offset at that time
 		if seconds, ok := argument(1).(int64); ok {
 			return showOffset(time.Duration(seconds) * time.Second), ""
 		}

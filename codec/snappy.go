@@ -6,7 +6,6 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// snappyStream is the magic number of Snappy's framing format.
 const snappyStream = "\xff\x06\x00\x00sNaPpY"
 
 // newSnappy returns a layer for Snappy: a block, as the compress functions of Snappy libraries write it, or the framing

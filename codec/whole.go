@@ -71,7 +71,6 @@ func finite(f float64) any {
 	return f
 }
 
-// unsigned converts an integer that is not negative.
 func unsigned(n uint64) any {
 	if n <= math.MaxInt64 {
 		return int64(n)
@@ -79,7 +78,6 @@ func unsigned(n uint64) any {
 	return n
 }
 
-// bigInteger converts an integer of any size.
 func bigInteger(n *big.Int) any {
 	switch {
 	case n.IsInt64():

@@ -7,10 +7,8 @@ import (
 	"strings"
 )
 
-// variable matches the name of a shell variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// errUnset: an environment variable is not set.
 var errUnset = errors.New("the environment variable is not set")
 
 // unsetError is an errUnset with the name of the variable.

@@ -32,7 +32,6 @@ const defaultSession = 8 * time.Second
 // longestTopic is the longest topic name. Sinks store TOPIC/PARTITION as a source's name, in 64 characters.
 const longestTopic = 57
 
-// topics reads the keys of a source that is in Kafka.
 func (s *Section) topics() *Topics {
 	t := &Topics{Kafka: s.Kafka()}
 	s.Need("topics", `["changes"]`)

@@ -86,7 +86,6 @@ func load(path string, l *loader) (*Config, error) {
 	return l.load(data)
 }
 
-// loader reads one file.
 type loader struct {
 	file     string
 	dir      string

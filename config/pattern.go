@@ -52,7 +52,6 @@ func overlap(a, b *replicator.Table) string {
 	return ""
 }
 
-// kafkaSink reports whether a view's sink is Kafka.
 func (l *loader) kafkaSink(s *Section) bool {
 	n := s.at.fields["sink"]
 	sink := (*Sink)(nil)

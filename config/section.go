@@ -23,7 +23,6 @@ type Section struct {
 	missing []needed // keys that done reports as missing
 }
 
-// needed is a key that must be given.
 type needed struct{ key, example string }
 
 // Pair is a name and value in a table. For an item of a list, name and value are equal.
@@ -169,7 +168,6 @@ func (s *Section) Int(key string, fallback, low, high int64) int64 {
 	return s.integer(key, fallback, low, high)
 }
 
-// integer reads an integer between two bounds.
 func (s *Section) integer(key string, fallback, low, high int64) int64 {
 	n := s.get(key, aNumber, strconv.FormatInt(max(low, 1000), 10))
 	if n == nil {
@@ -218,7 +216,6 @@ func shown(d time.Duration) string {
 	return text
 }
 
-// size reads a number of bytes, at least low.
 func (s *Section) size(key string, fallback, low int64) int64 {
 	s.knows(key)
 	n := s.at.fields[key]

@@ -7,10 +7,8 @@ import (
 	"replicator/internal/nearest"
 )
 
-// sinkTimeout is the default of a sink's timeout.
 const sinkTimeout = 30 * time.Second
 
-// keysOf returns the keys that a sink of a type may have.
 func keysOf(t SinkType) []string { return slices.Concat([]string{"type"}, t.Keys, []string{"timeout"}) }
 
 func (l *loader) sinks(root *Section) {

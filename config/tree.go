@@ -44,7 +44,6 @@ func (n *node) set(name string, value *node) {
 	n.fields[name] = value
 }
 
-// tree builds a file's tree of nodes.
 type tree struct {
 	l      *loader
 	parser unstable.Parser

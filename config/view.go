@@ -10,7 +10,6 @@ import (
 	"replicator/internal/nearest"
 )
 
-// commonKeys are the keys of every view.
 func commonKeys() []string { return []string{"from", "sink", "kind", "where", "on_change", "join"} }
 
 func (l *loader) views(root *Section) {

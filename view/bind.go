@@ -59,7 +59,6 @@ func (b *binder) column(name string) (root, error) {
 	return root{kind: rootColumn, at: place(&b.columns, name), name: name, optional: b.merged}, nil
 }
 
-// everyColumn records that every column is needed.
 func (b *binder) everyColumn() { place(&b.columns, allColumns); place(&b.needed, allColumns) }
 
 // place returns the index of name in list. If list doesn't have it, place appends it.

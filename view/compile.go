@@ -106,7 +106,6 @@ func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 	return f, nil
 }
 
-// compileBool compiles a condition.
 func compileBool(text string, b *binder) (*expression, error) {
 	return compileExpression(text, reflect.Bool, b.resolve)
 }

@@ -16,7 +16,6 @@ type Evaluator struct {
 
 var _ replicator.Evaluator = (*Evaluator)(nil)
 
-// tablePlans holds the plans for the cells of one table.
 type tablePlans struct {
 	columns map[string]*plan // by value of the column role, for the values that views name
 	others  *plan            // for all other values
@@ -79,7 +78,7 @@ func (s *scope) evaluate(p *plan, cell replicator.Cell, row *replicator.Row, val
 		switch {
 		case err == nil:
 			values[i].Entries = entries
-		case s.bodyErr != nil && errors.Is(err, s.bodyErr): // the body's error, without the field that met it first
+		case s.bodyErr != nil && errors.Is(err, s.bodyErr): // the body itself is bad: don't name a field
 			values[i].Err = fmt.Errorf("view %s: %w", f.name, s.bodyErr)
 		default:
 			values[i].Err = fmt.Errorf("view %s: %w", f.name, ofJoinedRow(err))

@@ -106,7 +106,6 @@ func (c Charsets) Decode(ctx context.Context, collation uint64, statement []byte
 	return set.Bytes(statement), nil
 }
 
-// text converts b, copying it.
 func (c *charset) text(b []byte) string { return string(c.Bytes(b)) }
 
 // Bytes converts b; the result may be b itself.

@@ -50,7 +50,6 @@ func (c *Codes) Put(code string, r rune) {
 	c.pairs[int(code[0])<<8|int(code[1])] = r
 }
 
-// append converts b.
 func (c *Codes) append(out, b []byte) []byte {
 	for len(b) > 0 {
 		r, n := c.next(b)
@@ -207,7 +206,6 @@ func eachCode(ctx context.Context, db queryer, charset string, digits []string,
 	return rows.Err()
 }
 
-// queryer is a connection.
 type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }

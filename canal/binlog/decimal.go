@@ -14,7 +14,6 @@ func decimalSize(precision, scale int) int {
 	return whole/9*4 + digitBytes(whole%9) + scale/9*4 + digitBytes(scale%9)
 }
 
-// digitBytes is how many bytes n ≤ 9 digits take.
 func digitBytes(n int) int {
 	switch {
 	case n == 0:

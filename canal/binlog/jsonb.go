@@ -115,7 +115,6 @@ func (r *jsonRenderer) literal(b byte) error {
 	return nil
 }
 
-// container renders an object or an array.
 func (r *jsonRenderer) container(t byte, data []byte, depth int) error {
 	width := 2
 	if t == jsonLargeObject || t == jsonLargeArray {

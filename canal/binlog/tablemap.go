@@ -88,7 +88,6 @@ func ParseTableMap(body []byte, f gtid.Flavor) (TableMap, error) {
 	return m, c.Err("table map")
 }
 
-// optional reads one field of the optional metadata.
 func (m *TableMap) optional(kind byte, data []byte, f gtid.Flavor) error {
 	c := Cursor{B: data}
 	switch kind {
@@ -168,7 +167,6 @@ func (m *TableMap) columnCollations(c *Cursor, is func(int) bool) error {
 	return c.Err("table map")
 }
 
-// readMembers reads the members of each ENUM or SET column.
 func (m *TableMap) readMembers(c *Cursor, kind byte) error {
 	if m.members == nil {
 		m.members = make([][][]byte, len(m.Types))

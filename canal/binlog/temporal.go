@@ -11,7 +11,6 @@ type Clock struct {
 	year, month, day, hour, minute, second, micro int
 }
 
-// timeText returns a date or time as the server's text.
 func (c *Column) timeText(data []byte) (any, error) {
 	if c.Kind == KindDatetimeOld && !c.Clock(data).possible() {
 		return nil, ErrOldTime
@@ -135,7 +134,6 @@ func appendClock(b []byte, t Clock, fraction int) []byte {
 	return b[:len(b)-max(6-fraction, 0)]
 }
 
-// appendDigits appends n with at least width digits.
 func appendDigits(b []byte, n, width int) []byte {
 	var digits [20]byte
 	i := len(digits)

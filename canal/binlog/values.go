@@ -258,7 +258,6 @@ func (c *Column) Size(data []byte) int {
 	return n
 }
 
-// errPacked: a value of a COMPRESSED column can't be unpacked.
 var errPacked = errors.New("the COMPRESSED value is damaged")
 
 // unpack decompresses a value of a COMPRESSED column (Field_longstr::uncompress): a byte with the method, the length,

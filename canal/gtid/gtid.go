@@ -12,7 +12,6 @@ import (
 // Flavor is the kind of server: MySQL or MariaDB.
 type Flavor int
 
-// The flavors.
 const (
 	MySQL Flavor = iota + 1
 	MariaDB

@@ -190,7 +190,6 @@ func (v *stored) member(name, text []byte) (err error) {
 	return err
 }
 
-// decodeValue reads a value that appendValue wrote.
 func decodeValue(text []byte) (any, error) {
 	switch c := text[0]; {
 	case c == 'n':

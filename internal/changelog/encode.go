@@ -63,7 +63,6 @@ func headers(r *Record) []kgo.RecordHeader {
 	}
 }
 
-// size estimates the length of a record's value.
 func size(r *Record) int {
 	if r.Row == nil {
 		return len(r.Dead)

@@ -25,8 +25,8 @@ type Mark struct {
 	// The fields below are only in the marks topic.
 
 	Topic     string  // id of the topic, which changes if the topic is deleted and created again
-	Offsets   []int64 // by partition: the offset of the mark in the same transaction; nil in the first mark
-	Forgotten []int64 // by partition: records before had another definition; nil: none
+	Offsets   []int64 // by partition: offset of its mark in the same transaction; nil in the first mark
+	Forgotten []int64 // by partition: offset before which records had another definition; nil: none
 	Starts    []int64 // by partition: first offset when the view was created; nil: 0
 }
 

@@ -62,7 +62,6 @@ func notOurs(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrNotOurs, fmt.Sprintf(format, args...))
 }
 
-// The values of header op.
 const (
 	opPut   = "put"
 	opReset = "reset"
@@ -71,7 +70,6 @@ const (
 	opMark  = "mark"
 )
 
-// The names of the headers.
 const (
 	headerOp      = "op"
 	headerVersion = "version"
