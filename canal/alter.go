@@ -210,7 +210,6 @@ func isKeyAt(part wordsAt, i int) bool {
 	return w.isPart() && !w.is("SYSTEM") && !w.is("PERIOD") && !w.is("DEFAULT") && !w.is("(")
 }
 
-// exists skips IF EXISTS or IF NOT EXISTS.
 func (p *wordsAt) exists() bool { return p.skip("IF", "EXISTS") || p.skip("IF", "NOT", "EXISTS") }
 
 func (r *alterReader) drop(p wordsAt) bool {

@@ -30,7 +30,6 @@ func (r *Reader) Cells(ctx context.Context, table string, columns []string, afte
 	return cells, next, nil
 }
 
-// cellsOf is Cells for one table of a pattern.
 func (r *Reader) cellsOf(ctx context.Context, table string, columns []string, after string,
 	limit int) ([]replicator.Cell, string, error) {
 	at, err := r.at(table, after)
@@ -105,7 +104,6 @@ func (r *Reader) Siblings(ctx context.Context, table string,
 	return cells, nil
 }
 
-// siblings returns the cells of all rows with the given keys.
 func (x *selection) siblings(ctx context.Context, conn querier, keys []replicator.Key) (cells []replicator.Cell,
 	err error,
 ) {

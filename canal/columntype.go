@@ -303,7 +303,6 @@ func (t columnType) fits(m *binlog.TableMap, i int, charset string, sets binlog.
 	return true
 }
 
-// width is the most bytes that a character may need.
 func (t columnType) width(charset string) int {
 	if !t.isText() {
 		return 1

@@ -181,7 +181,6 @@ func (p *statementParser) target() []string {
 	return p.mentioned()
 }
 
-// nameAt returns the watched table that word i names.
 func (p *statementParser) nameAt(i int) string {
 	database, table := p.database, p.at(i)
 	if p.at(i + 1).is(".") {
@@ -190,7 +189,6 @@ func (p *statementParser) nameAt(i int) string {
 	return p.find(database, table)
 }
 
-// find returns the watched table that a word names; "" if none.
 func (p *statementParser) find(database string, table word) string {
 	if table.text == "" {
 		return ""

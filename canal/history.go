@@ -72,7 +72,6 @@ func newHistory(f gtid.Flavor, start end, base *gtid.Set) *history {
 	return h
 }
 
-// id returns the index in names of an origin of transactions.
 func (h *history) id(s sid) int32 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -27,7 +27,6 @@ func (s *Source) Identities(ctx context.Context, names []string) (map[string]str
 	return found, err
 }
 
-// eachSchema calls f for each of the named tables that exists, with its schema.
 func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replicator.Table, *schema) error) error {
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
@@ -93,7 +92,6 @@ func (s *Source) SameKeys(ctx context.Context, names []string) error {
 	})
 }
 
-// shown is the column's type for messages.
 func (c *declaredColumn) shown() string { return strings.TrimSpace(c.fullType + " " + c.collation) }
 
 // sameKeys reports whether the two columns agree on which values are equal as keys.

@@ -165,7 +165,6 @@ func (l *layouts) await(name string, now *layout, order int64) {
 	l.setSettles()
 }
 
-// awaited reports whether a table's layout at a later position is known.
 func (l *layouts) awaited(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

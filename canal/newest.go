@@ -146,7 +146,6 @@ func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
 	return tables
 }
 
-// joinLook reads the joined rows of some cells, all of one table.
 func (r *Reader) joinLook(ctx context.Context, conn *sql.Conn, l *look, t *watched, wanted []int) error {
 	if len(t.Lookups) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 // go-mysql's own syncer copies each packet twice and allocates five objects for it. Here an event stays in the read
 // buffer: see docs/adr/0017.
 type packets struct {
-	in       *bufio.Reader // its buffer's size is large
+	in       *bufio.Reader // with a buffer of the constant large
 	sequence uint8         // of the next packet
 	used     int           // length of the last packet, at the beginning of the buffer
 }
@@ -82,7 +82,6 @@ func (p *packets) room(n int) ([]byte, error) {
 	return make([]byte, 0, 1+min(int(h.Size), 1<<30)), nil // no event is larger; untouched memory costs nothing
 }
 
-// head reads a packet's header, and returns the packet's length.
 func (p *packets) head() (n int, err error) {
 	head, err := p.peek(packetHead)
 	if err != nil {

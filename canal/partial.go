@@ -107,7 +107,6 @@ func (p *plan) splitPart(data []byte, img *image, part *imagePart) (int, error) 
 	return c.Off, nil
 }
 
-// count returns how many of the columns are of a kind.
 func (p *plan) count(kind binlog.Kind) (n int) {
 	for i := range p.columns {
 		if p.columns[i].Kind == kind {
@@ -128,7 +127,6 @@ func (img *image) inherit(before *image) {
 
 func (img *image) has(i int) bool { return img.lacks == nil || img.lacks[i] == lacksNothing }
 
-// whole reports whether an image has all columns that are needed.
 func (p *plan) whole(img *image) bool {
 	for i, lacks := range img.lacks {
 		if lacks != lacksNothing && p.wanted[i] {

@@ -71,7 +71,6 @@ func (s *schema) constant(name string) int {
 // constantPlace converts a constant's index to the number that stands for it in roles, and back.
 func constantPlace(i int) int { return -2 - i }
 
-// names returns the names of the columns and constants.
 func (s *schema) names() []string {
 	names := make([]string, len(s.columns))
 	for i, c := range s.columns {
@@ -124,7 +123,6 @@ const matching = " FROM information_schema.tables WHERE table_schema LIKE ? ESCA
 	"AND table_schema NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') " +
 	"AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
 
-// list returns the server's matching tables, sorted by ID.
 func (p *pattern) list(ctx context.Context, db querier) (all []replicator.Table, err error) {
 	rows, err := db.QueryContext(ctx, "SELECT table_schema, table_name"+matching, like.Replace(p.Database),
 		like.Replace(p.Table.Table))
@@ -147,7 +145,6 @@ func (p *pattern) list(ctx context.Context, db querier) (all []replicator.Table,
 
 func idOf(t *replicator.Table) string { return memberID(t.Name, t.Database, t.Table) }
 
-// rows is the approximate number of rows of all the tables.
 func (p *pattern) rows(ctx context.Context, db querier) (n int64, err error) {
 	err = db.QueryRowContext(ctx, "SELECT COALESCE(SUM(table_rows), 0)"+matching, like.Replace(p.Database),
 		like.Replace(p.Table.Table)).Scan(&n)

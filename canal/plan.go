@@ -104,7 +104,6 @@ func (p *plan) learn(ctx context.Context, charsets binlog.Charsets) error {
 	return nil
 }
 
-// assign finds the columns of the roles by name.
 func (p *plan) assign(s *schema) error {
 	p.wanted = make([]bool, len(p.columns))
 	p.oldTime = slices.IndexFunc(p.columns, func(c binlog.Column) bool { return c.IsOldTime() })

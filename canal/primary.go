@@ -107,7 +107,6 @@ func (s *stream) updateByPrimary(ctx context.Context, p *plan, parts imageParts,
 	return nil
 }
 
-// seekAll looks up all rows that the current transaction recorded.
 func (s *stream) seekAll(ctx context.Context) error {
 	for i := range s.tx.sought {
 		if err := s.seek(ctx, &s.tx.sought[i]); err != nil {

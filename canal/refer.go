@@ -75,7 +75,6 @@ func (t tables) sameSides(own *watched, l *replicator.Lookup) error {
 	return nil
 }
 
-// sameColumns fails if the two columns don't compare values alike.
 func sameColumns(joined *watched, column string, from *watched, path string) error {
 	a, err := joined.joinedBy(column)
 	if err != nil {

@@ -94,7 +94,6 @@ func (r *resolver) transactions(text string, err error) (*gtid.Set, error) {
 	return gtid.Parse(r.server.flavor, text)
 }
 
-// same returns the place of a position in this server's own log.
 func (r *resolver) same(t token, d ruling) (place, error) {
 	file, err := parseFileName(t.File)
 	p := place{file: file, pos: t.Pos, event: t.Event, epoch: t.Epoch, gtids: d.gtids, said: d.said, born: d.born,

@@ -78,7 +78,6 @@ func (t tables) mentions(database, table string) (names []string) {
 	return nil
 }
 
-// rows delivers the rows of one rows event.
 func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place scale) error {
 	c := binlog.Cursor{B: body}
 	id := c.Uint(6)
@@ -151,7 +150,6 @@ func (s *stream) handsOn(t *watched) {
 	}
 }
 
-// images delivers the row images of an event.
 func (s *stream) images(
 	ctx context.Context, p *plan, kind replicator.ChangeKind, parts imageParts, data []byte, place scale,
 ) error {

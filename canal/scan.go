@@ -180,7 +180,6 @@ func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
 	return orderOf(r.place.epoch, file.number, pos), nil
 }
 
-// firstRows is how many rows to request while their size is unknown.
 const firstRows = 100
 
 // rowsFor returns how many rows to request, judged by the size of the last chunk's rows. The server sends all requested
@@ -197,7 +196,6 @@ func (t *watched) rowsFor(limit replicator.ScanLimit) int {
 	return int(min(int64(rows), max(limit.Bytes/size+limit.Bytes/size/4, 1)))
 }
 
-// errChunkFull ends the reading of a chunk that has enough bytes.
 var errChunkFull = errors.New("chunk is full")
 
 func (x *selection) scanQuery(columns []string, after string, limit int) (string, []any, error) {
@@ -251,7 +249,6 @@ func (x *selection) wanted(columns []string) (in string, args []any) {
 	return in, args
 }
 
-// bound is a value that a column is compared with.
 type bound struct {
 	name, placeholder string // an empty placeholder means NULL
 	arg               any

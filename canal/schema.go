@@ -200,7 +200,6 @@ func schemaIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, er
 	return s, err
 }
 
-// columnsIn is like schemaIn, without the indexes.
 func columnsIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, error) {
 	noTable := replicator.Fatal(fmt.Errorf("table %s: %w %s.%s, or the account lacks SELECT on it", t.Name,
 		errNoTable, t.Database, t.Table))
@@ -256,7 +255,6 @@ func (s *schema) readIndexes(rows *sql.Rows) error {
 	return err
 }
 
-// readIndex adds a row of indexFields to a table's indexes.
 func readIndex(all []index, scan func(...any) error) ([]index, error) {
 	var name string
 	var nonUnique, ordered bool

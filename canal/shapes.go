@@ -47,7 +47,6 @@ func readSchemas(ctx context.Context, db beginner, srv server, tables []replicat
 	return found, nil
 }
 
-// readSomeSchemas reads the schemas of tables of one database, as schemaIn does.
 func readSomeSchemas(
 	ctx context.Context, db beginner, srv server, tables []replicator.Table, found map[string]shapeAt,
 ) error {

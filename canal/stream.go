@@ -141,7 +141,6 @@ func (s *stream) kept(body []byte) []byte {
 	return owned(body)
 }
 
-// note records the event that ended at the current position.
 func (s *stream) note(h binlog.Header, start int64) {
 	if s.pos == start {
 		return
@@ -196,7 +195,7 @@ func (s *stream) advance(h binlog.Header) error {
 	if h.Flags&binlog.ArtificialFlag != 0 || binlog.IsHeartbeat(h.Kind) {
 		return nil
 	}
-	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent first if reading starts inside a file
+	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT && s.pos > 4 { // sent even if reading starts inside a file
 		return nil
 	}
 	end := s.pos + int64(h.Size)
@@ -383,7 +382,6 @@ func (s *stream) committed(ctx context.Context) error {
 	return s.endTransaction()
 }
 
-// endTransaction ends the transaction and advances the position.
 func (s *stream) endTransaction() error {
 	tx := s.tx
 	s.tx = transaction{}

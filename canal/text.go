@@ -16,8 +16,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// selected is a column of a SELECT, whose values the server sends as text. For equal values, its method value returns
-// the same as column.value does for the binlog: see kind.
+// selected is a column of a SELECT, whose values the server sends as text. Its method value returns the same as
+// binlog.Column.Value does for that value in the binlog: see kind.
 type selected struct {
 	declaredColumn
 	kind binlog.Kind
@@ -185,7 +185,6 @@ func newSelection(t *watched) (*selection, error) {
 	return x, nil
 }
 
-// selection returns the current selection for a configured table.
 func (r *Reader) selection(table string) (*selection, error) {
 	all, err := r.selections(table)
 	if err != nil {

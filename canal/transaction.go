@@ -169,7 +169,7 @@ func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) err
 // needed only if the transactions before the start are unknown.
 func (s *stream) previousGTIDs(ctx context.Context, body []byte) error {
 	if s.untilGTID == nil {
-		if err := s.idle(); err != nil || s.begun == nil { // a file was begun
+		if err := s.idle(); err != nil || s.begun == nil { // a new file has begun: the position advances
 			return err
 		}
 		return s.begun(ctx)

@@ -92,7 +92,6 @@ type witness struct {
 	done     bool
 }
 
-// errEnough ends a dump that has delivered what was needed.
 var errEnough = errors.New("enough")
 
 func (w *witness) handle(raw []byte) error {

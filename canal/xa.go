@@ -163,7 +163,6 @@ func (h *held) forget(why string, tables ...string) {
 	h.cells, h.references, h.size = nil, nil, 0
 }
 
-// setTable records that unknown cells of a table changed.
 func (h *held) setTable(table string, err error) {
 	if h.tables == nil {
 		h.tables = map[string]error{}
@@ -215,7 +214,6 @@ func (s *stream) release(ctx context.Context) error {
 	return nil
 }
 
-// take reserves memory for a cell; false if none is left.
 func (p *prepared) take(size int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -187,7 +187,6 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Checkpoints implements replicator.Store.
 func (f *File) Checkpoints(context.Context) ([]replicator.Checkpoint, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -207,7 +206,6 @@ func copied(checkpoints []replicator.Checkpoint) []replicator.Checkpoint {
 	return list
 }
 
-// Save implements replicator.Store.
 func (f *File) Save(_ context.Context, checkpoints []replicator.Checkpoint) error {
 	if err := valid(checkpoints); err != nil {
 		return err
@@ -224,7 +222,6 @@ func (f *File) Save(_ context.Context, checkpoints []replicator.Checkpoint) erro
 	return f.write(all)
 }
 
-// Forget implements replicator.Store.
 func (f *File) Forget(_ context.Context, view string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -239,35 +236,28 @@ func (f *File) Forget(_ context.Context, view string) error {
 	return f.write(all)
 }
 
-// Bury implements replicator.DeadLetters.
 func (f *File) Bury(_ context.Context, list []replicator.DeadLetter) error {
 	return f.letters.bury(list)
 }
 
-// Raise implements replicator.DeadLetters.
 func (f *File) Raise(_ context.Context, view, source string, cells []replicator.Cell) error {
 	return f.letters.raise(view, source, cells)
 }
 
-// Known implements replicator.DeadLetters.
 func (f *File) Known(_ context.Context, view, source string, cell replicator.Cell) (int64, error) {
 	return f.letters.index.number(view, source, cell), nil
 }
 
-// RaiseKnown implements replicator.DeadLetters.
 func (f *File) RaiseKnown(_ context.Context, view, source string, cell replicator.Cell, number int64) error {
 	return f.letters.raiseKnown(view, source, cell, number)
 }
 
-// List implements replicator.DeadLetters.
 func (f *File) List(_ context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
 	return f.letters.list(view)
 }
 
-// Drop implements replicator.DeadLetters.
 func (f *File) Drop(_ context.Context, ids []string) (int, error) { return f.letters.drop(ids) }
 
-// Count implements replicator.DeadLetters.
 func (f *File) Count(context.Context) (map[string]int, error) { return f.letters.index.count(), nil }
 
 // Close releases the lock. Closing again does nothing.

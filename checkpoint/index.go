@@ -130,7 +130,6 @@ func (x *index) find(view, source string, c replicator.Cell) (id letterID, has b
 	return id, has
 }
 
-// known returns those ids that have letters, each once.
 func (x *index) known(texts []string) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

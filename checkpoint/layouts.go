@@ -45,7 +45,6 @@ func readLayouts(dir string) ([]keptLayout, error) {
 	return d.Layouts, nil
 }
 
-// KeepLayouts implements replicator.Layouts.
 func (f *File) KeepLayouts(_ context.Context, layouts map[string]string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -76,7 +75,6 @@ func (f *File) KeepLayouts(_ context.Context, layouts map[string]string) error {
 	return nil
 }
 
-// Layout implements replicator.Layouts.
 func (f *File) Layout(_ context.Context, digest string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +91,6 @@ func (f *File) layout(digest string) string {
 	return ""
 }
 
-// KeepLayouts implements replicator.Layouts.
 func (s *MySQL) KeepLayouts(ctx context.Context, layouts map[string]string) error {
 	if len(layouts) == 0 {
 		return nil
@@ -150,7 +147,6 @@ func together(digests []string, layouts map[string]string) (all [][]string) {
 	return all
 }
 
-// Layout implements replicator.Layouts.
 func (s *MySQL) Layout(ctx context.Context, digest string) (layout string, err error) {
 	err = s.do(ctx, "reading a table's layout", func(ctx context.Context, conn *sql.Conn) error {
 		err := conn.QueryRowContext(ctx, "SELECT layout FROM "+s.tables.layouts+" WHERE digest = ?", digest).Scan(&layout)

@@ -36,7 +36,6 @@ func (l lease) settings() []string {
 	return []string{fmt.Sprintf("SET SESSION net_read_timeout = %d, net_write_timeout = %d", seconds, seconds)}
 }
 
-// keep sends a statement every beat until ctx ends.
 func (s *MySQL) keep(ctx context.Context) {
 	for pause.For(ctx, s.lease.beat) == nil {
 		s.signOfLife(ctx)
@@ -65,7 +64,6 @@ func (s *MySQL) signOfLife(ctx context.Context) {
 	_ = s.attach(ctx, expectTables) // if this fails, the next call reports it
 }
 
-// drop closes the connection that held the lock.
 func (s *MySQL) drop() error {
 	err := discard(s.conn)
 	s.conn = nil

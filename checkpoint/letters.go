@@ -81,7 +81,6 @@ func openLetters(path string) (*letters, error) {
 	return l, nil
 }
 
-// read builds the index from the log.
 func (l *letters) read() error {
 	in := bufio.NewReaderSize(io.NewSectionReader(l.file, 0, 1<<62), 1<<16)
 	for number := 1; ; number++ {

@@ -219,7 +219,6 @@ func (s *MySQL) transact(ctx context.Context, what string,
 	})
 }
 
-// Checkpoints implements replicator.Store.
 func (s *MySQL) Checkpoints(ctx context.Context) (all []replicator.Checkpoint, err error) {
 	err = s.do(ctx, "reading checkpoints", func(ctx context.Context, conn *sql.Conn) error {
 		all, err = s.tables.readCheckpoints(ctx, conn)
@@ -228,7 +227,6 @@ func (s *MySQL) Checkpoints(ctx context.Context) (all []replicator.Checkpoint, e
 	return all, err
 }
 
-// Save implements replicator.Store.
 func (s *MySQL) Save(ctx context.Context, checkpoints []replicator.Checkpoint) error {
 	if err := valid(checkpoints); err != nil || len(checkpoints) == 0 {
 		return err
@@ -249,7 +247,6 @@ func (s *MySQL) Save(ctx context.Context, checkpoints []replicator.Checkpoint) e
 	}, func() {})
 }
 
-// Forget implements replicator.Store.
 func (s *MySQL) Forget(ctx context.Context, view string) error {
 	return s.transact(ctx, "forgetting checkpoints", func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM "+s.tables.checkpoints+" WHERE `view` = ?", view)
@@ -257,7 +254,6 @@ func (s *MySQL) Forget(ctx context.Context, view string) error {
 	}, func() {})
 }
 
-// Bury implements replicator.DeadLetters.
 func (s *MySQL) Bury(ctx context.Context, list []replicator.DeadLetter) error {
 	if len(list) == 0 {
 		return nil
@@ -280,19 +276,16 @@ func (s *MySQL) Bury(ctx context.Context, list []replicator.DeadLetter) error {
 	})
 }
 
-// Raise implements replicator.DeadLetters.
 func (s *MySQL) Raise(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	return s.remove(ctx, "removing dead letters", s.index.of(view, source, cells))
 }
 
-// RaiseKnown implements replicator.DeadLetters.
 func (s *MySQL) RaiseKnown(ctx context.Context, view, source string, cell replicator.Cell, number int64) error {
 	return s.removeThose(ctx, "removing a dead letter", func() []letterID {
 		return s.index.numbered(view, source, cell, number)
 	})
 }
 
-// Drop implements replicator.DeadLetters.
 func (s *MySQL) Drop(ctx context.Context, ids []string) (int, error) {
 	known := s.index.known(ids)
 	return len(known), s.remove(ctx, "dropping dead letters", known)
@@ -332,7 +325,6 @@ func (s *MySQL) removeThose(ctx context.Context, what string, choose func() []le
 // mostIDs is how many ids one statement has: MariaDB makes a temporary table of an IN list of 1,000 or more values.
 const mostIDs = 500
 
-// List implements replicator.DeadLetters.
 func (s *MySQL) List(ctx context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
 	return list(func(after int64) (letters []replicator.DeadLetter, last int64, err error) {
 		err = s.do(ctx, "listing dead letters", func(ctx context.Context, conn *sql.Conn) error {
@@ -343,12 +335,10 @@ func (s *MySQL) List(ctx context.Context, view string) iter.Seq2[replicator.Dead
 	})
 }
 
-// Known implements replicator.DeadLetters.
 func (s *MySQL) Known(_ context.Context, view, source string, cell replicator.Cell) (int64, error) {
 	return s.index.number(view, source, cell), nil
 }
 
-// Count implements replicator.DeadLetters.
 func (s *MySQL) Count(context.Context) (map[string]int, error) { return s.index.count(), nil }
 
 // Close ends the connection, and the lock with it. Closing again does nothing.

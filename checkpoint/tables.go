@@ -24,7 +24,6 @@ func newTables(database, prefix string) tables {
 		layouts: sqlname.Quote(prefix + "_layouts"), lock: lockNameOf(database, prefix)}
 }
 
-// queryer is a connection or a transaction.
 type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

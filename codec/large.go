@@ -44,7 +44,6 @@ type largeSpace struct {
 	dropped *time.Timer
 }
 
-// get waits until the space is free and returns it.
 func (l *largeSpace) get() *space {
 	l.using.Lock()
 	l.mu.Lock()

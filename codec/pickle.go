@@ -204,7 +204,6 @@ func (u *unpickler) memory(op byte) error {
 	return u.charge(1, 0)
 }
 
-// scalar runs the instructions that push a number, a text or a constant.
 func (u *unpickler) scalar(op byte) (done bool, err error) {
 	var v any
 	switch op {

@@ -120,7 +120,6 @@ func (o *pyObject) timedelta() any {
 	return replicator.Number(strings.TrimRight(text, "0"))
 }
 
-// micros returns a timedelta's length in microseconds.
 func (o *pyObject) micros() (*big.Int, bool) {
 	if o.class != "datetime.timedelta" || len(o.arguments) != 3 {
 		return nil, false

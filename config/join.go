@@ -127,7 +127,6 @@ func targetNames(fields []replicator.Field) []TargetName {
 	return names
 }
 
-// joinOn reads one condition of a join. problem says what is wrong with it.
 func joinOn(p Pair, names []string, tables map[string]*replicator.Table) (on replicator.JoinOn, problem string) {
 	on.Column = p.Name
 	path := p.Text

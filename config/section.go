@@ -146,7 +146,6 @@ func (s *Section) SecretFile(key string) Secret {
 	return Secret(content)
 }
 
-// given returns the key that gives a secret: KEY or KEY_file.
 func (s *Section) given(key string) string {
 	if s.Has(key + "_file") {
 		return key + "_file"

@@ -195,7 +195,6 @@ func (t *tree) value(path string, e *unstable.Node) *node {
 	return n
 }
 
-// under returns the path of a key in the section at path.
 func under(path, key string) string {
 	switch {
 	case path == "":

@@ -140,7 +140,6 @@ func (s *ViewSection) MadeOfKey(key string, paths []string) {
 	}
 }
 
-// distinct reports names that two fields have at the target.
 func (s *ViewSection) distinct(target Target) {
 	names, fold := target.Names, target.Fold
 	if names == nil {

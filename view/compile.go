@@ -37,10 +37,9 @@ type plan struct {
 	names   []string
 	columns []string
 	joins   []*joinPlan
-	fields  int // number of fields in one entry of every view, in total
+	fields  int // how many fields one entry of each view needs, together
 }
 
-// feed is one view, compiled for the cells of one plan.
 type feed struct {
 	view   int // index of the view in the pipeline
 	name   string
@@ -65,10 +64,8 @@ type KeyError struct {
 func (e *KeyError) Error() string { return e.Key + ": " + e.Err.Error() }
 func (e *KeyError) Unwrap() error { return e.Err }
 
-// at returns err as an error in one setting of the view.
 func (f *feed) at(key string, err error) error { return &KeyError{View: f.name, Key: key, Err: err} }
 
-// compileFeed compiles a view for the cells of b's table.
 func compileFeed(b *binder, v *replicator.View, place int) (*feed, error) {
 	f := &feed{view: place, name: v.ShownAs(), joins: len(v.Joins) > 0}
 	b.merged = slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table != b.table.Name })

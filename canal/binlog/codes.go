@@ -81,7 +81,6 @@ func (c *Codes) next(b []byte) (r rune, n int) {
 	return '?', 1
 }
 
-// longCode returns the character of a code of three or four bytes.
 func (c *Codes) longCode(code []byte) rune {
 	rank, ok := longRank(code)
 	switch {

@@ -18,7 +18,6 @@ func (c *Column) timeText(data []byte) (any, error) {
 	return string(c.appendTime(nil, data)), nil
 }
 
-// appendTime appends a date or time as the server's text.
 func (c *Column) appendTime(b, data []byte) []byte {
 	t := c.Clock(data)
 	switch c.Kind {
@@ -89,7 +88,6 @@ func timeOfDay(data []byte) Clock {
 	return t
 }
 
-// fraction decodes a fraction of 0 to 3 bytes into microseconds.
 func fraction(data []byte) int { return int(BigEndian(data)) * fractionUnit(len(data)) }
 
 // fractionUnit returns the microseconds of one unit in a fraction of n bytes: hundredths, ten thousandths, millionths.

@@ -104,7 +104,6 @@ func NewColumn(m *TableMap, i int, declared *Declared, charsets Charsets) (Colum
 	return c, nil
 }
 
-// fixedTypes are the types whose values have a fixed length.
 var fixedTypes = map[byte]Column{
 	mysql.MYSQL_TYPE_TINY:      {Kind: KindInt, Width: 1},
 	mysql.MYSQL_TYPE_SHORT:     {Kind: KindInt, Width: 2},

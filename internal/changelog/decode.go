@@ -93,7 +93,6 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 	return what, s, err
 }
 
-// decodeKey reads a key that AppendKey wrote.
 func decodeKey(key []byte) (c replicator.Cell, err error) {
 	var values []any
 	value := func(text []byte) error {
