@@ -67,7 +67,6 @@ func MakeKey(values ...any) (Key, error) {
 // used again for the next key.
 type KeyBuilder struct{ b []byte }
 
-// Int adds an integer.
 func (k *KeyBuilder) Int(v int64) {
 	k.b = binary.BigEndian.AppendUint64(append(k.b, keyInt), uint64(v)^1<<63)
 }
@@ -81,12 +80,10 @@ func (k *KeyBuilder) Uint(v uint64) {
 	k.b = binary.BigEndian.AppendUint64(append(k.b, keyUint), v)
 }
 
-// Text adds a string.
 func (k *KeyBuilder) Text(v []byte) {
 	k.b = append(binary.AppendUvarint(append(k.b, keyString), uint64(len(v))), v...)
 }
 
-// Bytes adds bytes.
 func (k *KeyBuilder) Bytes(v []byte) {
 	k.b = append(binary.AppendUvarint(append(k.b, keyBytes), uint64(len(v))), v...)
 }

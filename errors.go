@@ -38,10 +38,8 @@ var ErrClaimed = errors.New("another shard of the source has a row of this key")
 // ErrNotServing: the view's pipeline is between two attempts and can't answer.
 var ErrNotServing = errors.New("the pipeline is not running at the moment")
 
-// ErrRebuilding: the view is being rebuilt already.
 var ErrRebuilding = errors.New("it is being rebuilt already")
 
-// ErrPaused: the view is paused.
 var ErrPaused = errors.New("it is paused: resume it first")
 
 // Overtaken says that nothing was marked, because the sink's mark has another epoch. Another replicator, which reads
@@ -109,7 +107,6 @@ func OfSource(err error) error {
 	return sourceError{err}
 }
 
-// IsOfSource reports whether err was marked by OfSource.
 func IsOfSource(err error) bool { return errors.As(err, new(sourceError)) }
 
 // Troubled splits views by the error of each. The views of one group share a cause; others are the views without an

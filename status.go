@@ -102,7 +102,6 @@ type Cause struct {
 	text string // the error as ViewStatus.cause returns it
 }
 
-// Includes reports whether the view has this error.
 func (c Cause) Includes(v ViewStatus) bool { return c.text == v.cause() }
 
 // The commands that remedy an error, for one view and for all views of a Cause.

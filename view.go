@@ -71,7 +71,6 @@ func (v *View) Spread() bool {
 	return is && s.Spread()
 }
 
-// Feeds reports whether the cell feeds the view.
 func (v *View) Feeds(c Cell) bool { return v.Feed(c) >= 0 }
 
 // Feed returns the index in From of the feed that matches the cell; -1 if the cell does not feed the view.

@@ -204,7 +204,6 @@ func (r *replicaIDs) giveBack(id uint32) {
 // Close closes the connections. No reader may be open.
 func (s *Source) Close() error { return s.db.Close() }
 
-// Name is the shard's name.
 func (s *Source) Name() string { return s.cfg.Name }
 
 // Stats returns what was read so far.
