@@ -302,7 +302,7 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 	return t
 }
 
-// position is the value of a table's version if its rows are updated in place: their log position is the version.
+// position is the version of a table whose rows are updated in place: it means the log position.
 const position = "position"
 
 // formats are the formats of bodies. compressions are what a body may be compressed with.

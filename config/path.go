@@ -88,7 +88,7 @@ func OriginsOf(v *replicator.View, path string) (origins []Origin) {
 	return []Origin{o}
 }
 
-// joinOf returns the join with whose name a path starts; nil if it starts in the view's own row.
+// joinOf returns the join that a path starts with; nil if the path starts in the view's own row.
 func joinOf(v *replicator.View, path string) *replicator.Join {
 	name, _ := cutName(path)
 	i := slices.IndexFunc(v.Joins, func(j replicator.Join) bool { return j.Name == name })

@@ -401,7 +401,7 @@ func (s *Section) done() {
 // ReadFile reads a file that the section names. A relative path starts at the configuration's directory.
 func (s *Section) ReadFile(path string) ([]byte, error) { return s.l.readFile(s.l.resolve(path)) }
 
-// only reports keys that other code knows but that are not in keys: what does not have them. not gives reasons, by key.
+// only reports known keys that are not in keys. what names the thing that can't have them; not has the reasons, by key.
 func (s *Section) only(keys []string, not map[string]string, what string) {
 	for _, key := range s.at.names {
 		switch {

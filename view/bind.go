@@ -71,8 +71,8 @@ func place(list *[]string, name string) int {
 	return i
 }
 
-// template compiles a template of any values. If the table has a key column of that name, a name means this column even
-// without $.
+// template compiles a template of any values. A name without $ means the table's key column of that name, if it has
+// one.
 func (c *leafCompiler) template(text string) (*template, error) {
 	t, err := parseTemplate(text)
 	if err != nil {

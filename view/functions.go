@@ -124,7 +124,7 @@ func (r *rewriter) unconverted(n *ast.Node) {
 	}
 }
 
-// leaveValue does that for all references in n whose value can become the value of n.
+// leaveValue marks all references in n whose value can become the value of n.
 func (r *rewriter) leaveValue(n *ast.Node) {
 	switch node := (*n).(type) {
 	case *ast.ConditionalNode:

@@ -17,8 +17,8 @@ type leaf struct {
 	step []step // from the loop's element to the value
 }
 
-// loop is a list each of whose elements makes an entry. Paths through the same list share a loop, so that their values
-// stay together. Different lists are combined: each element of one with each element of the other.
+// loop is a list, and each of its elements makes an entry. Paths through the same list share a loop, so that their
+// values stay together. Different lists are combined: each element of one with each element of the other.
 type loop struct {
 	text   string
 	parent int         // index of the loop whose element contains the list; -1: none
