@@ -154,7 +154,7 @@ func (s Standing) Least(o Standing) Standing {
 	return least
 }
 
-// farther merges the progress of two replicators on one fill, by the farther of each table; nil if one has finished.
+// farther is the progress of two replicators on one fill: the greater one of each table; nil if one has finished.
 func farther(a, b map[string]Progress) map[string]Progress {
 	if a == nil || b == nil {
 		return nil
@@ -168,7 +168,7 @@ func farther(a, b map[string]Progress) map[string]Progress {
 	return both
 }
 
-// CommonFill merges the progress of two parts on one fill, by the less far of each table. Neither a nor b is nil.
+// CommonFill is the progress that two parts share on one fill: the lesser one of each table. Neither a nor b is nil.
 func CommonFill(a, b map[string]Progress) map[string]Progress {
 	both := map[string]Progress{}
 	for _, fill := range []map[string]Progress{a, b} {
