@@ -24,19 +24,19 @@ const (
 // forever.
 const idleMark = time.Minute
 
-// followedMark is idleMark for views whose marks others wait for. Readers of a changelog learn from the marks how far
-// the source is. Other members of a group learn from the sink's mark how far a partition is.
+// followedMark replaces idleMark for views whose marks other programs read. Readers of a changelog learn from the marks
+// how far the source is, and other members of a Kafka group how far a partition is.
 const followedMark = 5 * time.Second
 
 // idleAsk is how often an idle session checks that the sink answers, so that the lag shows an outage even if there is
 // nothing to write. The check repeats the last mark, which writes nothing.
 const idleAsk = 5 * time.Second
 
-// idleSave is how old the stored progress of a session's views may be while nothing moves.
+// idleSave is the longest time between two saves of the checkpoints while nothing moves.
 const idleSave = 10 * time.Second
 
-// saver advances and saves the position that a session has applied. Its mutex admits one caller at a time, because
-// orders passed to Reader.Position must never fall.
+// saver advances and saves the position that a session has applied. Its mutex admits one caller at a time, because the
+// log positions passed to Reader.Position must never decrease.
 type saver struct {
 	*group
 	reader replicator.Reader
@@ -47,13 +47,13 @@ type saver struct {
 	goesOn func() // called each interval in which the session makes progress
 
 	mu        sync.Mutex
-	proved    bool                // the start position was requested again after reading began
+	proved    bool                // the start position was requested again once the reader had heard from the source
 	marked    replicator.Standing // the last mark that this session wrote to the sink
 	markedAt  time.Time
 	askedAt   time.Time // when the sink was last asked whether it holds that mark
 	saved     replicator.Position
 	savedAt   time.Time
-	markedRun int64 // changes applied when it was marked
+	markedRun int64 // changes applied before the last mark
 
 	naming sync.Mutex
 	named  int64 // the latest file of the source's log that a saved position names
@@ -107,7 +107,7 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 	applied := s.meter.total() // before low: all counted changes are applied
 	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
-		// The start position is requested again, too: the event that proves it may only be known since it was read.
+		// The reader may learn only by reading which event proves the start position, so that position is requested again.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = true
 		s.progress.moveTo(at)
@@ -180,7 +180,6 @@ func (s *saver) save(ctx context.Context) error {
 	return s.saveCheckpoints(ctx, s.progress.mark(now, s.notes), now.Position)
 }
 
-// mark marks the views' progress in the sink.
 func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
 	now := s.progress.toMark()
 	now.Swapped = s.notes.lastSwap()
@@ -194,7 +193,6 @@ func (s *saver) mark(ctx context.Context) (replicator.Standing, error) {
 	return now, nil
 }
 
-// lastMarked returns the last mark that this session wrote.
 func (s *saver) lastMarked() replicator.Standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,8 @@ type batches struct {
 	spare [][]pending // empty
 }
 
-// spareBatches is how many empty batches are kept: as many as wait while nothing coalesces (see budget).
+// spareBatches is how many empty batches are kept for reuse: as many as wait in a lane if few changes merge (see
+// coalescing).
 const spareBatches = 4
 
 // add appends a change. Its address is valid until its batch is reused.
@@ -65,7 +66,6 @@ func (b *batches) first() *pending {
 	return &b.queue[0][0]
 }
 
-// all iterates over the changes in order.
 func (b *batches) all() iter.Seq[*pending] {
 	return func(yield func(*pending) bool) {
 		for _, batch := range b.queue {

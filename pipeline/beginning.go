@@ -7,26 +7,26 @@ import (
 	"replicator"
 )
 
-// beginning decides where a view begins, for every session of every run, whatever its cause: start, retry, renewal,
-// pause and resume, join, part, take-out, swap, rebuild. A view begins at the lower of two: its checkpoint, that is,
-// what was marked last as this process or the store remembers it (c), and the sink's mark (m; nil: the sink has none).
-// A position that was not marked never counts: changes up to it are in the sink, or are read again.
+// beginning decides at which log position a view begins, for every session of every run, after a start, retry, pause,
+// join, part, swap or rebuild. It compares the view's checkpoint c, which is its last mark as this process or the store
+// remembers it, with the sink's own mark m (nil: the sink has none). The lower one counts. A position that was saved
+// without a mark never counts: changes up to it are in the sink, or are read again. The cases:
 //
-//   - Nothing of c was marked yet. It says where a new view, or a fill that was asked for, is to begin. It counts until
-//     the sink has marks of it.
+//   - c was never marked. It says where a new view, or a requested fill, is to begin. It counts until the sink has a
+//     mark of that.
 //   - c was marked, and the sink has no mark, or none since it registered the view again. The sink lost the view. The
 //     error wraps ErrSinkLost, and on_lost decides.
-//   - The mark is lower. The sink was set back. The view goes back to the mark's position and the mark's progress of
-//     the fill.
-//   - The mark is higher. Another replicator also keeps the view, or the store is older. c counts; repeated changes are
-//     stale. The source's log must also have the mark's position: see above.ahead.
-//   - The mark is that of a later fill, running or complete. Another replicator began it, or this one did and its store
-//     is older. The view continues with that fill, because the reason for it is unknown here. That fill reads
-//     everything that c's fill would read.
-//   - The source is a partition of a Changelog. Such a partition moves between processes, each with its own store,
-//     which may be old. c says only that the view was kept, so the mark counts. But not during a fill, which reads the
-//     log from its beginning while the mark's position stays.
-//   - The mark is that of an earlier fill than c's. Nothing of c's fill is left, so it scans its tables from the start.
+//   - m is lower. The sink was set back. The view goes back to m's position and to m's progress of the fill.
+//   - m is higher. Another replicator also keeps the view, or the store is older. c counts; repeated changes are
+//     stale. The source's log must also contain m's position: see above.ahead.
+//   - m belongs to a later fill than c, which is running or complete. Another replicator began that fill, or this one
+//     did and its store is older. The view continues with the later fill, which reads everything that c's fill would
+//     read.
+//   - The source is a partition of a Changelog. A partition moves between processes, each with its own store, so c may
+//     be old and m counts. During a fill c counts, because the fill reads the log from its beginning while m's position
+//     stays.
+//   - m belongs to an earlier fill than c. Nothing of c's fill is left in the sink, so it scans its tables from the
+//     start.
 func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (replicator.Standing, error) {
 	same := m != nil && replicator.SameDefinition(m.Fingerprint, c.Fingerprint)
 	known := same && !m.Position.IsZero()
@@ -59,15 +59,15 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (rep
 // isNew reports whether a view begins at a log position without a fill, and never had a position before.
 func isNew(c replicator.Checkpoint) bool { return c.Unmarked && !c.Filling() && c.Epoch == 0 }
 
-// lowestOf is where views that run together begin, given where each of them would. Changes that some have applied
-// already are repeated.
+// lowestOf returns where views that run together begin: at the lowest of their positions. The other views repeat
+// changes that they have applied.
 func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicator.Standing {
 	lowest := replicator.Standing{Position: begin[0].Position}
 	fill := map[string]replicator.Progress{}
 	for i, c := range begin {
 		lowest.Position = lowest.Position.Lower(c.Position)
 		if !c.Filling() {
-			if c.Unmarked { // it replaces a fill that was to begin
+			if c.Unmarked { // a new beginning replaces an earlier fill: its epoch counts
 				lowest.Epoch = max(lowest.Epoch, c.Epoch)
 			}
 			continue

@@ -25,7 +25,6 @@ type claim struct {
 	granted chan struct{} // closed once the bytes are taken
 }
 
-// newBudget makes a budget with a total for a number of lanes.
 func newBudget(total int64, lanes int) *budget {
 	return &budget{total: total, lanes: lanes, window: newCoalescing(total, lanes)}
 }

@@ -7,9 +7,9 @@ import (
 )
 
 // cellIndex finds pending changes in a lane by their cell. It is a hash table whose lists link the pending changes
-// themselves. Most changes touch a single pointer of a small table, because their cell's list is empty. A map would
-// have to find and clear a slot for each, outside the processor's cache if much is in flight, and would give the
-// collector twice the memory to mark. The lane's mutex guards it.
+// themselves. Most lookups touch a single pointer of a small table, because their cell's list is empty. A map would
+// find and clear a slot for each change, mostly outside the processor's cache, and the garbage collector would mark
+// twice the memory. The lane's mutex guards the index.
 type cellIndex struct {
 	seed  maphash.Seed
 	lists []*pending // by the hash's last bits: their number is a power of two, and at least the number of cells
@@ -23,12 +23,12 @@ func newCellIndex() cellIndex {
 	return cellIndex{seed: maphash.MakeSeed(), lists: make([]*pending, fewestLists)}
 }
 
-// list is the list that contains the cells with a hash, among others.
+// list returns the list for a hash. It may also contain cells with other hashes.
 func (x *cellIndex) list(hash uint64) **pending { return &x.lists[hash&uint64(len(x.lists)-1)] }
 
 // find returns the pending change of a cell, or nil, and the cell's hash.
 func (x *cellIndex) find(c *replicator.Cell) (p *pending, hash uint64) {
-	const odd = 0x9e3779b97f4a7c15 // so that swapped texts have different hashes
+	const odd = 0x9e3779b97f4a7c15 // so that (a, b) and (b, a) have different hashes
 	hash = maphash.String(x.seed, string(c.Key))*odd + maphash.String(x.seed, c.Column)
 	for p = *x.list(hash); p != nil && (p.hash != hash || p.cell != *c); p = p.next {
 	}
@@ -50,7 +50,6 @@ func (x *cellIndex) push(p *pending) {
 	p.next, *list = *list, p
 }
 
-// grow doubles the number of lists.
 func (x *cellIndex) grow() {
 	old := x.lists
 	x.lists = make([]*pending, 2*len(old))
@@ -63,7 +62,6 @@ func (x *cellIndex) grow() {
 	}
 }
 
-// remove removes an added change.
 func (x *cellIndex) remove(p *pending) {
 	at := x.list(p.hash)
 	for *at != p {

@@ -1,20 +1,20 @@
 package pipeline
 
-// coalescing decides how much a pipeline should have in flight: as much as memory allows if that merges many changes
-// into one write, and otherwise only enough to keep the lanes busy. The garbage collector marks everything in flight
-// again and again, and it doesn't fit into the processor's cache. With 200,000 distinct cells, 45,000 in flight cost
-// 20.7 µs a cell into Redis and 25.0 into MySQL; 5,000 cost 14.6 and 17.2. They took 120 MiB instead of 48 (alternating
-// runs, on a busy machine), and were not applied sooner.
+// coalescing decides how much a pipeline should have in flight: as much as memory allows if many changes of a cell
+// merge into one write, otherwise only enough to keep the lanes busy. More in flight costs time: the garbage collector
+// marks it again and again, and it doesn't fit into the processor's cache. With 200,000 distinct cells, 45,000 in
+// flight cost 20.7 µs a cell into Redis and 25.0 into MySQL; 5,000 cost 14.6 and 17.2. The 45,000 took 120 MiB instead
+// of 48 (alternating runs, on a busy machine), and were not applied sooner.
 //
-// With changes of random cells, the share that merges grows with the number in flight. So a part of the memory shows
-// what all of it would gain. The budget's mutex guards it.
+// If changes concern random cells, the share that merges grows with the number in flight. So a part of the memory shows
+// what all of it would gain. The budget's mutex guards coalescing.
 type coalescing struct {
 	total    int64 // bytes
 	smallest int64 // changes in flight that keep the lanes busy
-	changes  int64 // that may be in flight now
+	changes  int64 // changes that may be in flight now
 	mean     int64 // bytes of a change
 
-	seen, joined int // changes since the last decision, and how many of them merged
+	seen, joined int // changes since the last decision, and those that merged with a pending change
 }
 
 const (

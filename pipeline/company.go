@@ -9,9 +9,9 @@ import (
 	"replicator"
 )
 
-// company records another program that keeps the same views, as the sink's marks show it. That is harmless, because
-// views stay right with any number of writers, but rarely intended. The two see each other by their marks, so neither
-// is visible while the source writes nothing.
+// company records another program that keeps the same views. That is harmless, because views stay right with any number
+// of writers, but rarely intended. The two programs see each other by their marks in the sink, so neither notices the
+// other while the source writes nothing.
 type company struct {
 	mu  sync.Mutex
 	met map[string][2]time.Time // by view: when the last two marks of another program were seen

@@ -66,8 +66,8 @@ func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
 	return err
 }
 
-// behind are the views that begin before the farthest position that one of them has reached. They disagree with that
-// view until the run has passed this position.
+// behind returns the views that begin before the farthest position of all. They disagree with the farthest view until
+// the run has passed its position.
 func behind(views viewSet, at []replicator.Checkpoint) (late viewSet) {
 	farthest := slices.MaxFunc(at, func(a, b replicator.Checkpoint) int {
 		return cmp.Compare(a.Position.Order, b.Position.Order)
@@ -98,7 +98,7 @@ func (c *composition) stop() {
 	c.running.Wait()
 }
 
-// end drains a run and waits until it has ended. The pipeline keeps it in its list until others supersede it.
+// end drains a run and waits until it has ended. The run stays in the pipeline's list until supersede replaces it.
 func (c *composition) end(ctx context.Context, r *run) error {
 	r.stop()
 	select {
@@ -118,7 +118,7 @@ func (c *composition) supersede(old *run, by ...*run) {
 	}
 }
 
-// goOn replaces an ended run by one of views from their checkpoints. There may be no views.
+// goOn replaces an ended run by a run of the given views from their checkpoints. There may be no views.
 func (c *composition) goOn(old *run, views viewSet, from []replicator.Checkpoint) error {
 	if len(views) == 0 {
 		c.supersede(old)
@@ -134,8 +134,8 @@ func (c *composition) goOn(old *run, views viewSet, from []replicator.Checkpoint
 	return err
 }
 
-// follow splits the rebuilds of an ended run among the runs that replace it. Views that none of these has are no longer
-// rebuilt; their checkpoints keep the progress of their fill.
+// follow splits the rebuilds of an ended run among the runs that replace it. A view that none of these runs has is no
+// longer rebuilt. Its checkpoint keeps the progress of the fill.
 func (c *composition) follow(old *run, by ...*run) {
 	for _, whole := range c.rebuilds.all() {
 		if whole.run != old || whole.unsettled != nil {
@@ -205,8 +205,8 @@ func (c *composition) part(ctx context.Context) error {
 	return nil
 }
 
-// joinable is the lag below which a run has caught up. The last error must be at least that old: by then it would have
-// occurred again.
+// joinable is the lag below which a run has caught up. The run's last error must also be at least that old: a
+// lasting error would have occurred again by then.
 const joinable = 2 * time.Second
 
 // ready reports whether a run has caught up, so that it can join others.
@@ -219,8 +219,8 @@ func (r *run) ready() bool {
 	return known && lag < joinable
 }
 
-// join makes one of two runs that have caught up, if there are two. Shadows join like other views. Views that run
-// together change together, so a shadow that is swapped in later agrees with the views beside it.
+// join makes one run of two that have caught up, if there are two. Shadows join like other views: a shadow that runs
+// with the live views agrees with them when it is swapped in.
 func (c *composition) join(ctx context.Context) error {
 	ready := slices.DeleteFunc(c.runs.all(), func(r *run) bool { return !r.ready() })
 	if len(ready) < 2 {
@@ -252,8 +252,8 @@ func (c *composition) join(ctx context.Context) error {
 	return nil
 }
 
-// near is how far apart in the log, in Orders (bytes of binlog), views may be and still start together. Views that are
-// farther repeat what they have applied, which costs little and changes nothing.
+// near is how far apart in the log (in bytes of binlog) the positions of views may be for the views to start together.
+// All of them start at the lowest position, and the others repeat what they have applied.
 const near = 16 << 20
 
 // together groups checkpoints that can run together: at similar positions, and filled, or in one fill.

@@ -21,14 +21,15 @@ type Config struct {
 	// Feeds reports whether the configuration has a source of that name. nil: it has all.
 	Feeds func(source string) bool
 
-	// SourceOf returns the source for views that run together. Its rows carry only the columns that these read, so that
-	// other views' missing columns are no errors. It is not closed, and its Name is the Source's. nil: use Source.
+	// SourceOf returns the source for views that run together. Its rows carry only the columns that these views read, so
+	// that a column that only another view lacks is no error. It is not closed, and its Name is the Source's. nil: use
+	// Source.
 	SourceOf func(views []*replicator.View) (replicator.Source, error)
 
 	Store      replicator.Store
 	StartAt    string // snapshot, earliest or latest: for a view without a checkpoint
 	OnLost     string // stop or rebuild
-	OnUnlogged string // repair, rebuild or stop: if rows change and the log doesn't say which; default repair
+	OnUnlogged string // stop, repair or rebuild, if rows change and the log doesn't list the changes; default repair
 
 	Observer replicator.Observer
 	Log      *slog.Logger
@@ -51,11 +52,10 @@ type Config struct {
 	LastShown map[string]time.Time
 }
 
-// Repair continues if rows changed and the log doesn't say which, and has the affected views compared with the source
-// and repaired.
+// Repair makes the pipeline continue if rows change and the log doesn't list the changes. The affected views are
+// compared with the source and repaired.
 const Repair = "repair"
 
-// setDefaults sets defaults for missing settings.
 func (c *Config) setDefaults() {
 	if c.Observer == nil {
 		c.Observer = nopObserver{}
@@ -142,12 +142,11 @@ func (c *Config) changelog() replicator.Changelog {
 // anew is the command with which the operator has views filled again.
 func (c *Config) anew(views viewSet) string { return "`replicator rebuild " + views.words() + "`" }
 
-// unread is why a view's mark can't be read.
+// unread is the error of a view whose mark can't be read.
 func (c *Config) unread(m *replicator.Mark) error {
 	return replicator.OfView(fmt.Errorf("sink %s: view %s: %w", c.Name, m.View, remedy.Named(m.Err, m.View)), m.View)
 }
 
-// nopObserver is the Observer of a pipeline without one.
 type nopObserver struct{}
 
 func (nopObserver) Applied(string, string, int)        {}

@@ -59,15 +59,15 @@ func (d *definitions) update(ctx context.Context, views []*replicator.View, know
 	return nil
 }
 
-// set changes a view's fingerprint.
 func (d *definitions) set(v *replicator.View, fingerprint string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v.Fingerprint = fingerprint
 }
 
-// check fails if a table has changed since the view's fingerprint was made, or if tables can't be merged. The caller
-// must have opened a reader before: the reader then sees the table as it is now, or meets the ALTER on the way.
+// check fails if a table has changed since the view's fingerprint was made, or if the cells of several tables can't be
+// merged. The caller must have opened a reader before: the reader either sees the table as it is now, or meets the
+// ALTER in the log.
 func (d *definitions) check(ctx context.Context, views []*replicator.View) error {
 	now, err := d.current(ctx, views)
 	if err != nil {
@@ -84,7 +84,7 @@ func (d *definitions) check(ctx context.Context, views []*replicator.View) error
 	return errors.Join(changed...)
 }
 
-// sameKeys refuses a view that merges two tables' cells of an entity if their keys are never equal. It would keep two
+// sameKeys refuses a view of several tables if a key of one never equals a key of another. Such a view would show two
 // entities in one place, and each would remove the other's contributions.
 func sameKeys(ctx context.Context, source replicator.Source, v *replicator.View) (refused, err error) {
 	tables := replicator.Feeding([]*replicator.View{v})

@@ -19,7 +19,7 @@ type due struct {
 	rebuilder *rebuilder
 	changed   []string  // views to be rebuilt because their definition changed
 	done      bool      // earlier rebuilds have continued, and those of changed views have begun
-	retryAt   time.Time // when that is tried again
+	retryAt   time.Time // when continuing them is tried again
 }
 
 // add schedules the rebuild of views whose definition changed.
@@ -29,8 +29,8 @@ func (d *due) add(views ...string) {
 	}
 }
 
-// begin continues earlier rebuilds, and begins those of views whose definition changed. If one of them fails, the other
-// views continue, and it is tried again.
+// begin continues earlier rebuilds, and begins those of views whose definition changed. If a rebuild fails to begin,
+// the other views continue, and it is tried again later.
 func (d *due) begin(ctx context.Context) error {
 	if d.done || time.Now().Before(d.retryAt) {
 		return nil
@@ -71,8 +71,8 @@ func (d *due) begin(ctx context.Context) error {
 	return nil
 }
 
-// rebuild begins to rebuild views in one scan, or in one scan each if one of them can't be rebuilt. It returns the
-// errors, by view.
+// rebuild begins to rebuild views in one scan. If one of them can't be rebuilt, each view gets a scan of its own. It
+// returns the errors, by view.
 func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 	refused := map[string]error{}
 	if len(views) == 0 {

@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// filler scans the tables of views that are being filled, while the tail continues. Its rows are puts at the log
-// position before their chunk was read. So State.Next judges later changes of the tail against them as usual. Only one
+// filler scans the tables of views that are being filled, while the tail continues. It puts each row at the log
+// position before the row's chunk was read, so that State.Next takes the tail's later changes as newer. Only one
 // goroutine uses it.
 type filler struct {
 	*group
@@ -47,13 +47,13 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 	return true, nil
 }
 
-// reachStart waits until the tail has reached the position where the fill begins. The tail may have to continue from an
-// earlier position first, and a row that is put there would be older than the views' states. With a Changelog, the tail
-// up to that position is the fill.
+// reachStart waits until the tail has reached the log position where the fill begins, because the tail may continue
+// from an earlier one. Before that, a scanned row would be older than the views' states. With a
+// Changelog, reading the log up to that position is the fill.
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	start := f.progress.current().FillFrom // 0 where nothing is filled
+	start := f.progress.current().FillFrom // 0 if no view is being filled
 	for f.reach.committed.Load() < start {
 		select {
 		case <-tick.C:
@@ -90,8 +90,8 @@ func (f *filler) mostRows() int {
 	return chunkRows
 }
 
-// scan puts all rows of a table, chunk by chunk, from the saved progress on. The lanes work on a chunk while the next
-// is read, without waiting. But the progress is only what they have applied.
+// scan puts all rows of a table, chunk by chunk, from the saved progress on. The lanes apply a chunk while the next one
+// is read. The progress includes only chunks that are applied.
 func (f *filler) scan(ctx context.Context, table string) error {
 	columns := f.views.columns(table)
 	progress := f.progress.current().Fill[table]
@@ -103,7 +103,7 @@ func (f *filler) scan(ctx context.Context, table string) error {
 		progress.Total = n
 	}
 	limit := replicator.ScanLimit{Rows: min(1000, f.mostRows()), Bytes: f.intake.budget.total / 4}
-	before := func() error { return nil } // waits until the previous chunk is applied, and records that
+	before := func() error { return nil } // before waits until the previous chunk is applied, and records the progress
 	for !progress.Done {
 		began := time.Now()
 		chunk, err := f.chunk(ctx, table, columns, progress.After, limit)
@@ -162,10 +162,10 @@ func (f *filler) chunk(ctx context.Context, table string, columns []string, afte
 	return chunk, err
 }
 
-// puttable returns the rows of a chunk that can be put at its Low. If rows have versions of their own, that is all of
-// them. If log positions are the versions, a row that changed while the chunk was read may be newer than Low, and the
-// tail would then step back. So the chunk waits until the tail has passed High, and leaves rows that the tail touched
-// to the tail.
+// puttable returns the rows of a chunk that can be put at its Low. If rows have a version column, that is all of them.
+// If log positions are the versions, a row that changed while the chunk was read may be newer than Low, and the tail
+// would then set it back. So puttable waits until the tail has passed High, and leaves out rows that the tail touched:
+// the tail puts them.
 func (f *filler) puttable(ctx context.Context, chunk replicator.Chunk) ([]*replicator.Row, error) {
 	cells := map[replicator.Cell]bool{}
 	for _, r := range chunk.Rows {

@@ -10,16 +10,15 @@ import (
 	"replicator/internal/pause"
 )
 
-// forgetting tracks how far deleted cells may be forgotten. It outlives sessions. Their forgetters' goroutines use it,
-// one at a time.
+// forgetting tracks up to which log position deleted cells may be forgotten. It outlives sessions. Each session's
+// forgetter goroutine uses it, one after the other.
 type forgetting struct {
-	passed []marking // oldest first, at most forgetSteps and one more
-	walked int64     // the horizon of the last complete walk
+	passed []marking // oldest first, at most forgetSteps + 1
+	walked int64     // the horizon (a log position) of the last complete walk
 
 	gone atomic.Int64 // the highest log position of an applied deletion
 }
 
-// note records the positions of deletions among ops.
 func (f *forgetting) note(ops []replicator.Op) {
 	last := int64(0)
 	for i := range ops {
@@ -31,7 +30,6 @@ func (f *forgetting) note(ops []replicator.Op) {
 	}
 }
 
-// marking is a marked log position, with the time.
 type marking struct {
 	order int64
 	at    time.Time
@@ -40,8 +38,8 @@ type marking struct {
 // forgetSteps is the number of steps into which the retention time of deleted cells is divided.
 const forgetSteps = 4
 
-// horizon records the position marked now, and returns the newest position that was marked at least that long ago; 0 if
-// there is none.
+// horizon records the position marked now. It returns the newest position that was marked at least `remembered` ago; 0
+// if there is none.
 func (f *forgetting) horizon(order int64, now time.Time, remembered time.Duration) int64 {
 	f.passed = append(f.passed, marking{order, now})
 	for len(f.passed) > 1 && now.Sub(f.passed[1].at) >= remembered {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// fresh is the time before which the target knew no cell of this source. It is zero if the target knew some, or if that
-// was not found out.
+// fresh holds the time before which the target knew no cell of this source. It is zero if the target knew some, or if
+// the search for them was given up.
 //
-// A fresh target needs no sweep after a fill from a Changelog. Every row that it shows was in a record that this
-// session read. This session also read the record that takes the row away, unless the log had dropped that record by
-// then: Changelog.Remembers tells. A sweep would read all that the target holds and the whole log, for each of the logs
-// that fill it, and find nothing.
+// A fresh target needs no sweep after a fill from a Changelog. This session read the record of every row that the
+// target shows. It also read the records that delete rows, unless the log had dropped them by then: Changelog.Remembers
+// tells. A sweep would read everything in the target and the whole log, for each of the logs that fill it, and find
+// nothing.
 //
-// These are swept:
-//   - A fill that an earlier session began, in this process or in another one: the target holds what that applied.
-//   - A partition that comes from another member while it is being filled.
-//   - A fill of views whose marks were lost, and every other repair.
+// A sweep is still needed after:
+//   - a fill that an earlier session began, in this process or in another: the target holds the rows that it applied;
+//   - a fill of a partition that another member of the group was filling before;
+//   - a fill of views whose marks were lost, and every other repair.
 type fresh struct{ since time.Time }
 
 // freshPages bounds the search for cells of this source: reading the log waits for it. A target that other sources have

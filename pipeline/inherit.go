@@ -7,9 +7,9 @@ import (
 	"replicator"
 )
 
-// inherit turns the dead letters of a view's shadow into the view's, and removes the shadow's checkpoint. Until then
-// the checkpoint says that this must be done, and it can be repeated from the start. So the shadow's letters are
-// dropped afterwards. If a crash comes in between, the next start drops them.
+// inherit turns the dead letters of a view's shadow into the view's, and then removes the shadow's checkpoint. While
+// the checkpoint exists, inherit can be repeated from the start. The shadow's letters are dropped last. If a crash
+// comes before that, the next start drops them.
 func inherit(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	shadow := v.Name + replicator.ShadowSuffix
 	obsolete, err := takeLetters(ctx, store, v, shadow)
@@ -25,8 +25,8 @@ func inherit(ctx context.Context, store replicator.Store, v *replicator.View) er
 	return nil
 }
 
-// forgetShadow removes everything that the store has of a view's shadow. It must precede the removal of the shadow
-// itself: a checkpoint for which the sink has no mark would say that the shadow was swapped in, and that its dead
+// forgetShadow removes everything that the store has of a view's shadow. It must be called before the sink removes the
+// shadow. A checkpoint for which the sink has no mark would say that the shadow was swapped in, and that its dead
 // letters are the view's.
 func forgetShadow(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	if err := store.Forget(ctx, v.Name+replicator.ShadowSuffix); err != nil {
@@ -54,8 +54,8 @@ func dropOfShadow(ctx context.Context, store replicator.Store, v *replicator.Vie
 // lettersAtOnce is how many bytes of dead letters are read before they are recorded.
 const lettersAtOnce = 1 << 20
 
-// takeLetters records the dead letters of a view's shadow as the view's own. It returns the ids of obsolete ones: the
-// view's letters of cells of which the shadow has none.
+// takeLetters records the dead letters of a view's shadow as the view's own. It returns the ids of the view's obsolete
+// letters: those of cells that have no letter of the shadow.
 func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View, shadow string) (
 	obsolete []string, err error,
 ) {

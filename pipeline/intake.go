@@ -20,7 +20,8 @@ type intake struct {
 	over      context.Context // done once changes handed to a lane are no longer applied
 }
 
-// add hands a change to its lane when the budget has room for it, and has its key's variants looked up.
+// add hands a change to its lane when the budget has room for it. It also has other variants of the change's key looked
+// up.
 func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	size := int64(replicator.RowOverhead)
 	if c.Row != nil {
@@ -34,7 +35,7 @@ func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	if err := in.spellings.ask(ctx, c); err != nil || 2*size <= in.budget.total {
 		return err
 	}
-	// Only one huge row is in memory at a time: the next one is not read while this one waits to be applied.
+	// While a huge row waits to be applied, the next one is not read: only one is in memory at a time.
 	if err := in.budget.take(ctx, in.budget.total); err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (t *tail) Commit(order int64, at time.Time) {
 	t.window.reached(order)
 }
 
-// unlogged is a change that the log does not list (ErrUnlogged), with the position after it.
+// unlogged is the error of changes that the log does not list (ErrUnlogged), with the position after them.
 type unlogged struct {
 	error
 	behind string // FILE:POS
@@ -115,10 +116,10 @@ type unlogged struct {
 
 func (u unlogged) Unwrap() error { return u.error }
 
-// Unlogged implements replicator.Handler. If the configuration allows, it continues, and records that the views which
-// read the table must be compared with the source. It does so before anything after that position can be applied and
-// saved, so that no crash forgets it. Emptying a table concerns no view that holds nothing: a dump begins with DROP
-// TABLE IF EXISTS.
+// Unlogged implements replicator.Handler. If the configuration allows, it continues, and records that the views that
+// read the table must be compared with the source. It records that before anything after that position can be applied
+// and saved, so that no crash forgets the comparison. Emptying a table doesn't matter while all views are empty: a dump
+// begins with DROP TABLE IF EXISTS.
 func (t *tail) Unlogged(table string, order int64, err error) error {
 	if t.blank && errors.Is(err, replicator.ErrEmptied) {
 		return nil
@@ -127,7 +128,7 @@ func (t *tail) Unlogged(table string, order int64, err error) error {
 		return unlogged{err, t.reader.Locate(order)}
 	}
 	of := t.views.reading(table)
-	if groups, _ := replicator.Troubled(of, err); groups != nil { // of some of them alone
+	if groups, _ := replicator.Troubled(of, err); groups != nil { // only some of the views must be compared
 		of = slices.Concat(groups...)
 	}
 	if !t.notes.setSwapped(of, order) { // a server may log one statement after the other

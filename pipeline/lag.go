@@ -21,10 +21,9 @@ type reach struct {
 	first    atomic.Int64 // the end of the source's log when it was first asked
 	latest   atomic.Int64 // the end when it was last asked
 	asked    atomic.Int64 // when it was last asked, in Unix nanoseconds; 0: not yet
-	caughtUp atomic.Int64 // when committed was last the end
+	caughtUp atomic.Int64 // the value of committed when it was last the log's end
 }
 
-// commit records the end of a transaction.
 func (r *reach) commit(order int64, at time.Time) {
 	r.heard.Store(true)
 	r.committed.Store(order)
@@ -65,8 +64,8 @@ func (r *reach) shown(oldest func() time.Time) (at time.Time, caughtUp, known bo
 	return time.Unix(0, last), false, true
 }
 
-// passed reports whether everything committed before the session began is applied. Views that were separate before then
-// agree.
+// passed reports whether everything committed before the session began is applied. Views that ran separately before
+// this session agree from then on.
 func (s *session) passed() bool {
 	return s.reach.asked.Load() != 0 && s.lanes.low() >= s.reach.first.Load()
 }
@@ -80,15 +79,15 @@ func (s *session) lag() (time.Duration, bool) {
 	return max(0, time.Since(at)), true
 }
 
-// answers is how long the source may take to tell its position before that counts as unknown.
+// answers is how long the source may take to tell where its log ends. After that, the lag is unknown.
 func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
 
 // shown is the time up to which the views show everything committed.
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
-// shown records up to when views showed everything as their last session ended. Their lag counts from there until
-// another session has heard from the source. The store keeps it for the next process. It also records when all progress
-// of views was saved, which outlives their runs. A mutex guards it.
+// shown records up to when each view showed everything as its last session ended. A view's lag counts from there until
+// another session has heard from the source. The store keeps these times for the next process. shown also records when
+// all progress of a view was saved. It outlives runs. A mutex guards it.
 type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
@@ -131,8 +130,8 @@ func (n *shown) remember(s *session) {
 	}
 }
 
-// recall reads from the store up to when views showed everything in an earlier process. That means nothing for a
-// partition of a topic, which another member of the group may have had since.
+// recall reads from the store up to when views showed everything in an earlier process. It does nothing for a partition
+// of a topic, because another member of the group may have had the partition since.
 func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	if cfg.changelog() != nil {
 		return nil
@@ -145,7 +144,7 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	defer n.mu.Unlock()
 	for _, c := range saved {
 		at := c.Shown
-		if c.Filling() && c.Epoch != 0 { // it also lacks what was committed before the fill began
+		if c.Filling() && c.Epoch != 0 { // the view also lacks what was committed before the fill began
 			at = time.UnixMicro(c.Epoch)
 		}
 		if _, known := n.at[c.View]; !known && c.Source == cfg.Source.Name() && !at.IsZero() {
@@ -167,7 +166,6 @@ func (n *shown) stamp(checkpoints []replicator.Checkpoint, at time.Time, known b
 	}
 }
 
-// start records the pipeline's start.
 func (n *shown) start() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"replicator"
 )
 
-// A lane owns some partitions of the keys. It keeps the newest pending change of each of their cells, in the order of
-// the cells' first changes, and has at most one batch in flight. So changes of one cell are applied in order, and a
-// cell that changes often costs one write per batch.
+// A lane owns some partitions of the keys. It keeps the newest pending change of each of its cells, in the order in
+// which the cells first changed, and has at most one batch in flight. So changes of one cell are applied in order, and
+// a cell that changes often costs one write per batch.
 //
 // Only its goroutine uses the batch in flight. A mutex guards the pending changes.
 type lane struct {
@@ -24,8 +24,8 @@ type lane struct {
 	waiting batches
 	flying  []pending // the batch in flight; nil: there is none
 	added   uint64    // changes ever added
-	told    uint64    // of them, those already reported to the budget
-	merged  int       // of the unreported ones, those that merged with a pending one
+	told    uint64    // how many of those were reported to the budget
+	merged  int       // how many of the unreported ones merged with a pending change
 	waiters []waiter  // of barriers
 }
 
@@ -36,26 +36,27 @@ type pending struct {
 	since time.Time       // the commit time of the oldest change; zero for rows of a scan
 	size  int64           // taken from the budget
 
-	after int64  // everything up to this order that belongs to the lane was added before
+	after int64  // all changes of the lane up to this log position were added before
 	first uint64 // the number of the first change
 
-	// A delete of a possibly newest version, or a change without its row: the cell must be re-read. deleted is the
-	// highest such version (NoVersion: none), deletedAt the position of the latest such change.
+	// deleted and deletedAt are set by a change after which the cell must be re-read: a delete of a version that may be
+	// the newest, or a change without its row. deleted is the highest such version (NoVersion: none), deletedAt the log
+	// position of the latest such change.
 	deleted   int64
 	deletedAt int64
 
 	// goneAt is the position of a delete after which the cell has no row, in a table with one row per cell; 0: none.
 	goneAt int64
 
-	found *found // the last re-read by another replicator; nil: none
+	found *found // another replicator's last re-read, from a Changelog's record; nil: none
 
 	rewrite bool
 
 	hash uint64   // of the cell: see cellIndex
-	next *pending // another of its list there
+	next *pending // the next change in the cellIndex's list
 }
 
-// found is the result of another replicator's re-read of a cell.
+// found is the result of another replicator's re-read of a cell, which a Changelog's record contains.
 type found struct {
 	row     *replicator.Row // nil: none was left
 	version int64
@@ -78,7 +79,7 @@ func newLane(b *budget, r *reach, apply func(context.Context, []pending) error) 
 	return &lane{budget: b, reach: r, apply: apply, wake: make(chan struct{}, 1), cells: newCellIndex()}
 }
 
-// add makes c pending. size was taken from the budget for it; add gives back what is no longer needed.
+// add makes c pending. The caller took size from the budget for c; add gives back what is no longer needed.
 func (l *lane) add(c *replicator.Change, size int64) {
 	l.mu.Lock()
 	l.added++
@@ -108,9 +109,9 @@ func (l *lane) add(c *replicator.Change, size int64) {
 	}
 }
 
-// merge merges a change into the pending one, for the same reasons as State.Next. The newer of two puts counts. A
-// delete of a lower version than a pending put is archival. A put of at least the deleted version, after the delete,
-// makes a re-read needless. It returns the size of a row that is no longer needed.
+// merge merges a change into the pending one. Its rules are those of State.Next. The newer of two puts counts. A delete
+// of a lower version than the pending put's changes nothing. A put after a delete, of at least the deleted version,
+// makes a re-read needless. merge returns the size of a row that is no longer needed.
 func (p *pending) merge(c *replicator.Change) (spare int64) {
 	if c.AsOf != 0 {
 		return p.mergeFound(&found{row: c.Row, version: c.Version, asOf: c.AsOf})
@@ -135,7 +136,8 @@ func (p *pending) merge(c *replicator.Change) (spare int64) {
 	return 0
 }
 
-// mergeFound merges another replicator's re-read. The pending change is applied after it, if it still counts.
+// mergeFound merges another replicator's re-read. The pending put is applied after the re-read, unless the re-read
+// overrules it.
 func (p *pending) mergeFound(f *found) (spare int64) {
 	if old := p.found; old != nil && (f.asOf < old.asOf || f.asOf == old.asOf && f.version < old.version) {
 		return f.size()
@@ -174,16 +176,16 @@ func (p *pending) mergePut(row *replicator.Row) (spare int64) {
 	return spare
 }
 
-// lookAt is a change that re-reads a cell, and writes it again whatever the sink holds: for a sweep, or the retry of a
-// dead letter.
+// lookAt is a change that re-reads a cell and writes it again, whatever the sink holds. Sweeps and retries of dead
+// letters use it.
 func lookAt(c replicator.Cell) *replicator.Change {
 	look := reread(c, 0, time.Time{})
 	look.Rewrite = true
 	return look
 }
 
-// reread is a change that re-reads a cell after an unknown change. order is where the cell changed, and at the commit
-// time; zero if irrelevant.
+// reread is a change that re-reads a cell after an unknown change. order is the log position of that change, and at its
+// commit time; both are zero if irrelevant.
 func reread(c replicator.Cell, order int64, at time.Time) *replicator.Change {
 	return &replicator.Change{
 		Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Order: order, Time: at,
@@ -229,7 +231,8 @@ func (l *lane) oldest() *pending {
 	return l.waiting.first()
 }
 
-// low is the order up to which everything of the lane has been applied: the reader's position, if nothing is pending.
+// low is the log position up to which everything of the lane has been applied. If nothing is pending, that is
+// committed.
 func (l *lane) low(committed int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,8 +242,8 @@ func (l *lane) low(committed int64) int64 {
 	return committed
 }
 
-// since is the commit time of the change that has waited longest; zero if there is none. Rows of a scan don't count. A
-// log's changes are roughly in the order of their times, so only the first one is checked.
+// since is the commit time of the oldest pending change; zero if there is none. Rows of a scan don't count. A log's
+// changes are roughly in the order of their times, so only the first one is checked.
 func (l *lane) since() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,7 +267,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// applied returns a channel that is closed once everything added so far has been applied; nil if it has been already.
+// applied returns a channel that is closed once everything added so far has been applied. It returns nil if that is
+// already so.
 func (l *lane) applied() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,7 +280,7 @@ func (l *lane) applied() <-chan struct{} {
 	return w.done
 }
 
-// run applies batches until ctx is done (it stops at once), or until drain is closed and nothing is left.
+// run applies batches until ctx is done (then it stops at once), or until drain is closed and nothing is left.
 func (l *lane) run(ctx context.Context, drain <-chan struct{}) error {
 	for {
 		select {

@@ -8,9 +8,9 @@ import (
 	"replicator"
 )
 
-// lanes are a session's lanes: one for each share of the keys, and two behind them. One of these looks up other
-// variants of keys, the other the entries of changed joined rows. They are set up before they run and don't change.
-// Each guards itself.
+// lanes are a session's lanes: one for each share of the keys, and two more that ask the source. One of the two looks
+// up other variants of keys, the other the cells whose entries contain changed joined rows. All are set up before they
+// run and don't change. Each lane guards itself.
 type lanes struct {
 	reach     *reach
 	shares    []*lane
@@ -23,10 +23,10 @@ func (ls *lanes) add(c *replicator.Change, size int64) {
 	ls.shares[c.Cell.Key.Partition()%len(ls.shares)].add(c, size)
 }
 
-// all are the lanes, including the two behind them.
+// all returns the lanes of the keys and the two that ask the source.
 func (ls *lanes) all() []*lane { return append(slices.Clip(ls.shares), ls.spellings, ls.referring) }
 
-// low is the low water: the order up to which everything has been applied.
+// low is the low water: the log position up to which everything has been applied.
 func (ls *lanes) low() int64 {
 	committed := ls.reach.committed.Load()
 	low := committed

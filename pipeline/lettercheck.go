@@ -7,14 +7,13 @@ import (
 	"replicator"
 )
 
-// The sink's dead cells and the store's dead letters are compared once in a store's life with a view. After that both
-// change together (update). The comparison is for a store that was lost, one of a second replicator, or one from before
-// sinks recorded dead cells. The sink wins: such cells are re-read, which records their letters again, or applies what
-// was repaired. A fill finds dead cells anyway.
-//
-// So the next start does not miss a letter that was dropped: the checkpoint says that the store was told.
+// A dead letter exists twice: the sink records the cell as dead, and the store has the letter. Applying a batch changes
+// both (update). The two are compared once for each store and view, because the store may be new, belong to a second
+// replicator, or be older than sinks that record dead cells. The sink wins: a dead cell without a letter is re-read,
+// which records the letter again or applies a repaired row. A fill needs no comparison, because it finds dead cells
+// anyway. The checkpoint records that the comparison was made.
 
-// compare compares letters and sink for views of which the store was not told yet.
+// compare compares the letters with the sink's dead cells, for views whose checkpoint doesn't record a comparison yet.
 func (l *letters) compare(ctx context.Context) error {
 	for i, v := range l.views {
 		if l.notes.lettersKnown(v.Name) {
@@ -67,15 +66,15 @@ func (l *letters) compareView(ctx context.Context, view int) error {
 	return l.lookAtUnknown(ctx, v, buried)
 }
 
-// withoutLetters are those of some dead cells of the sink that have no letters in the store. The lanes may have
-// recorded some since the letters were listed, or be about to.
+// withoutLetters returns those of the sink's dead cells that have no letter in the store. The lanes may have recorded
+// letters since the store was listed, or be about to, so the store is asked again.
 func (l *letters) withoutLetters(
 	ctx context.Context, v *replicator.View, cells []replicator.Cell,
 ) ([]replicator.Cell, error) {
 	if len(cells) == 0 {
 		return nil, nil
 	}
-	if err := l.intake.look(ctx, nil); err != nil { // changes in flight record their letters
+	if err := l.intake.look(ctx, nil); err != nil { // changes in flight record their letters first
 		return nil, err
 	}
 	var lost []replicator.Cell
@@ -94,7 +93,8 @@ func (l *letters) withoutLetters(
 // comparedAtOnce is how many cells are listed, and re-read, together.
 const comparedAtOnce = 500
 
-// of are the cells of this source with letters in the store, each still unconfirmed by the sink.
+// of returns the cells of this source that have letters in the store. Each value is false: compareView sets it if the
+// sink also has the cell as dead.
 func (l *letters) of(ctx context.Context, v *replicator.View) (map[replicator.Cell]bool, error) {
 	p := l.cfg
 	counts, err := p.Store.Count(ctx)
@@ -113,7 +113,7 @@ func (l *letters) of(ctx context.Context, v *replicator.View) (map[replicator.Ce
 	return cells, nil
 }
 
-// lookAtUnknown re-reads the cells of letters that the sink doesn't know as dead: they may be gone from the source, or
+// lookAtUnknown re-reads the cells whose letters the sink doesn't confirm: the cells may be gone from the source, or
 // have been applied since.
 func (l *letters) lookAtUnknown(ctx context.Context, v *replicator.View, buried map[replicator.Cell]bool) error {
 	var doubtful, unfed []replicator.Cell

@@ -17,13 +17,14 @@ type letterNews struct {
 	told map[letterKind]*toldLetters
 }
 
-// letterKind groups dead letters by the view, and by what refused them (row, evaluate or rejected, as in metrics).
+// letterKind groups dead letters by the view and by the stage that refused them (row, evaluate or rejected, as in
+// metrics).
 type letterKind struct{ view, by string }
 
-// toldLetters is what was logged of a kind.
+// toldLetters says when letters of a kind were last logged, and how many came since.
 type toldLetters struct {
 	at   time.Time
-	more int // since then
+	more int // letters that were not logged yet
 }
 
 func newLetterNews(cfg *Config) *letterNews {
@@ -50,7 +51,7 @@ func (n *letterNews) add(view, by string, l replicator.DeadLetter) {
 // tell logs the number of further letters, for kinds whose minute is over.
 func (n *letterNews) tell() { n.tellThose(tellLettersEach) }
 
-// tellAll logs it for all kinds.
+// tellAll logs the number of further letters for all kinds, at a stop.
 func (n *letterNews) tellAll() { n.tellThose(0) }
 
 func (n *letterNews) tellThose(least time.Duration) {

@@ -18,8 +18,8 @@ type letters struct {
 }
 
 // update records dead letters of values that could not be computed or written, and clears letters that newer values
-// made obsolete. It does both before the batch counts as applied. So the checkpoint can't pass a change that is neither
-// in the sink nor a dead letter.
+// made obsolete. Both happen before the batch counts as applied, so the checkpoint never passes a change that is
+// neither in the sink nor a dead letter.
 func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.Applied) error {
 	ops, rows := b.ops, b.rows
 	if err := l.raiseElsewhere(ctx, ops, applied); err != nil {
@@ -45,7 +45,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	for i, op := range ops {
 		for _, v := range op.Values {
-			late := op.AsOf != 0 && dead[place{i, v.View}] // a later re-read by another replicator found the same
+			late := op.AsOf != 0 && dead[place{i, v.View}] // another replicator's later re-read found it dead
 			if v.Err != nil && (!stale[i] || late) {
 				reason := "evaluate"
 				if rows[i] != nil && rows[i].Err != nil {
@@ -73,7 +73,7 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	}
 	good := b.lists(len(l.views))
 	for i, op := range ops {
-		for _, v := range op.Values { // of a stale op, too: what another replicator wrote instead is not dead
+		for _, v := range op.Values { // also of a stale op: the sink holds a newer value, which is not dead
 			if !bad[place{i, v.View}] && !dead[place{i, v.View}] {
 				if good[v.View] == nil {
 					good[v.View] = make([]replicator.Cell, 0, len(ops)-i)
@@ -93,7 +93,8 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	return nil
 }
 
-// tell counts a dead letter and logs it if it is new. A cell that is re-read and still dead already has one.
+// tell counts a dead letter and logs it if its kind is new. If the cell was re-read (again), its letter was counted
+// before.
 func (l *letters) tell(
 	ctx context.Context, v *replicator.View, reason string, letter replicator.DeadLetter, again bool,
 ) error {
@@ -108,9 +109,10 @@ func (l *letters) tell(
 	return nil
 }
 
-// raiseElsewhere clears the letters of other shards' cells that views now show, because this shard has nothing to show.
-// The other shard's pipeline may record another letter at any time. So it first reads which letter there is. Then, by
-// applying the ops again, it checks that the view still shows the cell: that letter is obsolete, and no later one is.
+// raiseElsewhere clears the letters of other shards' cells whose rows the views now show, because this shard's row is
+// gone. The other shard's pipeline may record another letter at any time. So raiseElsewhere first reads the number of
+// the present letter. Then it applies the ops again, to check that the view still shows the other shard's row. If so,
+// the letter of that number is obsolete, and a later one is not.
 func (l *letters) raiseElsewhere(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	for shown := applied.Elsewhere; ; {
 		numbers := map[replicator.Elsewhere]int64{}
@@ -156,11 +158,11 @@ func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicat
 	return outcome, err
 }
 
-// applyClaimed applies values again that another shard's row hid. That row may have gone before the letter was saved,
-// and then no one else clears the letter.
+// applyClaimed applies values again that the sink rejected because another shard has a row of that key. The other row
+// may have gone before the letter was saved. Then nothing else would clear the letter.
 func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	var again []replicator.Op
-	var last int                         // the last op of again: its place in the batch
+	var last int                         // the index in ops of the last op of again
 	for _, r := range applied.Rejected { // op by op
 		if !errors.Is(r.Err, replicator.ErrClaimed) {
 			continue

@@ -25,7 +25,6 @@ func newMeter(views int, interval time.Duration) *meter {
 	}
 }
 
-// add counts changes that were applied to the i-th view.
 func (m *meter) add(i, n int) { m.applied[i].Add(int64(n)) }
 
 func (m *meter) total() (n int64) {
@@ -54,7 +53,7 @@ func (m *meter) tick() {
 	m.at = now
 }
 
-// rate is the i-th view's rate: 0 if no tick came for so long that saving must hang.
+// rate is the i-th view's rate. It is 0 if the last tick is so long ago that saving must hang.
 func (m *meter) rate(i int) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"replicator"
 )
 
-// notes are what checkpoints say of a run's views besides their progress. They outlive sessions. Their mutex guards
-// them; it may be taken while that of a progress is held.
+// notes are what the checkpoints of a run's views contain besides their progress. They outlive sessions. Their mutex
+// guards them; it may be taken while a progress's mutex is held.
 type notes struct {
 	mu      sync.Mutex
-	swapped map[string]int64 // by view: where one of its tables was replaced by another, until the view is compared
-	letters map[string]bool  // by view: the store was told which cells are dead letters in the sink
+	swapped map[string]int64 // by view: the log position after which it must be compared with the source
+	letters map[string]bool  // by view: the store's letters were compared with the sink's dead cells
 	dirty   bool             // they changed since the last mark
 }
 
@@ -28,15 +28,14 @@ func newNotes(from []replicator.Checkpoint) *notes {
 	return n
 }
 
-// addTo adds a view's notes to its checkpoint.
 func (n *notes) addTo(c *replicator.Checkpoint) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c.Swapped, c.Letters = n.swapped[c.View], n.letters[c.View]
 }
 
-// lastSwap is the latest position of a table swap for which a view must be compared, to be marked. There is one mark
-// for all views, so after the loss of a store a view may be compared in vain.
+// lastSwap is the latest position after which a view must be compared with the source. One mark serves all views, so if
+// the store is lost, a view may be compared needlessly.
 func (n *notes) lastSwap() (last int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,8 +52,8 @@ func (n *notes) changed() bool {
 	return n.dirty
 }
 
-// setSwapped records that views must be compared with the source, because of an event at an order. It reports whether
-// that is new for one of them.
+// setSwapped records that views must be compared with the source, because of an event at a log position. It reports
+// whether that is new for one of them.
 func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -65,8 +64,8 @@ func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
 	return news
 }
 
-// setEvicted records that views must be compared with the source, because their sink lost data while they were at an
-// order. A comparison in progress doesn't count: what it found may have been lost since.
+// setEvicted records that views must be compared with the source, because their sink lost data while they were at a log
+// position. A comparison in progress doesn't count, because the sink may have lost data behind it.
 func (n *notes) setEvicted(views viewSet, order int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,7 +74,7 @@ func (n *notes) setEvicted(views viewSet, order int64) {
 	}
 }
 
-// addSwaps adds the views that must be compared with the source to others.
+// addSwaps adds the views that must be compared with the source to the map.
 func (n *notes) addSwaps(all map[string]int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +97,7 @@ func (n *notes) compared(view string, at int64) {
 	}
 }
 
-// lettersKnown reports whether the store was told which cells of a view are dead in the sink.
+// lettersKnown reports whether a view's letters were compared with the sink's dead cells.
 func (n *notes) lettersKnown(view string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,26 +10,26 @@ import (
 	"replicator"
 )
 
-// An epoch exists once the sink has registered it: see replicator.EpochOf. A session marks where its reader begins, in
-// the reader's epoch, before it applies anything. It begins in the highest epoch that memory, the store and the sink
-// know. A mark fails if the sink's has another epoch (replicator.Overtaken), which ends the session. Nothing was saved
-// since the previous mark, so changes that were stale because of their epoch are read again. No stale change goes
-// unnoticed.
+// An epoch exists once the sink has registered it: see replicator.EpochOf. A session begins in the highest epoch that
+// memory, the store and the sink know. Before it applies anything, it marks its reader's start position, in the
+// reader's epoch. A mark fails if the sink's mark has another epoch (replicator.Overtaken), and the failure ends the
+// session. Changes of a lower epoch are stale in the sink. But nothing was saved since the previous mark, so those
+// changes are read again, in the new epoch.
 //
 // Two replicators that read two servers would take a view from each other in turns, until no epochs are left. So the
-// one that was overtaken waits, and reports it. It takes over when the other one has ended: its own source has
-// transactions that the sink's mark does not include, and the mark has not moved for longer than a running replicator's
-// would stay. A process that has not registered an epoch yet, and a rebuild, take over at once, because an operator
+// one that was overtaken waits, and reports that. It takes over when the other one has ended. A replicator has ended if
+// its mark has not moved for longer than a running one's would, although the source has transactions that the mark does
+// not include. A process that has not registered an epoch yet, and a rebuild, take over at once, because an operator
 // started them.
 
-// standstill is how long a running replicator's mark stays in one place at most while there is more to include.
+// standstill is the longest time that a running replicator's mark stays unchanged while there is more to include.
 const standstill = idleMark + 10*time.Second
 
-// rival is another replicator, which reads another server and took a view over.
+// rival is another replicator that reads another server and has taken over a view.
 type rival struct {
-	told  *replicator.Overtaken // the error that ended the last session. If a sink has parts, its mark says the lowest of theirs
-	mark  replicator.Position   // that was seen last
-	since time.Time             // since when the mark has not moved although the own source has more; zero: that is not so
+	told  *replicator.Overtaken // the error that ended the last session, with the lowest mark of the sink's parts
+	mark  replicator.Position   // the mark that was seen last
+	since time.Time             // since when the mark has not moved although this source has more; zero: not so
 }
 
 // register records that all marks of a session have the epoch of a position.
@@ -42,14 +42,14 @@ func (s *shared) register(at replicator.Position) {
 	}
 }
 
-// above collects epochs above those of a run's views, before a session.
+// above collects, before a session, marks that are above a run's views: in a higher epoch, or farther in the same one.
 type above struct {
 	*run
 	mark replicator.Position // the position with the highest epoch; zero: there is none
-	// ahead is the highest mark in an epoch in which a view is at an earlier position, or at the same one with less read
-	// beyond it: the store is older than the sink. Zero: there is none.
+	// ahead is the highest mark that is farther than a view's position in the same epoch, or that was read farther at the
+	// same position: the store is older than the sink. Zero: there is none.
 	ahead     replicator.Position
-	overtaken []string // views that this process kept up, and whose marks have an epoch that it never registered
+	overtaken []string // views whose marks have an epoch that this process, which kept them, never registered
 }
 
 // compare compares a view's checkpoint with its mark in the sink.
@@ -62,7 +62,7 @@ func (a *above) compare(c replicator.Checkpoint, m *replicator.Mark) {
 		by = later(by, told.By)
 	}
 	if by.Epoch() == c.Position.Epoch() && by.Order >= c.Position.Order && by != c.Position && !c.Unmarked {
-		a.ahead = later(a.ahead, by) // if the source's log lacks this position, the views show changes that the source lost
+		a.ahead = later(a.ahead, by) // if the source's log lacks it, views show changes that the source lost
 	}
 	if by.Epoch() <= c.Position.Epoch() {
 		return
@@ -78,8 +78,8 @@ func (a *above) proofs() []replicator.Position {
 	return slices.DeleteFunc([]replicator.Position{a.mark, a.ahead}, replicator.Position.IsZero)
 }
 
-// yield fails for views that another replicator has taken over, until that one has ended. If it reads the same log as
-// this one, both continue.
+// yield fails for views that another replicator has taken over, until that replicator has ended. If both read the same
+// log, both continue.
 func (a *above) yield(ctx context.Context) error {
 	if len(a.overtaken) == 0 {
 		return nil

@@ -113,15 +113,15 @@ func (p *Pipeline) ask(ctx context.Context, do func(ctx context.Context, s *supe
 // Keeps reports whether the pipeline keeps a view.
 func (p *Pipeline) Keeps(view string) bool { return p.view(view) != nil }
 
-// RebuildMode says how a view is rebuilt.
+// RebuildMode says whether a view is rebuilt beside its contents or over them.
 type RebuildMode int
 
 const (
-	// BySwap fills a shadow while the live view is kept up to date, and swaps it in when it has caught up. A view is
-	// rebuilt in place instead if its target has parts that are not the view's, or if several sources feed it.
+	// BySwap fills a shadow while the live view is kept up to date, and swaps the shadow in when it has caught up. A view
+	// is rebuilt in place instead if several sources feed it, or if its target has parts of others (such as columns).
 	BySwap RebuildMode = iota
-	// InPlace writes every row into the live view, whatever that is believed to hold, and then re-reads cells that were
-	// not confirmed.
+	// InPlace writes every row into the live view, whatever the sink's states say, and then re-reads cells that the fill
+	// did not confirm.
 	InPlace
 )
 
@@ -140,8 +140,8 @@ func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode
 	})
 }
 
-// Pause stops a view where it is, until Resume or a restart of the program: nothing is written to it. A fill or a
-// rebuild in place continues after that. A shadow is filled meanwhile, but swapped in only afterwards.
+// Pause stops writing to a view until Resume or a restart of the program. A fill or a rebuild in place continues after
+// the pause. A shadow is filled during the pause, but swapped in only after it.
 func (p *Pipeline) Pause(ctx context.Context, name string) error {
 	v := p.view(name)
 	if v == nil {
@@ -166,8 +166,9 @@ func (p *Pipeline) Resume(ctx context.Context, name string) error {
 	})
 }
 
-// Swapped are the views with a table that was replaced by another one, and the position of that. They must be compared
-// with the source and repaired. Then the caller calls Compared. Views that don't run are left out.
+// Swapped returns the views that must be compared with the source because one of their tables was replaced by another
+// one, each with the log position of that. After the comparison, the caller calls Compared. Views that don't run are
+// left out.
 func (p *Pipeline) Swapped() map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range p.runs.all() {

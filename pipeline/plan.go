@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// Outcome is what Run would first do with a view.
+// Outcome is what Run would do first with a view.
 type Outcome int
 
 const (
@@ -27,8 +27,9 @@ type Planned struct {
 	Err        error // why it is refused; for Refills, why the source's log can't be read on; otherwise nil
 }
 
-// Plan returns, by view, what Run would do, given the store's checkpoints. It changes nothing, and another process may
-// run the views meanwhile: the store is read before the marks, so positions that move in between are no loss.
+// Plan returns, by view, what Run would do, given the store's checkpoints. It changes nothing. Another process may run
+// the views meanwhile: the store is read before the marks, so a position that moves in between doesn't look like a
+// loss.
 func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map[string]Planned, error) {
 	known, err := p.planner.marks(ctx)
 	if err != nil {
@@ -70,8 +71,8 @@ func (p *Pipeline) Plan(ctx context.Context, saved []replicator.Checkpoint) (map
 	return plan, nil
 }
 
-// lost is why the source's log can't be read on from a view's position; nil if it can, or if there is another obstacle.
-// asked caches the answers, by position.
+// lost returns why the source's log can't be read from a view's position. It returns nil if the log can be read, or if
+// another obstacle prevents that. asked caches the answers, by position.
 func (p *Pipeline) lost(
 	ctx context.Context, v *replicator.View, c *replicator.Checkpoint, asked map[string]error,
 ) error {

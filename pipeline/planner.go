@@ -28,11 +28,11 @@ type remembered struct {
 	saved  []replicator.Checkpoint // of all sources
 	marks  []replicator.Mark
 
-	former map[string][]replicator.Mark // by source, for those that are no longer configured; nil: the sink was not asked
+	former map[string][]replicator.Mark // marks by source, of sources no longer configured; nil: the sink was not asked
 
-	lacking map[string]string // by view, the parts of the sink that lack it, if others have it
+	lacking map[string]string // by view: the parts of the sink that lack it although others have it
 
-	refilled map[string][]string // by the place where the sink lacks them: views that on_lost fills again
+	refilled map[string][]string // views that on_lost fills again, by the part of the sink that lacks them
 }
 
 // refills records that on_lost fills a view again, and where the sink lacks it.
@@ -55,16 +55,16 @@ func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Ma
 	return c, m
 }
 
-// rebuilding reports whether a view is being rebuilt to its present definition, beside its visible contents. A shadow
-// with a checkpoint and without a mark was swapped in.
+// rebuilding reports whether a shadow is being filled by a view's present definition. A shadow with a checkpoint and
+// without a mark was swapped in.
 func (r *remembered) rebuilding(v *replicator.View) bool {
 	c, m := r.of(v.Name + replicator.ShadowSuffix)
 	return c != nil && m != nil && replicator.SameDefinition(c.Fingerprint, v.Fingerprint)
 }
 
-// keptFrom returns a source that fed the view and has since been removed from the configuration. The sink must have a
-// mark of it, if it was asked. And either the view has the same definition, or the store also knows the source: another
-// program may have a view of that name with another definition.
+// keptFrom returns a source that fed the view and has since been removed from the configuration. The sink must have the
+// source's mark, if the sink was asked. In addition, the mark has the view's definition or the store knows the source:
+// otherwise the mark may be of another program's view of that name.
 func (r *remembered) keptFrom(v *replicator.View, feeds func(string) bool) (source string, is bool) {
 	for _, source := range slices.Sorted(maps.Keys(r.former)) {
 		for _, m := range r.former[source] {
@@ -129,12 +129,12 @@ func (p *planner) marks(ctx context.Context) (*remembered, error) {
 	return known, nil
 }
 
-// plan says where views continue.
+// plan says where views continue, or why they don't run.
 type plan struct {
-	views   []*replicator.View // all that it is for
+	views   []*replicator.View // all views that were asked about
 	at      []replicator.Checkpoint
 	changed []string           // to be rebuilt because their definition changed; their contents stay until then
-	unread  []*replicator.View // their marks can't be read, so it is unknown where they continue
+	unread  []*replicator.View // views whose marks can't be read, so it is unknown where they continue
 	failed  map[string]error   // by view: why it does not run
 }
 
@@ -162,7 +162,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 		switch {
 		case errors.Is(err, errChanged):
 			next.changed = append(next.changed, v.Name)
-		case errors.Is(err, errUnderWay): // due.resume goes on with it
+		case errors.Is(err, errUnderWay): // due.resume continues the rebuild
 		case err != nil:
 			next.failed[v.Name] = p.cfg.ofShard(err)
 		case at == nil && c == nil && (m == nil || m.Position.IsZero()):
@@ -220,17 +220,17 @@ func (n *plan) logFailed(cfg *Config) {
 	}
 }
 
-// errChanged: the view's definition changed, so it must be rebuilt.
+// errChanged says that the view's definition changed, so it must be rebuilt.
 var errChanged = errors.New("its definition changed")
 
-// errUnderWay: the view does not run, and the rebuild in progress will fix that.
+// errUnderWay says that the view does not run until the rebuild in progress is complete.
 var errUnderWay = errors.New("a rebuild of it is under way")
 
-// goesOnAt is where a view continues, as resumeAt says. Its error also wraps errUnderWay if a rebuild to the present
-// definition is in progress, which continues whatever on_change now says.
+// goesOnAt returns where a view continues, as resumeAt says. If a rebuild to the present definition is in progress, its
+// error also wraps errUnderWay: that rebuild continues, whatever on_change says now.
 func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
 	at, err := p.resumeAt(v, known)
-	if _, m := known.of(v.Name); m != nil && m.Err != nil { // the outcome is known once it can be read
+	if _, m := known.of(v.Name); m != nil && m.Err != nil { // the outcome is known once the mark can be read
 		return at, err
 	}
 	if err != nil && known.rebuilding(v) {
@@ -244,8 +244,8 @@ func marked(m *replicator.Mark) bool {
 	return m != nil && !m.Position.IsZero() && (!m.Filling() || len(m.Fill) > 0)
 }
 
-// resumeAt is where a view continues, given its checkpoint and its mark; nil if it must be filled. The error wraps
-// errChanged if it must be rebuilt.
+// resumeAt returns where a view continues, given its checkpoint and its mark. It returns nil if the view must be
+// filled. The error wraps errChanged if the view must be rebuilt.
 func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
 	c, m := known.of(v.Name)
 	if m != nil && m.Err != nil {
@@ -300,9 +300,9 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		p.cfg.anew(viewSet{v}), err))
 }
 
-// askFormer asks the sink for marks of sources that are no longer configured, if a view is to begin that reads a log.
-// This member's store may not know what another member of the group applied. And a source that was forgotten in the
-// sink no longer counts, whatever the store says.
+// askFormer asks the sink for the marks of sources that are no longer configured, if a new view reads a log: this
+// member's store may not know what another member of the group applied. If the sink has forgotten a source, the source
+// no longer counts, whatever the store says.
 func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known *remembered) error {
 	sink, ok := p.cfg.Sink.(replicator.Sourced)
 	begins := func(v *replicator.View) bool { c, m := known.of(v.Name); return c == nil && !marked(m) }
@@ -323,9 +323,9 @@ func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known
 }
 
 // displaced is the error of a view that would be filled from a source of another name than before. The former source's
-// entries would stay in the sink beside the new ones, and amounts would count twice. For a database server, the sink
-// alone can't tell, because another process may keep the same views of another shard: the store says that this process
-// read the former source. A process that keeps views of topics reads all of their sources.
+// entries would stay in the sink beside the new ones, and amounts would count twice. A mark alone doesn't prove it for
+// a database server, because another process may keep the same view of another shard. There the store must say that
+// this process read the former source. A process that keeps views of topics reads all of their sources.
 func (p *planner) displaced(v *replicator.View, known *remembered) error {
 	if p.cfg.Feeds == nil {
 		return nil
@@ -379,7 +379,7 @@ func (p *planner) afterReset(
 ) (replicator.Checkpoint, error) {
 	c, err := p.first(ctx, views, known)
 	if c.Repair = c.Filling(); !c.Repair {
-		c.Epoch = p.nextEpoch() // the mark that contains it counts until there is a later one
+		c.Epoch = p.nextEpoch() // a mark with this epoch counts until there is a later fill
 	}
 	return c, err
 }
@@ -412,8 +412,8 @@ func (p *planner) fill(
 	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // the obstacle may concern any of them
 }
 
-// chooseAgain moves the beginning of a view, of which nothing was marked yet, to the epoch that the sink's marks
-// require. Another replicator, which reads another server, may have begun the view since the beginning was chosen.
+// chooseAgain moves the beginning of a view that was never marked to the epoch that the sink's marks require. Another
+// replicator that reads another server may have begun the view meanwhile.
 func (p *planner) chooseAgain(
 	ctx context.Context, c *replicator.Checkpoint, m *replicator.Mark, known *remembered,
 ) error {
@@ -438,7 +438,7 @@ func (p *planner) chooseAgain(
 	return ofPosition(err)
 }
 
-// replay makes a fill that begins start at the log's beginning, if the source is a Changelog.
+// replay makes a new fill read the log from its beginning, if the source is a Changelog.
 func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err error) {
 	if p.cfg.changelog() != nil {
 		at.Position, err = p.cfg.Source.Oldest(ctx, []replicator.Position{at.Position})
@@ -446,8 +446,8 @@ func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err erro
 	return err
 }
 
-// begunAnew reports whether a view's fill continues from less than its checkpoint says. A log that is filled from must
-// then be read from its beginning. Since the mark's position never falls, the mark may be older than the fill.
+// begunAnew reports whether a view's fill continues from less than its checkpoint says. A Changelog must then be read
+// from its beginning. The mark's position never falls, so it may be beyond what the fill has read.
 func (p *planner) begunAnew(c *replicator.Checkpoint, m *replicator.Mark, at replicator.Standing) bool {
 	switch {
 	case !at.Filling(), c != nil && c.Unmarked:
@@ -465,8 +465,8 @@ func ofPosition(err error) error {
 	return err
 }
 
-// nextEpoch is the epoch of a fill that begins now. It is above all known epochs, because the clock may have been
-// ahead.
+// nextEpoch returns the epoch of a fill that begins now. Epochs are clock times, but a new one is above all known ones,
+// because the clock may have been set back.
 func (p *planner) nextEpoch() int64 {
 	for {
 		last := p.epoch.Load()

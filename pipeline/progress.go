@@ -16,8 +16,8 @@ type progress struct {
 	mu     sync.Mutex
 	marked []replicator.Checkpoint // by view: what was marked last. The next session begins there, and nowhere else
 	now    replicator.Standing     // of all views together, including what was applied since
-	read   replicator.Position     // the latest applied position, with what was read beyond it; zero: unknown
-	proofs []replicator.Position   // of marks: the next session begins in their epoch or above it, and the log must contain them
+	read   replicator.Position     // the latest applied position, and how far was read beyond it; zero: unknown
+	proofs []replicator.Position   // marks: the log must contain them, and the next session begins in their epoch or above
 	dirty  bool                    // the fill has moved since the last mark
 }
 
@@ -30,8 +30,7 @@ func newProgress(views viewSet, from []replicator.Checkpoint) *progress {
 	return p
 }
 
-// restart sets where the views' next session begins. Besides these positions, the source's log must contain those of
-// proofs.
+// restart sets where the views' next session begins. The source's log must contain those positions and proofs.
 func (p *progress) restart(at []replicator.Checkpoint, proofs ...replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,8 +59,8 @@ func (p *progress) moveTo(at replicator.Position) {
 	p.now.Position = at
 }
 
-// positions are the views' positions. A session begins at the earliest one, in the latest epoch, and proves the log by
-// everything that was read beyond.
+// positions returns the positions from which a session begins. The reader starts at the earliest one, in the latest
+// epoch, and checks that the log contains everything that was read beyond them.
 func (p *progress) positions() (at []replicator.Position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +83,7 @@ func (p *progress) readTo(at replicator.Position) {
 	p.read = later(p.read, at)
 }
 
-// readBeyond is what was read beyond a view's position; zero if that is unknown. p.mu is held.
+// readBeyond is how far was read beyond a view's position; zero if that is unknown. The caller holds p.mu.
 func (p *progress) readBeyond(c replicator.Checkpoint) replicator.Position {
 	if p.read.Order < c.Position.Order {
 		return replicator.Position{}
@@ -111,7 +110,7 @@ func (p *progress) checkpoints() []replicator.Checkpoint {
 	return last
 }
 
-// toMark is the views' progress, to be marked.
+// toMark returns the views' progress, for a mark.
 func (p *progress) toMark() replicator.Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,7 +118,8 @@ func (p *progress) toMark() replicator.Standing {
 	return p.now
 }
 
-// mark records that a standing was marked, and returns the checkpoints that may now be saved, with the views' notes.
+// mark records that a standing was marked in the sink. It returns the checkpoints that may now be saved, with the
+// views' notes.
 func (p *progress) mark(at replicator.Standing, notes *notes) []replicator.Checkpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +143,6 @@ func (p *progress) filledMore() bool {
 	return p.dirty
 }
 
-// setTable sets the progress of a table's fill.
 func (p *progress) setTable(name string, to replicator.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +153,6 @@ func (p *progress) setTable(name string, to replicator.Progress) {
 	}
 }
 
-// filled ends the fill.
 func (p *progress) filled() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

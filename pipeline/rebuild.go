@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// rebuild is a rebuild in progress. Once listed, it doesn't change, except for settleAt, which belongs to the
-// supervisor's goroutine: it is replaced instead.
+// rebuild is a rebuild in progress. Once it is listed, only settleAt changes, which belongs to the supervisor's
+// goroutine. Any other change replaces the whole rebuild in the list.
 type rebuild struct {
 	views   viewSet
 	shadows viewSet // none: in place
@@ -23,10 +23,10 @@ type rebuild struct {
 
 	// unsettled are the shadows' checkpoints after a failed swap, until its outcome is known. No shadow runs then.
 	unsettled []replicator.Checkpoint
-	settleAt  time.Time // when that is asked for again
+	settleAt  time.Time // when the outcome is asked for again
 }
 
-// within returns the part of a rebuild for which some views suffice: their shadows, or, in place, the views themselves.
+// within returns the part of a rebuild whose shadows (or, in place, whose views) are among some views.
 func (b *rebuild) within(some viewSet) *rebuild {
 	made := b.shadows
 	if len(made) == 0 {
@@ -137,8 +137,8 @@ func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode,
 	return r.launch(b, b.shadows, eachAt(b.shadows, first))
 }
 
-// keepForeign begins to rebuild in place those of the views that would lose something in a swap. It returns the rebuild
-// of the others.
+// keepForeign begins to rebuild in place those views whose target has parts of others, which a swap would lose. It
+// returns the rebuild of the other views.
 func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b *rebuild) (*rebuild, error) {
 	inPlace, bySwap := &rebuild{}, &rebuild{}
 	for _, v := range b.views {
@@ -160,9 +160,9 @@ func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b
 	return bySwap, r.inPlace(ctx, inPlace, "")
 }
 
-// giveUp abandons a rebuild that can't continue, so that another one can replace it: in place, if a right is missing
-// that shadows need, or from another offset. If the same right is needed to remove the shadows, these stay until the
-// next rebuild that makes some.
+// giveUp abandons a rebuild that can't continue, so that another one can replace it: in place, if shadows need a right
+// that is missing, or from another offset. If removing the shadows also needs that right, they stay until the next
+// rebuild that makes shadows.
 func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
 	if len(b.shadows) == 0 { // its run keeps trying until the views are taken out of it
 		r.rebuilds.replace(b)
@@ -228,10 +228,10 @@ func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error 
 	return r.launch(b, b.views, eachAt(b.views, first))
 }
 
-// fillAgain fills shadows again if rows changed since their fill began and the log does not list the changes. The live
-// views were compared with the source for that, or contain what an earlier session could read. Without a second fill, a
-// swap would show readers older rows. For changes during the second fill, the views are compared after the swap: some
-// servers' logs lack something all the time.
+// fillAgain fills shadows a second time if rows changed since their fill began and the log does not list the changes.
+// The live views were compared with the source because of such changes, so a swap without a second fill would show
+// readers older rows. For changes during the second fill, the views are compared after the swap: some servers' logs
+// always lack something.
 func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 	next := b.of(b.views)
 	first, err := r.fillOver(ctx, b.shadows, "")
@@ -248,7 +248,7 @@ func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 		return err
 	}
 	next.again = true
-	r.rebuilds.replace(b, next) // the list must never be without it: waiting callers would take that for its end
+	r.rebuilds.replace(b, next) // the list must never lack the rebuild: waiting callers would think that it has ended
 	if _, err := r.composition.takeOut(ctx, b.shadows); err != nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 	return nil
 }
 
-// fillOver is the checkpoint of a fill that writes every row over the views' contents, from an offset on.
+// fillOver returns the checkpoint of a fill that writes every row over the views' contents, from an offset on.
 func (r *rebuilder) fillOver(ctx context.Context, views viewSet, from string) (first replicator.Checkpoint, err error) {
 	at, err := r.knownPositions(ctx)
 	if err != nil {
@@ -272,10 +272,11 @@ func (r *rebuilder) fillOver(ctx context.Context, views viewSet, from string) (f
 	return first, nil
 }
 
-// goOnFrom makes the tail of such a fill continue from the views' positions, not from the log's end. The views' states
-// contain versions that were deleted in between, and a scan's rows are older than those. The scan waits until the tail
-// has reached the end (filler.reachStart). If the log can't be read from there, the sweep re-reads everything that the
-// scan does not confirm. The epoch is that of the end anyway. Otherwise the tail would never reach it.
+// goOnFrom makes the tail of a fill over existing contents continue from the views' positions, not from the log's end.
+// The views' states contain versions that were deleted between the two, and a scan's rows are older than those
+// deletions. The scan waits until the tail has reached the log's end (filler.reachStart). If the log can't be read from
+// the views' positions, the sweep re-reads everything that the scan does not confirm. The tail begins in the epoch of
+// the end; in another one it would never reach the end.
 func (r *rebuilder) goOnFrom(
 	ctx context.Context, first *replicator.Checkpoint, views viewSet, stood []replicator.Checkpoint,
 ) {
@@ -315,8 +316,8 @@ func (r *rebuilder) knownPositions(ctx context.Context) ([]replicator.Position, 
 	return at, nil
 }
 
-// redefine gives views with redefined tables their new fingerprints. It takes them out of their runs, which can't
-// continue. They are failed until they are rebuilt.
+// redefine gives views with redefined tables their new fingerprints. It takes the views out of their runs, which can't
+// continue. The views show as failed until they are rebuilt.
 func (r *rebuilder) redefine(ctx context.Context, views []*replicator.View) error {
 	now, err := r.planner.definitions.current(ctx, views)
 	if err != nil {

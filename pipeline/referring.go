@@ -11,16 +11,17 @@ import (
 	"replicator"
 )
 
-// referring finds the cells whose entries contain a changed joined row, and re-reads them. It asks the source behind
-// the lanes, which continue meanwhile. Like a lane's changes, references that have not been asked for yet hold back the
-// position. Many changes of rows that are joined by one value lead to one question.
+// referring finds the cells whose entries contain a changed joined row, and re-reads them. It asks the source beside
+// the lanes, which continue meanwhile. A reference is the change of a joined row. References that were not asked about
+// yet hold back the saved position, like a lane's changes. Changes of many rows that are joined by one value lead to
+// one question.
 //
-// A row may be part of a million entries. Their cells are found a page at a time, and the next page is asked for when
-// the re-reads of this one are applied. So other changes wait for one page at most, and memory holds no more. A row
-// that comes to refer to the joined row meanwhile brings a change of its own.
+// A joined row may be part of a million entries. Their cells are found a page at a time, and the next page is asked for
+// when the re-reads of this one are applied. So memory holds one page, and other changes wait for one page at most. If
+// a row begins to refer to the joined row meanwhile, the log has a change of that row.
 //
-// A stop waits only for the current page, however little is left. No position behind the reference is saved, so the
-// next session finds all cells again.
+// A stop waits only for the current page. No position behind the reference is saved, so the next session finds all
+// cells again.
 //
 // Only its lane's goroutine uses it.
 type referring struct {
@@ -30,8 +31,8 @@ type referring struct {
 	lane   *lane
 	stop   context.Context // see run
 
-	// budget is for references only. They wait for re-reads, which take from the intake's budget. If references could
-	// fill that one, both would wait forever.
+	// budget is for references only. References wait for re-reads, which take from the intake's budget. If both shared one
+	// budget, references could fill it, and both would wait forever.
 	budget *budget
 
 	found atomic.Int64 // cells found for the current batch; 0: there is no batch
@@ -65,8 +66,8 @@ func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 // referencesAtOnce is how many references of one lookup are asked about together.
 const referencesAtOnce = 64
 
-// apply re-reads all cells that some references concern. Most concern few cells, so many references are asked about
-// together. If that gives more than a page, each reference is processed separately.
+// apply re-reads all cells that some references concern. Most references concern few cells, so many are asked about
+// together. If they concern more than a page of cells, each reference is processed separately.
 func (r *referring) apply(ctx context.Context, batch []pending) error {
 	defer r.found.Store(0)
 	size := int64(0)
@@ -116,7 +117,7 @@ func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, sin
 	return nil
 }
 
-// look re-reads cells, and waits until that is applied.
+// look re-reads cells, and waits until the results are applied.
 func (r *referring) look(ctx context.Context, cells []replicator.Cell, since time.Time) error {
 	if len(cells) == 0 {
 		return nil

@@ -22,14 +22,14 @@ type retry struct {
 	groups [][]*replicator.View // groups of views that are to run separately; nil: all views stay together
 }
 
-// mayPass is how many sessions in a row may end with a non-Fatal error of some views before these are separated.
-// Trouble common to all views (a full disk) separates none.
+// mayPass is how many sessions in a row may end with a non-Fatal error of some views before these views are separated.
+// An error that names no view (such as a full disk) separates none.
 const mayPass = 2
 
-// ended is a session that ended with an error.
+// ended describes a session that ended with an error.
 type ended struct {
 	lasted time.Duration
-	well   bool // until then it worked as intended
+	well   bool // it worked as intended until the error
 }
 
 // after decides what happens after an error that ended a session of views.
@@ -45,7 +45,7 @@ func (t *retries) after(views []*replicator.View, err error, session ended) retr
 	default:
 		t.named++
 	}
-	if fatal && t.named == 0 { // otherwise not all of the views have failed
+	if fatal && t.named == 0 { // if only some views failed, they are separated instead
 		next.state = replicator.StateFailed
 	}
 	if t.named > 0 && (fatal || t.named >= mayPass && len(others) > 0) {
@@ -72,7 +72,7 @@ func (t *retries) pause(err error, session ended) time.Duration {
 const longestPause = 30 * time.Second
 
 // backoff grows from 100 ms to 30 s, with jitter so that pipelines don't retry in step. After a successful session it
-// begins again, at 1 s if the session was short: the failure may be a new one, and may pass soon or recur.
+// starts again: at 1 s if the session was short, because the failure may recur soon.
 type backoff struct{ last time.Duration }
 
 func (b *backoff) next(session ended) time.Duration {
@@ -86,9 +86,8 @@ func (b *backoff) next(session ended) time.Duration {
 	return b.last/2 + rand.N(b.last/2)
 }
 
-// mending is the pause after an error that the operator must fix: from 1 s, in case the operator is working on it, to
-// 30 s. It begins again only after a session of at least a minute, because a lasting error is logged with every
-// attempt.
+// mending is the pause after an error that the operator must fix. It grows from 1 s, in case the operator is working on
+// it, to 30 s. It starts again only after a session of at least a minute, because every attempt logs the error.
 type mending struct{ last time.Duration }
 
 func (m *mending) next(session ended) time.Duration {

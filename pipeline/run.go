@@ -16,8 +16,8 @@ import (
 	"replicator/internal/remedy"
 )
 
-// A run keeps some views of a pipeline together: one session after another, until it is stopped. Only its goroutine
-// opens sessions. Its mutex guards data that others may read or request.
+// A run keeps some views of a pipeline together, by one session after another, until it is stopped. Only its goroutine
+// opens sessions. Its mutex guards data that other goroutines read or set.
 type run struct {
 	*group
 	stop     context.CancelFunc
@@ -31,17 +31,17 @@ type run struct {
 	err     error
 	failed  time.Time            // when a session last failed, here or in the run that this one was separated from
 	since   time.Time            // when the present trouble with sessions began; zero: there is none
-	reason  error                // what that is
+	reason  error                // what that trouble is
 	parting [][]*replicator.View // groups that the run must be split into; nil: it stays together
 }
 
-// group is views that run together, with data that outlives their run's sessions: progress, notes and meter, which
-// guard themselves.
+// group is views that run together, and what outlives their run's sessions: progress, notes and meter, which guard
+// themselves.
 type group struct {
 	*shared
 	views     viewSet
 	evaluator replicator.Evaluator
-	source    replicator.Source // as the views need it
+	source    replicator.Source // with the columns that the views need
 	progress  *progress
 	notes     *notes
 	meter     *meter
@@ -49,14 +49,14 @@ type group struct {
 	forgetting *forgetting
 
 	late   viewSet     // views that joined the others, and may disagree with them until all have caught up
-	agreed atomic.Bool // they do
+	agreed atomic.Bool // the late views agree with the others
 
-	// blank: in this session the views begin at a log position, had nothing before, and have seen no change yet, so
-	// they are empty. The opener of the session sets it; after that, only its reader's goroutine uses it.
+	// blank: the views began at a log position in this session, had no contents before, and have seen no change yet, so
+	// they are empty. The opener of the session sets it; after that, only the reader's goroutine uses it.
 	blank bool
 
-	// searched: an earlier session has begun, so the target may hold what that applied (see sweeper.begin). Only the
-	// goroutine that opens sessions uses it.
+	// searched: an earlier session has begun, so the target may hold what that session applied (see sweeper.begin). Only
+	// the goroutine that opens sessions uses it.
 	searched bool
 }
 
@@ -101,7 +101,6 @@ func (r *run) loop(ctx context.Context) error {
 	}
 }
 
-// attempt runs one session.
 func (r *run) attempt(ctx context.Context) error {
 	opening, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -128,15 +127,16 @@ func (r *run) attempt(ctx context.Context) error {
 }
 
 // saveShown saves, when trouble begins, up to when the views show everything. A process that starts during the trouble
-// counts their lag from there. If the store fails, it is itself the trouble, or the next session will report it.
+// counts their lag from there. A failure of the store is ignored: the store is the trouble, or the next session will
+// report it.
 func (r *run) saveShown(ctx context.Context) {
 	stands := r.progress.checkpoints()
 	r.shown.stamp(stands, time.Time{}, false)
 	_ = r.cfg.Store.Save(ctx, stands)
 }
 
-// unproven removes from a session's error the claim that the sink lost data. The marks tell the next session whether it
-// did, and how much. For a single part of the sink they don't.
+// unproven removes from a session's error the claim that the sink lost data, unless only a part of the sink lost data.
+// The next session learns from the marks whether the whole sink did, and how much.
 func unproven(err error) error {
 	if errors.Is(err, replicator.ErrSinkLost) && !errors.Is(err, replicator.ErrPartFellBack) {
 		return errors.New(err.Error())
@@ -184,7 +184,7 @@ func (r *run) reposition(ctx context.Context) error {
 				"order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}
 	}
-	if len(unread) > 0 { // the others begin where they are, after these have been separated, whatever they lost
+	if len(unread) > 0 { // the other views keep their positions until these have been separated
 		return errors.Join(unread...)
 	}
 	if loss != nil {
@@ -210,11 +210,11 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if unlogged {
 		onLost = r.cfg.OnUnlogged
 	}
-	// A fill that begins after this position reads everything that the log doesn't list here. A rebuild in place is
-	// meant for that. It has read nothing yet.
+	// A fill that begins after this position reads everything that the log doesn't list here, and has read nothing yet. A
+	// rebuild in place repairs such losses this way.
 	at := r.progress.current()
 	unread := unlogged && at.Filling() && at.Position.Order < at.FillFrom && r.cfg.changelog() == nil
-	partly := errors.Is(err, replicator.ErrPartFellBack) // the rest is intact: the configuration need not allow it
+	partly := errors.Is(err, replicator.ErrPartFellBack) // the rest is intact, so the configuration need not allow it
 	if onLost != "rebuild" && !unread && !partly {
 		if errors.Is(err, replicator.ErrLost) { // a restart must not forget the cause
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
@@ -231,7 +231,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if unread {
 		c.Fill, c.Repair = at.Fill, at.Repair
 	}
-	c.Repair = c.Repair || partly || errors.Is(err, replicator.ErrSinkLost) // some of it may be there
+	c.Repair = c.Repair || partly || errors.Is(err, replicator.ErrSinkLost) // some contents may be left
 	r.progress.refill(c)
 	// The trouble is handled, so the error is neither Fatal nor a loss any more.
 	return errors.New(err.Error() + "; the views are filled anew")
@@ -311,7 +311,7 @@ func (r *run) trouble() (state string, err error) {
 	return r.state, r.err
 }
 
-// shownTrouble is trouble as shown to people: an error stays until the next session works.
+// shownTrouble is trouble as people see it: an error stays until the next session works.
 func (r *run) shownTrouble() (state string, err error) {
 	r.mu.Lock()
 	s, reason, state, err := r.session, r.reason, r.state, r.err
@@ -322,7 +322,6 @@ func (r *run) shownTrouble() (state string, err error) {
 	return state, err
 }
 
-// redefined reports whether the run failed because a table was redefined.
 func (r *run) redefined() bool {
 	_, err := r.trouble()
 	return errors.Is(err, replicator.ErrRedefined)

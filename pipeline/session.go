@@ -12,7 +12,7 @@ import (
 
 // session is one attempt at running a run's views together: from opening the reader and the target until an error or a
 // stop. It owns its goroutines (the reader, the fill, the check of dead letters, the forgetter, the lanes, the saver)
-// and waits for them. Its parts are set when it is opened and don't change. Each part's comment says which goroutines
+// and waits for them. Its parts are set when it is opened and don't change; each part's comment says which goroutines
 // use it.
 type session struct {
 	*group
@@ -31,7 +31,7 @@ type session struct {
 
 	renewed context.Context // done when the session must end so that a new one can start
 	renew   context.CancelFunc
-	end     context.CancelFunc // stops applying anything that is handed to a lane
+	end     context.CancelFunc // makes the lanes stop applying changes
 }
 
 // errStopped ends a session that was asked to stop.
@@ -41,14 +41,14 @@ var errStopped = errors.New("stopped")
 var errRenewed = errors.New("renewed")
 
 // openSession opens target and reader at the run's position. Before anything is applied, it makes the known progress
-// durable: first the marks in the sink, then the checkpoints. After a crash between the two, the next session continues
+// durable: first as marks in the sink, then as checkpoints. After a crash between the two, the next session continues
 // from a mark.
 func openSession(ctx context.Context, r *run) (*session, error) {
 	target, err := r.cfg.Sink.Open(ctx, r.cfg.Source.Name(), r.views)
 	if err != nil {
 		return nil, unproven(r.cfg.ofSink(err))
 	}
-	// The position must be set again, because opening the sink may show that a view's content is lost.
+	// Opening the sink may show that it lost a view's content, so the position must be set again.
 	if err := r.reposition(ctx); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,6 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	return s, nil
 }
 
-// newSession puts the parts of a session together.
 func newSession(r *run, reader replicator.Reader, target replicator.Target) *session {
 	s := &session{group: r.group, began: time.Now(), reader: reader, target: target, reach: &reach{}}
 	s.renewed, s.renew = context.WithCancel(context.Background())
@@ -107,12 +106,11 @@ func newSession(r *run, reader replicator.Reader, target replicator.Target) *ses
 	return s
 }
 
-// close closes the reader.
 func (s *session) close() error { return s.reader.Close() }
 
 // serve runs the session until stop is done (then it drains and returns errStopped), ctx is done (then it returns at
-// once), or something fails. If the source fails, everything that was read is applied and saved first: see Failure in
-// the package's doc.
+// once), or something fails. If the source fails, serve first applies and saves everything that was read: see Failure
+// in the package's doc.
 func (s *session) serve(ctx context.Context, stop context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -153,7 +151,7 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	// Phase two of the end: no more changes come in, and pending ones are applied within the drain time.
 	limit := s.cfg.Drain
 	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("not drained within %s", limit)) })
-	close(unread) // each of these may create work for the next
+	close(unread) // working off each of these queues may create work for the next one
 	finder.Wait()
 	close(unfed)
 	asker.Wait()
@@ -166,14 +164,14 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	return s.finish(ctx, context.Cause(intake))
 }
 
-// finish saves what was applied, unless ctx is done. ended is why intake has ended. It returns why the session has
+// finish saves what was applied, unless ctx is done. ended is why reading has ended. finish returns why the session has
 // ended.
 func (s *session) finish(ctx context.Context, ended error) error {
 	err := context.Cause(ctx)
 	if err == nil {
 		err = s.saver.advance(ctx, saveNow)
 	}
-	if !errors.Is(ended, errStopped) { // if another part failed, too, the next session meets that error
+	if !errors.Is(ended, errStopped) { // if another part also failed, the next session meets that error
 		return ended
 	}
 	if err != nil {

@@ -13,17 +13,16 @@ import (
 	"replicator/internal/remedy"
 )
 
-// Keys that a source's column treats as equal are one key, in several variants ('abc', 'ABC', 'abc '). If a cell has
-// several rows, they may have different variants. The newest of all these rows counts, and is shown with its own
-// variant. So only one variant of a key has anything to show, and the others count as without rows: Reader.Newest
-// ensures that.
+// A source's column may treat different keys as equal ('abc', 'ABC', 'abc '). They are variants of one key. If a cell
+// has several rows, they may have different variants. The newest of all these rows counts, and is shown with its own
+// variant. So only one variant of a key has anything to show, and Reader.Newest finds no row for the others.
 //
-// A row doesn't show whether the key has other variants, so the source is asked: for many keys at once, and behind the
-// lanes, which continue meanwhile. Other variants are rare. If there are any, all variants of the key are re-read. Like
-// a lane's changes, keys that have not been asked for yet hold back the position, so that none is forgotten in a crash.
+// A row doesn't show whether the key has other variants, so the source is asked: for many keys at once, and beside the
+// lanes, which continue meanwhile. If a key has other variants, which is rare, all of them are re-read. Keys that were
+// not asked about yet hold back the saved position, like a lane's changes, so a crash forgets none.
 
-// spellings looks up variants of keys. Its only state is what lone remembers, and several goroutines may use it. Its
-// lane's goroutine asks the source.
+// spellings looks up variants of keys. Its only state is lone, and several goroutines may use it. Its lane's goroutine
+// asks the source.
 type spellings struct {
 	*group
 	reader replicator.Reader
@@ -32,7 +31,7 @@ type spellings struct {
 	lone   *loneKeys
 }
 
-// ask has the key of a change looked up, unless it is known to have no other variant.
+// ask schedules the lookup of a change's key, unless the key is known to have no other variant.
 func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	cell := replicator.Cell{Table: c.Cell.Table, Key: c.Cell.Key}
 	if !s.reader.MixesSpellings(cell.Table) || !s.lone.ask(cell, c.Kind == replicator.Delete) {
@@ -46,7 +45,7 @@ func (s *spellings) ask(ctx context.Context, c *replicator.Change) error {
 	return nil
 }
 
-// keyOverhead is the approximate memory of a key that waits to be asked for.
+// keyOverhead is the approximate memory of a key that waits for its lookup.
 const keyOverhead = 200
 
 // apply asks the source for other variants of keys, and re-reads all of them if there are any.
@@ -82,12 +81,12 @@ func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	// In the lanes, these re-reads have no log position that they must still reach.
+	// These re-reads have no log position that would hold back the saved one, so wait until they are applied.
 	return appliedBy(s.lanes.shares)(ctx)
 }
 
-// checkMerged fails for views that merge cells of one key if the cells have different variants of it: the views' entry
-// has no single key.
+// checkMerged fails for views that merge several cells of a key into one entry, if the newest rows of these cells have
+// different variants: the entry would have no single key.
 func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) error {
 	several := func(v *replicator.View) bool {
 		return !slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)
@@ -97,7 +96,7 @@ func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) er
 		return nil
 	}
 	var found error
-	for range 2 { // the cells are not read at one moment: a key that changed in between has two variants
+	for range 2 { // the cells are not read at one moment, so a key that changes between two reads shows two variants
 		rows, _, err := s.reader.Newest(ctx, cells, 0)
 		if err != nil {
 			return fmt.Errorf("reading the newest rows of %d cells: %w", len(cells), err)
@@ -109,8 +108,8 @@ func (s *spellings) checkMerged(ctx context.Context, cells []replicator.Cell) er
 	return found
 }
 
-// speltApart is the error of a view if the newest rows of one key's cells have different variants. There may be several
-// rows of one cell, each the newest of its variant when it was read: the newest of them counts.
+// speltApart returns the error of a view if the newest rows of one key's cells have different variants. rows may
+// contain several rows of a cell, one for each variant: the newest of them counts.
 func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 	type sort struct{ table, column string }
 	newest := map[sort]*replicator.Row{}
@@ -142,13 +141,13 @@ func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 	return nil
 }
 
-// loneKeys remembers keys of which the source had no other variant, so that a cell that changes often is asked for
-// once. That stays true until the key's last row is gone: a variant that comes later is asked for itself, finds this
-// one, and ends it. A deleted row is a Delete, after which the key is asked for again. A mutex guards it.
+// loneKeys remembers keys that had no other variant in the source, so that a cell that changes often is asked about
+// once. The entry is true until the key's last row is deleted. A variant that is inserted later is looked up by its own
+// change, which finds this one and removes the entry. After a Delete the key is looked up again. A mutex guards it.
 type loneKeys struct {
 	mu   sync.Mutex
 	seed maphash.Seed
-	keys map[uint64]bool // by hash; false: it was asked for, and the answer is pending
+	keys map[uint64]bool // by the key's hash; false: the answer is pending
 }
 
 // rememberedKeys is how many keys are remembered: some 5 MiB.
@@ -166,7 +165,7 @@ func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case gone: // a pending answer may be from before
+	case gone: // a pending answer may be from before the deletion
 		delete(l.keys, h)
 	case l.keys[h]:
 		return false
@@ -182,7 +181,7 @@ func (l *loneKeys) ask(c replicator.Cell, gone bool) bool {
 	return true
 }
 
-// answered records the answer: all keys but those of mixed cells have no other variant.
+// answered records the answer: no key has another variant except those of mixed cells.
 func (l *loneKeys) answered(table string, keys []replicator.Key, mixed [][]replicator.Cell) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

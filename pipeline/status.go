@@ -29,7 +29,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		}
 		if b := p.rebuildOf(v.Name); b != nil {
 			b.describe(v, &st)
-			filling = time.Time{} // it is kept up to date, or shows the result of an earlier fill
+			filling = time.Time{} // it is kept up to date, or shows an earlier fill's result
 		}
 		if at, paused := p.stopped.pausedAt(v); paused {
 			st.State, st.Applied, st.Frozen = replicator.StatePaused, at, false
@@ -37,7 +37,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		if st.ReadLag == nil {
 			st.ReadLag = p.shown.lag(&st)
 		}
-		if st.LagSeconds = st.ReadLag; !filling.IsZero() { // it also lacks what was committed before
+		if st.LagSeconds = st.ReadLag; !filling.IsZero() { // the view also lacks what was committed before the fill
 			st.LagSeconds = secondsSince(filling)
 		}
 		all = append(all, st)
@@ -63,7 +63,7 @@ func stateBy(err error) string {
 }
 
 // describe fills in what the run knows of its i-th view. It returns since when the view is being filled; zero: it is
-// filled.
+// not.
 func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	now := r.progress.current()
 	fillProgress(now, st)
@@ -89,13 +89,13 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 		}
 	}
 	if now.Filling() {
-		filling = time.UnixMicro(now.Epoch) // epochs are made of the clock, and never decrease
+		filling = time.UnixMicro(now.Epoch) // epochs are clock times, and never decrease
 	}
 	return filling
 }
 
-// isApart reports whether a run has yet to join the views that run together. While none of several runs is known to be
-// healthy, so that the others could join it, all of them are separate.
+// isApart reports whether a run runs separately from the main run. If there are several runs and no main run, because
+// none is known to be healthy, all of them do.
 func (r *run) isApart() bool {
 	if main := r.main(); main != nil {
 		return main != r
@@ -111,8 +111,8 @@ func (r *run) agrees() bool {
 	return r.agreed.Load()
 }
 
-// explain says why a view of the run does not run at the moment. If the trouble is another view's, it is only named,
-// because nothing in this view can fix it.
+// explain says why a view of the run does not run at the moment. If the trouble is another view's, only the other view
+// is named, because nothing in this view can fix it.
 func (r *run) explain(v *replicator.View, err error) string {
 	groups, others := replicator.Troubled(r.views, err)
 	if groups == nil || !slices.Contains(others, v) {
@@ -138,7 +138,8 @@ func fillProgress(at replicator.Standing, st *replicator.ViewStatus) {
 	}
 }
 
-// describe says that a view is being rebuilt, and how far that is. st has its status otherwise.
+// describe says in a view's status that the view is being rebuilt, and how far the rebuild is. The rest of st is
+// already set.
 func (b *rebuild) describe(v *replicator.View, st *replicator.ViewStatus) {
 	stands := st.State == replicator.StateFailed || st.State == replicator.StateRetrying
 	st.State, st.Error = replicator.StateRebuilding, "" // the rebuild will fix the live view's error

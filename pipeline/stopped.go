@@ -10,7 +10,7 @@ import (
 // writes it, any goroutine may read it.
 type stopped struct {
 	mu       sync.Mutex
-	paused   map[string]replicator.Checkpoint // where they continue; the zero value: unknown yet
+	paused   map[string]replicator.Checkpoint // where each continues; the zero value: unknown yet
 	failed   map[string]error
 	starting error // why the pipeline can't start yet
 }
@@ -41,8 +41,8 @@ func (s *stopped) pauseUnread(view string) {
 	}
 }
 
-// resume ends a view's pause and returns where it continues; nothing if it was not paused, or if the position is
-// unknown.
+// resume ends a view's pause and returns where the view continues. It returns nothing if the view was not paused, or if
+// its position is unknown.
 func (s *stopped) resume(view string) []replicator.Checkpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"replicator/internal/remedy"
 )
 
-// supervisor is a running pipeline: it starts views, and does whatever becomes due. It and its parts (composition,
-// rebuilder, swapper, due) belong to the goroutine of Pipeline.Run alone.
+// supervisor is a running pipeline: it starts views, and carries out whatever becomes due. Only the goroutine of
+// Pipeline.Run uses it and its parts (composition, rebuilder, swapper, due).
 type supervisor struct {
 	*shared
 	composition *composition
@@ -19,7 +19,7 @@ type supervisor struct {
 	due         *due
 
 	unread   []*replicator.View // views whose marks can't be read, at first all: it is unknown where they continue
-	unreadAt time.Time          // when that is tried again
+	unreadAt time.Time          // when reading the marks is tried again
 }
 
 func newSupervisor(s *shared) *supervisor {
@@ -65,10 +65,10 @@ func (s *supervisor) run(ctx, stop context.Context, asks <-chan ask) error {
 }
 
 // start plans where each view continues, and retries until the sink and the source answer. It returns nil once stop is
-// done. Requests between two attempts don't wait for the end of the outage.
+// done. Between two attempts it answers requests, so they don't wait for the end of an outage.
 func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, error) {
 	var retries retries
-	var began time.Time // of trouble
+	var began time.Time // when the trouble began
 	recalled := false
 	for {
 		if !recalled { // before the sink is asked, because it may be down
@@ -98,7 +98,7 @@ func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, e
 	}
 }
 
-// answer serves requests, for a time or until stop or ctx is done.
+// answer serves requests for the given time, or until stop or ctx is done.
 func (s *supervisor) answer(ctx, stop context.Context, asks <-chan ask, during time.Duration) {
 	over := time.After(during)
 	for {
@@ -121,7 +121,7 @@ func (s *supervisor) carryOut(next *plan) error {
 		s.stopped.setFailed(v.Name, next.failed[v.Name])
 		goesOn := func(c replicator.Checkpoint) bool { return c.View == v.Name }
 		if !slices.ContainsFunc(next.at, goesOn) && !slices.Contains(next.unread, v) {
-			s.stopped.resume(v.Name) // there is no position to pause at: it failed, or is filled again
+			s.stopped.resume(v.Name) // there is no position to pause at: the view failed, or is filled again
 		}
 	}
 	if s.unread = next.unread; len(s.unread) > 0 {

@@ -18,7 +18,7 @@ type swapper struct {
 	rebuilder   *rebuilder
 }
 
-// finish completes rebuilds whose fill is complete: those in place are done, and shadows that have caught up are
+// finish completes rebuilds whose fill is complete. Those in place are done, and shadows that have caught up are
 // swapped in.
 func (s *swapper) finish(ctx context.Context) error {
 	for _, b := range s.rebuilds.all() {
@@ -45,7 +45,7 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 	case b.unsettled != nil:
 		return s.settle(ctx, b)
 	case slices.ContainsFunc(b.views, s.stopped.isPaused):
-		return false, nil // a paused view is not written to, much less swapped
+		return false, nil // nothing is written to a paused view
 	}
 	lag, known := time.Duration(0), false
 	if session := b.run.current(); session != nil && session.passed() {
@@ -61,8 +61,8 @@ func (s *swapper) finishOne(ctx context.Context, b *rebuild) (bool, error) {
 }
 
 // joins reports whether the shadows of a rebuild have yet to join views that they must agree with. It ignores views
-// that readers can't expect to agree: they are being filled, or in trouble, or they lag and no other view runs with
-// them.
+// that readers can't expect to agree: views that are being filled, that are in trouble, or that lag and run without
+// other views.
 func (s *swapper) joins(b *rebuild) bool {
 	return slices.ContainsFunc(s.runs.all(), func(r *run) bool {
 		live := r.views.live()
@@ -80,9 +80,9 @@ func (r *run) isYoung() bool {
 	return s == nil || time.Since(s.began) < retryPause
 }
 
-// swap stops the run that has the shadows, which normally has the live views and all others beside them, and replaces
-// the live views by the shadows. All of them have one position then, and continue together from there. It reports
-// whether it did. If the sink fails, the live views continue, and the swap is tried again later.
+// swap stops the run that has the shadows, which normally also has all live views, and replaces the live views by the
+// shadows. All views of the run have one position then, and continue together from there. It reports whether it
+// swapped. If the sink fails, the live views continue, and the swap is tried again later.
 func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 	apart, err := s.composition.takeOut(ctx, b.views.without(b.run.views)) // they are in trouble, or lag
 	if err != nil {
@@ -131,7 +131,6 @@ func passed(shadows, live []replicator.Checkpoint) error {
 	return nil
 }
 
-// ofViews are the checkpoints of views, taken from their shadows' checkpoints.
 func ofViews(views viewSet, shadows []replicator.Checkpoint) []replicator.Checkpoint {
 	at := slices.Clone(shadows)
 	for i, v := range views {
@@ -140,8 +139,8 @@ func ofViews(views viewSet, shadows []replicator.Checkpoint) []replicator.Checkp
 	return at
 }
 
-// setBack continues a rebuild whose swap failed. Views that failed individually are separated from it, so that the
-// others need not wait for them: their shadows are unchanged. For the others, the outcome is unknown.
+// setBack continues a rebuild whose swap failed. Views that failed individually are separated from the rebuild, so that
+// the other views need not wait: their shadows are unchanged. For the other views, the outcome is unknown.
 func (s *swapper) setBack(b *rebuild, shadows []replicator.Checkpoint, reason error) error {
 	groups, others := replicator.Troubled(b.views, reason)
 	rest := reason
@@ -180,9 +179,10 @@ func (s *swapper) prepare(b *rebuild, from []replicator.Checkpoint) (err error) 
 	return err
 }
 
-// settle finds out the outcome of a failed swap. The sink may have made it anyway, or the next process to open it may
-// have completed it. A shadow without a mark has replaced its view. To run it again would begin another one, empty and
-// mistaken for filled. settle reports whether all views are swapped. The others continue.
+// settle finds out the outcome of a failed swap. The sink may have swapped anyway, or the next process to open the sink
+// may have completed the swap. A shadow without a mark has replaced its view, and must not run again: it would begin as
+// a new, empty shadow that looks filled. settle reports whether all views are swapped. The rebuild of the others
+// continues.
 func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	if time.Now().Before(b.settleAt) {
 		return false, nil
@@ -221,8 +221,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	return false, nil
 }
 
-// settled ends the rebuild of views that turned out to have been swapped in. Views that run already, from their
-// positions before the swap, continue: what they repeat is stale.
+// settled ends the rebuild of views that turned out to have been swapped in. Views that already run, from their
+// positions before the swap, continue: the changes that they repeat are stale.
 func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicator.Checkpoint) error {
 	at := slices.DeleteFunc(ofViews(views, shadows), func(c replicator.Checkpoint) bool { return s.runOf(c.View) != nil })
 	if err := s.takeOver(ctx, views); err != nil {
@@ -233,8 +233,8 @@ func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicat
 	return err
 }
 
-// takeOver turns shadows' dead letters into their views'. The next session saves where the views continue; until then
-// the sink's marks tell.
+// takeOver turns the shadows' dead letters into their views'. The next session saves where the views continue. Until
+// then, the sink's marks say that.
 func (s *swapper) takeOver(ctx context.Context, views viewSet) error {
 	for _, v := range views {
 		if err := inherit(ctx, s.cfg.Store, v); err != nil {

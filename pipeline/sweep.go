@@ -54,7 +54,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	}
 	needless, err := s.isFresh(ctx)
 	if err == nil && !needless {
-		var renamed []replicator.Cell // the page's before
+		var renamed []replicator.Cell // the renamed cells of the page before
 		err = page(func(after string) ([]replicator.Cell, string, error) {
 			if err := s.lookAtRenamed(ctx, renamed); err != nil {
 				return nil, "", err
@@ -76,8 +76,8 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	return s.tidy(ctx, limit)
 }
 
-// ours are the cells that this source can have. If there are several logs, each sweeps its own cells. Re-reading
-// another log's cell would remove what that log puts there meanwhile.
+// ours returns the cells that this source can have. If several logs fill the target, each sweeps only its own cells. A
+// re-read of another log's cell would remove the entry that the other log fills.
 func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 	log := s.cfg.changelog()
 	if log == nil {
@@ -86,14 +86,14 @@ func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 	return slices.DeleteFunc(cells, func(c replicator.Cell) bool { return !log.Holds(c) })
 }
 
-// lacksAtOnce is about how many cells a Changelog is asked at once. Each call may read the whole log. With a call per
-// page, the sweep would read it as often as the target has pages.
+// lacksAtOnce is about how many cells a Changelog is asked about at once. Each call may read the whole log, so a call
+// per page would read it as often as the target has pages.
 const lacksAtOnce = 100_000
 
-// outdated pages through the cells that the fill did not confirm. A Changelog has the same Orders whenever it is read,
-// so it is asked about all of the target's cells instead. Lacking cells are those that the log doesn't have, or has
-// only with a lower version than some view. Such a view was filled from a log that was lost. A put of the remaining
-// version would not replace the higher one; a re-read does.
+// outdated pages through the cells that the fill did not confirm. A Changelog has the same log positions whenever it is
+// read, so positions can't show that; it is asked about all of the target's cells instead. It names the cells that it
+// lacks, or has only with a lower version than some view. Such a view was filled from a log that was lost. A put of the
+// remaining version would not replace the higher one; a re-read does.
 func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	cells []replicator.Cell, next string, err error,
 ) {
@@ -122,7 +122,7 @@ func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	return cells, next, err
 }
 
-// sweepLetters re-reads the cells of dead letters from before the fill, which may be gone from the source by now.
+// sweepLetters re-reads the cells that had dead letters before the fill, and may since have gone from the source.
 func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 	p := s.cfg
 	var cells []replicator.Cell
@@ -136,7 +136,7 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 			if l.Source != p.Source.Name() || filled {
 				continue
 			}
-			if !v.Feeds(l.Cell) { // it did by an earlier definition
+			if !v.Feeds(l.Cell) { // an earlier definition of the view fed the cell
 				former[v.Name] = append(former[v.Name], l.Cell)
 				continue
 			}
@@ -157,8 +157,8 @@ func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 	return s.intake.look(ctx, cells)
 }
 
-// lookAtRenamed rewrites entities whose keys an ALTER changed (the number 1 became the text '1'). If both forms have
-// one place in the target, removing the old cell also removed the new one's entry.
+// lookAtRenamed rewrites entities whose keys an ALTER changed (the number 1 became the text '1'). If both keys have the
+// same place in the target, removing the old cell also removed the new cell's entry.
 func (s *sweeper) lookAtRenamed(ctx context.Context, gone []replicator.Cell) error {
 	keys := map[string][]replicator.Key{}
 	for _, c := range gone {
@@ -202,5 +202,4 @@ func (s *sweeper) tidy(ctx context.Context, limit int) error {
 	return nil
 }
 
-// ofView marks an error as one of a single view.
 func (s *sweeper) ofView(i int, err error) error { return replicator.OfView(err, s.views[i].Name) }

@@ -44,7 +44,7 @@ func (vs viewSet) joins(c replicator.Cell) bool {
 	return slices.ContainsFunc(vs, func(v *replicator.View) bool { return len(v.Joins) > 0 && v.Feeds(c) })
 }
 
-// fedBy are the views that the cells of a table feed.
+// fedBy returns the views that the cells of a table feed.
 func (vs viewSet) fedBy(table string) (of viewSet) {
 	for _, v := range vs {
 		if slices.ContainsFunc(v.From, func(f replicator.Feed) bool { return f.Table == table }) {

@@ -9,13 +9,13 @@ import (
 	"replicator"
 )
 
-// window records which cells the tail touches while a chunk of a scan is read. While the chunk is being read, any cell
-// counts. Once it has arrived, only its own cells matter, and only changes after its Low. Otherwise a tail that is far
-// behind would fill the window with everything that it passes.
+// window records which cells the tail touches while a scan reads a chunk. Until the chunk has arrived, it records every
+// cell. After that, it records only the chunk's cells, and only changes after the chunk's Low. Otherwise a tail that is
+// far behind would fill the window with every cell that it passes.
 type window struct {
 	active  atomic.Bool
 	mu      sync.Mutex
-	touched map[replicator.Cell]int64 // the latest order
+	touched map[replicator.Cell]int64 // the latest change's log position
 	cells   map[replicator.Cell]bool  // of the chunk; nil: it has not arrived yet
 	low     int64
 	high    int64         // 0: not known yet
@@ -36,7 +36,7 @@ func (w *window) close() {
 	w.touched, w.cells, w.passed = nil, nil, nil
 }
 
-// touch is called by the tail for every change.
+// touch records a change of the tail.
 func (w *window) touch(c *replicator.Change) {
 	if !w.active.Load() {
 		return
@@ -49,7 +49,7 @@ func (w *window) touch(c *replicator.Change) {
 	w.touched[c.Cell] = max(w.touched[c.Cell], c.Order)
 }
 
-// reached is called by the tail for every transaction end.
+// reached records that the tail has passed a transaction's end.
 func (w *window) reached(order int64) {
 	if !w.active.Load() {
 		return
@@ -62,8 +62,8 @@ func (w *window) reached(order int64) {
 	}
 }
 
-// wait returns which of a chunk's cells the tail touched after low, once the tail has passed high. committed is the
-// tail's position.
+// wait waits until the tail has passed high, and returns which of a chunk's cells the tail touched after low. committed
+// is the tail's position.
 func (w *window) wait(ctx context.Context, low, high int64, cells map[replicator.Cell]bool, committed *atomic.Int64) (
 	map[replicator.Cell]bool, error,
 ) {

@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// writer applies the batches of all lanes of a session. It has no state except reused memory. Each lane calls it in its
-// own goroutine.
+// writer applies the batches of all lanes of a session. Each lane calls it in its own goroutine. Its only state is
+// memory kept for reuse.
 type writer struct {
 	*group
 	reader  replicator.Reader
@@ -26,8 +26,8 @@ type writer struct {
 // apply turns pending changes into ops, applies them, and records their dead letters. If it returns nil, all of that is
 // durable.
 //
-// Decoded bodies were not charged to the budget when they were read. A compressed body, or a pickle that repeats one
-// value, may decode to a thousand times its size. So a batch is split if its contributions become too large.
+// The budget counts a body's size before decoding. A compressed body, or a pickle that repeats one value, may decode to
+// a thousand times that. So a batch is split if its contributions become too large.
 func (w *writer) apply(ctx context.Context, batch []pending) error {
 	looks, err := w.looks(ctx, batch)
 	if err != nil {
@@ -48,7 +48,7 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 		switch {
 		case looks[p.cell] != nil:
 			continue
-		case p.found != nil && p.endsFound(): // done
+		case p.found != nil && p.endsFound(): // applyFound has added its op
 			continue
 		case p.put != nil:
 			op := replicator.Op{Cell: p.cell, Version: p.put.Version, Order: p.put.Order, Rewrite: p.rewrite}
@@ -56,7 +56,7 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 		case p.goneAt != 0:
 			op := replicator.Op{Cell: p.cell, Version: replicator.NoVersion, AsOf: p.goneAt, Rewrite: p.rewrite}
 			w.evaluate(b, op, nil)
-		default: // an archived version: nothing changes
+		default: // an older version was deleted: nothing changes
 		}
 		b.changes = append(b.changes, p)
 		if err := w.writeFull(ctx, b); err != nil {
@@ -82,8 +82,8 @@ func (w *writer) apply(ctx context.Context, batch []pending) error {
 type opBatch struct {
 	ops     []replicator.Op
 	rows    []*replicator.Row // one for each op; nil if the cell is gone
-	changes []*pending        // the changes that the ops are made of, and those that need no op
-	size    int64             // of the ops' contributions and re-read rows, which are not charged to the budget
+	changes []*pending        // the changes that the ops are made of, and changes that need no op
+	size    int64             // of the ops' contributions and re-read rows, which the budget doesn't count
 	repair  bool              // rewrite everything, whatever the sink holds
 
 	perView [][]replicator.Cell // see lists
@@ -125,8 +125,8 @@ func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
 	b.ops, b.rows = append(b.ops, op), append(b.rows, row)
 }
 
-// applyFound adds ops for rows that another lane's re-read found. One call of Apply may have only one op for a cell. So
-// if a put or another re-read of the cell follows, it writes these ops first.
+// applyFound adds ops for rows that another replicator's re-reads found. One call of Apply may have only one op for a
+// cell. So if a put or a re-read of the same cell follows, it writes the ops first.
 func (w *writer) applyFound(
 	ctx context.Context, b *opBatch, batch []pending, looks map[replicator.Cell]*pending,
 ) error {
@@ -153,10 +153,10 @@ func (w *writer) applyFound(
 	return w.write(ctx, b)
 }
 
-// endsFound reports whether nothing must be put after the row that another's re-read found.
+// endsFound reports whether no put or delete follows the row that another replicator's re-read found.
 func (p *pending) endsFound() bool { return p.put == nil && p.goneAt == 0 }
 
-// applyLooks re-reads cells from the source, no more at a time than a batch has room for.
+// applyLooks re-reads cells from the source, at most as many at a time as a batch has room for.
 func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicator.Cell]*pending) error {
 	cells := slices.Collect(maps.Keys(looks))
 	for len(cells) > 0 {
@@ -182,8 +182,8 @@ func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicato
 	return nil
 }
 
-// share returns how many bytes a lane's batch may hold beyond the budget. All lanes together may hold half of the
-// budget again.
+// share returns how many bytes a lane's batch may hold beyond the budget. All lanes together may hold half as much as
+// the budget.
 func (w *writer) share() int64 { return max(w.budget.total/int64(2*w.budget.lanes), 1) }
 
 // writeFull writes a batch if it has become too large to add more.
@@ -194,7 +194,6 @@ func (w *writer) writeFull(ctx context.Context, b *opBatch) error {
 	return w.write(ctx, b)
 }
 
-// write applies a batch, and empties it.
 func (w *writer) write(ctx context.Context, b *opBatch) error {
 	if len(b.ops) > 0 {
 		if err := w.saver.nameFile(ctx); err != nil {
@@ -214,15 +213,14 @@ func (w *writer) write(ctx context.Context, b *opBatch) error {
 	var size int64
 	for _, p := range b.changes {
 		size += p.size
-		p.put, p.found = nil, nil // the lane keeps the change until its whole batch is applied
+		p.put, p.found = nil, nil // frees memory: the lane keeps the change until its whole batch is applied
 	}
 	b.empty()
 	w.budget.give(size)
 	return nil
 }
 
-// looks returns the cells that must be re-read from the source. One of their versions was deleted, and the sink may
-// hold that version.
+// looks returns the cells that must be re-read from the source, because a version was deleted that the sink may hold.
 func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cell]*pending, error) {
 	var cells []replicator.Cell
 	var asked []*pending
@@ -236,7 +234,7 @@ func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cel
 	for i := range batch {
 		switch p := &batch[i]; p.deleted {
 		case replicator.NoVersion:
-		case replicator.AnyVersion: // whatever the sink holds
+		case replicator.AnyVersion: // re-read, whatever the sink holds
 			add(p)
 		default:
 			cells, asked = append(cells, p.cell), append(asked, p)
@@ -298,8 +296,8 @@ func (w *writer) count(batch []*pending, ops []replicator.Op, applied replicator
 	}
 }
 
-// visible reports to the observer how long ago a view's changes were committed. It reports changes of one transaction,
-// which are adjacent, together.
+// visible reports to the observer how long ago a view's changes were committed. Changes of one transaction are
+// adjacent, and are reported together.
 func (w *writer) visible(v *replicator.View, batch []*pending, now time.Time) {
 	n, since := 0, time.Time{}
 	tell := func() {
