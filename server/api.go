@@ -25,8 +25,8 @@ type errorAnswer struct {
 	Reason string `json:"reason,omitempty"` // a code for programs; "" if the status is enough
 }
 
-// The reasons of errors whose HTTP status is not specific enough. A client can follow a rebuild that is already
-// running. A paused view can't be rebuilt.
+// The reasons of errors whose HTTP status is not specific enough: a client can follow a rebuild that is already
+// running, but a paused view can't be rebuilt.
 const (
 	reasonRebuilding = "rebuilding"
 	reasonPaused     = "paused"

@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// The history covers one hour, so that an operator who arrives late sees how a problem began.
+// The history covers one hour, so that an operator who comes late sees how a problem began.
 const (
 	historySpan   = time.Hour
 	historyStep   = 15 * time.Second
@@ -26,7 +26,6 @@ type history struct {
 // viewKey identifies a view and the shard of the source that feeds it.
 type viewKey struct{ view, source string }
 
-// past is the history of one view.
 type past struct {
 	step      int64 // the step of the newest values
 	lag, rate [historyLength]float32

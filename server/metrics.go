@@ -96,7 +96,6 @@ func (m *Metrics) Views(views ...*replicator.View) {
 	}
 }
 
-// withdraw removes a view's counts.
 func (m *Metrics) withdraw(view string) {
 	of := prometheus.Labels{"view": view}
 	for _, c := range []*prometheus.CounterVec{m.applied, m.stale, m.deadLetters, m.scanned} {
@@ -172,7 +171,6 @@ func (m *Metrics) Loaded() { m.reloaded.Set(1) }
 // NotLoaded records that the configuration that was last read is invalid and an older one is in force.
 func (m *Metrics) NotLoaded() { m.reloaded.Set(0) }
 
-// handler serves the metrics.
 func (m *Metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: nil, ErrorHandling: promhttp.ContinueOnError,
 		Timeout: answerTime})

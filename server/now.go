@@ -86,7 +86,7 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 			}
 		}
 		for _, v := range merged(views) {
-			if v.State == replicator.StateStandby { // the process that keeps the view reports its state
+			if v.State == replicator.StateStandby { // the process that keeps the view reports it
 				continue
 			}
 			if v.LagSeconds != nil {

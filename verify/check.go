@@ -18,15 +18,15 @@ type suspect struct {
 	wanted     [][]replicator.Entry // the expected contents of the entity, cell by cell
 }
 
-// same reports whether two checks found the same: the entity did not change in between, in the source or in the sink. A
-// view that merges its cells differs whichever of them changes.
+// same reports whether two checks found the same difference, because the entity changed neither in the source nor in
+// the sink in between. It compares all of the entity's cells, because any of them may make the entity differ.
 func (s suspect) same(other suspect) bool {
 	return s.difference.Kind == other.difference.Kind && slices.Equal(s.difference.States, other.difference.States) &&
 		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// wanted are the contents expected by the ops of a key. It omits when and where whole rows were read, which differs
-// between checks.
+// wanted returns the contents that the ops of a key expect. It omits when whole rows were read, and where, because each
+// check reads them again.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {
@@ -49,10 +49,10 @@ func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) 
 
 // check checks cells until each is right, certainly wrong, or changing.
 //
-// From the second check on, the fence is between the two readings: the sink is then at least as new as the source was.
-// So if the sink is unchanged since the previous check, it had its content before the source was read, and no change of
-// the source from before is still on its way. If the fence came before both readings, a cell that gets a version, loses
-// it and gets one again could look the same twice while it is changing.
+// From the second check on, check reads the source, waits for the fence, and then reads the sink, so the sink is at
+// least as new as the source was. If the sink is unchanged since the previous check, it had its content before the
+// source was read, and no earlier change of the source is still on its way. If the fence came before both reads, a cell
+// that gets a version, loses it and gets it again could look the same twice while it is changing.
 func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 	atOnce := func(context.Context) error { return nil }
 	fence := v.Fence
@@ -85,14 +85,14 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 		err = v.report(ctx, sure)
 		suspects = now
 	}
-	if err == nil && v.Repair && len(suspects) > 0 { // they may be wrong, too, but are not counted
+	if err == nil && v.Repair && len(suspects) > 0 { // dead cells may be wrong, too, but are not counted
 		_, _, err = v.rewrite(ctx, suspects)
 	}
 	return err
 }
 
-// look compares cells, and the other cells of their entities, once: as many at a time as fit into pageBytes. It waits
-// for the fence after it has read the source.
+// look compares cells, and the other cells of their entities, once. It reads at most pageBytes at a time, first from
+// the source, then waits for the fence, then from the sink.
 func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	fence func(context.Context) error) (map[replicator.Cell]suspect, error) {
 	cells, err := v.entities(ctx, cells)
@@ -121,8 +121,8 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	return suspects, nil
 }
 
-// named is the op whose cell a difference is reported for: the entity's first cell that the source has, if the entity
-// should be there. So each pass, and each page, names the same one.
+// named returns the op whose cell a difference is reported for. If the entity should be in the view, that is its first
+// cell that the source has. So each pass and each page names the same cell.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
 	if d.Kind != replicator.Extra && d.Kind != replicator.Dead && op.Version == replicator.NoVersion {
@@ -142,8 +142,8 @@ func (v *verifier) alone() *Together {
 		Close: func() error { return nil }}
 }
 
-// expected makes resets from the source's present rows of the first cells: of whole entities, up to pageBytes. It also
-// returns the rows.
+// expected reads the source's present rows of the first cells, up to pageBytes but of whole entities, and returns
+// resets to them, and the rows.
 func (v *Together) expected(
 	ctx context.Context, cells []replicator.Cell,
 ) (ops []replicator.Op, from []*replicator.Row, err error) {
@@ -176,15 +176,16 @@ func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) 
 	if row != nil {
 		op.Version = row.Version
 		if row.Version == row.Order {
-			op.Version = asOf // the log position is the version: each re-read has another one
+			op.Version = asOf // the log position is the version, and differs between re-reads
 		}
 	}
 	op.Values = v.Evaluator.Evaluate(cell, row)
 	return op
 }
 
-// entities adds the other cells of the same entities, because a merged view can only be judged by entity. They are
-// adjacent, in the order of the feeds, whichever was asked for. For a feed of every column, it adds the existing cells.
+// entities adds the other cells of the same entities, because a merged view can only be judged by entity. An entity's
+// cells are adjacent in the result, in the order of the feeds. If a feed has no fixed column, it adds all cells that
+// exist.
 func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
 	if len(v.View.From) == 1 && v.oneSort(v.View.From[0]) || len(cells) == 0 {
 		return cells, nil
@@ -226,14 +227,14 @@ func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]rep
 	return sideBySide(all), nil
 }
 
-// keyed reports whether a table may have cells of a key: the tables of a view need not be alike.
+// keyed reports whether a table may have cells of a key. Tables that feed one view may have different keys.
 func (v *verifier) keyed(table string, key replicator.Key) bool {
 	values, err := key.Values()
 	t := v.table(table)
 	return err == nil && t != nil && len(values) == len(t.Key)
 }
 
-// sideBySide moves the cells of an entity behind its first.
+// sideBySide moves the cells of an entity next to the entity's first cell.
 func sideBySide(cells []replicator.Cell) []replicator.Cell {
 	place := map[replicator.Key]int{}
 	for i := len(cells) - 1; i >= 0; i-- {
@@ -264,7 +265,7 @@ func (v *verifier) columnless(table string) bool {
 	return t != nil && t.Column == ""
 }
 
-// table is a table's definition; nil if the view has none of the name.
+// table returns the definition of the table of that name; nil if the view has none.
 func (v *verifier) table(name string) *replicator.Table {
 	i := slices.IndexFunc(v.Tables, func(t replicator.Table) bool { return t.Name == name })
 	if i < 0 {

@@ -2,9 +2,8 @@ package verify
 
 import "hash/maphash"
 
-// noted is a set of things that a run has counted, up to a number of them. Each takes a 64-bit hash, so the size does
-// not depend on how long keys are. With a million things, a new one is mistaken for a known one with a probability of
-// 2^-44.
+// noted is a set of counted things, of limited size. Each takes a 64-bit hash, however long its key is. With a million
+// things in the set, a new one is mistaken for a known one with a probability of 2^-44.
 type noted[T comparable] struct {
 	seed maphash.Seed
 	of   map[uint64]struct{}
@@ -17,7 +16,6 @@ func newNoted[T comparable]() noted[T] {
 	return noted[T]{seed: maphash.MakeSeed(), of: map[uint64]struct{}{}}
 }
 
-// begun reports whether the set was made.
 func (n noted[T]) begun() bool { return n.of != nil }
 
 func (n noted[T]) has(thing T) bool {

@@ -12,8 +12,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// report counts differences, and repairs them if asked to. A cell that a repair reveals as dead is counted as dead:
-// that is why its content is missing, and stays so.
+// report counts differences, and repairs them if asked to. If a repair reveals that a cell is dead, the cell is counted
+// as dead, because its content stays missing.
 func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	wrong, uncounted := map[replicator.Cell]suspect{}, map[replicator.Cell]error{}
 	for _, s := range sure {
@@ -29,7 +29,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 				uncounted[s.op.Cell] = s.difference.Err
 				continue
 			}
-			s.difference.Kind = replicator.Missing // unless it is dead still
+			s.difference.Kind = replicator.Missing // unless the repair finds it dead again
 		}
 		wrong[s.op.Cell] = s
 	}
@@ -38,7 +38,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 			return fmt.Errorf("repairing: %w", err)
 		}
 	}
-	// They are found only now: after a repair that failed, the next run has to find them again.
+	// The found set gets them only now: if the repair fails, the next run must find them again.
 	for c, s := range wrong {
 		v.places.add(s.difference.Name)
 		v.found.add(c)
@@ -55,7 +55,8 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 	return nil
 }
 
-// unexplained reports whether a repair must retry a dead cell: without a letter, the operator can't.
+// unexplained reports whether a repair must retry a dead cell. It must if the cell has no letter, because the operator
+// then can't.
 func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool, error) {
 	if !v.Repair || v.Buried == nil {
 		return false, nil
@@ -64,8 +65,8 @@ func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool,
 	return !buried, err
 }
 
-// repair repairs wrong cells. Cells whose content is missing because they are dead move from wrong to uncounted, with
-// any others found dead.
+// repair repairs wrong cells. A cell that turns out to be dead moves from wrong to uncounted, and so does any other
+// cell found dead.
 func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect,
 	uncounted map[replicator.Cell]error) error {
 	dead, left, err := v.rewrite(ctx, wrong)
@@ -97,9 +98,9 @@ func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect
 const rewriteTime = 30 * time.Second
 
 // rewrite writes the source's rows of cells until they are right. If the tail applied a change in between, even one
-// that wrote nothing, the target treats the write as older. Such a cell is read again. It stays wrong only if the
-// target's state was newer before the source was read, or if the cell changes for longer than rewriteTime. Those are
-// left, and the first kind is reported as newer.
+// that wrote nothing, the target rejects the write as older, and the cell is read again. A cell stays wrong in two
+// cases, and is returned in left: its state in the target was newer before the source was read (true; it is reported as
+// newer), or it changes for longer than rewriteTime (false).
 func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspect) (
 	dead map[replicator.Cell]error, left map[replicator.Cell]bool, err error,
 ) {
@@ -139,18 +140,18 @@ func (v *verifier) rewrite(ctx context.Context, wrong map[replicator.Cell]suspec
 	}
 }
 
-// stands reports whether the target applied nothing to an entity between two checks. A write that it treats as older
-// only raises the as-of.
+// stands reports whether the target applied nothing to an entity between two checks. A write that the target rejects as
+// older only raises AsOf.
 func (s suspect) stands(was suspect) bool {
 	return slices.EqualFunc(s.difference.States, was.difference.States, func(now, before replicator.State) bool {
 		return now.Version == before.Version && now.Order == before.Order
 	})
 }
 
-// mend writes the source's rows of cells, and of the other cells of their entities: a difference is reported for one
-// cell, whichever cell of the entity differs. It writes to the view and its siblings in one step, so that no reader
-// finds only one of them repaired. It returns which cells are dead in the view, and why. It also returns the keys of
-// which the target has something newer; false if that may be only the view.
+// mend writes the source's rows of cells, and of the other cells of their entities, because a difference names only one
+// cell of an entity. It writes to the view and its siblings in one step, so that no reader finds only one of them
+// repaired. It returns which cells are dead in the view, and why. It also returns the keys whose write was rejected as
+// older (true), or may have been rejected by this view alone (false).
 func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	dead map[replicator.Cell]error, older map[replicator.Key]bool, err error) {
 	all, err := v.entities(ctx, cells)
@@ -169,7 +170,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	defer func() { err = errors.Join(err, to.Close()) }()
 	dead, older = map[replicator.Cell]error{}, map[replicator.Key]bool{}
 	for len(all) > 0 {
-		ops, rows, err := to.expected(ctx, all) // again: a repair must not be older than what was compared
+		ops, rows, err := to.expected(ctx, all) // read again: a repair must not be older than the comparison
 		if err != nil {
 			return nil, nil, err
 		}
@@ -182,7 +183,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 				older[op.Cell.Key] = false
 			}
 		}
-		left := slices.Concat(applied.Stale, applied.Unknown) // changes applied since were read later
+		left := slices.Concat(applied.Stale, applied.Unknown) // the tail applied newer changes to these
 		for _, i := range left {
 			older[ops[i].Cell.Key] = true
 		}
@@ -216,7 +217,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	return dead, older, nil
 }
 
-// forget writes that cells have no row, for those that have none.
+// forget writes that cells have no row, if they have none.
 func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	var gone []replicator.Cell
 	for len(cells) > 0 {
@@ -238,8 +239,8 @@ func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// raise clears the letters of other sources' cells that are shown since ops were applied. No log contains that, so
-// nothing else would clear them: a stop must not interrupt this.
+// raise clears the dead letters of other sources' cells that the view shows since ops were applied. No log contains
+// that, so nothing else would clear them. A stop must not interrupt raise.
 func (v *verifier) raise(
 	ctx context.Context, views []*replicator.View, ops []replicator.Op, shown []replicator.Elsewhere,
 ) error {

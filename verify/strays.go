@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// strays finds the sink's orphans. A sample of the keys says nothing about these.
+// strays finds the sink's orphans. It does nothing in a run over a sample, because orphans have no keys to sample.
 func (v *verifier) strays(ctx context.Context) error {
 	tidier, ok := v.Target.(replicator.Tidier)
 	if !ok || v.Shard > 0 || v.Sample > 0 && v.Sample < 1 {
@@ -51,7 +51,6 @@ func (v *verifier) strays(ctx context.Context) error {
 	}
 }
 
-// count counts a difference.
 func (v *verifier) count(kind replicator.DifferenceKind, d Difference) {
 	switch kind {
 	case replicator.Missing:

@@ -30,16 +30,16 @@ type Options struct {
 	// Shard is the number of the source among those that feed the view. The first, 0, searches for orphans.
 	Shard int
 
-	// Bury durably saves letters of one view, without their source, for cells that a repair finds dead: only the sink
-	// knows of them by then. nil: there is no list of letters.
+	// Bury durably saves letters of one view for cells that a repair finds dead. At that time, only the sink records them.
+	// The letters lack their source. nil: there is no list of letters.
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
 
-	// Raise clears letters of another source's cells in a view: a repair removed the row that hid them. nil: no other
-	// source feeds the view.
+	// Raise clears letters of another source's cells in a view, after a repair removed the row that the view showed
+	// instead. nil: no other source feeds the view.
 	Raise func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
 	// Together opens the view with its siblings, the views of its sink that are kept up with it now, so that a repair
-	// writes to all of them. nil, or if it returns nil: the view alone.
+	// writes to all of them. If it is nil or returns nil, the repair writes to the view alone.
 	Together func(ctx context.Context) (*Together, error)
 
 	// Buried reports whether a dead cell of the view has a letter. A repair retries a cell without one. nil: dead cells
@@ -68,21 +68,21 @@ type Together struct {
 // Progress is how far a run is with one of its passes.
 type Progress struct {
 	Doing    string // such as "what the sink holds"
-	Cells    int64  // that were read for it
-	Estimate int64  // of all there are to read; 0: unknown
+	Cells    int64  // cells that were read
+	Estimate int64  // how many cells there are to read; 0: unknown
 }
 
 // Place is how far a run came before it ended with an error, and its findings. Another run continues from there. It is
 // kept only in memory. The zero value is the beginning, and so is the result of a completed run.
 type Place struct {
-	// one for each table of the source, then one over what the sink holds, one over what it remembers, and one over what it
-	// holds of no cell
+	// the number of the pass: one for each table of the source, then one over the sink's contents, one over the cells that
+	// the sink remembers, and one over orphans
 	pass   int
 	after  string
 	salt   uint64 // makes samples differ between runs
 	result Result
-	found  noted[replicator.Cell] // differences, so that the second pass doesn't count them again
-	places noted[string]          // their places, so that the last pass doesn't either
+	found  noted[replicator.Cell] // cells of differences, so that the second pass doesn't count them again
+	places noted[string]          // their places in the sink, so that the last pass doesn't count them again
 }
 
 // Result is a run's findings.
@@ -94,7 +94,7 @@ type Result struct {
 	Extra    int64  `json:"extra"`
 	Dead     int64  `json:"dead"`
 	Repaired int64  `json:"repaired"`
-	// of those that a repair did not help, cells of which the sink remembers something newer than the source has
+	// unrepaired cells of which the sink remembers something newer than the source has
 	Newer int64 `json:"newer,omitempty"`
 
 	Differences []Difference `json:"differences"` // the first ones, as many as Options.Listed says
@@ -116,7 +116,7 @@ const (
 	pageSize  = 500
 	pageBytes = 16 << 20 // of rows and their contributions that are compared at once
 	mostShown = 20       // differences that a Result names, unless told otherwise
-	// at a cell that differs, at most: what moves from each to the next is in the hands of the pipeline
+	// the most checks of a cell that differs; if it changes at every check, it is left to the pipeline
 	looks     = 4
 	perListed = 20 // listing this many keys costs as much as one check
 )
@@ -126,14 +126,14 @@ type verifier struct {
 	Options
 	*Place
 	moved bool // at least one page was read
-	// the first could not be: the place itself may be at fault, such as a sink's cursor that is not good any more
+	// the first page could not be read: the place may be invalid, such as an expired cursor of a sink
 	lost bool
 }
 
-// ErrNotNow: the view can't be verified in its present state, such as during a fill.
+// ErrNotNow says that the view can't be verified in its present state, such as during a fill.
 var ErrNotNow = errors.New("not verified now")
 
-// ErrUnverifiable: the sink or the source can't answer verify's questions.
+// ErrUnverifiable says that the sink or the source can't answer verify's questions.
 var ErrUnverifiable = errors.New("can't be verified")
 
 // Run verifies one view. The Result covers everything that was checked since the beginning, even if an error ended the
@@ -236,7 +236,7 @@ func (v *verifier) estimate(ctx context.Context, table string) (int64, error) {
 func (v *verifier) sink(ctx context.Context) error {
 	at := Progress{Doing: "what the sink holds"}
 	if v.Sample <= 0 || v.Sample >= 1 {
-		at.Estimate = v.result.Checked // it holds about as many
+		at.Estimate = v.result.Checked // the sink has about as many
 	}
 	return v.pages(ctx, at, func(after string, limit int) ([]replicator.Cell, string, error) {
 		return v.Target.Held(ctx, 0, after, limit)
@@ -244,7 +244,7 @@ func (v *verifier) sink(ctx context.Context) error {
 }
 
 // remembered makes a repair remove the sink's remembered rows that are gone and not shown. Otherwise another source's
-// row, which also feeds the view, would wait behind one forever.
+// row of the same key would wait forever.
 func (v *verifier) remembered(ctx context.Context) error {
 	if !v.Repair || v.Raise == nil {
 		return nil

@@ -11,9 +11,9 @@ import (
 // index in the batch and its own index in Op.Values.
 type Batch struct {
 	ops      []replicator.Op
-	first    []int // by op: where the verdicts on its values begin
+	first    []int // by op: the index of the verdict on its first value
 	verdicts []verdict
-	unknown  []bool // by op: a view can't judge it, so none applies it
+	unknown  []bool // by op: a view can't judge it, so no view applies it
 	beside   []replicator.Rejected
 	next     Rule
 }
@@ -26,10 +26,10 @@ type verdict struct {
 	judged  bool
 	applied bool
 	dead    bool  // it is not applied, and the cell is a dead letter in the view
-	why     error // it can't be held
-	claimed error // another source's cell is shown: see Claim
+	why     error // why the target can't hold the value
+	claimed error // the error that the view shows another source's cell: see Claim
 
-	elsewhere string // the source whose cell is shown, where this one has nothing to show; else ""
+	elsewhere string // the source whose cell the view shows, if this one has nothing to show; else ""
 }
 
 // NewBatch begins a batch without decisions.
@@ -50,15 +50,15 @@ func (b *Batch) Begin(ops []replicator.Op) {
 		b.first = append(b.first, n)
 		n += len(ops[i].Values)
 	}
-	clear(b.verdicts) // what follows them is zero
+	clear(b.verdicts) // the rest of the memory is zero already
 	b.verdicts = slices.Grow(b.verdicts[:0], n)[:n]
 	clear(b.unknown)
 	b.unknown = slices.Grow(b.unknown[:0], len(ops))[:len(ops)]
 }
 
 // Unknown reports whether an op can't be judged, given the sink's knowledge of its cell in each of the op's views. A
-// sink asks before it judges any of the values, so that no view is given an op that another can't judge. It may ask
-// again after it has read again.
+// sink calls it before it judges any of the op's values, so that no view applies an op that another view can't judge. A
+// sink that reads its knowledge again may call it again.
 func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	b.unknown[op] = false
 	for value := range b.ops[op].Values {
@@ -67,7 +67,7 @@ func (b *Batch) Unknown(op int, known func(value int) Known) bool {
 	return b.unknown[op]
 }
 
-// UnknownIn is Unknown for a single view. Sinks that write their views one by one call it: the other views may already
+// UnknownIn is Unknown for a single view. Sinks that write view by view call it, because the other views may already
 // have the op.
 func (b *Batch) UnknownIn(op int, known Known) bool {
 	unknown := known.State.Unknown(b.ops[op], known.Horizon)
@@ -89,8 +89,8 @@ func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applie
 	return next, applies
 }
 
-// Reject records why a value can't be held, or, with nil, that it can. It is called for values that count, and for
-// values that are never judged because their state can't be known.
+// Reject records why the target can't hold a value; nil: it can. A sink calls it for values that count, and for values
+// that are never judged because their state can't be known.
 func (b *Batch) Reject(op, value int, why error) { b.verdicts[b.first[op]+value].why = why }
 
 // RejectBeside adds another cell's value that the target refused because of an op.
@@ -98,7 +98,7 @@ func (b *Batch) RejectBeside(op, view int, why error) {
 	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
 }
 
-// Applied is the outcome. An op is stale if values of it were judged and none counts.
+// Applied returns the outcome. An op is stale if some of its values were judged and none counts.
 func (b *Batch) Applied() replicator.Applied {
 	var out replicator.Applied
 	for i := range b.ops {

@@ -2,8 +2,8 @@ package judge
 
 import "replicator"
 
-// Difference says what is wrong with a view's content for a key; "" if nothing is. want: the view should have some
-// content, held: it has some, right: all of its content is as it should be.
+// Difference says what is wrong with a view's content for a key; "" if nothing is. want: the view should have content.
+// held: it has content. right: all of its content is correct.
 func Difference(want, held, right bool) replicator.DifferenceKind {
 	switch {
 	case want == held && (right || !want):

@@ -13,7 +13,7 @@ type Known struct {
 	State replicator.State
 	Shown bool // the cell contributes something
 	Dead  bool // it contributes nothing because it is a dead letter
-	Waits bool // it is a dead letter because another source's cell is shown: see Batch.Claim
+	Waits bool // it is a dead letter because the view shows another source's row: see Batch.Claim
 
 	// Horizon is the view's horizon, read after the state: states below it may have been forgotten.
 	Horizon int64
@@ -28,21 +28,21 @@ func (k Known) Forgettable(horizon int64) bool {
 // Unseen is a sink's knowledge of a cell that it never saw.
 var Unseen = Known{State: replicator.Unseen}
 
-// Outdated reports whether the view shows the cell, or has a version of it, although nothing at or past an order was
-// applied to it: see Target.Outdated.
+// Outdated reports whether the view shows the cell, or has a version of it, although the last op applied to it is from
+// before a log position: see Target.Outdated.
 func (k Known) Outdated(before int64) bool {
 	return (k.Shown || k.State.Version != replicator.NoVersion) && max(k.State.Order, k.State.AsOf) < before
 }
 
-// Beyond reports whether the state is from a log position after the re-read's: usually because something was applied
-// since. If a second re-read, begun after the first one's state was read, still finds it, the position does not exist.
-// Then the sink's state was changed by hand, and the view would not show any future change.
+// Beyond reports whether the state is from a log position after the re-read's. Usually a change was applied meanwhile.
+// If a second re-read, begun after the state was read, is also before it, the log has no such position. Then the sink's
+// state was changed by hand, and the view would not show any future change.
 func (k Known) Beyond(look replicator.Op) bool {
 	return look.AsOf != 0 && max(k.State.Order, k.State.AsOf) > look.AsOf
 }
 
-// Refused reports whether the target refused the row that a re-read finds. The sink says so, or would have if it had
-// recorded refusals at that time.
+// Refused reports whether the target refused the row that a re-read finds. The sink says so, or has the row's version
+// and shows nothing: sinks did not always record refusals.
 func (k Known) Refused(look replicator.Op) bool {
 	return !k.Shown && (k.Dead && k.State.Covers(look) || k.State.Version == look.Version)
 }
@@ -54,7 +54,7 @@ func AppendState(b []byte, s replicator.State) []byte {
 	return binary.AppendUvarint(b, uint64(s.AsOf))
 }
 
-// ReadState reads a state that AppendState appended. The reader is bad if there is none.
+// ReadState reads a state that AppendState appended. If there is none, the reader becomes bad.
 func ReadState(r *wire.Reader) replicator.State {
 	version, order, asOf := r.Uvarint(), r.Uvarint(), r.Uvarint()
 	if version > math.MaxInt64+1 || order > math.MaxInt64 || asOf > math.MaxInt64 {
@@ -67,10 +67,10 @@ func ReadState(r *wire.Reader) replicator.State {
 // Versions are the cells' versions in the views that they feed. See Target.Versions.
 type Versions []replicator.Span
 
-// notAsked is the span of a cell of which no view was asked yet.
+// notAsked is the span of a cell that no view was asked about yet.
 var notAsked = replicator.Span{Lowest: math.MaxInt64, Highest: math.MinInt64}
 
-// NewVersions begins with n cells of which no view was asked yet.
+// NewVersions makes the versions of n cells that no view was asked about yet.
 func NewVersions(n int) Versions {
 	v := make(Versions, n)
 	for i := range v {
@@ -84,7 +84,7 @@ func (v Versions) Add(cell int, version int64) {
 	v[cell] = replicator.Span{Lowest: min(v[cell].Lowest, version), Highest: max(v[cell].Highest, version)}
 }
 
-// Join adds the versions of the same cells in other views, some of which may not have been asked about some cells.
+// Join adds the versions of the same cells in other views. A cell that was not asked about there stays as it is.
 func (v Versions) Join(elsewhere Versions) {
 	for i, s := range elsewhere {
 		v[i] = replicator.Span{Lowest: min(v[i].Lowest, s.Lowest), Highest: max(v[i].Highest, s.Highest)}

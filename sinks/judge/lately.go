@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// Lately remembers what a sink wrote lately, so that it need not be read before it is written again. The answer may be
-// out of date, so a write based on it must be conditional. It is safe for concurrent use. The zero value remembers
-// nothing: see NewLately.
+// Lately remembers what a sink wrote lately, so that the sink need not read it before the next write. The answer may be
+// out of date, so that write must be conditional. Lately is safe for concurrent use. The zero value remembers nothing:
+// see NewLately.
 type Lately[K comparable, V any] struct {
 	mu         sync.Mutex
 	most       int
 	young, old map[K]V
 }
 
-// NewLately remembers at least the last most values, and at most twice as many.
+// NewLately makes a Lately that remembers the last most values, or up to twice as many.
 func NewLately[K comparable, V any](most int) *Lately[K, V] { return &Lately[K, V]{most: most} }
 
 // Get returns the value of a key.
@@ -56,8 +56,8 @@ type Novelty struct{ share atomic.Int64 } // in thousandths
 // Likely reports whether most recent writes were new.
 func (n *Novelty) Likely() bool { return n.share.Load() >= 500 }
 
-// Learn records how many writes were new, and how many were not. If two lanes call it at once, one call is lost: it is
-// a guess.
+// Learn records how many writes were new, and how many were not. If two lanes call Learn at once, one call is lost,
+// which doesn't matter for a guess.
 func (n *Novelty) Learn(created, others int) {
 	if created+others == 0 {
 		return

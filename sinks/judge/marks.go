@@ -10,20 +10,21 @@ import (
 	"replicator"
 )
 
-// Marks is what an open target last saw or marked, by view. It detects a mark that fell: the sink lost data. It is safe
-// for concurrent use.
+// Marks is each view's last mark that an open target saw or wrote. It detects a mark that fell, which means that the
+// sink lost data. It is safe for concurrent use.
 //
-// A loss may concern only changes since the last mark. A server that crashed or failed over then has all marks. If the
-// client takes another connection between two batches, nothing fails, and the next mark would claim the lost changes.
-// So Marks also knows the server, by a name that changes with another server or a restart. If another server answers,
+// A crash or failover of the server may lose only changes since the last mark, so that no mark falls. If the client
+// connects to the new server between two batches, nothing fails, and the next mark would claim the lost changes. So
+// Marks also knows the server's name, which changes with another server or a restart. If the name has changed, and
+// something was applied since the last mark, nothing is marked. The next session then applies the changes again.
 // and something was applied since the last mark, nothing is marked. The next session then applies it again.
 type Marks struct {
 	views   []*replicator.View
-	applied atomic.Bool // something was, since the last mark
+	applied atomic.Bool // a batch was applied since the last mark
 
 	mu      sync.Mutex
 	last    []replicator.Standing
-	server  string   // that has the marks; "": not known
+	server  string   // the server that has the marks; "": unknown
 	foreign []string // views whose marks another target moved, as of the last Mark
 }
 
@@ -39,11 +40,11 @@ func (m *Marks) Applied() { m.applied.Store(true) }
 var ErrOtherServer = errors.New("the server was restarted, or another one has its place: what was written since the " +
 	"last mark may be lost, and is written again")
 
-// ErrFell is the error of a mark that is less than what was marked: the sink fell back.
+// ErrFell is the error of a mark that is lower than the one last seen: the sink lost data.
 var ErrFell = fmt.Errorf("fell: %w", replicator.ErrSinkLost)
 
 // ErrRegistered is the error of a mark in an epoch that another target has registered since this one was opened. The
-// other one may read another log, so the next session must choose the next epoch.
+// other target may read another log, so the next session must choose the next epoch.
 var ErrRegistered = errors.New("another replicator has begun to write to it meanwhile")
 
 // Marking is one attempt to mark all views of a target.
@@ -74,14 +75,14 @@ func (m *Marking) Answered(server string) error {
 }
 
 // Mark calls write, which must read the views' marks, raise each, and write them on the condition that no other process
-// wrote meanwhile. If it returns nil, the raised marks are what this target has seen. Only one call runs at a time.
+// wrote meanwhile. If write returns nil, the raised marks become the last seen ones. Only one call runs at a time.
 func (m *Marks) Mark(at replicator.Standing, write func(*Marking) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.last) == 0 {
 		return nil
 	}
-	// Changes that are applied from here on may not be in the mark.
+	// A change that is applied after this line may not be in the mark.
 	marking := &Marking{marks: m, at: at, next: slices.Clone(m.last), server: m.server, applied: m.applied.Swap(false),
 		foreign: map[int]bool{}}
 	if err := write(marking); err != nil {
@@ -106,8 +107,8 @@ func (m *Marks) Foreign() []string {
 	return slices.Clone(m.foreign)
 }
 
-// Check fails with ErrSinkLost if the sink's mark of a view is less than what this target saw or marked there, and with
-// ErrRegistered if another target has registered the epoch that is marked.
+// Check fails with ErrSinkLost if the sink's mark of a view is lower than the last one that this target saw or wrote,
+// and with ErrRegistered if another target has registered the epoch to be marked.
 func (m *Marking) Check(view int, stood replicator.Standing) error {
 	last, is, at := m.marks.last[view], stood.Position, m.at.Position
 	if stood.Below(last) {
@@ -138,9 +139,9 @@ func (m *Marking) Raise(view int, stood replicator.Standing) (replicator.Standin
 // At is the standing to be marked.
 func (m *Marking) At() replicator.Standing { return m.at }
 
-// Note records a view's resulting mark, if it differs from Raise's result because there are several copies. It fails
-// with replicator.Overtaken if that is not in the epoch that is marked: changes of this target, or of another one,
-// would be stale.
+// Note records the mark that a view has after the write, if it differs from Raise's result because the sink keeps
+// several copies. If that mark is in another epoch, Note fails with replicator.Overtaken: this target's changes, or
+// another's, would be stale.
 func (m *Marking) Note(view int, marked replicator.Standing) error {
 	if marked.Position.Epoch() != m.at.Position.Epoch() {
 		return &replicator.Overtaken{View: m.marks.views[view].Name, By: marked.Position}

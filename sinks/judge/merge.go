@@ -27,7 +27,8 @@ func rank(view *replicator.View, c replicator.Cell) int {
 	return len(view.From)
 }
 
-// Giver is the index of the cell that provides a field: the first of n cells in Order that has it. -1 if none has.
+// Giver returns the index of the cell that provides a field: the first of n cells, sorted by Order, that has the field;
+// -1 if none has.
 func Giver(n int, has func(cell int) bool) int {
 	for i := range n {
 		if has(i) {

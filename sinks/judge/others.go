@@ -11,7 +11,7 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Sources are the sources that feed a sink, if there are several that an entity may move between.
+// Sources are the sources that feed a sink, if there are several and an entity may move from one to another.
 type Sources struct {
 	Shards []string // the names of a source's shards
 
@@ -20,11 +20,12 @@ type Sources struct {
 	Partitions func(ctx context.Context) ([]string, error)
 }
 
-// Others are the other sources that may have a row of an entity: one of each group. A shard is a group of its own. The
-// partitions of another topic are a group, in order, because each shard of the origin has a topic.
+// Others are the other sources that may have a row of an entity, in groups. A key belongs to one source of each group.
+// A shard is a group of its own. The partitions of another topic are a group, in order, because each shard of the
+// origin has a topic.
 type Others [][]string
 
-// Others returns the others of a source.
+// Others returns the sources besides the named one.
 func (s Sources) Others(ctx context.Context, source string) (Others, error) {
 	all := s.Shards
 	if s.Partitions != nil {
@@ -67,7 +68,7 @@ func byPartition(a, b string) int {
 	return cmp.Or(cmp.Compare(inA, inB), cmp.Compare(numberA, numberB))
 }
 
-// Of are the sources that may have a row of a key.
+// Of returns the sources that may have a row of a key.
 func (o Others) Of(key replicator.Key) (names []string) {
 	for _, group := range o {
 		n := 0

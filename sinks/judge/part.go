@@ -6,8 +6,8 @@ import (
 	"replicator"
 )
 
-// Part is the part of a batch that another target applies, one of several that keep its views together: some of the
-// ops, with some of their values or of the values' entries, in the other target's numbering of views.
+// Part is the part of a batch that another target applies, if several targets keep the views together. It has some of
+// the ops, with some of their values or of the values' entries. It numbers the views as the other target does.
 type Part struct {
 	Ops   []replicator.Op
 	of    []int // by op: its index in the batch
@@ -22,13 +22,12 @@ func (p *Part) Add(place int, op replicator.Op) {
 	p.Ops, p.of = append(p.Ops, op), append(p.of, place)
 }
 
-// At is the place in the batch of a value of the part.
+// At returns the place in the batch of a value of the part.
 func (p *Part) At(op, view int) replicator.ValueAt {
 	return replicator.ValueAt{Op: p.of[op], View: p.views[view]}
 }
 
-// Include adds the outcome of a part. A value counts if it does in one part, and can't be held if one part can't hold
-// it.
+// Include adds the outcome of a part. A value counts if it counts in one part, and is rejected if one part rejects it.
 func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	stale := make([]bool, len(p.Ops))
 	for _, i := range outcome.Stale {
@@ -57,7 +56,6 @@ func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	}
 }
 
-// verdict is the verdict on an op's value for a view.
 func (b *Batch) verdict(at replicator.ValueAt) *verdict {
 	value := slices.IndexFunc(b.ops[at.Op].Values, func(v replicator.Value) bool { return v.View == at.View })
 	return &b.verdicts[b.first[at.Op]+value]
