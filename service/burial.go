@@ -13,10 +13,10 @@ import (
 	"replicator/server"
 )
 
-// A repair records new dead letters in two places: the sink and the list of dead letters. The list must be told,
-// because it is compared with the sink only once in the life of a store. If a pipeline keeps the view, it re-reads the
-// cell, so that its dead letters and its other writes stay in one order. If no process runs, the letter is saved
-// directly.
+// A repair records new dead letters in two places: the sink and the list of dead letters. It must tell the list,
+// because the list is compared with the sink only once in a store's life. If a pipeline keeps the view, the pipeline
+// re-reads the cell, so that its dead letters and its other writes stay in one order. If no process runs, the letter is
+// saved directly.
 
 // Look implements server.Looker. It refuses invalid cells before the pipeline sees them: they would end the session,
 // which other views share.
@@ -102,7 +102,7 @@ func (v Verification) bury(ctx context.Context, o *inspection, letters []replica
 	return err
 }
 
-// raising removes the dead letters of a source's cells.
+// raising clears the dead letters of a source's cells.
 type raising func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
 // betweenShards returns raise if the source has several shards, else nil.
@@ -113,7 +113,7 @@ func betweenShards(cfg *config.Config, raise raising) raising {
 	return raise
 }
 
-// raise removes another source's dead letters after a repair has made the view show their cells. It asks the running
+// raise clears another source's dead letters after a repair has made the view show their cells. It asks the running
 // process if there is one.
 func (v Verification) raise(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	err := Client(v.Config).Look(ctx, view, source, cells)

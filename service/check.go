@@ -21,8 +21,8 @@ type checker interface {
 	Check(ctx context.Context, views []*replicator.View) []replicator.Finding
 }
 
-// ofColumnsAlone reduces the optional columns of tables to those that views of body-less tables want. A view of a table
-// with a body may find the property in the body instead.
+// ofColumnsAlone limits the optional columns of tables to those that views without bodies name. For a table with a
+// body, a name that is no column may be a property of the body.
 func ofColumnsAlone(cfg *config.Config, tables []replicator.Table) error {
 	bodiless := slices.DeleteFunc(slices.Clone(cfg.Views), func(v *replicator.View) bool {
 		return slices.ContainsFunc(v.From, func(f replicator.Feed) bool {

@@ -37,7 +37,7 @@ type Explanation struct {
 	Why       string            `json:"why"`
 	Letters   []server.Letter   `json:"dead_letters,omitempty"`
 
-	placed bool   // Version is a log position; the newest row's own is unknown
+	placed bool   // Version is a log position; the version of the newest row is unknown
 	spelt  string // the newest row's form of the key, if that differs
 
 	expires   bool // the view's entries expire some time after the last change
@@ -175,7 +175,7 @@ func (o *inspection) explain(ctx context.Context, shard config.Shard, view *repl
 			e.Row, e.Joins = readable.row(rows[i]), o.joins(view, rows[i], readable)
 		}
 		if versions != nil && versions[i].Lowest != replicator.NoVersion {
-			e.Applied = &versions[i].Lowest // of the one view that is open
+			e.Applied = &versions[i].Lowest // the versions in the only open view
 		}
 		if i := slices.IndexFunc(rows, func(r *replicator.Row) bool {
 			return r != nil && r.Cell.Table == e.Table && r.Cell.Column == e.Column
@@ -205,8 +205,8 @@ func expires(v *replicator.View) bool {
 	return is && own.Expires()
 }
 
-// cellsOf returns the cells that feed a view under a key: for every column if the view takes all, and in every variant
-// of the key.
+// cellsOf returns the cells that feed a view under a key: in all variants of the key, and for every column if the feed
+// names none.
 func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 	text string) (cells []replicator.Cell, err error) {
 	var refused []error
@@ -214,7 +214,7 @@ func (o *inspection) cellsOf(ctx context.Context, view *replicator.View,
 		key, err := parseKey(ctx, o, f.Table, text)
 		if invalid := (InvalidError{}); errors.As(err, &invalid) { // another table may have wider keys
 			if !slices.ContainsFunc(refused, func(other error) bool { return other.Error() == err.Error() }) {
-				refused = append(refused, err) // refused below if every table refuses; several may do so with the same message
+				refused = append(refused, err) // refused below if every table refuses; several may use the same message
 			}
 			continue
 		}

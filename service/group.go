@@ -162,7 +162,7 @@ func (c *consumer) wait(ctx context.Context, views []string, fence func(kafka.Pa
 	}
 }
 
-// refresh makes the member look for new partitions. No member has them before one looks.
+// refresh makes the member look for new partitions. A new partition has no member until one of them looks.
 func (c *consumer) refresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

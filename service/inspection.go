@@ -165,8 +165,8 @@ func (o *inspection) read(ctx context.Context, shard config.Shard) error {
 }
 
 // mayRepair returns an error if a repair would write in an epoch that no mark of the view has: all later changes would
-// then be stale. A replica of the source has its own epoch. So has the new source after a failover, until the pipeline
-// follows it.
+// then be stale. A replica of the source has its own epoch. After a failover, the new source also has its own, until
+// the pipeline follows it.
 func (o *inspection) mayRepair() error {
 	if len(o.known) == 0 {
 		return fmt.Errorf("view %s: it can't be repaired, because it was never filled. `replicator run` fills it", o.view.Name)

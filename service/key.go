@@ -74,7 +74,7 @@ func keyValue(typ, text string) (any, error) {
 		}
 		return b, nil
 	case "date", "datetime", "timestamp", "time", "decimal":
-		// If the value is of another kind, the server's own error would be returned for the comparison.
+		// Without this check, the server would report an error of its comparison instead.
 		if !strings.ContainsFunc(text, isDigit) || strings.Trim(text, "0123456789-+:. ") != "" {
 			return nil, fmt.Errorf("%q is no %s", text, kind)
 		}

@@ -123,7 +123,7 @@ func (s *partitioned) Compare(ctx context.Context, ops []replicator.Op) (all []r
 	return all, err
 }
 
-// Mark implements replicator.Target. It does nothing, because an inspection doesn't mark a view.
+// Mark implements replicator.Target. It always fails, because an inspection doesn't mark a view.
 func (s *partitioned) Mark(context.Context, replicator.Standing) error {
 	return errors.New("the partitions of a topic are not marked together")
 }

@@ -11,8 +11,8 @@ import (
 	"replicator/internal/human"
 )
 
-// sayBeginnings logs where the views of each sink continue and how far behind that is, according to the store. A sink
-// that lost something starts earlier; the pipeline logs that.
+// sayBeginnings logs where the views of each sink continue and how far behind the source that is, according to the
+// store. If a sink lost something, its views start earlier; the pipeline logs that.
 func (r *Runner) sayBeginnings(ctx context.Context, cfg *config.Config) error {
 	if cfg.Source.Kafka != nil { // each member continues with the partitions that it is given
 		return nil

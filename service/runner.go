@@ -148,7 +148,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 		r.hangUp()
 	}
 	r.front.leave()
-	if r.before = s.handOn(); lost { // like a restart: another process has kept the views since
+	if r.before = s.handOn(); lost { // like a restart, because another process has kept the views meanwhile
 		r.before = nil
 	}
 	if r.UntilCaughtUp && next == nil && !lost {

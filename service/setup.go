@@ -88,10 +88,10 @@ func (s Setup) source(shard config.Shard, tables []replicator.Table) (*canal.Sou
 	return NewSource(shard, tables, nil, s.Log, 0)
 }
 
-// NewSource returns the source of one shard, which delivers the given tables. The DSN's readTimeout also bounds the
-// silence of the binlog connection; heartbeats come often enough for it. serverID is the replica id of the first
-// reader, and further readers count up from it; 0 means a random id. layouts keeps the layouts that the positions refer
-// to. It is nil if no position of the source is saved.
+// NewSource returns the source of one shard, which delivers the given tables. The DSN's readTimeout also bounds how
+// long the binlog connection may be silent; heartbeats come often enough for it. serverID is the replica id of the
+// first reader, and further readers count up from it; 0 means a random id. layouts stores the tables' layouts that
+// saved positions refer to; nil if no position of the source is saved.
 func NewSource(shard config.Shard, tables []replicator.Table, layouts replicator.Layouts, log *slog.Logger,
 	serverID uint32) (*canal.Source, error) {
 	c := canal.Config{Name: shard.Name, DSN: shard.DSN.Reveal(), Tables: tables, Layouts: layouts, ServerID: serverID,

@@ -22,8 +22,8 @@ func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config,
 	if r.store.Store != nil && r.storeAt == placeOf(cfg) && !r.store.isLost() {
 		return nil, nil // a reload keeps the store: another process would take over
 	}
-	begins := r.store.Store == nil // else a reload names another store, which must answer
-	taken := r.store.isLost()      // by another process: a store that doesn't answer is waited for, too
+	begins := r.store.Store == nil // if false, a reload names another store, which must answer
+	taken := r.store.isLost()      // another process took the store: then hold waits even for a store that doesn't answer
 	err := r.release()
 	if err == nil || taken {
 		err = r.open(stop, cfg)
