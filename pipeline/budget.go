@@ -78,7 +78,6 @@ func (b *budget) withdraw(c *claim) {
 	b.grant()
 }
 
-// give returns n bytes that were taken.
 func (b *budget) give(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

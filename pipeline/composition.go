@@ -90,7 +90,6 @@ func (c *composition) launchGrouped(checkpoints []replicator.Checkpoint) error {
 	return nil
 }
 
-// stop drains every run, and waits until all have ended.
 func (c *composition) stop() {
 	for _, r := range c.runs.all() {
 		r.stop()

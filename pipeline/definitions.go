@@ -17,7 +17,6 @@ type definitions struct {
 	mu  sync.Mutex
 }
 
-// of is a view's fingerprint.
 func (d *definitions) of(v *replicator.View) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

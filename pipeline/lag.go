@@ -32,7 +32,6 @@ func (r *reach) commit(order int64, at time.Time) {
 	}
 }
 
-// end records the source's answer on where its log ends.
 func (r *reach) end(at replicator.Position, asked time.Time) {
 	if r.asked.Load() == 0 {
 		r.first.Store(at.Order)
@@ -196,7 +195,6 @@ func (n *shown) allSaved(views viewSet) {
 	}
 }
 
-// evict records that the server of views evicted keys.
 func (n *shown) evict(views viewSet, keys int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -212,7 +210,6 @@ func (n *shown) evictedKeys(v *replicator.View) int64 {
 	return n.evicted[v.Name]
 }
 
-// countGone records how many deleted cells the sink of views still remembers.
 func (n *shown) countGone(views viewSet, cells int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -95,7 +95,6 @@ func (p *Pipeline) lost(
 	return err
 }
 
-// planned returns the outcome for a view.
 func planned(
 	v *replicator.View, c *replicator.Checkpoint, m *replicator.Mark, at *replicator.Checkpoint, err error,
 ) Planned {

@@ -183,7 +183,6 @@ func (s *session) finish(ctx context.Context, ended error) error {
 	return errStopped
 }
 
-// read runs the reader. A reader never ends without an error.
 func (s *session) read(ctx context.Context) error {
 	err := s.reader.Read(ctx, s.tail)
 	if err == nil {

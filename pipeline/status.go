@@ -126,7 +126,6 @@ func (r *run) explain(v *replicator.View, err error) string {
 	return "interrupted by an error of " + whose + ", and goes on soon"
 }
 
-// fillProgress fills in a fill's progress.
 func fillProgress(at replicator.Standing, st *replicator.ViewStatus) {
 	var rows, total int64
 	for _, t := range at.Fill {

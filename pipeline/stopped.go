@@ -90,7 +90,6 @@ func (s *stopped) setFailed(view string, err error) {
 	}
 }
 
-// setStarting sets why the pipeline can't start yet; nil: it has started.
 func (s *stopped) setStarting(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

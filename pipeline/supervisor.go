@@ -115,7 +115,6 @@ func (s *supervisor) answer(ctx, stop context.Context, asks <-chan ask, during t
 	}
 }
 
-// carryOut runs views as a plan says.
 func (s *supervisor) carryOut(next *plan) error {
 	for _, v := range next.views {
 		s.stopped.setFailed(v.Name, next.failed[v.Name])

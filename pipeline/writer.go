@@ -93,7 +93,6 @@ type opBatch struct {
 // hundreds of views must not keep a list for each.
 const reusedLists = 4
 
-// lists returns an empty list of cells for each of the session's views.
 func (b *opBatch) lists(views int) [][]replicator.Cell {
 	if b.perView == nil {
 		b.perView = make([][]replicator.Cell, views)
@@ -255,7 +254,6 @@ func (w *writer) looks(ctx context.Context, batch []pending) (map[replicator.Cel
 	return looks, nil
 }
 
-// count reports a batch's results to the observer.
 func (w *writer) count(batch []*pending, ops []replicator.Op, applied replicator.Applied) {
 	stale := map[int]bool{}
 	for _, i := range applied.Stale {

@@ -45,7 +45,6 @@ var scriptHash = sync.OnceValue(func() string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 })
 
-// pageData holds the values of the status page.
 type pageData struct {
 	Title    string
 	Views    []pageView
@@ -77,7 +76,6 @@ type pageSource struct {
 	Soon  bool // the binlog at its position may be purged within an hour
 }
 
-// lettersData holds the values of the page of dead letters.
 type lettersData struct {
 	Title, View, Error string
 	Groups             []LetterGroup
@@ -174,7 +172,6 @@ func (s *Server) overview(r *http.Request) pageData {
 	return d
 }
 
-// render executes a template with data.
 func (s *Server) render(w http.ResponseWriter, r *http.Request, name string, data any) {
 	text, err := rendered(name, data)
 	if err != nil {

@@ -164,7 +164,6 @@ func (s *Server) Close(ctx context.Context) error {
 	return err
 }
 
-// route is one method and path with its handler.
 type route struct {
 	pattern string
 	handler http.Handler

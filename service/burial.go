@@ -65,7 +65,6 @@ func (l line) lookAt(ctx context.Context, view string, cells []replicator.Cell) 
 	}
 }
 
-// notPaused returns an error while the view is paused.
 func (l line) notPaused(view string) error {
 	for _, v := range l.Status(nil) {
 		if v.View == view && v.State == replicator.StatePaused {

@@ -119,7 +119,6 @@ func (c *comparisons) of(view compared, at int64) *comparing {
 	return one
 }
 
-// compare compares one view.
 func (c *comparisons) compare(ctx context.Context, l line, view string, one *comparing) {
 	result, err := c.verify(ctx, l, view, &one.place)
 	log := c.log.With("view", view, "source", l.source.Name())

@@ -68,7 +68,6 @@ func (s Setup) cluster() (*kafka.Cluster, error) {
 	return kafka.Connect(options...)
 }
 
-// groupOf returns the name of a sink's consumer group.
 func groupOf(cfg *config.Config, sink string) string { return cfg.Source.Kafka.Group + "." + sink }
 
 // consume adds the consumer of a sink.
@@ -146,7 +145,6 @@ func (c *consumer) join(ctx, stop context.Context) *kafka.Group {
 	}
 }
 
-// each calls do with every pipeline.
 func (c *consumer) each(do func(*assigned)) {
 	c.mu.Lock()
 	var all []*assigned
@@ -262,7 +260,6 @@ func (c *consumer) setPaused(view string, paused bool) {
 	}
 }
 
-// arePaused returns the views that are paused at this member.
 func (c *consumer) arePaused() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -316,7 +313,6 @@ func (s *committing) Save(ctx context.Context, checkpoints []replicator.Checkpoi
 	return nil
 }
 
-// partition adapts a Kafka partition to a pipeline's source.
 type partition struct{ *kafka.Source }
 
 // Stats implements source.

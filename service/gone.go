@@ -43,14 +43,12 @@ func (g *gone) forget(source string, views []*replicator.View) {
 	}
 }
 
-// sources returns the sources that gone remembers.
 func (g *gone) sources() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Collect(maps.Keys(g.shown))
 }
 
-// of returns the remembered times of a source, by view.
 func (g *gone) of(source string) map[string]time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -299,7 +299,6 @@ func (c *consumer) unknown(err error, own []replicator.ViewStatus) (rows []repli
 	return rows
 }
 
-// silent returns the time since the group last answered.
 func (c *consumer) silent() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -181,7 +181,6 @@ func (o *inspection) mayRepair() error {
 	return nil
 }
 
-// sourceNamed returns the name of a source for errors.
 func sourceNamed(shard string) string {
 	if shard == "" {
 		return "source"

@@ -89,7 +89,6 @@ func List(ctx context.Context, setup Setup, view *replicator.View, by Listed, va
 	return found, all, nil
 }
 
-// list returns what one shard of the source contributed.
 func (in *inspector) list(ctx context.Context, shard config.Shard, view *replicator.View, by Listed, values []string,
 	letters map[replicator.Cell][]server.Letter, limit int) (found replicator.Listing, all []Explanation, err error) {
 	o, err := in.inspect(ctx, shard, view)

@@ -35,7 +35,6 @@ func newPartitioned(s *partitioned) replicator.Target {
 	return s
 }
 
-// source returns the name of the partition that a cell is in.
 func (s *partitioned) source(c replicator.Cell) string {
 	return kafka.Partition{Topic: s.topic, Number: int32(s.publisher.PartitionOf(c))}.String()
 }

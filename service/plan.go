@@ -59,7 +59,6 @@ func Plan(ctx context.Context, setup Setup, rate int) ([]PlannedView, error) {
 	return p.plan(ctx)
 }
 
-// planner finds out what will happen to views.
 type planner struct {
 	Setup
 	asked   int // rows a second; 0: not given
@@ -94,7 +93,6 @@ func (p *planner) plan(ctx context.Context) ([]PlannedView, error) {
 	return append(all, p.ended()...), nil
 }
 
-// addShard adds what will happen to the views with one source.
 func (p *planner) addShard(ctx context.Context, shard config.Shard) (err error) {
 	tables, err := tablesOf(p.Config, shard, p.Config.Views)
 	if err != nil {

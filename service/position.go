@@ -48,7 +48,6 @@ func inShard(source replicator.Source) string {
 	return ", source " + source.Name()
 }
 
-// numberOf returns the index of a shard in the source.
 func numberOf(cfg *config.Config, shard config.Shard) int {
 	return slices.IndexFunc(cfg.Source.Shards, func(s config.Shard) bool { return s.Name == shard.Name })
 }

@@ -198,7 +198,6 @@ func (r *Runner) listen(as config.HTTP) error {
 	return nil
 }
 
-// hangUp ends the HTTP server if there is one.
 func (r *Runner) hangUp() {
 	if r.server == nil {
 		return

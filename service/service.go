@@ -38,7 +38,6 @@ type lineup struct {
 	now []line
 }
 
-// all returns the pipelines that run now.
 func (l *lineup) all() []line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +156,6 @@ func (s *Service) add(sink *config.Sink) error {
 	return nil
 }
 
-// line creates a pipeline.
 func (s *Service) line(sink string, opened replicator.Sink, from source, store replicator.Store,
 	views []*replicator.View, tables []replicator.Table, paused []string, log *slog.Logger) line {
 	own := clones(views)

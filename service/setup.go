@@ -78,7 +78,6 @@ func compile(cfg *config.Config, views []*replicator.View, tables []replicator.T
 	})
 }
 
-// sink opens a configured sink by its name.
 func (s Setup) sink(name string) (replicator.Sink, error) {
 	return s.OpenSink(s.Config, s.Config.Sink(name), s.Log)
 }
@@ -106,7 +105,6 @@ func NewSource(shard config.Shard, tables []replicator.Table, layouts replicator
 	return canal.New(c)
 }
 
-// ViewsOf returns the views of one sink.
 func ViewsOf(cfg *config.Config, sink string) []*replicator.View {
 	var views []*replicator.View
 	for _, v := range cfg.Views {

@@ -54,7 +54,6 @@ func (r *Runner) open(ctx context.Context, cfg *config.Config) (err error) {
 	return nil
 }
 
-// release closes the store if there is one.
 func (r *Runner) release() error {
 	if r.store.Store == nil {
 		return nil
@@ -148,7 +147,6 @@ func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 // refused returns the error for requests that only the running process can serve.
 func (s *standby) refused() error { return standingBy(s.reason()) }
 
-// standingBy returns the error of a process that waits to take over.
 func standingBy(reason string) error {
 	return fmt.Errorf("%w: %s; ask that one", server.ErrStandby, reason)
 }

@@ -116,7 +116,6 @@ func Groups(ctx context.Context, cfg *config.Config, view string) ([]server.Lett
 	})
 }
 
-// countLetters returns the number of dead letters of each view.
 func countLetters(ctx context.Context, cfg *config.Config) (map[string]int, error) {
 	r, err := readStore(ctx, cfg)
 	if errors.Is(err, checkpoint.ErrNoState) {

@@ -68,7 +68,6 @@ func (t *Tail) Run(ctx context.Context, out io.Writer) error {
 	return errors.Join(errors.Join(errs...), t.out.Flush())
 }
 
-// follow prints the changes of one source.
 func (t *Tail) follow(ctx context.Context, shard config.Shard) (err error) {
 	one := &tailing{Tail: t, shard: shard}
 	source, err := one.source()

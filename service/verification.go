@@ -57,7 +57,6 @@ func (v Verification) Run(ctx context.Context, names []string) (results []verify
 	return results, failed
 }
 
-// shards verifies a view against every shard of the source.
 func (v Verification) shards(ctx context.Context, in *inspector,
 	view *replicator.View) (total verify.Result, err error) {
 	for i, shard := range v.Config.Source.Shards {
@@ -82,7 +81,6 @@ func (v Verification) shards(ctx context.Context, in *inspector,
 	return total, nil
 }
 
-// shard verifies one view against one shard of the source.
 func (v Verification) shard(ctx context.Context, in *inspector, shard config.Shard,
 	view *replicator.View) (result verify.Result, err error) {
 	o, err := in.inspect(ctx, shard, view)

@@ -184,7 +184,6 @@ func (v *verifier) run(ctx context.Context) error {
 	return nil
 }
 
-// tables are the tables that feed the view.
 func (v *verifier) tables() []string {
 	var tables []string
 	for _, f := range v.View.From {
@@ -209,7 +208,6 @@ func (v *verifier) columns(table string) []string {
 	return columns
 }
 
-// source checks every cell that a table of the source has.
 func (v *verifier) source(ctx context.Context, table string) error {
 	estimate, err := v.estimate(ctx, table)
 	if err != nil {

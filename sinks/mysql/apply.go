@@ -15,39 +15,39 @@ import (
 	"replicator/sinks/judge"
 )
 
-// item is a converted op of a batch, and what the current transaction decided about it. A repeated transaction decides
-// again.
+// item is a converted op of a batch, and what the current transaction decided about the op. A repeated transaction
+// decides again.
 type item struct {
-	place         int // in the batch
+	place         int // the op's index in the batch
 	op            *replicator.Op
 	entity        string
 	cell          string
 	values        []converted
 	before, after cellState
-	stored        []byte // the form of after
+	stored        []byte // the stored form of after
 	promoted      []promotion
-	met           bool // there may be a state of the cell
+	met           bool // the cell may have a state
 }
 
 // converted is what an op contributes to one view, in the target's own types.
 type converted struct {
 	keeper *keeper
 	key    []any
-	rows   []row  // none: it contributes nothing, or nothing that the table can hold
-	kept   string // their stored form, if the view keeps contributions in the state
+	rows   []row  // empty if the op contributes nothing, or nothing that the table can hold
+	kept   string // the stored form of rows, if the view keeps contributions in the state
 	digest uint64
-	err    error // the value can't be held
+	err    error // why the table can't hold the value
 
 	old     *viewState // the cell's known state in the view
 	applies bool
-	now     []row // what the view is to show of the cell: rows, or the rows of another source's cell that waited
+	now     []row // what the view will show of the cell: rows, or another source's rows that waited
 	yields  bool  // the view shows another source's cell
-	waits   bool  // and this one's row waits
-	heir    bool  // now is of another source's cell
-	barren  bool  // the server refuses the rows of another source's cell that waited
+	waits   bool  // the view shows another source's cell, and this one's row waits
+	heir    bool  // now has another source's rows
+	barren  bool  // the server refuses another source's rows that waited
 
 	one  [1]row   // backs rows if there is only one
-	cell [1][]row // rows, as those of one cell
+	cell [1][]row // rows in the form of a list of cells
 }
 
 // Apply implements replicator.Target.
@@ -95,12 +95,12 @@ type converter struct {
 	ops      []replicator.Op
 	items    []item
 	values   []converted
-	entities string // of the items to come, concatenated
-	prefix   int    // of each, in bytes
-	table    string // of the last converted cell, with its column and their name
+	entities string // of the coming items, concatenated
+	prefix   int    // the size of each entity's prefix, in bytes
+	table    string // of the last converted cell, with its column and cell id
 	column   string
 	cell     string
-	stored   []byte // of rows; reused
+	stored   []byte // the stored form of rows; the buffer is reused
 }
 
 func (t *Target) newConverter(ops []replicator.Op) *converter {
@@ -119,7 +119,6 @@ func (t *Target) newConverter(ops []replicator.Op) *converter {
 	return c
 }
 
-// convert makes the item of an op.
 func (c *converter) convert(place int) *item {
 	t, op, it := c.target, &c.ops[place], &c.items[place]
 	if cell := op.Cell; c.cell == "" || cell.Table != c.table || cell.Column != c.column {
@@ -143,8 +142,8 @@ func (c *converter) convert(place int) *item {
 	return it
 }
 
-// fill converts a value. It rejects a contribution that is larger than a statement may be, because it can't be stored.
-// It returns the buffer in which it made the stored form.
+// fill converts a value. It rejects a contribution that is larger than a statement may be. It returns the buffer in
+// which it made the stored form, for reuse.
 func (c *converted) fill(key []any, version int64, v replicator.Value, packet int, stored []byte) []byte {
 	if c.key, c.err = c.keeper.key(key); c.err != nil || v.Err != nil {
 		return stored
@@ -192,10 +191,10 @@ func (c *converted) reject(err error) {
 type mode int
 
 const (
-	// quickly sends statements together, and guesses which cells are new (see novelty).
+	// quickly sends several statements together, and guesses which cells are new (see novelty).
 	quickly mode = iota
 
-	// carefully guesses nothing and sends each statement alone, to know which one the server refuses.
+	// carefully guesses nothing and sends each statement alone, to find out which one the server refuses.
 	carefully
 )
 
@@ -246,14 +245,13 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 		}
 	}
 	if !rejected {
-		return t.cannotTakeBack(at, err) // this item is not the cause
+		return t.cannotTakeBack(at, err) // another item is the cause
 	}
 	return t.applyOrSplit(ctx, batch, items, mode)
 }
 
-// attempts is how often a transaction is tried that the server rolls back in favour of another one. The server reads
-// small tables from end to end even for a few keys, so lanes without a common key collide. That ends as the tables
-// grow.
+// attempts is how often a transaction is tried if the server rolls it back in favour of another one. For a few keys the
+// server reads a small table from end to end, so lanes without a common key collide until the tables have grown.
 const attempts = 10
 
 func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
@@ -284,7 +282,6 @@ func (t *Target) explain(ctx context.Context, err error) error {
 	return t.sink.granting(ctx, classify(err, "applying a batch"), err, t.sink.database)
 }
 
-// applyOnce applies items in one transaction.
 func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
 	return t.sink.onConnection(ctx, func(conn *sql.Conn) error {
 		w := &writer{ctx: ctx, conn: conn, server: t.server, epoch: t.epoch, apart: mode == carefully}
@@ -292,7 +289,7 @@ func (t *Target) applyOnce(ctx context.Context, batch *judge.Batch, items []*ite
 	})
 }
 
-// applyIn applies items in a transaction. guess takes cells that are new to the target for unseen.
+// applyIn applies items in a transaction. If guess is set, cells that are new to the target count as unseen.
 func (t *Target) applyIn(w *writer, batch *judge.Batch, items []*item, guess bool) error {
 	states, crowded, err := t.begin(w, items, guess)
 	if err != nil {
@@ -366,7 +363,7 @@ func (t *Target) begin(w *writer, items []*item, guess bool) (*batchStates, map[
 			cells = append(cells, it.cell)
 		}
 	}
-	if len(cells) > 16 { // the server looks up the product of the two lists
+	if len(cells) > 16 { // the server looks up every combination of entity and cell
 		cells = nil
 	}
 	slices.Sort(partitions)
@@ -427,11 +424,11 @@ func (c *converted) changes(op *replicator.Op) bool {
 	return c.applies && c.key != nil && (c.heir || c.old == nil || c.old.digest != c.digest || rewrites(op))
 }
 
-// rewrites reports whether an op also writes what the state says is stored already.
+// rewrites reports whether an op writes even the contribution that the state says is stored already.
 func rewrites(op *replicator.Op) bool { return op.AsOf != 0 || op.Rewrite }
 
-// changes finds the keys whose contributions to a view changed. These are keys with another digest, keys that the view
-// sees for the first time, and re-read keys, because a repair also writes what the state says is stored already.
+// changes finds the keys whose contributions to a view changed: keys with another digest, keys that the view sees for
+// the first time, and re-read keys, because a repair writes what the state says is stored already.
 func (t *Target) changes(
 	k *keeper, items []*item, states *batchStates, crowded map[string]bool, guess bool,
 ) ([]change, error) {

@@ -23,7 +23,7 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 		return []replicator.Finding{failed(what, err,
 			"see that the server runs, and that the dsn's user, password, database and parameters are right")}
 	}
-	// A read-only server reports that before it looks for the table.
+	// A read-only server reports that before it looks for the table, so a missing table doesn't matter.
 	if _, err := s.db.ExecContext(ctx, "DELETE FROM "+viewsTable+" WHERE FALSE"); errors.Is(err, driver.ErrBadConn) {
 		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: takesNoWrites,
 			Fix: "name the server that takes writes in the dsn, or SET GLOBAL read_only = OFF there"}}
@@ -58,7 +58,7 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 	return found
 }
 
-// failed makes a finding of an error. The fix is the error's own, if it has one.
+// failed makes a finding of an error. If the error has no fix of its own, the fix is otherwise.
 func failed(what string, err error, otherwise string) replicator.Finding {
 	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(),
 		Fix: replicator.FixFor(err, otherwise)}
@@ -100,7 +100,7 @@ func (s *Sink) grant(ctx context.Context, database, rights string) string {
 // mayCreate reports whether the user has CREATE on the database, as far as the grants show. A role may grant it, too.
 func (s *Sink) mayCreate(ctx context.Context) bool { return s.has(ctx, "CREATE") }
 
-// has reports whether the user has a right on the database, with the limits of mayCreate.
+// has reports whether the user has a right on the database, as far as the grants show.
 func (s *Sink) has(ctx context.Context, right string) bool {
 	grants, err := texts(ctx, s.db, "SHOW GRANTS")
 	if err != nil {
@@ -127,7 +127,6 @@ func (s *Sink) inShard() string {
 	return ", shard " + s.shard
 }
 
-// checkView checks one view's table.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins) replicator.Finding {
 	f := replicator.Finding{
 		What: "view " + v.Name + s.inShard(), Level: replicator.OK, Detail: "table " + settingsOf(v).Table,
@@ -203,7 +202,7 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 // lengthOf matches the length in a type of text or bytes.
 var lengthOf = regexp.MustCompile(`(?i)^\s*(?:var)?(?:char|binary)\s*\(\s*(\d+)\s*\)`)
 
-// shortType says which configured type is shorter than the source's column whose values it takes.
+// shortType reports which configured type is shorter than the source's column that it takes values from.
 func (s *Sink) shortType(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	for _, u := range usesOf(v) {
 		given := lengthOf.FindStringSubmatch(settingsOf(v).Types[u.Name])

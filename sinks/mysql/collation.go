@@ -12,9 +12,9 @@ import (
 )
 
 // The source's column decides which keys are equal. A target must distinguish all keys that the source distinguishes.
-// Otherwise two entities share rows, and each change of one removes the other's: for example, if only the target's
-// column treats 'zz' and 'ZZ', or 'a' and 'a ', as equal. So the program creates tables with binary collations, and
-// refuses a table made by others whose columns can't distinguish the keys.
+// Suppose that only the target's column treats 'zz' and 'ZZ', or 'a' and 'a ', as equal. Then two entities share rows,
+// and each change of one removes the other's rows. So the program creates tables with binary collations, and refuses a
+// table of others whose columns can't distinguish the keys.
 
 // SourceColumn is a column of a source's table.
 type SourceColumn config.Column
@@ -60,9 +60,9 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	}
 	switch kind := from.kind(); {
 	case kind == "binary" && from.Type == "binary(16)" && c.typ == "char" && (c.chars == 36 || c.chars == 32):
-		return true // a UUID's digits
+		return true // a UUID has only its digits
 	case kind != "binary" && kind != "varbinary" && !strings.HasSuffix(kind, "blob") && from.Collation == "":
-		return true // digits of numbers, dates, addresses
+		return true // numbers, dates and addresses have only digits
 	}
 	if c.exact() {
 		return c.keepsSpaces() || !from.tellsSpaces()
@@ -71,8 +71,8 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	return asFine(c.collation, from.Collation) && !later
 }
 
-// asFine reports whether a collation distinguishes at least as much as another: it is the same, or has the same rules
-// plus accents and case. What holds in utf8mb3 holds in utf8mb4.
+// asFine reports whether a collation distinguishes at least as much as another. It does if it is the same, or has the
+// same rules and also distinguishes accents and case. A collation has the same rules in utf8mb3 and utf8mb4.
 func asFine(collation, than string) bool {
 	set, rules, _ := strings.Cut(collation, "_")
 	otherSet, otherRules, _ := strings.Cut(than, "_")
@@ -92,7 +92,7 @@ func asFine(collation, than string) bool {
 }
 
 // byBytes returns a character set and a collation of the server that distinguish all texts. The set is the wanted one,
-// unless that has no such collation that keeps trailing spaces where they count.
+// unless trailing spaces count and the wanted set has no such collation that keeps them.
 func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, collation string, err error) {
 	var wanted []string
 	charset = strings.Replace(charset, "utf8mb3", "utf8", 1)
@@ -131,7 +131,7 @@ func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, c
 // origins caches the columns of a source's tables.
 type origins struct {
 	ask   func(ctx context.Context, source, table string) ([]SourceColumn, error)
-	of    string // the source; "": any, for they are alike
+	of    string // the source; "": any source, because they are alike
 	known map[string][]SourceColumn
 
 	sample func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
@@ -171,8 +171,8 @@ func (o *origins) column(ctx context.Context, t replicator.Table, path string) (
 	return &columns[i], nil
 }
 
-// confuses lists columns that fail to distinguish values which the source's columns distinguish, among those of the
-// view's key or a counter's group.
+// confuses lists columns of the view's key, or of a counter's group, that can't distinguish all values that the
+// source's columns distinguish.
 func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string, error) {
 	fields, columns := settingsOf(k.view).KeyFrom, k.keys
 	if k.ledger {
@@ -185,7 +185,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	var problems []string
 	k.origin = make([]*SourceColumn, len(k.keys))
 	for i, f := range fields {
-		properties := false // some of its values are properties, which are all distinct
+		properties := false // some of its values are properties of a body, which are all distinct
 		for _, o := range config.OriginsOf(k.view, f.Path) {
 			origin, err := from.column(ctx, s.tables[o.Table], o.Path)
 			if err != nil {

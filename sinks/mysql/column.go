@@ -69,8 +69,8 @@ func (c *column) convert(v any) (any, error) {
 }
 
 // appendCompared appends a bound value that is compared with the column. The server would compare a DECIMAL with a bare
-// text as DOUBLEs. MySQL 9.7 compares a TIME(3) of 09:30:00.000 with '09:30:00' as texts, which differ, if the column
-// is one of several and there is a single tuple: (at, room) IN (('09:30:00', 2)).
+// text as DOUBLEs. For several columns and a single tuple, (at, room) IN (('09:30:00', 2)), MySQL 9.7 compares a
+// TIME(3) of 09:30:00.000 with '09:30:00' as texts, which differ.
 func (c *column) appendCompared(b []byte, bound any) []byte {
 	switch {
 	case c.typ == "decimal":
@@ -138,13 +138,13 @@ func (c *column) text(v any) (any, error) {
 		return nil, err
 	}
 	if _, same := v.(string); same {
-		return v, nil // unchanged, because a new interface value would be an allocation
+		return v, nil // v unchanged, because a new interface value would be an allocation
 	}
 	return s, nil
 }
 
-// holds returns an error if the column would change a text, or would refuse it for its length, say. The server itself
-// refuses characters that another character set lacks.
+// holds returns an error if the column would change a text or refuse it, such as for its length. Only the server itself
+// refuses characters that the column's character set lacks.
 func (c *column) holds(s string) error {
 	if !replicator.ValidText(s) {
 		return c.misfit("a text that is not valid UTF-8")
@@ -207,7 +207,6 @@ func (c *column) binary(v any) (any, error) {
 	return b, nil
 }
 
-// uuid converts to MariaDB's UUID.
 func (c *column) uuid(v any) (any, error) {
 	switch v := v.(type) {
 	case string:
@@ -224,7 +223,6 @@ func (c *column) uuid(v any) (any, error) {
 	return nil, c.wrong(v)
 }
 
-// inet converts to MariaDB's INET4 and INET6.
 func (c *column) inet(v any) (any, error) {
 	s, ok := v.(string)
 	if !ok {
@@ -237,7 +235,8 @@ func (c *column) inet(v any) (any, error) {
 	return a.String(), nil
 }
 
-// enum converts to a member of an ENUM. A member written differently is another text, whatever the collation says.
+// enum converts to a member of an ENUM. A text that differs from a member only in case or accents is refused, even if
+// the collation treats both as equal.
 func (c *column) enum(v any) (any, error) {
 	s, ok := v.(string)
 	if b, isBytes := v.([]byte); isBytes {
@@ -276,7 +275,8 @@ func (c *column) set(v any) (any, error) {
 			return nil, fmt.Errorf("a text is not exactly a member of the column's SET")
 		}
 	}
-	// In the server's form, because a text is compared with that.
+	// The members are in the declaration's order, as the server shows them, because the result is compared with the
+	// server's text.
 	shown := slices.DeleteFunc(slices.Clone(c.members), func(m string) bool { return !slices.Contains(parts, m) })
 	return strings.Join(shown, ","), nil
 }

@@ -14,7 +14,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Held implements replicator.Target. It leaves entries that only other shards of the source put there to their targets.
+// Held implements replicator.Target. It leaves out entries that another source's target lists.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	doing := "view " + k.view.Name + ": listing what it holds"
@@ -39,8 +39,8 @@ func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([
 	return cells, next, nil
 }
 
-// elsewhere reports, for each key, whether another source's target reports it. That target reports keys which only it
-// knows. The first target reports keys which none knows.
+// elsewhere reports, for each key, whether another source's target lists it. Each target lists the keys that its source
+// knows. The first target also lists keys that no source knows.
 func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key) ([]bool, error) {
 	owners, err := ownersOf(ctx, t.sink.db, k.view.Name)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 }
 
 // Compare implements replicator.Target. It reads the tables in one snapshot. It compares a version column only if the
-// source has a version of its own: a log position used as version has no single correct value.
+// source has a version column: if log positions are the versions, several values are right.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))
 	converter := t.newConverter(ops)
@@ -132,7 +132,7 @@ func (t *Target) compareIn(
 	return differences, t.unreplaced(ctx, tx)
 }
 
-// statesOf are the sink's states, in a view, of those items' cells that belong to one entity.
+// statesOf returns the sink's states, in a view, of the items' cells that belong to one entity.
 func (k *keeper) statesOf(entity string, items []*item, states *batchStates) (all []replicator.State) {
 	for _, it := range items {
 		if it.entity == entity && slices.ContainsFunc(it.values, func(c converted) bool { return c.keeper == k }) {
@@ -142,7 +142,7 @@ func (k *keeper) statesOf(entity string, items []*item, states *batchStates) (al
 	return all
 }
 
-// unreplaced fails if a rebuilt view was swapped in since the target was opened. Its states have another id.
+// unreplaced fails if a rebuilt view was swapped in since the target was opened: that view's states have another id.
 func (t *Target) unreplaced(ctx context.Context, tx *sql.Tx) error {
 	retired, err := retiredIDs(ctx, tx)
 	if err == nil && slices.ContainsFunc(t.kept, func(k *keeper) bool { return retired[k.id] }) {
@@ -158,10 +158,10 @@ type expectation struct {
 	key  []any
 	rows []row
 
-	versioned bool // the version column must agree with the rows
+	versioned bool // the version column must agree with that of the rows
 }
 
-// deadItem is an item of which the view can hold nothing.
+// deadItem is an item whose value the view can't hold.
 type deadItem struct {
 	item *item
 	why  error // nil: the server refused it, with any message
@@ -172,8 +172,8 @@ func (it *item) known(k *keeper, states *batchStates) judge.Known {
 	return states.own.of(it.entity, it.cell).find(k.id).known()
 }
 
-// versioned reports whether the cell has a version of its own and the sink knows that version. The view's version
-// column must then agree. A log position used as version may be that of a change or of a re-read.
+// versioned reports whether the view's version column must agree with the cell's version: the source has a version
+// column, and the sink knows this version. A log position used as a version may be that of a change or of a re-read.
 func (it *item) versioned(k *keeper, states *batchStates) bool {
 	v := it.op.Version
 	return k.version != nil && v != it.op.Order && v != it.op.AsOf && v == it.known(k, states).State.Version
@@ -190,14 +190,14 @@ func (it *item) isDead(i int, known judge.Known, states *batchStates) (why error
 	return why, why != nil || len(c.rows) > 0 && known.Refused(*it.op)
 }
 
-// expect collects what the items should contribute to a view, by key, and the items of which it can hold nothing: dead
-// letters.
+// expect collects, by key, what the items should contribute to a view. It also returns the dead letters: items whose
+// value the view can't hold.
 func (t *Target) expect(
 	k *keeper, items []*item, states *batchStates,
 ) (out []expectation, dead []deadItem, err error) {
 	ordered := slices.Clone(items)
 	slices.SortStableFunc(ordered, func(a, b *item) int { return cmp.Compare(a.entity, b.entity) })
-	var all []contribution // to the last of out
+	var all []contribution // the contributions to the last element of out
 	whole := func() {
 		if n := len(out); n > 0 {
 			out[n-1].rows = k.kind.rows(k, inOrderOf(k.view, all))
@@ -245,7 +245,7 @@ func (t *Target) expect(
 }
 
 // readHeld reads the rows of the expected keys from the view's table, in bound form: the fields, and the version if the
-// table has it.
+// table has a column for it.
 func (t *Target) readHeld(
 	ctx context.Context, tx *sql.Tx, k *keeper, expected []expectation,
 ) (map[string][]row, error) {
@@ -321,8 +321,8 @@ func (c *column) asBound(text string) any {
 	return bound
 }
 
-// differ compares the rows that a key should have with the rows that it has. If all existing rows are right but some
-// are missing, lacking are the missing ones: the table may treat them as equal to existing ones.
+// differ compares the rows that a key should have (want) with those that it has (got). If got is right as far as it
+// goes, lacking are the missing rows: the table's collation may treat them as equal to existing rows.
 func (k *keeper) differ(want, got []row, versioned bool) (kind replicator.DifferenceKind, lacking []row) {
 	if kind := judge.Difference(len(want) > 0, len(got) > 0, true); kind != "" || len(want) == 0 {
 		return kind, nil

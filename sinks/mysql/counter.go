@@ -10,17 +10,16 @@ import (
 	"replicator"
 )
 
-// counterKind keeps one row per group: the group's columns, and the sum of the amounts that cells contribute. A sum of
-// 0 has no row.
+// counterKind keeps one row per group: the group's columns, and the sum of the amounts that cells contribute. A group
+// whose sum is 0 has no row.
 //
-// A group is shared by cells of many keys, so the table doesn't show what a cell contributes. The cell's state keeps
-// that (keeper.ledger). A change subtracts the old amounts and adds the new ones, in the transaction that writes the
-// state, so a replay adds nothing. If the table was changed by hand, it stays wrong until the view is repaired or
-// rebuilt.
+// Cells of many keys share a group, so the table doesn't show what a cell contributes. The cell's state keeps that
+// (keeper.ledger). A change subtracts the old amounts and adds the new ones in the transaction that writes the state,
+// so a replay adds nothing. If another program changes the table, it stays wrong until the view is repaired or rebuilt.
 //
 // Writers of different keys meet in a group's row. The server adds under the row's lock, and groups are written in one
-// order. Amounts and sums are exact: the column is an integer or a DECIMAL. An amount whose sum the column can't hold
-// is rejected. So is a negative amount in an UNSIGNED column, so that a sum never depends on the order of its parts.
+// order. Amounts and sums are exact: the column is an integer or a DECIMAL. An amount is rejected if the column can't
+// hold the sum, or if it is negative and the column UNSIGNED. So a sum never depends on the order of its parts.
 //
 // The source decides which groups are distinct. A table made by others may treat "Foo" and "foo" as equal, under a
 // case-insensitive collation. If two groups then meet in one row, its sum is that of neither, and the view fails.
@@ -35,7 +34,6 @@ func (k *keeper) isOneOf(groups []row) string {
 	return oneOf(k.group(), len(groups), func(n int) []any { return groups[n] })
 }
 
-// selectSums reads a counter's rows.
 func (k *keeper) selectSums() string { return "SELECT " + selectList(k.fields) + " FROM " + k.table }
 
 func (counterKind) check(k *keeper, sh *shape) []string {
@@ -56,7 +54,7 @@ func (counterKind) check(k *keeper, sh *shape) []string {
 
 func (counterKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
 	if slices.Contains(e.Fields, nil) {
-		return nil, nil // of no group, or no amount
+		return nil, nil // the entry has no group, or no amount
 	}
 	r, err := k.convertFields(e, version)
 	if err != nil {
@@ -80,7 +78,7 @@ type sum struct {
 // sums adds up amounts by group, in the stored form.
 type sums map[string]*sum
 
-// add adds the amounts of contributions, or subtracts them if back is set.
+// add adds the amounts of contributions. If back is set, it subtracts them.
 func (s sums) add(rows []row, back bool) {
 	for _, r := range rows {
 		last := len(r) - 1
@@ -97,7 +95,6 @@ func (s sums) add(rows []row, back bool) {
 	}
 }
 
-// rational converts a bound amount.
 func rational(bound any) *big.Rat {
 	n := new(big.Rat)
 	if d, ok := exact(bound); ok {
@@ -126,7 +123,7 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 	}
 	var rows []row
 	var mayVanish []row
-	apart := map[string][]row{} // by the text of the amount, which need not be a value of the column's type
+	apart := map[string][]row{} // rows by the text of their amount, which need not be a value of the column's type
 	for _, id := range slices.Sorted(maps.Keys(added)) {
 		s := added[id]
 		if s.total.Sign() == 0 {
@@ -137,7 +134,7 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 		}
 		text := k.amount().sumText(s.total)
 		bound, err := k.amount().convert(replicator.Number(text))
-		if err != nil { // a negative sum in an UNSIGNED column, or one that the column can never hold
+		if err != nil { // the column can't hold the sum: negative in an UNSIGNED column, or too large
 			bound = int64(0)
 			apart[text] = append(apart[text], s.group)
 		}
@@ -164,8 +161,8 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 	return w.removeZeroes(k, mayVanish)
 }
 
-// keptApart fails if the key's columns treat a group that was added to as equal to another row's group. It checks this
-// only for columns that may.
+// keptApart fails if rows were added to a group that the key's columns treat as equal to another row's group. Only
+// columns whose collation may do that are checked.
 func (w *writer) keptApart(k *keeper, rows []row) error {
 	if len(k.loose) == 0 {
 		return nil
@@ -203,9 +200,9 @@ func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	return nil
 }
 
-// removeZeroes deletes the rows of groups whose sum is 0. It looks them up without a lock, but they are locked anyway
-// because they were just written. It deletes them one by one: a DELETE of a list would read a small table from end to
-// end, and wait for every row that another lane has locked.
+// removeZeroes deletes the rows of groups whose sum is 0. It finds them without a lock, because this transaction has
+// just written and so locked them. It deletes them one by one: for a list, the server would read a small table from end
+// to end, and wait for every row that another lane has locked.
 func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	var zeroes []row
 	for some := range slices.Chunk(groups, maxList) {
@@ -236,7 +233,6 @@ func (w *writer) sums(k *keeper, where string) ([]row, error) {
 	return found, nil
 }
 
-// readSums reads rows of a counter's table.
 func readSums(ctx context.Context, q querier, k *keeper, where string) (sums []row, err error) {
 	err = eachBound(ctx, q, k.fields, func(r row) { sums = append(sums, r) }, k.selectSums()+where)
 	return sums, err

@@ -8,22 +8,22 @@ import (
 	"sync"
 )
 
-// If several cells of a key feed an index, any change of one rewrites all of the key's entries: a value stays as long
-// as one cell contributes it. That is simple, and cheap for keys with a few cells. For a key with many cells, a crowd,
-// only differences are written, and the other cells' contributions are read only if they matter:
+// If several cells of a key feed an index, a value stays as long as one cell contributes it. So a change of one cell
+// normally rewrites all of the key's entries, which is cheap for a few cells. A key with many cells is called a crowd.
+// For a crowd only differences are written, and the other cells' contributions are read only if they matter:
 //
-//   - New entries are inserted. A unique key over fields and key ignores those that exist.
-//   - If an entry goes, or the table has no such key, the contributions of all cells are compared with all of the key's
-//     rows. So are they when a cell is repaired, and when this target changes the key for the first time. This removes
-//     rows of an older definition of the view and rows that were added by hand, as for keys with few cells.
+//  - New entries are inserted. If the table has a unique key over fields and key, it ignores entries that exist.
+//  - The contributions of all cells are compared with all of the key's rows if an entry goes, if the table has no such
+//    unique key, if a cell is repaired, or if this target changes the key for the first time. This removes rows of an
+//    older definition of the view and rows that were added by hand, as for keys with few cells.
 //
-// A comparison reads the contributions of all of the key's cells, but keeps only some bytes of each. So a batch that
-// removes entries costs reads in proportion to the crowd, and writes in proportion to the batch.
+// A comparison reads the contributions of all of the key's cells, and keeps some bytes of each. So a batch that removes
+// entries reads in proportion to the crowd's size, and writes in proportion to the batch's.
 
 // fewCells is the number of cells above which a key is a crowd.
 const fewCells = 64
 
-// maxCrowds is how many crowds are remembered. A forgotten crowd costs reading all of its states once more.
+// maxCrowds is how many crowds are remembered. A forgotten crowd must be found again, by reading all of its states.
 const maxCrowds = 1000
 
 // crowds are the entities known to have many cells. It is safe for concurrent use.
@@ -80,12 +80,12 @@ type crowdView struct {
 	view   int
 }
 
-// crowdReading reads the states of crowds: only those of the batch's cells, unless some view needs all.
+// crowdReading reads the states of crowds: only of the batch's cells, or of all cells if some view needs them.
 type crowdReading struct {
 	target *Target
 	items  []*item
 	found  map[string]bool
-	named  []*item // of known crowds
+	named  []*item // items of known crowds
 }
 
 // newCrowdReading returns nil if no view treats crowds differently.
@@ -96,7 +96,7 @@ func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	return &crowdReading{target: t, items: items, found: map[string]bool{}}
 }
 
-// take reports whether an item belongs to a known crowd, so that only its own state is read. r may be nil.
+// take reports whether only an item's own state is to be read, because the item belongs to a known crowd. r may be nil.
 func (r *crowdReading) take(it *item) bool {
 	if r == nil || !r.found[it.entity] && !r.target.crowds.has(it.entity) {
 		return false
@@ -109,7 +109,7 @@ func (r *crowdReading) take(it *item) bool {
 	return true
 }
 
-// reads is the number of queries that write writes. r may be nil.
+// reads returns how many queries write appends. r may be nil.
 func (r *crowdReading) reads() int {
 	if r == nil || len(r.named) == 0 {
 		return 0
@@ -171,8 +171,8 @@ func findItem(items []*item, entity, cell string) (int, bool) {
 	})
 }
 
-// byValue reports whether the contributions of a key's cells can be written value by value: two values are equal
-// exactly if the server shows them alike.
+// byValue reports whether a crowd's contributions can be written value by value: two values must be equal exactly if
+// the server shows them as the same text.
 func (k *keeper) byValue() bool {
 	if _, ok := k.kind.(indexKind); !ok || !k.shared || k.version != nil && integerBits[k.version.typ] == 0 {
 		return false
@@ -200,7 +200,7 @@ type crowd struct {
 	k       *keeper
 	entity  string
 	key     []any
-	items   []*item // the entity's
+	items   []*item // the batch's items of the entity
 	come    []row   // what the changed cells contribute now
 	compare bool
 }
@@ -228,7 +228,7 @@ func (t *Target) crowdsOf(k *keeper, items []*item, crowded map[string]bool) (al
 	return all, nil
 }
 
-// change finds the changes by the entity's cells in the batch.
+// change finds what the batch's items change in the entity's contributions.
 func (t *Target) change(c *crowd) (changed bool, err error) {
 	k := c.k
 	var gone []row
@@ -292,8 +292,8 @@ func (t *Target) writeCrowds(
 	return compared, nil
 }
 
-// claimed is the clause for a row whose unique key exists already: the row gets the current variant of the key, and the
-// higher version.
+// claimed returns the clause for a row whose unique key exists already. It gives the existing row the current variant
+// of the key, and the higher version.
 func (w *writer) claimed(k *keeper) string {
 	suffix := w.server.rowAlias() + " ON DUPLICATE KEY UPDATE "
 	for i, c := range k.keys {
@@ -311,9 +311,9 @@ func (w *writer) claimed(k *keeper) string {
 
 // claim is a value that some cell of a key contributes.
 type claim struct {
-	version any  // the highest; nil if the table has no column for it
+	version any  // the highest version; nil if the table has no column for it
 	held    bool // the table has its row
-	wrong   bool // the table has rows of it that must be deleted
+	wrong   bool // the table has rows of this value that must be deleted
 }
 
 // claims are the values that a key's cells contribute, by the values' hashes.
@@ -339,8 +339,8 @@ func (c claims) add(k *keeper, rows []row) {
 }
 
 // compareCrowd compares what all of a crowd's cells contribute with the table's rows of the key. It deletes rows that
-// no cell contributes, and returns the rows to be inserted. If the table's unique key treats two cells' values as
-// equal, they are inserted whenever one of them has no row of its own.
+// no cell contributes, and returns the rows to be inserted. If the table's unique key treats the values of two cells as
+// equal, the table has one row for both, and the other value is inserted again at each comparison.
 func (t *Target) compareCrowd(w *writer, c *crowd, s *batchStates) (missing []row, err error) {
 	k, all := c.k, claims{}
 	claimed := func(rows []row) { all.add(k, rows) }
@@ -378,8 +378,8 @@ func (t *Target) compareCrowd(w *writer, c *crowd, s *batchStates) (missing []ro
 	return missing, t.eachClaim(w, c, s, take)
 }
 
-// eachClaim calls f with the contribution of each cell of a crowd, whatever its source. Those of the batch's cells are
-// the new ones.
+// eachClaim calls f with the contribution of each cell of a crowd, from every source. For the batch's cells, that is
+// the new contribution.
 func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []row)) error {
 	give := func(kept string) error {
 		rows, err := parseRows(kept)
@@ -416,8 +416,9 @@ func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []ro
 	})
 }
 
-// unclaimed notes which claims the table holds, and returns the other rows of the crowd's key: fields and key. If
-// nothing is claimed, a row whose key is another variant under the table's collation belongs to another entity.
+// unclaimed notes which claimed values have rows in the table. It returns the fields and key of the other rows of the
+// crowd's key, which are wrong. If nothing is claimed, it leaves out rows with another variant of the key: such a row
+// belongs to another entity.
 func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	k := c.k
 	columns := append(slices.Clone(k.fields), k.keys...)
@@ -447,7 +448,6 @@ func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	return wrong, err
 }
 
-// removeRows deletes rows by their exact fields and key.
 func (w *writer) removeRows(k *keeper, rows []row) error {
 	columns := append(slices.Clone(k.fields), k.keys...)
 	changes := make([]change, len(rows))

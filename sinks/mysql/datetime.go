@@ -10,10 +10,10 @@ import (
 )
 
 // Dates and times are given as texts: in the servers' form ("2009-02-27 18:30:05.25") or in ISO 8601
-// ("2009-02-27T18:30:05Z", "…+09:00"). A zone is converted to UTC, which is the session's. More fractional digits than
-// the column has are an error, unless they are zero. Numbers are refused, because they may be seconds or milliseconds.
+// ("2009-02-27T18:30:05Z", "…+09:00"). A time with a zone is converted to UTC, which is the session's time zone. More
+// fractional digits than the column has are an error, unless they are zero. Numbers are refused, because they may be
+// seconds or milliseconds.
 
-// moment is a parsed date and time.
 type moment struct {
 	year, month, day     int
 	hour, minute, second int
@@ -22,7 +22,6 @@ type moment struct {
 	offset               time.Duration // east of UTC
 }
 
-// asText returns the text of a string or bytes.
 func asText(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -38,7 +37,6 @@ var momentForm = regexp.MustCompile(`^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d
 	`(?:[ Tt](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d+))?)?` +
 	`(?P<zone>Z|[+-](?P<hours>\d\d):?(?P<minutes>\d\d))?)?$`)
 
-// parseMoment parses a date, or a date and a time.
 func parseMoment(s string) (m moment, ok bool) {
 	p := momentForm.FindStringSubmatch(s)
 	if p == nil {
@@ -72,7 +70,6 @@ func (m *moment) validDate() bool {
 // partial reports whether the day or the month is unknown, as in 2009-05-00. Such a date is no point in time.
 func (m *moment) partial() bool { return m.month == 0 || m.day == 0 }
 
-// dateTime converts to DATETIME and TIMESTAMP.
 func (c *column) dateTime(v any) (any, error) {
 	s, ok := asText(v)
 	if !ok {
@@ -92,8 +89,8 @@ func (c *column) dateTime(v any) (any, error) {
 	if t.Year() < 0 || t.Year() > 9999 {
 		return nil, c.misfit("the year")
 	}
-	// MySQL's range begins a second later, and some servers' ends in 2038: they return an error. The first second
-	// itself is the zero date.
+	// 1970-01-01 00:00:00 is the zero date. MySQL itself refuses the rest of that second, and some servers refuse times
+	// after 2038.
 	first := t.Unix() == 0 && m.fraction == ""
 	if c.typ == "timestamp" && (first || t.Unix() < 0 || t.Unix() > math.MaxUint32) {
 		return nil, c.misfit("a time before 1970 or after 2106")
@@ -105,7 +102,7 @@ func (c *column) dateTime(v any) (any, error) {
 	return out, nil
 }
 
-// partialTime writes a partial date with its time. The only one that a TIMESTAMP accepts is all zeros.
+// partialTime writes a partial date with its time. A TIMESTAMP accepts only one: all zeros.
 func (c *column) partialTime(m moment) (any, error) {
 	zero := m.year+m.month+m.day+m.hour+m.minute+m.second == 0 && m.fraction == ""
 	if m.zoned || c.typ == "timestamp" && !zero {

@@ -51,8 +51,8 @@ func (s *Sink) createTarget(ctx context.Context, v *replicator.View, from *origi
 	return nil
 }
 
-// ddl is the CREATE TABLE of a view's table. Texts are compared by their bytes, because bodies distinguish their values
-// so. `types` in the configuration overrides that.
+// ddl returns the CREATE TABLE of a view's table. Its texts are compared by their bytes, because properties of a body
+// are equal only if their bytes are. `types` in the configuration overrides that.
 func (s *Sink) ddl(ctx context.Context, v *replicator.View, columns []*declared) (string, error) {
 	settings := settingsOf(v)
 	database, table := split(settings.Table, s.database)
@@ -83,8 +83,8 @@ func (s *Sink) ddl(ctx context.Context, v *replicator.View, columns []*declared)
 		"\n) ENGINE=InnoDB DEFAULT CHARSET=" + set + " COLLATE=" + collation, err
 }
 
-// declare chooses the columns of a view's table, in their order. Columns that the table has already (has; nil: there is
-// no table) stay unchanged.
+// declare chooses the columns of a view's table, in their order. Columns that the table already has stay unchanged. has
+// is the existing table; nil: there is none.
 func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins, has *shape) ([]*declared, error) {
 	d := declarer{sink: s, view: v, from: from, has: has}
 	if slices.ContainsFunc(v.Fields, func(f replicator.Field) bool { return d.given(f.Name) == "" }) {
@@ -103,8 +103,8 @@ func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins, h
 	return d.columns, nil
 }
 
-// fitKey shortens the longest columns of the unique key until it fits the server's limit. It leaves columns that the
-// configuration declares.
+// fitKey shortens the longest columns of the unique key until the key fits the server's limit. It leaves columns that
+// the configuration declares unchanged.
 func fitKey(columns []*declared) {
 	for {
 		total, most := int64(0), int64(4*prefix)
@@ -129,8 +129,8 @@ func fitKey(columns []*declared) {
 // mostInRow is the size limit of columns stored within the row: 64 KiB, minus a little for the server.
 const mostInRow = 65_000
 
-// fitRow moves the longest columns out of the row until the row fits the server's limit. It leaves columns of a unique
-// key and columns that the configuration declares.
+// fitRow stores the longest columns outside of the row until the row fits the server's limit. It leaves columns of a
+// unique key and columns that the configuration declares unchanged.
 func fitRow(columns []*declared) {
 	for {
 		total, most := int64(0), int64(256)
@@ -161,9 +161,9 @@ func outside(typ string) string {
 // prefix is the indexed length of a long column: characters, or bytes.
 const prefix = 191
 
-// indexKeys are the keys of an index's table: by value, and by the entity's key. A primary key can't contain columns
-// that are too long to be indexed in full, because values with the same beginning would count as equal. A column of its
-// own numbers the rows then, because many servers require a primary key.
+// indexKeys returns the keys of an index's table: one by value, and one by the entity's key. A primary key can't
+// contain a column that is too long to be indexed in full, because values with the same beginning would count as equal.
+// Then an extra column numbers the rows, because many servers require a primary key.
 func indexKeys(columns []*declared, keys []string) []string {
 	room := int64(seen.MostIndexed)
 	for _, c := range columns {
@@ -185,8 +185,8 @@ func indexKeys(columns []*declared, keys []string) []string {
 	return []string{"  PRIMARY KEY (" + byValue + ")", byKey}
 }
 
-// valueKey are the parts of an index on values, within a number of bytes: as many columns as fit, long ones by their
-// beginning. It reports whether some value is not indexed in full, and whether all columns fit.
+// valueKey returns the parts of an index on values within a number of bytes: as many columns as fit, long ones only by
+// their beginning. long reports whether some value is not indexed in full, fit whether all columns fit.
 func valueKey(columns []*declared, room int64) (parts []string, long, fit bool) {
 	for _, c := range columns {
 		if c.role != ofIndex {

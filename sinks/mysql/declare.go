@@ -20,8 +20,8 @@ type role int
 const (
 	ofRow     role = iota // a field of a row, which may be long and NULL
 	ofIndex               // a value that entities are found by; a long one is indexed by its beginning
-	ofKey                 // of the entity's key, which is in a unique key
-	ofGroup               // of a counter's group, which is its primary key
+	ofKey                 // part of the entity's key, which is in a unique key
+	ofGroup               // part of a counter's group, which is its primary key
 	ofSum                 // a counter's amount
 	ofVersion             // the version
 )
@@ -88,7 +88,7 @@ type declared struct {
 	typ    string // with character set and collation, if they differ from the table's
 	role   role
 	given  bool   // the column exists, or the configuration names its type
-	note   string // what a person should look at
+	note   string // a hint for the person who reads the statement
 	origin string // see originOf
 }
 
@@ -205,7 +205,7 @@ func sumOfSampled(of *seen.Values) string {
 	return "BIGINT"
 }
 
-// small reports whether a BIGINT can hold the sum of such a number over every cell that there may be.
+// small reports whether a BIGINT can hold the sum of such numbers over any possible number of cells.
 func small(n *big.Int) bool { return n.BitLen() <= 40 }
 
 // inBodies reports whether a field comes from bodies in at least one table.
@@ -247,10 +247,11 @@ func (c *SourceColumn) bare() string { return strings.TrimSpace(notType.ReplaceA
 // foreign maps types that only MariaDB has to types that hold their text form.
 var foreign = map[string]string{"uuid": "CHAR(36)", "inet4": "VARCHAR(15)", "inet6": "VARCHAR(39)"}
 
-// typeFor is a type that holds every value of a source's column, with a collation that distinguishes at least as much.
+// typeFor returns a type that holds every value of a source's column, with a collation that distinguishes at least as
+// much.
 //
-// ENUMs and SETs become texts: their columns may get more members, and an ENUM also holds "" for values that were no
-// members when they were written.
+// ENUMs and SETs become texts, because their columns may get more members. An ENUM also holds "" for values that were
+// no members when they were written.
 func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (string, error) {
 	kind := origin.kind()
 	if r == ofSum {
@@ -278,7 +279,7 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	}
 	wanted := "utf8mb4" // the source's columns may get another character set
 	if sizes := sizesOf(typ); (r == ofKey || r == ofGroup) && (len(sizes) != 1 || sizes[0] > prefix) {
-		wanted = origin.Charset // a long key has room for the source's character set only
+		wanted = origin.Charset // in the source's own character set, because utf8mb4 would make a long key too large
 	}
 	set, collation, err := s.byBytes(ctx, wanted, origin.tellsSpaces())
 	if err != nil {
@@ -345,7 +346,8 @@ func widest(a, b string) string {
 	return ""
 }
 
-// rank is a text type's index among the types by size. A VARCHAR fits all but the first.
+// rank returns a text type's index among the types by size. A VARCHAR has the second index, because it fits all types
+// but the first.
 func rank(sizes []string, typ string) int {
 	typ = strings.ToLower(typ)
 	if strings.HasPrefix(typ, "varchar") || strings.HasPrefix(typ, "char") {
@@ -359,7 +361,6 @@ func rank(sizes []string, typ string) int {
 	return -1
 }
 
-// isInteger reports whether a declared type is an integer.
 func isInteger(typ string) bool {
 	c := SourceColumn{Type: typ}
 	return integerBits[c.kind()] > 0

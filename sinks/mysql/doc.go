@@ -15,18 +15,17 @@
 //     repaired.
 //   - Values are bound by the driver, names are quoted. Messages name sink, view, table and column, never a value.
 //
-// # Keys
-//
-// The source's key columns decide which keys are equal. Open reads their types and collations, and refuses a table that
-// treats two of their keys as equal (collation.go). For properties, which make up lists' entries and counters' groups,
-// the table's own collation decides.
+// A view shows keys as equal if the source's key columns do. Open reads their types and collations, and refuses a table
+// that treats two different keys of the source as equal (collation.go). For properties, which make up lists' entries
+// and counters' groups, the table's own collation decides.
 //
 // # Merged views
 //
 // If several cells of one key feed a view (several feeds, or a feed of every column), each cell's contribution is kept
-// in its state. Whenever one changes, the key's rows are made from all of them. Cells meet by their keys, so the tables
-// must have the same key columns, of the same kinds. A field of several values (tags[]) needs no merging: one cell's
-// rows are replaced together. For an index and a key with very many cells, only differences are written (crowd.go).
+// in its state. When one of them changes, the key's rows are made from all contributions. Cells meet by their keys, so
+// the tables must have the same key columns, of the same kinds. A field of several values (tags[]) needs no merging:
+// one cell's rows are replaced together. For an index and a key with very many cells, only differences are written
+// (crowd.go).
 //
 // # Several sources
 //
@@ -36,13 +35,13 @@
 //
 // # Counters
 //
-// A counter's table doesn't show who added what. The states keep that (the ledger). A change subtracts the old amounts
-// and adds the new ones in one transaction. So a counter and its states begin together. When its view is registered
-// again (it is new or was forgotten, its definition changed, or the states are gone), its table is emptied first.
-// Targets that were opened before then fail, and are opened again. Repairs don't correct a table that was changed by
-// hand: verify finds it, and a rebuild, in place or not, corrects it. An amount that makes a sum too large for the
-// column is rejected. An amount that can no longer be subtracted (the table was changed by others, or the column made
-// smaller) is an error that stops the sink's views until the operator acts.
+// A counter's table doesn't show which cell added what. The states keep that (the ledger). A change subtracts the old
+// amounts and adds the new ones in one transaction. So a counter and its states must begin together: when its view is
+// registered again (it is new or was forgotten, its definition changed, or the states are gone), its table is emptied
+// first. Targets that were opened before that fail, and are opened again. Re-reading a cell doesn't correct a table
+// that another program changed: verify finds wrong sums, and `verify --repair` or a rebuild corrects them. An amount
+// that makes a sum too large for the column is rejected. An amount that can no longer be subtracted (another program
+// changed the table, or the column was made smaller) is an error that stops the sink's views until the operator acts.
 //
 // # Shards
 //

@@ -11,11 +11,11 @@ import (
 	"replicator"
 )
 
-// A view's mark and states are in tables of their own. They survive if the view's table is dropped and created again,
-// or emptied. The mark would then claim changes that are nowhere, and cells that don't change would never be written
-// again. A table doesn't show that it is another one: an ALTER that rebuilds it also gives it a new id and creation
-// time. But opening the view notices that the table is missing, and later checks notice that it lost all of its rows
-// (loss.go). If only some rows were deleted by hand, a verification finds and repairs them.
+// A view's mark and states are in tables of the sink's own. They survive if the view's table is dropped and created
+// again, or emptied. The mark would then claim changes that no table has, and cells that don't change would never be
+// written again. Nothing identifies a table: even an ALTER that rebuilds it gives it a new id and creation time. But
+// opening the view notices that the table is missing, and later checks notice that it lost all of its rows (loss.go).
+// If only some rows were deleted by hand, a verification finds and repairs that.
 
 // refuseGone forgets a view that was marked and whose table is gone. The view is then filled again, like any view that
 // a sink lost.
@@ -27,8 +27,8 @@ func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
 	return s.refuseLost(ctx, v, name, "was dropped")
 }
 
-// gone is the missing table of a view that was marked. It is "" if the view was never marked, or if the table exists
-// but the user may not see it.
+// gone returns the name of a view's table if the view was marked and the table is missing. It returns "" if the view
+// was never marked, or if the table exists but the user may not see it.
 func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err error) {
 	database, table := split(settingsOf(v).Table, s.database)
 	name = (&shape{database: database, table: table}).quoted()
@@ -44,8 +44,8 @@ func (s *Sink) gone(ctx context.Context, v *replicator.View) (name string, err e
 	return name, ofViews(err)
 }
 
-// isThere reports whether there is a table of a quoted name, even if the user may not see it. It waits for an ALTER or
-// a swap in progress.
+// isThere reports whether a table of a quoted name exists, even if the user may not see it. It waits for an ALTER or a
+// swap in progress.
 func (s *Sink) isThere(ctx context.Context, name string) (bool, error) {
 	_, err := s.db.ExecContext(ctx, "SELECT 1 FROM "+name+" LIMIT 0")
 	var refused *mysql.MySQLError
@@ -66,7 +66,6 @@ func (s *Sink) refuseLost(ctx context.Context, v *replicator.View, table, what s
 	return replicator.OfView(fmt.Errorf("its table %s %s: %w", table, what, replicator.ErrSinkLost), v.Name)
 }
 
-// isEmpty reports whether a view's table has no rows.
 func (k *keeper) isEmpty(ctx context.Context, db *sql.DB) (bool, error) {
 	var one int
 	err := db.QueryRowContext(ctx, "SELECT 1 FROM "+k.table+" LIMIT 1").Scan(&one)

@@ -20,12 +20,12 @@ const (
 	errDeadlock  = 1213
 	errLockWait  = 1205 // for a row's lock, or for a table's lock
 
-	errTableChanged = 1412 // since the snapshot that is read
+	errTableChanged = 1412 // the table was altered since the snapshot began
 )
 
-// transient reports whether the server rolled the transaction back in favour of another one. It may be repeated at
-// once. A lock timeout may not: another program holds the lock for long, and the operator must see that the views wait
-// for it.
+// transient reports whether the server rolled the transaction back in favour of another one, so that it may be repeated
+// at once. A lock timeout is not transient: another program holds the lock for long, and the operator must see that the
+// views wait.
 func transient(err error) bool { return is(err, errDeadlock) }
 
 // refuses reports whether the server refuses a statement. If each statement is sent alone, the error shows which one.
@@ -70,7 +70,7 @@ func classify(err error, doing string) error {
 		return fmt.Errorf("%s: the connection to the server was lost, or there was no answer within the sink's timeout: %w",
 			doing, err)
 	}
-	if errors.Is(err, driver.ErrBadConn) { // RejectReadOnly turns the server's refusal into this, on new connections, too
+	if errors.Is(err, driver.ErrBadConn) { // RejectReadOnly turns a refusal to write into this error
 		return fmt.Errorf("%s: %s", doing, takesNoWrites) // the server has answered: no connection was lost
 	}
 	var e *mysql.MySQLError
@@ -108,7 +108,7 @@ func classify(err error, doing string) error {
 	return text
 }
 
-// curable is an error that the operator can fix, and how.
+// curable is an error that the operator can fix, with the way to do so.
 type curable struct {
 	error
 	cure string

@@ -12,9 +12,9 @@ import (
 type blame int
 
 const (
-	rowFault     blame = iota // the row that is written: every error that is not in the list
+	rowFault     blame = iota // the row that is written; every error that is not in the list
 	serverFault               // the server, whatever the table; temporary
-	passingFault              // the table at hand; it passes
+	passingFault              // the table at hand, for some time
 	batchFault                // the batch: a smaller one may succeed. With a single row, it is temporary
 	sizeFault                 // the batch, or one row that is too large
 	userFault                 // the sink's user, until the operator acts
@@ -23,9 +23,9 @@ const (
 
 // fault describes a known error.
 type fault struct {
-	name  string // in the servers' manuals
+	name  string // its name in the servers' manuals
 	blame blame
-	means string // in words that show no value; "" where the message is plain
+	means string // its meaning, in words that show no value; "" if the message is plain
 	plain bool   // the server's message shows no value
 }
 

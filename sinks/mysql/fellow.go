@@ -11,19 +11,20 @@ import (
 )
 
 // Each source has states of its own. If several shards feed a view, a batch also reads the other shards' states of its
-// cells, under the same locks. judge.Batch.Claim then decides whose row the view shows. A cell that waits for another
-// source's row keeps its rows in its state. The transaction that removes the other row writes them to the table.
+// cells, under the same locks. judge.Batch.Claim then decides which source's row the view shows. If another source's
+// row is shown, this source's row waits, and its state keeps it. The transaction that removes the other source's row
+// writes the waiting row to the table.
 
 // batchStates are the known states of a batch's entities.
 type batchStates struct {
 	own    heldStates
-	others heldStates         // of other sources, by the entity as the target's own source names it
+	others heldStates         // of other sources; the key is this source's id of the entity
 	owners map[string][]owner // by view: the other sources that feed it
 
 	horizons map[uint32]int64 // of the target's views
 }
 
-// entities are the places of a key's cells in the table of states: one for the target's own source, and one for each
+// entities returns the ids of a key's entity in the table of states: one for the target's own source, and one for each
 // other source.
 func (t *Target) entities(all []string, own string, key replicator.Key) []string {
 	all = append(all, own)
@@ -33,7 +34,7 @@ func (t *Target) entities(all []string, own string, key replicator.Key) []string
 	return all
 }
 
-// place returns the map that a state belongs to, and the entity as the target's own source names it.
+// place returns the map that a state belongs to, and this source's id of the entity.
 func (s *batchStates) place(own string, h *heldState, entity string) (to heldStates, id string) {
 	r := wire.NewReader(entity)
 	source := r.Text()
@@ -70,7 +71,7 @@ func (s *batchStates) scanOwners(rows *sql.Rows) error {
 	return rows.Err()
 }
 
-// idOf is the view's id in another source's states; 0 if that source does not feed the view.
+// idOf returns the view's id in another source's states; 0 if the other source does not feed the view.
 func (s *batchStates) idOf(k *keeper, source string) uint32 {
 	for _, o := range s.owners[k.view.Name] {
 		if o.source == source {
@@ -140,7 +141,7 @@ func (s *batchStates) leads(k *keeper, it *item) bool {
 	return slices.ContainsFunc(known, judge.Fellow.Leads)
 }
 
-// promotion is a waiting cell of another source that is shown from now on.
+// promotion is another source's waiting cell that is shown from now on.
 type promotion struct {
 	held  *heldState
 	views cellState
@@ -175,7 +176,7 @@ func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) e
 	return nil
 }
 
-// promote makes a view show the rows that a waiting fellow has kept, or nothing if the view can't hold them.
+// promote makes a view show the rows of a waiting fellow, or nothing if the table can't hold them.
 func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	i := slices.IndexFunc(it.promoted, func(p promotion) bool { return p.held == f.held })
 	if i < 0 {
@@ -200,7 +201,7 @@ func (it *item) promote(c *converted, f fellow, barren bool) (err error) {
 	return nil
 }
 
-// shown calls f with the contributions of other sources' cells of an entity to a view, as they are after the batch.
+// shown calls f with what other sources' cells of an entity contribute to a view once the batch is applied.
 func (s *batchStates) shown(k *keeper, entity string, items []*item, f func(cell string, rows []row) error) error {
 	for i := range s.others[entity] {
 		h := &s.others[entity][i]
@@ -229,7 +230,7 @@ func (s *batchStates) shown(k *keeper, entity string, items []*item, f func(cell
 	return nil
 }
 
-// promoted are the cells that waited and are now shown, as items whose states must be written.
+// promoted returns the cells that no longer wait, as items whose states must be written.
 func promoted(items []*item) (changed []*item) {
 	for _, it := range items {
 		for _, p := range it.promoted {

@@ -8,8 +8,8 @@ import (
 )
 
 // Fitter returns a function that says why a value doesn't fit the column of a field, given its index in View.Fields;
-// nil if the table does not exist yet. It accepts every amount, because amounts are added to others, and every value of
-// a column that a rebuild will recreate.
+// nil if the table does not exist yet. The function accepts every amount, because only a sum must fit, and every value
+// of a column that a rebuild will recreate.
 func (s *Sink) Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if sh == nil || err != nil {

@@ -8,10 +8,10 @@ import (
 	"replicator"
 )
 
-// Foreign implements replicator.Shadower. It names the parts of the view's table that are not the view's, or says that
-// the table's name is too long for another one beside it. CREATE TABLE … LIKE copies neither triggers nor foreign keys.
-// Other tables' foreign keys follow the old table through its RENAME, and no cell contains the application's own
-// columns. Triggers are visible only to an account that has TRIGGER on the table.
+// Foreign implements replicator.Shadower. It names the parts of the view's table that a swap would lose, or says that
+// the table's name is too long for a table beside it. CREATE TABLE … LIKE copies neither triggers nor foreign keys.
+// Other tables' foreign keys follow the old table through its RENAME. The application's own columns are in no cell.
+// Triggers are visible only to an account that has TRIGGER on the table.
 func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh == nil {
@@ -25,8 +25,8 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 	}
 	var foreign []string
 	for _, c := range sh.columns {
-		// An index's rows are deleted and inserted, with all of their columns; a row view's rows stay. Columns that the
-		// program made were the view's, by an earlier definition (refit.go).
+		// An index's rows are deleted and inserted whole, so no other program's value stays in them; a row view's rows stay.
+		// A column that the program made belonged to an earlier definition of the view (refit.go).
 		own := c.generated || c.isOurs() || v.Kind == "index" || manages(v, c.name)
 		if !own {
 			foreign = append(foreign, "column "+c.name)

@@ -17,11 +17,11 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A view's horizon is in a table of its own, by the view's id, so an older version of the program leaves it alone. A
-// batch reads it after the states, under the locks of the batch's partitions. So no process writes a state between that
-// read and the batch's own write. If a state is missing because it was forgotten, its horizon was committed before.
-// Forgetting takes no such lock: it deletes a row only if the row is unchanged, and a batch that has read the row
-// before writes a new one.
+// A view's horizon is in a table of its own, by the view's id, so that an older version of the program can ignore it. A
+// batch reads the horizon after the states, under the locks of its partitions, so no process writes a state between
+// that read and the batch's own write. If a state is missing because it was forgotten, its horizon was committed
+// before. Forgetting takes no such lock: it deletes a state only if the state is unchanged. A batch that has read the
+// state before writes a new one.
 
 var _ replicator.Forgetter = (*Target)(nil)
 
@@ -61,7 +61,8 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return err
 }
 
-// horizons are those of all views, by id. A former view no longer needs its states: its horizon is above everything.
+// horizons returns the horizons of all views, by id. A view that has ended no longer needs its states, so its horizon
+// is above everything.
 func (s *Sink) horizons(ctx context.Context) (map[uint32]int64, error) {
 	found := map[uint32]int64{}
 	err := eachRow(ctx, s.db, func(rows *sql.Rows) error {
@@ -153,7 +154,7 @@ type goneCell struct {
 	stored string
 }
 
-// forgetSome deletes the rows that are still unchanged.
+// forgetSome deletes those of the rows that have not changed since they were read.
 func (t *Target) forgetSome(ctx context.Context, some []goneCell) (forgotten int, err error) {
 	w := writer{}
 	w.write("DELETE FROM ", stateTable, " WHERE ")

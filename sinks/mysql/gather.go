@@ -7,8 +7,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// gather collects the contributions of all cells of an entity to a view, from every source and including the batch's,
-// in the view's order.
+// gather returns what all cells of an entity contribute to a view once the batch is applied, from every source, in the
+// view's order.
 func (t *Target) gather(k *keeper, entity string, items []*item, states *batchStates) ([][]row, error) {
 	current := map[string]cellState{}
 	for _, s := range states.own[entity] {
@@ -51,13 +51,12 @@ type contribution struct {
 	rows []row
 }
 
-// contributed appends a cell's contribution.
 func (t *Target) contributed(all []contribution, entity, cell string, rows []row) ([]contribution, error) {
 	c, err := parseCell(t.source, entity, cell)
 	return append(all, contribution{c, rows}), err
 }
 
-// inOrderOf are the rows of contributions, in the order in which a view takes fields from cells.
+// inOrderOf returns the contributions' rows, in the order in which a view takes fields from cells.
 func inOrderOf(v *replicator.View, all []contribution) [][]row {
 	slices.SortStableFunc(all, func(a, b contribution) int { return judge.Order(v, a.cell, b.cell) })
 	rows := make([][]row, len(all))

@@ -10,9 +10,9 @@ import (
 
 // indexKind keeps one row for each distinct value: the fields' columns and the key's.
 //
-// The key columns identify the old entries of a key, so no before-image is needed, and rows that were added by hand for
-// the key go, too. If several cells feed a key, all of their entries are rewritten when one changes: a value stays as
-// long as one cell contributes it. Keys with very many cells are different: see crowd.go.
+// A key's old entries are found by the key columns, so no before-image is needed, and rows that were added by hand for
+// the key also go. If several cells feed a key, a change of one rewrites all of the key's entries: a value stays as
+// long as one cell contributes it. For keys with very many cells, see crowd.go.
 //
 // Values that the table's own unique key treats as equal ("Foo" and "foo" under a case-insensitive collation) are one
 // entry: the first of them.
@@ -56,8 +56,8 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// autoOnly reports whether an index consists only of an AUTO_INCREMENT column that the view does not write. The server
-// numbers the rows there.
+// autoOnly reports whether an index consists only of an AUTO_INCREMENT column that the view does not write: the server
+// fills it.
 func autoOnly(x *index, sh *shape, v *replicator.View) bool {
 	if len(x.parts) != 1 {
 		return false
@@ -68,7 +68,7 @@ func autoOnly(x *index, sh *shape, v *replicator.View) bool {
 
 func (indexKind) row(k *keeper, e replicator.Entry, version int64) (row, error) {
 	if slices.Contains(e.Fields, nil) {
-		return nil, nil // a property is missing or null: no entry
+		return nil, nil // a property is missing or null, so there is no entry
 	}
 	return k.convertFields(e, version)
 }
@@ -121,7 +121,6 @@ func distinct(cells [][]row, fields int) []row {
 	return all
 }
 
-// newer compares two bound versions.
 func newer(a, b any) bool {
 	x, ok := a.(int64)
 	y, ok2 := b.(int64)

@@ -26,7 +26,8 @@ func (c *column) json(v any) (any, error) {
 	return string(text), nil
 }
 
-// keepsNumbers reports whether MySQL would keep every number. In JSON it stores numbers as 64-bit integers or doubles.
+// keepsNumbers reports whether MySQL would keep every number exactly: it stores numbers of JSON as 64-bit integers or
+// doubles.
 func keepsNumbers(v any) bool {
 	switch v := v.(type) {
 	case replicator.Number:

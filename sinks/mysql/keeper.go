@@ -18,10 +18,10 @@ type keeper struct {
 	place  int // in Target.Views
 	id     uint32
 	salt   salt
-	marked replicator.Standing // when it was opened
+	marked replicator.Standing // the view's progress when it was opened
 
 	table      string    // quoted
-	definition string    // of the table, when it was opened; "": not known
+	definition string    // the table's, when it was opened; "": unknown
 	keys       []*column // the target's key columns
 	keyOf      []int     // for each key column, the index of its value in the cell's key
 	fields     []*column
@@ -31,13 +31,13 @@ type keeper struct {
 
 	shared   bool // several cells of one key feed the view, so each contribution is kept in the state
 	single   bool // the table has one row per key
-	valued   bool // for a key with many cells, only changed values are written: see crowd.go
+	valued   bool // for a crowd, only changed values are written: see crowd.go
 	distinct bool // the table allows each value of a key once
 	ledger   bool // the table doesn't show a cell's contribution, so the state keeps it
 
-	origin []*SourceColumn // for each key column: the source's column that it is made of; nil: unknown
+	origin []*SourceColumn // for each key column: the source's column that provides it; nil: unknown
 	loose  []*column       // of a counter's group: property columns that treat different values as equal
-	alter  string          // the statement that makes the first of them distinguish all values
+	alter  string          // the statement that makes the first loose column distinguish all values
 
 	shardOn *shardColumn // nil: the view lives in one database
 
@@ -51,17 +51,17 @@ type kind interface {
 	// check lists the reasons why the table can't hold the view.
 	check(k *keeper, sh *shape) []string
 
-	// row converts an entry; nil if there is no entry (an index over a missing property).
+	// row converts an entry; nil if the table shows nothing for it (such as an index of a missing property).
 	row(k *keeper, e replicator.Entry, version int64) (row, error)
 
-	// rows are the table's rows of a key, made from the contributions of its cells, in the order of the view's feeds.
+	// rows returns the table's rows of a key. cells are the contributions of its cells, in the order of the view's feeds.
 	rows(k *keeper, cells [][]row) []row
 
-	// write makes the table hold, for each changed key, what its cells now contribute.
+	// write makes the table show, for each changed key, what its cells now contribute.
 	write(w *writer, k *keeper, changes []change) error
 }
 
-// change is a key whose contributions changed.
+// change is a key whose cells contribute something else than before.
 type change struct {
 	key  []any
 	rows [][]row // their current contributions, by cell, in the order of the view's feeds
@@ -149,7 +149,6 @@ func (k *keeper) managed() []*column {
 
 func (k *keeper) columnList() string { return quotedList(k.managed()) }
 
-// quotedList is a list of columns, for a statement.
 func quotedList(columns []*column) string {
 	var names []string
 	for _, c := range columns {
@@ -181,8 +180,8 @@ func unmanaged(k *keeper, sh *shape) []string {
 // hasColumn reports whether a source table has a column role, which distinguishes a key's cells.
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
-// keyOrder finds, for each of the target's key columns, the index of its value in a cell's key. It must be the same in
-// every table that the view is made from. Otherwise their cells would not meet.
+// keyOrder finds, for each of the target's key columns, the index of its value in a cell's key. The order must be the
+// same in every table that feeds the view. Otherwise the tables' cells would not meet.
 func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 	for n, f := range v.From {
 		t := s.tables[f.Table]
@@ -223,8 +222,8 @@ func (k *keeper) key(values []any) ([]any, error) {
 	return key, nil
 }
 
-// ofSource converts a text of digits to a number if the source's column is a DECIMAL, which keys hold as text. If the
-// source's column is unknown, a text of digits in the target's form counts as a number.
+// ofSource converts a text of digits to a number if the source's column is a DECIMAL, because keys hold a DECIMAL as
+// text. If the source's column is unknown, a text of digits in the target's form counts as a number.
 func (k *keeper) ofSource(i int, v any) any {
 	text, ok := v.(string)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Only the states of a view with a ledger (a counter) show which contributions its table holds. So the table and the
+// A counter's table doesn't show which contributions it contains; only the states (the ledger) do. So the table and the
 // states that mention the view's id must begin together: registering the view again empties the table.
 
 // ledgerChanges finds the cells whose contributions changed, and the amounts to be subtracted.
@@ -40,7 +40,7 @@ func ledgerChanges(k *keeper, items []*item) ([]change, error) {
 	return changes, nil
 }
 
-// cannotTakeBack explains the server's refusal of a change that only subtracts.
+// cannotTakeBack explains the server's refusal of a change that only subtracts amounts.
 func (t *Target) cannotTakeBack(at *viewError, err error) error {
 	if at.view == allViews || !t.kept[at.view].ledger {
 		return err
@@ -52,12 +52,12 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 }
 
 // registerLedger registers a view with a ledger and empties its table, in one transaction, under the locks of all
-// partitions. Targets that still apply by an older registration of the view fail from then on, because the epoch is
-// raised (unless there was none).
+// partitions. It raises the epoch, unless there was none, so that targets of an older registration fail.
 //
-// Several sources may fill one table. The first one that registers a definition empties it, and ends the others' older
-// registrations. The others join, whatever their own tables are. If a source's tables have changed since it joined, the
-// view begins again for all sources, because the table does not show which sums are of its cells.
+// Several sources may fill one table. The first source that registers a definition empties the table, and ends the
+// other sources' older registrations. The other sources join, even if their own tables differ. If a source's tables
+// have changed since it joined, the view begins again for all sources, because the table does not show which sums are
+// of that source's cells.
 func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (raised bool, err error) {
 	err = s.transaction(ctx, func(tx *sql.Tx) error {
 		raised = false
@@ -80,7 +80,7 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 		case older == 0 && fellows > 0:
 			return s.insertView(ctx, tx, source, k)
 		}
-		// Views of other names that used the table have ended. Their states no longer describe it.
+		// Views of other names that used the table have ended. Their states no longer describe the table.
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL WHERE name = ? OR target = ?",
 			k.view.Name, settingsOf(k.view).Table)
 		if err != nil {
@@ -149,8 +149,8 @@ func ledgerDifferences(k *keeper, items []*item, states *batchStates) []replicat
 	return differences
 }
 
-// heldInLedger lists the cells that contribute, a page at a time. No single cell shows whether the sums are right: see
-// Strays.
+// heldInLedger lists the cells that contribute, a page at a time. Whether the sums are right can't be seen cell by
+// cell: see Strays.
 func (t *Target) heldInLedger(
 	ctx context.Context, k *keeper, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -159,8 +159,8 @@ func (t *Target) heldInLedger(
 	})
 }
 
-// wrongSums are groups whose sum in the table differs from the ledger's, over all sources, from the beginning of a span
-// to the returned end. Both are read in one snapshot.
+// wrongSums returns the groups whose sum in the table differs from the ledger's, over all sources. It begins at the
+// start of a span, and returns where it ended. Both are read in one snapshot.
 func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wrongSum, end uint64, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -170,8 +170,8 @@ func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wron
 	return wrong, end, rollback(tx, err)
 }
 
-// mendSums corrects the sums of the selected groups in a span to those of the ledger, and returns how many were wrong.
-// Writers wait meanwhile. If nothing is wrong, which is checked first, they don't.
+// mendSums sets the sums of the selected groups in a span to those of the ledger, and returns how many were wrong. It
+// first checks without locks. Writers wait only while it corrects sums.
 func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, err error) {
 	for {
 		wrong, end, err := t.wrongSums(ctx, k, s)
@@ -197,7 +197,7 @@ func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wr
 	return n, nil
 }
 
-// mendSpan is mendSums from the beginning of a span to the returned end, under the locks of all partitions.
+// mendSpan is mendSums up to the returned end, under the locks of all partitions.
 func (t *Target) mendSpan(
 	ctx context.Context, k *keeper, s span, mended func(wrongSum) bool,
 ) (n int, end uint64, err error) {
@@ -219,7 +219,8 @@ func (t *Target) mendSpan(
 				if mended(s) {
 					done[s.id] = true
 					lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
-					// There is a row now, so groups of other spans that the table treats as equal belong to it, too.
+					// The group now has a row, which also takes the amounts of groups in other spans that the table treats as equal.
+					// So compare again.
 					missing = missing || s.kind == replicator.Missing
 				}
 			}
@@ -229,7 +230,7 @@ func (t *Target) mendSpan(
 			if err := k.kind.write(w, k, []change{{rows: [][]row{lacking}}}); err != nil {
 				return err
 			}
-			if err := w.removeZeroes(k, groups); err != nil { // also rows that were added by hand, to which nothing was added
+			if err := w.removeZeroes(k, groups); err != nil { // also for rows that were added by hand, whose ledger sum is 0
 				return err
 			}
 		}

@@ -41,7 +41,7 @@ func (s *Sink) Empty(ctx context.Context, view string) error {
 	return err
 }
 
-// leftTables are the tables that held a view or a rebuild of it. It fails if one is not only the program's.
+// leftTables returns the tables that held a view or a rebuild of it. It fails if one of them may not be removed.
 func (s *Sink) leftTables(ctx context.Context, view string) (shapes []*shape, err error) {
 	tables, err := texts(ctx, s.db, "SELECT DISTINCT target FROM "+viewsTable+" WHERE name IN (?, ?) AND target <> ''",
 		view, view+replicator.ShadowSuffix)
@@ -74,7 +74,7 @@ func (s *Sink) leftTables(ctx context.Context, view string) (shapes []*shape, er
 	return shapes, nil
 }
 
-// removable says why the program may not drop a table.
+// removable returns why the program may not drop a table.
 func (s *Sink) removable(ctx context.Context, sh *shape) error {
 	refuse := func(why string) error {
 		return replicator.Fatal(fmt.Errorf("table %s is not removed, as %s. To remove what it holds, run `DELETE FROM %s` there",

@@ -102,7 +102,7 @@ func (t *Target) listEntries(ctx context.Context, k *keeper, wanted row, limit i
 	}
 }
 
-// listAmounts finds the cells that contribute to a group. The table may show the group in another variant.
+// listAmounts finds the cells that contribute to a group. The table may show an equal group of other case or accents.
 func (t *Target) listAmounts(
 	ctx context.Context, tx *sql.Tx, k *keeper, group row, limit int, found *replicator.Listing,
 ) error {

@@ -5,10 +5,9 @@ import (
 	"strconv"
 )
 
-// A batch's statements are texts that contain the values, written here. The driver would make the same texts from
-// placeholders and arguments, but this would double a batch's processor time. Sessions have an sql_mode in which a
-// backslash is an escape, and use utf8mb4, in which no character's bytes contain another character (see settings and
-// openDB).
+// A batch's statements are texts that contain the values, written here. Placeholders and arguments would lead to the
+// same texts, but double a batch's processor time. Sessions have an sql_mode in which a backslash is an escape, and use
+// utf8mb4, in which no character's bytes contain another character (see settings and openDB).
 
 // appendLiteral appends a bound value (see row) as a literal of its own type.
 func appendLiteral(b []byte, v any) []byte {
@@ -29,12 +28,11 @@ func appendLiteral(b []byte, v any) []byte {
 	panic(fmt.Sprintf("a value is bound as %T", v))
 }
 
-// appendBinary appends bytes as a literal without a character set.
+// appendBinary appends bytes as a literal of binary text, without a character set.
 func appendBinary[T string | []byte](b []byte, v T) []byte {
 	return appendQuoted(append(b, "_binary"...), v)
 }
 
-// appendQuoted appends a text in quotes.
 func appendQuoted[T string | []byte](b []byte, v T) []byte {
 	b = append(b, '\'')
 	from := 0

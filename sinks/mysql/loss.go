@@ -15,16 +15,16 @@ import (
 	"replicator"
 )
 
-// A table that was emptied (TRUNCATE, DELETE) soon gets new rows if its view is written to, so it is rarely seen empty.
-// But all of these rows are new. Each check of a table notes some of its rows, the witnesses, and the order of their
-// last change, which may be above the mark. At the next check, every unchanged witness must still be there. The table
-// was emptied if at least emptiedEvidence witnesses are gone, none is left, and no other row is as old. If a person
-// deletes only some rows, other old ones remain. A process's first check uses the entities in the states as witnesses.
-// Rows and states are read in one snapshot, so that a concurrent write is no evidence.
+// A table that was emptied (TRUNCATE, DELETE) is rarely seen empty, because its view soon writes new rows. So each
+// check of a table notes some of its rows, the witnesses, with the log position of each one's last change, and the
+// position up to which everything was applied. At the next check, every witness that has not changed must still be
+// there. The table was emptied if at least emptiedEvidence unchanged witnesses are gone, none is left, and no other row
+// is as old. If a person deletes only some rows, other old rows remain. A process's first check takes its witnesses
+// from the states. Rows and states are read in one snapshot, so that a concurrent write is no evidence.
 const (
 	emptiedEvidence = 100
 	witnessed       = 1000   // rows that a check notes, at most
-	witnessRows     = 5000   // rows that it reads for them: those of one entity count once
+	witnessRows     = 5000   // rows that a check reads to find witnesses: those of one entity count once
 	oldRows         = 20_000 // rows that are searched for an old one if no witness is left
 	witnessStates   = 20_000 // states that are read for the witnesses
 	emptiedSample   = 2000   // states that are read for the first check, which has no witnesses
@@ -33,20 +33,19 @@ const (
 // witnesses are some of the rows that a view's table had at a check.
 type witnesses struct {
 	at    time.Time
-	order int64                    // all before was applied
-	rows  map[replicator.Key]int64 // the last change of each
-	sums  []row                    // of a counter: groups and sums
+	order int64                    // everything before this log position was applied
+	rows  map[replicator.Key]int64 // the log position of each one's last change
+	sums  []row                    // a counter's groups and sums
 }
 
-// looks are the last checks of views' tables, by view id. They outlive targets.
+// looks are the last checks of tables, by view id. They outlive targets.
 type looks struct {
-	every time.Duration // how long a look is enough
+	every time.Duration // the time between two checks of a table
 
 	mu   sync.Mutex
 	last map[uint32]witnesses
 }
 
-// isDue reports whether it is time for a view's next check.
 func (l *looks) isDue(view uint32) bool { return time.Since(l.get(view).at) >= l.every }
 
 func (l *looks) get(view uint32) witnesses {
@@ -102,7 +101,7 @@ func (t *Target) lookForLoss(ctx context.Context, k *keeper, order int64) (lost 
 	return lost, err
 }
 
-// shown are keys whose cells show something in the view, taken from the source's first states.
+// shown returns keys whose cells the view shows, from the source's first states.
 func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, err error) {
 	cells, _, err := t.cells(ctx, "", emptiedSample, func(state cellState) bool { return state.find(k.id).known().Shown })
 	seen := map[replicator.Key]bool{}
@@ -115,8 +114,8 @@ func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, e
 	return keys, err
 }
 
-// firstWitnesses are those of a process's first check: entities that the states show and that did not change after the
-// view's mark. Without a mark, it is all entities shown as of order.
+// firstWitnesses are the witnesses of a process's first check: entities that the states show and that did not change
+// after the view's mark. If there is no mark, order is the limit.
 func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, order int64) (w witnesses, err error) {
 	keys, err := t.shown(ctx, k)
 	if err != nil {
@@ -128,7 +127,7 @@ func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, orde
 	return w, err
 }
 
-// noteRows returns some of a table's rows, and the last change of each.
+// noteRows returns some keys of a table's rows, with the log position of each one's last change.
 func (t *Target) noteRows(ctx context.Context, tx *sql.Tx, k *keeper) (map[replicator.Key]int64, error) {
 	keys, err := k.someKeys(ctx, tx, witnessRows, witnessed)
 	if err != nil {
@@ -163,7 +162,7 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	}
 	var unchanged []replicator.Key
 	for key, order := range last {
-		if order == since.rows[key] || len(some) == 0 { // nothing can have been written to an empty table
+		if order == since.rows[key] || len(some) == 0 { // an empty table can't have been written to since
 			unchanged = append(unchanged, key)
 		}
 	}
@@ -186,8 +185,8 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	return true, err
 }
 
-// lastChanges are the orders at which the keys' entities last changed. It omits entities that show nothing in a view,
-// and an entity with more states than are read.
+// lastChanges returns the log positions at which the keys' entities last changed. It omits entities that the view
+// doesn't show, and an entity with more states than it reads.
 func (t *Target) lastChanges(
 	ctx context.Context, tx *sql.Tx, k *keeper, keys []replicator.Key,
 ) (map[replicator.Key]int64, error) {
@@ -218,7 +217,7 @@ func (t *Target) lastChanges(
 		if err != nil {
 			return nil, err
 		}
-		if read == witnessStates { // there may be more of it
+		if read == witnessStates { // the last entity may have more states
 			shows[at] = false
 		}
 		for i, e := range entities {
@@ -230,7 +229,6 @@ func (t *Target) lastChanges(
 	return found, nil
 }
 
-// holds reports whether a table has a row of one of the keys.
 func (k *keeper) holds(ctx context.Context, tx *sql.Tx, keys [][]any) (held bool, err error) {
 	for some := range slices.Chunk(keys, maxList) {
 		err := eachRow(ctx, tx, func(*sql.Rows) error { held = true; return nil }, "SELECT 1 FROM "+k.table+" WHERE "+
@@ -242,8 +240,8 @@ func (k *keeper) holds(ctx context.Context, tx *sql.Tx, keys [][]any) (held bool
 	return false, nil
 }
 
-// someKeys are the distinct keys of a table's first rows, in the source's form. If the source's kind of a key is
-// unknown, the key may be wrong; it then has no state.
+// someKeys returns the distinct keys of a table's first rows, in the source's form. If the type of the source's key is
+// unknown, a key may be wrong; then it has no state.
 func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys []replicator.Key, err error) {
 	kinds := make([]any, len(k.keys))
 	for i := range k.keys {
@@ -261,8 +259,9 @@ func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys
 	return keys, err
 }
 
-// lostSums reports whether a counter lost at least half of every sum that it had. Its rows have no age, because changes
-// add to them. So the missing amounts are looked up in the ledger, if each sum is at most half of its former value.
+// lostSums reports whether a counter lost at least half of every sum that it had. A counter's rows have no age, because
+// changes add to them. So if each sum is at most half of its former value, the missing amounts are looked up in the
+// ledger.
 func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	last := len(k.fields) - 1
 	stored := sums{}

@@ -29,7 +29,6 @@ type storedFill struct {
 	Swap   int64                          `json:"swapped,omitempty"`
 }
 
-// standing is the progress that the mark describes.
 func (m storedMark) standing() (replicator.Standing, error) {
 	token, text, _ := strings.Cut(m.token, "\n")
 	var fill storedFill
@@ -40,7 +39,7 @@ func (m storedMark) standing() (replicator.Standing, error) {
 				viewsTable))
 		}
 	}
-	phase := replicator.PhaseFilled // like a shadow that is being swapped in
+	phase := replicator.PhaseFilled // also for a shadow that is being swapped in
 	if m.phase == replicator.PhaseFilling {
 		phase = m.phase
 	}
@@ -48,7 +47,6 @@ func (m storedMark) standing() (replicator.Standing, error) {
 		Repair: fill.Repair, Epoch: fill.Epoch, Swapped: fill.Swap}.Standing(), nil
 }
 
-// storeMark converts a standing to a mark.
 func storeMark(at replicator.Standing) storedMark {
 	m := storedMark{order: at.Position.Order, token: at.Position.Token, phase: at.Stored().Phase}
 	if at.Filling() || at.Epoch != 0 || at.Swapped != 0 {
@@ -89,7 +87,6 @@ var _ replicator.Shared = (*Target)(nil)
 // Foreign implements replicator.Shared.
 func (t *Target) Foreign() []string { return t.marks.Foreign() }
 
-// mark raises the marks.
 func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) error {
 	found, server, err := t.readMarks(ctx, tx)
 	if err != nil {
@@ -133,9 +130,9 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 	return nil
 }
 
-// serverName identifies a server, so that a replacement is noticed. A restart doesn't change it: commits survive a
-// restart, unless innodb_flush_log_at_trx_commit says otherwise, about which check warns. Between two marks on one
-// server the address may have led elsewhere and back. That is part of the name, too.
+// serverName is an expression that identifies a server, so that a replacement is noticed. A restart doesn't change it:
+// commits survive a restart, unless innodb_flush_log_at_trx_commit says otherwise, about which `replicator check`
+// warns. It also changes if the address led to another server and back between two marks (link.Moved).
 const serverName = "CONCAT_WS(' ', @@GLOBAL.server_id, @@GLOBAL.hostname, @@GLOBAL.port, " + link.Moved + ")"
 
 // readMarks reads and locks the marks of the target's views, by their ids. It also returns the server's name.
@@ -156,8 +153,8 @@ func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (_ map[uint32]stored
 	return found, server, err
 }
 
-// lost returns err, or the actual cause if marks are missing because another replicator swapped in rebuilt views. Those
-// have marks of their own, and nothing is lost.
+// lost returns err, or the actual cause if marks are missing because another replicator swapped in rebuilt views.
+// Rebuilt views have marks of their own, so nothing is lost.
 func (t *Target) lost(ctx context.Context, err error) error {
 	if !errors.Is(err, replicator.ErrSinkLost) {
 		return err

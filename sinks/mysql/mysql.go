@@ -39,13 +39,13 @@ type Config struct {
 	// SumBytes is the approximate memory for a counter's groups whose sums are compared at once; 0: DefaultSumBytes.
 	SumBytes int64
 
-	// Columns returns the current columns of a source's table. Without a source it is that of any, because they are
-	// alike. It is called whenever a view's table is checked. nil: tables may treat keys as equal that the source
+	// Columns returns the current columns of a source's table. Without a source, any source is asked, because they are
+	// alike. It is called whenever a view's table is checked. nil: a table may then treat keys as equal that the source
 	// distinguishes, and created tables have types that accept many kinds of values.
 	Columns func(ctx context.Context, source, table string) ([]SourceColumn, error)
 
 	// Samples summarizes the values of a view's fields in a source's rows (see config.Opening). It is called before a
-	// table is created. nil: nothing is known of fields that are no columns.
+	// table is created. nil: nothing is known of fields that are not columns.
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 }
 
@@ -62,9 +62,9 @@ type Sink struct {
 	sources  judge.Sources
 	inPlace  bool   // no view can be rebuilt beside its table
 	few      int    // the number of cells up to which a key is no crowd: see crowd.go
-	shard    string // its name, if it is one of several: views with a shard_on have parts elsewhere; else ""
+	shard    string // the shard's name, if the sink is one of several; else ""
 
-	looks    looks // at the views' tables
+	looks    looks // the last checks of the views' tables
 	widening widening
 	creating sync.Mutex // held while the own tables are checked and created
 
@@ -123,7 +123,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.dropLeft(ctx); err != nil {
 		return nil, err
 	}
-	epoch, err := s.readEpoch(ctx) // before the ids: it reveals a swap in between
+	epoch, err := s.readEpoch(ctx) // before the ids: a changed epoch reveals a swap in between
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	for i, v := range views {
 		k, err := t.openView(ctx, v, from)
 		switch {
-		case replicator.IsFatal(err): // the operator must fix its table: the others need not wait for that
+		case replicator.IsFatal(err): // the operator must fix this view's table; the others need not wait
 			refused = append(refused, replicator.OfView(err, v.Name))
 			continue
 		case err != nil:
@@ -174,8 +174,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 // openView finds or creates a view's table, and registers the view.
 func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
 	s := t.sink
-	// A shadow's own table may be missing (createShadow), but not the one that it copies. A rebuild creates tables
-	// anyway: it also creates that one, whether or not the view may create tables.
+	// If a shadow's view has lost its table, that is refused. A shadow's own table may be missing, because createShadow
+	// makes it. If the view never had a table, a rebuild creates it, even if the view's create setting is off.
 	if err := s.refuseGone(ctx, shadowed(v)); err != nil {
 		return nil, fmt.Errorf("view %s: %w", v.ShownAs(), err)
 	}

@@ -8,22 +8,21 @@ import (
 	"sync/atomic"
 )
 
-// Most cells of a first replay or fill have no state yet, and their keys no rows. Batches guess which ones and skip two
-// queries: they don't read a state that can't exist, and don't delete old rows before an insert if the table has one
-// row per key. Primary and unique keys refuse a wrong guess (another replicator wrote the state, or another program the
-// row). Then the batch is repeated without guesses, and the target stops guessing.
+// During a first replay or fill, most cells have no state yet, and most keys no rows. A batch guesses which ones, and
+// skips two queries: it reads no state of a new cell, and deletes no old rows before an insert if the table has one row
+// per key. If a guess is wrong, because another replicator wrote the state or another program the row, a primary or
+// unique key refuses the insert. The batch is then repeated without guesses, and the target stops guessing.
 //
 // On MySQL 9.7 a new cell of one index costs the server 25 µs of processor time with both queries, and 16 without.
 
-// novelty guesses which cells have no state: those that the target has not met, if the table of states was empty when
-// it was opened. It is a Bloom filter of the cells that it met, and safe for concurrent use.
+// novelty guesses which cells have no state: those that the target has not met, if the table of states was empty at the
+// start. It is a Bloom filter of the cells that the target met, and safe for concurrent use.
 type novelty struct {
 	seed maphash.Seed
 	bits []atomic.Uint64
 }
 
-// noveltyWords make 4 MiB. The filter then mistakes 0.5 % of a million new cells for known ones, a third of ten
-// millions.
+// noveltyWords make 4 MiB. Of a million new cells, the filter mistakes 0.5 % for known ones; of ten million, a third.
 const noveltyWords = 1 << 19
 
 // newNovelty returns nil if there are states already, so that nothing can be guessed.

@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// digits is a decimal number: sign, the digits before and after the point, without leading and trailing zeros.
+// digits is a decimal number: its sign, and the digits before and after the point, without leading and trailing zeros.
 type digits struct {
 	negative    bool
 	whole, part string
@@ -126,7 +126,7 @@ func (c *column) integer(v any) (any, error) {
 	return n, nil
 }
 
-// decimal converts to DECIMAL: numbers all of whose digits fit.
+// decimal converts to DECIMAL: numbers whose digits all fit.
 func (c *column) decimal(v any) (any, error) {
 	d, ok := exact(v)
 	switch {
@@ -144,8 +144,8 @@ func (c *column) decimal(v any) (any, error) {
 
 // float converts to FLOAT and DOUBLE. A decimal number is seldom exact there. It fits if the shortest form of the
 // stored number has the same digits: 0.1 fits both, 16777217 fits no FLOAT, 9007199254740993 no DOUBLE. For a FLOAT,
-// the FLOAT itself is bound. The server compares it as a DOUBLE, in which 0.1 is another number, and it rejects the
-// shortest digits of the largest FLOAT as too large.
+// the FLOAT's own value is bound, as a DOUBLE. The server compares as DOUBLEs, in which a FLOAT's 0.1 is not 0.1, and
+// it rejects the shortest digits of the largest FLOAT as too large.
 func (c *column) float(v any) (any, error) {
 	d, ok := exact(v)
 	if !ok {
@@ -176,7 +176,7 @@ func (c *column) floatBits() int {
 // shortest writes a number with the fewest digits that identify the column's value.
 func (c *column) shortest(f float64) string { return strconv.FormatFloat(f, 'g', -1, c.floatBits()) }
 
-// selected is the column in a select list. A server shows only six digits of a FLOAT.
+// selected is the column in a select list. Without the addition, a server shows only six digits of a FLOAT.
 func (c *column) selected() string {
 	if c.typ == "float" {
 		return "(" + c.quoted + " + 0e0)"
@@ -184,7 +184,6 @@ func (c *column) selected() string {
 	return c.quoted
 }
 
-// selectList is a select list of columns.
 func selectList(columns []*column) string {
 	list := make([]string, len(columns))
 	for i, c := range columns {
@@ -193,7 +192,6 @@ func selectList(columns []*column) string {
 	return strings.Join(list, ", ")
 }
 
-// bit converts to BIT(n).
 func (c *column) bit(v any) (any, error) {
 	switch v := v.(type) {
 	case bool:
@@ -234,7 +232,6 @@ func (c *column) bitNumber(n uint64) (any, error) {
 	return n, nil
 }
 
-// year converts to YEAR.
 func (c *column) year(v any) (any, error) {
 	d, ok := exact(v)
 	if !ok {

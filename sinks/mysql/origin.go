@@ -10,21 +10,21 @@ import (
 )
 
 // A column that the program makes (create = true) has a COMMENT with its purpose, such as 'replicator: email
-// (5f0a91c3)'. So a view with a new definition can distinguish three kinds of columns:
+// (5f0a91c3)'. So for a new definition of the view, columns are of three kinds:
 //
-//   - its own, made for their present purpose: they stay, even if someone gave them another type;
-//   - its own, made for another purpose or no longer needed: a rebuild recreates or drops them (refit.go);
-//   - columns of others, which a rebuild must not lose (foreign.go). They have no such comment. Nor has a column of the
-//     program's that was altered without repeating the comment: it now belongs to whoever altered it.
+//   - the program's, made for their present purpose: they stay, even if someone gave them another type;
+//   - the program's, made for another purpose or no longer needed: a rebuild recreates or drops them (refit.go);
+//   - columns of others, which a rebuild must not lose (foreign.go). They have no such comment. A column of the program's
+//     that was altered without repeating the comment is now one of these.
 //
-// The hash in the comment decides, because the server may have cut a long expression.
+// Only the hash in the comment is compared, because the server may have cut a long expression.
 const originPrefix = "replicator: "
 
 // mostShown is how many characters of a path or an expression a comment shows. A server's limit is 1,024 in all.
 const mostShown = 200
 
-// originOf describes the purpose of a view's column: which values it holds, and of which type if the configuration
-// names one. It is "" for a view whose table belongs to others.
+// originOf describes the purpose of a view's column: the values that it holds, and its type if the configuration names
+// one. It is "" for a view whose table belongs to others.
 func originOf(v *replicator.View, u use) string {
 	settings := settingsOf(v)
 	if !settings.Create {

@@ -71,10 +71,8 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// placeholders returns n placeholders.
 func placeholders(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
 
-// transaction runs do in a transaction.
 func (s *Sink) transaction(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -86,7 +84,8 @@ func (s *Sink) transaction(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// rollback rolls the transaction back. The connection may already be lost.
+// rollback rolls the transaction back, and returns err or else the rollback's error. The connection may already be
+// lost.
 func rollback(tx *sql.Tx, err error) error {
 	if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) && err == nil {
 		return rerr

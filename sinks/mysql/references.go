@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Tables of views may refer to each other, or to themselves, by foreign keys. Parents and children then arrive in any
-// order: in one transaction, whichever the file names first; in lanes that don't wait for each other; and during fills.
-// In the end both exist, if the source has them. So once a foreign key has refused a row, the rows of its table are
-// written without checking foreign keys. No row waits, and none becomes a dead letter because of another.
+// Tables of views may refer to each other, or to themselves, by foreign keys. Parents and children arrive in any order:
+// one transaction writes the views in the order of the file, lanes don't wait for each other, and fills have an order
+// of their own. In the end both exist, if the source has them. So once a foreign key has refused a row, the rows of its
+// table are written without checking foreign keys. No row waits, or becomes a dead letter, because of another.
 //
 // This applies only to foreign keys between views' tables. A foreign key to or from another program's table is checked
 // as usual: no process would add a parent row that is missing there, or remove a child row that is in the way.
@@ -19,7 +19,7 @@ const (
 	errChildren = 1451
 )
 
-// unordered is how many views' rows are written in any order.
+// unordered returns how many views' rows are written without checks of foreign keys.
 func (t *Target) unordered() (n int) {
 	for _, k := range t.kept {
 		if k.unordered.Load() {
@@ -29,9 +29,9 @@ func (t *Target) unordered() (n int) {
 	return n
 }
 
-// unorder checks whether err comes from a foreign key between tables of views, and then lets their rows be written in
-// any order. It reports whether that holds for more views than when the transaction began, whichever lane saw to it:
-// then the transaction must be tried again.
+// unorder checks whether err comes from a foreign key between tables of views. If so, it lets the tables' rows be
+// written without such checks. It returns true if this or another lane did that since the transaction began: the
+// transaction must then be tried again.
 func (t *Target) unorder(ctx context.Context, err error, before int) (again bool, failed error) {
 	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
 		return false, nil
@@ -53,7 +53,8 @@ func (t *Target) unorder(ctx context.Context, err error, before int) (again bool
 	return t.unordered() > before, nil
 }
 
-// lookAtReferences checks whether another program's table now refers to an unordered one.
+// lookAtReferences checks whether another program's table now refers to the table of a view that is written without
+// checks.
 func (t *Target) lookAtReferences(ctx context.Context, k *keeper) error {
 	if !k.unordered.Load() {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"replicator/sinks/judge"
 )
 
-// rowKind keeps one row per key. If several cells feed it, each field comes from the first feed that has it. A deleted
-// cell removes only its own fields, and the last cell removes the row. While a NOT NULL field is missing from all
-// cells, there is no row: the cell that brings the field completes it.
+// rowKind keeps one row per key. If several cells feed it, each field comes from the first feed that has the field. A
+// deleted cell removes only its own fields; the last cell removes the row. There is no row while all cells lack a NOT
+// NULL field: the cell that brings the field completes the row.
 //
-// Only the view's columns are written. Other columns stay until the row goes. If a table's primary key is an
-// AUTO_INCREMENT column of its own, each change uses up a number, because of INSERT … ON DUPLICATE KEY UPDATE: make it
-// a BIGINT.
+// Only the view's columns are written. Other columns stay until the row is deleted. If a table's primary key is an
+// AUTO_INCREMENT column of its own, INSERT … ON DUPLICATE KEY UPDATE uses up a number for each change, so the column
+// should be a BIGINT.
 type rowKind struct{}
 
 func (rowKind) check(k *keeper, sh *shape) []string {
@@ -23,7 +23,8 @@ func (rowKind) check(k *keeper, sh *shape) []string {
 	return oneRow(k, sh, k.keyNames(), "entity's key")
 }
 
-// oneRow lists what keeps a table from having one row for each value of the named columns. what describes these.
+// oneRow lists what keeps a table from having one row for each value of the named columns. what describes these columns
+// in messages.
 func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 	var problems []string
 	found := false
@@ -100,7 +101,7 @@ func (rowKind) write(w *writer, k *keeper, changes []change) error {
 			sets = append(sets, c.quoted+" = "+w.server.newRow(c.quoted))
 		}
 	}
-	if len(sets) == 0 { // nothing but the key
+	if len(sets) == 0 { // the table has only key columns
 		q := k.keys[0].quoted
 		sets = []string{q + " = " + w.server.newRow(q)}
 	}

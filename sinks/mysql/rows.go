@@ -22,8 +22,8 @@ const (
 	valueBytes  = 'b'
 )
 
-// appendRows appends the stored form of rows: their number, and for each the number of values and the values, each with
-// its kind. Digests are made of it.
+// appendRows appends the stored form of rows: their number, and for each row the number of its values and the values,
+// each with its kind. Digests are hashes of this form.
 func appendRows(b []byte, rows []row) []byte {
 	b = binary.AppendUvarint(b, uint64(len(rows)))
 	for _, r := range rows {
@@ -86,9 +86,8 @@ func readValue(r *wire.Reader) any {
 	return nil
 }
 
-// digest is a short hash of a contribution. Authors of bodies can't forge it, because it depends on a salt that only
-// the sink's own table holds and that precedes the stored form here. It never equals a value reserved for no
-// contribution.
+// digest is a short hash of a contribution's stored form, after the view's salt. Only the sink's own table holds the
+// salt, so the authors of bodies can't forge a digest. It never equals a value reserved for no contribution.
 func digest(salted []byte) uint64 {
 	sum := sha256.Sum256(salted)
 	return max(binary.BigEndian.Uint64(sum[:]), waitingDigest+1)

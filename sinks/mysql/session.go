@@ -16,18 +16,17 @@ import (
 // Config.Timeout says otherwise.
 const Timeout = 30 * time.Second
 
-// settings are the statements that set up a session, whatever the server's defaults are:
+// settings returns the statements that set up a session, so that the server's defaults don't matter:
 //
-//   - strict mode, so that nothing is cut or rounded without an error; zero dates are allowed, because sources hold
-//     them; a zero stays a zero in an AUTO_INCREMENT column
-//   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. The variable's
-//     name differs between servers, the statement doesn't
-//   - lock waits are shorter than waits for an answer: a lasting lock is a visible error, and is tried again
-//   - the server doesn't wait long for a client in the middle of a statement or of its result, either
+//   - strict mode, so that nothing is cut or rounded without an error. Zero dates are allowed, because sources hold them,
+//     and a zero stays a zero in an AUTO_INCREMENT column
+//   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. It is a
+//     statement, because the variable's name differs between servers
+//   - shorter waits for a lock than for an answer, so that a lasting lock is a visible error, and is tried again
+//   - short waits of the server for a client that stops in the middle of a statement or a result
 //   - no notes: an UPDATE of many rows would make one for each
-//   - each key of a list is looked up in its index while the statement is planned. Beyond eq_range_index_dive_limit
-//     keys, MySQL and MariaDB rely on index statistics instead. Those lag behind, so whole tables are read for some
-//     hundred keys
+//   - lookups of each key of a list in its index while a statement is planned. Beyond eq_range_index_dive_limit keys,
+//     MySQL and MariaDB rely on index statistics, which lag behind, and read whole tables for some hundred keys
 func settings(silence time.Duration) []string {
 	seconds := func(d time.Duration) int { return int(max(d, time.Second) / time.Second) }
 	return []string{
@@ -77,8 +76,8 @@ type server struct {
 // isMariaDB reports whether the server is MariaDB, of any version.
 func (s *server) isMariaDB() bool { return strings.Contains(s.version, "MariaDB") }
 
-// newRow is how ON DUPLICATE KEY UPDATE refers to the row to be inserted, and what must follow VALUES for it. MariaDB
-// doesn't know the alias, and MySQL warns of each use of VALUES().
+// newRow is how ON DUPLICATE KEY UPDATE refers to the row to be inserted: rowAlias must then follow VALUES. MariaDB has
+// no such alias, and MySQL warns of each use of VALUES().
 func (s *server) newRow(quoted string) string {
 	if s.mariaDB {
 		return "VALUES(" + quoted + ")"
@@ -103,8 +102,8 @@ func (s *Sink) ask(ctx context.Context) (*server, error) {
 	return s.askNow(ctx)
 }
 
-// askAnew asks the server again. A session keeps the max_allowed_packet and the rights from its beginning, so earlier
-// sessions are not used again.
+// askAnew asks the server again. It renews the connections, because a session keeps the max_allowed_packet and the
+// rights from its beginning.
 func (s *Sink) askAnew(ctx context.Context) (*server, error) {
 	link.Renew(s.db)
 	s.mu.Lock()

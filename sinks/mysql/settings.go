@@ -33,7 +33,7 @@ func settingsOf(v *replicator.View) Settings {
 	return s
 }
 
-// Connection is the location of a sink's databases.
+// Connection says where a sink's databases are.
 type Connection struct {
 	Shards []config.Shard // at least one, in the order of the file, which shard_on counts
 }
@@ -156,7 +156,8 @@ func (r *viewReader) counter() {
 }
 
 // keyFrom returns the target's columns that hold the key: key = { id = "$row_key" }, key_column = "entity_id", or the
-// columns of the source table's own key. Every column of that key must be used. Otherwise two cells would share a row.
+// columns of the source table's own key. The target must use every column of the source's key. Otherwise two cells
+// would share a row.
 func (r *viewReader) keyFrom() []replicator.Field {
 	if r.Has("key") {
 		if r.Has("key_column") {
@@ -201,7 +202,7 @@ func (r *viewReader) keyFrom() []replicator.Field {
 }
 
 // shardOn reads the name of the column whose value decides the shard. The shards' names, in order, are part of the
-// view's definition: with other names the entries are elsewhere.
+// view's definition, because the entries' shards depend on them.
 func (r *viewReader) shardOn(columns []string) {
 	on := r.Name("shard_on", "", `"user_id"`)
 	r.settings.ShardOn = on
@@ -247,7 +248,7 @@ func (r *viewReader) create(columns []string) {
 	}
 }
 
-// loop reports a view in a table that it is made from: every write would cause the next.
+// loop refuses a view whose table also feeds it: every write would cause the next one.
 func (r *viewReader) loop() {
 	for _, from := range r.Config.Source.Shards {
 		for _, to := range r.shards {
@@ -273,8 +274,8 @@ func (r *viewReader) loop() {
 	}
 }
 
-// places are the tables that hold the view, and those that a rebuild creates and drops beside them: in each shard, or
-// only in the first. Two sinks may use one database.
+// places returns the tables that hold the view, and the tables that a rebuild creates and drops beside them: in each
+// shard, or only in the first. No two views may share one, even if two sinks use one database.
 func (r *viewReader) places() []string {
 	var places []string
 	for i, to := range r.shards {

@@ -15,20 +15,20 @@ import (
 )
 
 // A shadow is a table beside the live one, in the same database and of the same shape. Its view's name ends in
-// replicator.ShadowSuffix. A swap renames all tables in one RENAME TABLE, which is atomic for every reader, but not
-// part of a transaction. So there are three steps, and any process can continue after each of them:
+// replicator.ShadowSuffix. A swap renames all tables in one RENAME TABLE, which is atomic for every reader, but can't
+// be part of a transaction. So a swap has three steps, and any process can continue it after each of them:
 //
 //  1. In one transaction, the shadows' rows in replicator_views get the phase "swapping", and the epoch of every
-//     partition is raised. That waits for batches in progress. Targets that use ids of an earlier Open fail from then
-//     on.
-//  2. RENAME TABLE live TO old, shadow TO live for every view. Whether the shadow's table exists shows whether this
-//     happened. If the server refuses it, nothing was renamed, and the intent is taken back. Otherwise no view of the
-//     sink could be opened until the operator has acted.
+//     partition is raised. That waits for batches in progress. Targets that were opened before then fail, because they
+//     use the old ids.
+//  2. RENAME TABLE live TO old, shadow TO live for every view. If the shadow's table still exists, this has not
+//     happened. If the server refuses it, nothing was renamed, and step 1 is undone. Otherwise no view of the sink could
+//     be opened until the operator acts.
 //  3. In one transaction, the live rows lose their name, and the shadows' rows get it.
 //
-// Discard drops the old tables. That may take a while, and nothing is applied until a swap has returned. Until then the
-// live rows without a name have the phase "replaced". If the process ends in between, the next one drops the tables
-// when it first opens a view.
+// Discard then drops the old tables. Nothing is applied until a swap has returned, and dropping may take a while, so it
+// is not part of the swap. Until a table is dropped, its row has no name and the phase "replaced". If the process ends
+// before that, the next one drops the table when it first opens a view.
 const (
 	phaseSwapping = "swapping"
 	phaseReplaced = "replaced"
@@ -53,7 +53,7 @@ func (s *Sink) Shadow(v *replicator.View) *replicator.View {
 	return &shadow
 }
 
-// shadowed is the view that a shadow stands in for; the view itself if it is no shadow.
+// shadowed returns the view that a shadow will replace, or the view itself if it is no shadow.
 func shadowed(v *replicator.View) *replicator.View {
 	if v.Shadows == "" {
 		return v
@@ -75,9 +75,9 @@ func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) err
 	return classify(err, doing)
 }
 
-// createShadow creates a shadow's table, like the live one, and alters it if that was created for an earlier definition
-// (refit.go). It renames the table there and back, so that a right that the swap needs is missed now. A swap that has
-// begun must be completed, and holds up the live view until then.
+// createShadow creates a shadow's table as a copy of the live one. If the live table was made for an earlier
+// definition, it alters the copy (refit.go). It also renames the copy there and back, so that a missing right is found
+// now: a swap that has begun must be completed, and holds up the live view until then.
 func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origins) error {
 	name := settingsOf(v).Table
 	live := strings.TrimSuffix(name, shadowTable)
@@ -86,19 +86,19 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 		return err
 	}
 	create := settingsOf(v).Create
-	if !create { // the shadow would lack the same as the live table, which the operator must alter
+	if !create { // the shadow would lack what the live table lacks, which the operator must alter
 		if _, err := s.keep(ctx, shadowed(v), from); err != nil {
 			return fmt.Errorf("view %s: %w", v.Shadows, err)
 		}
 	} else if sh != nil {
-		if !s.fits(v, sh) { // it was not altered yet, or fits yet another definition
+		if !s.fits(v, sh) { // it was not altered yet, or fits an earlier definition
 			if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+sh.quoted()); err != nil {
 				return s.needsMore(ctx, err, v.Shadows, "removing the table "+name)
 			}
 			sh = nil
 		}
 	}
-	if sh == nil { // a shadow that was filled and dropped by hand would be swapped in empty
+	if sh == nil { // a shadow that was filled and then dropped by hand would be swapped in empty
 		if err := s.Forget(ctx, v.Name); err != nil {
 			return err
 		}
@@ -186,13 +186,13 @@ func noShadow(v *replicator.View) error {
 
 // trySwaps finds the views that can't be swapped in, one at a time, before other processes are shut out. It renames
 // both tables of a view there and back in one statement, which no reader sees and which needs the rights and the locks
-// of a swap. It doesn't wait for a lock that another session holds on one of several views' tables.
+// of a swap. If there are several views, it doesn't wait for a table that another session has locked.
 func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 	var refused []error
 	err := s.impatient(ctx, 1, func(conn *sql.Conn) error {
 		for _, v := range views {
 			switch err := s.trySwap(ctx, conn, v); {
-			case err == nil || is(err, errLockWait) && len(views) == 1: // it waits longer
+			case err == nil || is(err, errLockWait) && len(views) == 1: // the only view: Swap waits longer for the lock
 			case ofTable(err):
 				refused = append(refused, replicator.OfView(fmt.Errorf("view %s: %w", v.Name, classify(err, swappingIn)), v.Name))
 			case replicator.IsOfViews(err):
@@ -206,7 +206,6 @@ func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 	return errors.Join(append(refused, classify(err, swappingIn))...)
 }
 
-// trySwap renames the tables of a view and its shadow there and back.
 func (s *Sink) trySwap(ctx context.Context, conn *sql.Conn, v *replicator.View) error {
 	all, err := s.renames(ctx, swapping{name: v.Name, table: settingsOf(v).Table + shadowTable})
 	if err != nil {
@@ -234,7 +233,7 @@ type swapping struct {
 func (b swapping) live() string { return strings.TrimSuffix(b.table, shadowTable) }
 
 // completeSwaps completes swaps that have begun, or undoes those that the server refuses. The next call of Swap reports
-// that.
+// the refusal.
 func (s *Sink) completeSwaps(ctx context.Context) error {
 	ended, undone, err := s.endSwaps(ctx)
 	for _, b := range ended {
@@ -248,8 +247,8 @@ func (s *Sink) completeSwaps(ctx context.Context) error {
 	return err
 }
 
-// endSwaps completes swaps that have begun, and undoes those that the server refuses. Only one process at a time does
-// so.
+// endSwaps completes swaps that have begun, and undoes those that the server refuses. Only one process at a time ends
+// swaps.
 func (s *Sink) endSwaps(ctx context.Context) (ended []swapping, undone, err error) {
 	begun, err := s.swapsBegun(ctx)
 	if err != nil || len(begun) == 0 {
@@ -303,8 +302,8 @@ func (s *Sink) dropReplaced(ctx context.Context, live string) error {
 	return classify(err, "DROP TABLE")
 }
 
-// dropLeft drops, once, the tables that earlier processes replaced and did not drop. Discard drops those that this
-// process replaces: a view that was swapped in is opened before that.
+// dropLeft drops, once, the tables that earlier processes replaced and did not drop. It must not run again: after a
+// swap, the view is opened before Discard drops the replaced table.
 func (s *Sink) dropLeft(ctx context.Context) error {
 	if s.droppedLeft.Load() {
 		return nil
@@ -325,7 +324,7 @@ func (s *Sink) dropLeft(ctx context.Context) error {
 
 const notDropped = "the table that was replaced can't be dropped"
 
-// notRenamed are the shadows that have kept their names after a RENAME that the server refused.
+// notRenamed returns the shadows that still have their names after the server refused a RENAME.
 func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swapping, err error) {
 	for _, b := range begun {
 		there, err := s.isThere(ctx, s.tableName(b.table))
@@ -374,7 +373,7 @@ func renameTables(all []renaming) string {
 	return "RENAME TABLE " + strings.Join(pairs, ", ")
 }
 
-// rename puts the shadow tables in the live ones' place, all in one statement, unless that has been done.
+// rename replaces the live tables by the shadows' tables, all in one statement, unless that has been done.
 func (s *Sink) rename(ctx context.Context, begun []swapping) error {
 	var all []renaming
 	for _, b := range begun {
@@ -391,15 +390,15 @@ func (s *Sink) rename(ctx context.Context, begun []swapping) error {
 	return err
 }
 
-// renames are the renamings that put a shadow's table in the live one's place; none if the shadow's table doesn't
-// exist, because they are done.
+// renames returns the renamings that replace a live table by its shadow's. It returns none if the shadow's table
+// doesn't exist, because the renaming is done.
 func (s *Sink) renames(ctx context.Context, b swapping) ([]renaming, error) {
 	shadow, live, old := s.tableName(b.table), s.tableName(b.live()), s.tableName(b.live()+oldTable)
 	if there, err := s.isThere(ctx, shadow); err != nil || !there {
 		return nil, err
 	}
 	left, err := s.isThere(ctx, old)
-	if err == nil && left { // by a process that ended before it could drop it
+	if err == nil && left { // left by a process that ended before it could drop the table
 		_, err = s.db.ExecContext(ctx, "DROP TABLE "+old)
 	}
 	if err != nil {
@@ -449,11 +448,11 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 	return nil
 }
 
-// errSwapped: since the target was opened, the views were swapped or are being swapped, or a counter was begun again.
+// errSwapped says that since the target was opened, a rebuilt view was swapped in, or a counter begun again.
 var errSwapped = fmt.Errorf("a rebuilt view was swapped in, or a counter begun again, since the views were opened: %w",
 	replicator.ErrOpenAgain)
 
-// readEpoch is the number of swaps, and of counters begun again, that the sink has seen.
+// readEpoch returns how many swaps and repeated beginnings of counters the sink has seen.
 func (s *Sink) readEpoch(ctx context.Context) (epoch int64, err error) {
 	err = s.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(epoch), 0) FROM "+locksTable).Scan(&epoch)
 	return epoch, classify(err, "table "+locksTable)

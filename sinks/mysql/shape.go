@@ -14,7 +14,6 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// shape describes a target table.
 type shape struct {
 	database, table string
 	engine          string
@@ -26,7 +25,6 @@ type shape struct {
 	definition      string // see definition
 }
 
-// index is an index of a table, with its parts in order.
 type index struct {
 	name   string
 	unique bool
@@ -43,7 +41,6 @@ type part struct {
 func (s *shape) name() string   { return s.database + "." + s.table }
 func (s *shape) quoted() string { return sqlname.Quote(s.database) + "." + sqlname.Quote(s.table) }
 
-// columnNames are the names of the table's columns.
 func (s *shape) columnNames() (names []string) {
 	for _, c := range s.columns {
 		names = append(names, c.name)
@@ -78,10 +75,10 @@ func (x *index) exactly(names []string) bool {
 	return x.unique && len(x.parts) == len(names) && x.whole(names)
 }
 
-// readShape reads a table's shape; nil if there is no table, or none that the user may see. It reads in a transaction
-// that has read from the table, to wait for an ALTER or a swap in progress. Without that, MariaDB's information_schema
-// leaves out a table that is being replaced (warning 1684) if the session holds a lock of any kind, and each of ours
-// holds a user lock (see package link).
+// readShape reads a table's shape; nil if there is no table, or none that the user may see. It first reads from the
+// table in the same transaction, which waits for an ALTER or a swap in progress. Otherwise MariaDB's information_schema
+// leaves out a table that is being replaced (warning 1684) if the session holds a lock of any kind, and each of our
+// sessions holds a user lock (see package link).
 func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	database, table := split(name, s.database)
 	sh := &shape{database: database, table: table}
@@ -98,7 +95,7 @@ func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	err = tx.QueryRowContext(ctx, "SELECT 1 FROM "+sh.quoted()+" LIMIT 0").Scan(&none)
 	switch {
 	case errors.As(err, &my):
-		// There is no table, or it is a view that can't be read: information_schema tells.
+		// There is no table, or it is an SQL view that can't be read: information_schema tells.
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return nil, classify(err, doing)
 	}
@@ -228,7 +225,7 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 	return k, s.probe(ctx, k)
 }
 
-// probe runs each kind of statement that the view needs on no row, to find a missing grant early.
+// probe runs each kind of statement that the view needs, on no rows, to find a missing grant early.
 func (s *Sink) probe(ctx context.Context, k *keeper) error {
 	database, _ := split(settingsOf(k.view).Table, s.database)
 	return s.tryOut(ctx, database, k.table, k.managed()[0].quoted, "the view needs")

@@ -14,7 +14,7 @@ import (
 // shardColumn is the column of a view whose value decides an entry's shard.
 type shardColumn struct {
 	*column
-	inKey bool // it is one of the key columns, so its entries can't move
+	inKey bool // the column is a key column, so an entry can't move to another shard
 	place int  // index in the keeper's keys, or in its fields
 }
 
@@ -23,8 +23,8 @@ var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "c
 	"mediumtext", "longtext", "enum",
 	"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "uuid"}
 
-// shardOf is the shard of a value, 0 ≤ shard < n. The value comes from the column's convert and is not nil: the stored
-// form decides.
+// shardOf returns the shard of a value, 0 ≤ shard < n. The value must come from the column's convert and not be nil,
+// because its stored form decides the shard.
 //
 //	integers                 value mod n, never negative: -1 leads to the last shard
 //	16 bytes, and a UUID     the bytes as a big-endian unsigned integer, mod n
@@ -71,8 +71,8 @@ func (k *keeper) findShardColumn() (problems []string) {
 	return problems
 }
 
-// homes splits a value's entries by shard. A value that the view can't hold goes whole to every shard, so that each
-// rejects it by the same rule, or finds it stale.
+// homes splits a value's entries by shard. If the view can't hold a value, every shard gets all of its entries, so that
+// each shard rejects the value by the same rule, or finds it stale.
 func (k *keeper) homes(key []any, version int64, v replicator.Value, n int) [][]replicator.Entry {
 	parts := make([][]replicator.Entry, n)
 	if _, err := k.key(key); err != nil {
@@ -91,7 +91,7 @@ func (k *keeper) homes(key []any, version int64, v replicator.Value, n int) [][]
 		parts[shard] = append(parts[shard], e)
 		entries++
 	}
-	if entries > 1 && k.single { // of each shard's table too
+	if entries > 1 && k.single { // each shard's table also has one row per key, and rejects them
 		return everywhere(parts, v.Entries)
 	}
 	return parts

@@ -17,9 +17,9 @@ type Shard struct {
 	DSN  string // in go-sql-driver's form
 }
 
-// Sharded keeps views in several databases. Views with a ShardOn live in all of them, each entry in the shard of its
-// value. Other views live in the first. Each database is an ordinary Sink that keeps its own part of every
-// contribution, with its own states. It is safe for concurrent use.
+// Sharded keeps views in several databases. A view with a ShardOn lives in all of them, and the entry's value of that
+// column decides the entry's shard. Other views live in the first database. Each database is an ordinary Sink that
+// keeps its own part of every contribution, with its own states. Sharded is safe for concurrent use.
 type Sharded struct {
 	name   string
 	shards []*Sink
@@ -34,8 +34,8 @@ var (
 	_ replicator.Sourced = (*Sharded)(nil)
 )
 
-// NewSharded makes a sink of at least two shards, whose order decides where entries are. c's DSN is not used. views are
-// all views of the sink. It does not connect yet. An incomplete DSN is an error.
+// NewSharded makes a sink of at least two shards. The order of the shards decides where entries are. views are all
+// views of the sink. c's DSN is not used. NewSharded does not connect yet. An incomplete DSN is an error.
 func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, error) {
 	s := &Sharded{name: c.Name, spread: map[string]bool{}, definitions: map[string]string{}}
 	for _, shard := range shards {
@@ -43,7 +43,7 @@ func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, e
 		one.Name, one.DSN = c.Name+", shard "+shard.Name, shard.DSN
 		sink, err := New(one)
 		if err != nil {
-			_ = s.Close() // it is connected to nothing
+			_ = s.Close() // no connection is open yet
 			return nil, err
 		}
 		sink.shard = shard.Name
@@ -58,8 +58,8 @@ func NewSharded(c Config, shards []Shard, views []*replicator.View) (*Sharded, e
 	return s, nil
 }
 
-// each calls do for all shards at once and waits. One shard's failure does not stop the others, whose work is
-// independent. The error is that of the first failing shard.
+// each calls do for all shards at once and waits. If one shard fails, the others still complete. The error is that of
+// the first failing shard.
 func (s *Sharded) each(do func(shard int) error) error {
 	errs := make([]error, len(s.shards))
 	var wg sync.WaitGroup
@@ -75,7 +75,6 @@ func (s *Sharded) each(do func(shard int) error) error {
 	return nil
 }
 
-// in adds the shard to an error.
 func (s *Sharded) in(shard int, err error) error {
 	if err == nil {
 		return nil
@@ -124,7 +123,7 @@ func (s *Sharded) Open(ctx context.Context, source string, views []*replicator.V
 	return t, nil
 }
 
-// alike refuses tables of one view that accept different values: a value must be good in all shards or in none.
+// alike refuses a view whose tables accept different values: a value must fit all shards or none.
 func (s *Sharded) alike(v *replicator.View, kept []*keeper) error {
 	first := kept[0].managed()
 	for shard, k := range kept {
@@ -165,8 +164,8 @@ func (c *column) takes() string {
 	return strings.Join(parts, " ")
 }
 
-// Marks implements replicator.Sink. A view that lives in every shard has the lowest of their marks. It is gone if one
-// shard doesn't know it, or knows another definition.
+// Marks implements replicator.Sink. A view that lives in every shard has the lowest of its shards' marks. It has none
+// if one shard doesn't know the view, or knows another definition.
 func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
 	by, err := s.marksOf(ctx, source)
 	if err != nil {
@@ -181,7 +180,6 @@ func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, 
 	return found, nil
 }
 
-// marksOf are the marks of each shard.
 func (s *Sharded) marksOf(ctx context.Context, source string) ([][]replicator.Mark, error) {
 	by := make([][]replicator.Mark, len(s.shards))
 	err := s.each(func(shard int) (err error) {
@@ -194,7 +192,8 @@ func (s *Sharded) marksOf(ctx context.Context, source string) ([][]replicator.Ma
 // Sources implements replicator.Sourced. A view in a single shard is in the first.
 func (s *Sharded) Sources(ctx context.Context) ([]string, error) { return s.shards[0].Sources(ctx) }
 
-// lowest lowers a mark to the other shards' marks. It reports whether all of them know the view by the same definition.
+// lowest lowers a mark to the lowest of the other shards' marks. It reports whether all shards know the view by the
+// same definition.
 func lowest(m *replicator.Mark, others [][]replicator.Mark) bool {
 	for _, marks := range others {
 		i := slices.IndexFunc(marks, func(o replicator.Mark) bool {

@@ -9,9 +9,10 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Apply implements replicator.Target. The first round puts entries into their shards, the second removes entries. So an
-// entry that moves is briefly in both places, but always in at least one. In between, and after a crash, shards have
-// different versions of a cell. Each judges by its own states, so repeating the batch completes it.
+// Apply implements replicator.Target. A first round puts entries into their shards, and a second removes entries from
+// other shards. So an entry that moves is briefly in both shards, but always in at least one. Between the rounds, and
+// after a crash, the shards have different versions of a cell. Each shard judges by its own states, so repeating the
+// batch completes it.
 func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	put, take := t.rounds(ops)
 	batch := judge.NewBatch(ops)
@@ -25,7 +26,7 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 			batch.Include(&round[shard], outcome)
 			for _, r := range outcome.Rejected {
 				at := round[shard].At(r.Op, r.View)
-				if errors.Is(r.Err, replicator.ErrClaimed) { // it waits there, and is shown once that is possible
+				if errors.Is(r.Err, replicator.ErrClaimed) { // the value waits in that shard until it can be shown
 					continue
 				}
 				if rejected[at] == nil {
@@ -41,14 +42,13 @@ func (t *shardedTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 	return batch.Applied(), nil
 }
 
-// rounds splits a batch by shard, into parts that put something and parts that only remove. A share that may be in
-// either round goes with its cell's other shares of that shard, so that one transaction changes them together if
-// possible.
+// rounds splits a batch by shard, into parts that put something and parts that only remove. A share that fits either
+// round is applied with the other shares of its cell and shard, so that one transaction changes them together.
 func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
 	put, take = t.parts(), t.parts()
 	for i, op := range ops {
 		for shard, shares := range t.split(&op, op.AsOf != 0 && op.Rewrite) {
-			var values [3][]replicator.Value // by turn
+			var values [3][]replicator.Value // by round
 			for _, p := range shares {
 				values[p.turn] = append(values[p.turn], p.value)
 			}
@@ -68,30 +68,30 @@ func (t *shardedTarget) rounds(ops []replicator.Op) (put, take []judge.Part) {
 	return put, take
 }
 
-// share is the part of a value that one shard gets, with the view's own index there.
+// share is the part of a value that one shard gets. Its View is the view's index in that shard's target.
 type share struct {
 	value replicator.Value
 	turn  turn
 }
 
-// turn says in which round a share is applied.
+// turn is the round in which a share is applied.
 type turn int
 
 const (
-	putting turn = iota // in the first round: the shard is to hold something
-	taking              // in the second round: another shard may be to hold it instead
-	either              // no other shard can have any of it
+	putting turn = iota // the first round: the shard will hold something
+	taking              // the second round: another shard may hold it instead
+	either              // any round: no other shard can hold any of it
 )
 
-// split says what each shard gets of an op. If a key belongs to one shard, the others get nothing, unless everywhere is
-// set, to search for misplaced entries.
+// split returns what each shard gets of an op. If a key belongs to one shard, the other shards get nothing. With
+// everywhere set, they get an empty value, which removes misplaced entries.
 func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 	shares := make([][]share, len(t.shards))
 	add := func(shard int, v replicator.Value, entries []replicator.Entry, turn turn) {
 		v.View, v.Entries = t.local[shard][v.View], entries
 		shares[shard] = append(shares[shard], share{v, turn})
 	}
-	key, _ := op.Cell.Key.Values() // a key without its parts can't be converted, which every shard finds out
+	key, _ := op.Cell.Key.Values() // every shard rejects a key that can't be decoded
 	for _, v := range op.Values {
 		switch k := t.shards[0].kept[v.View]; {
 		case k.shardOn == nil:
@@ -120,7 +120,6 @@ func (t *shardedTarget) split(op *replicator.Op, everywhere bool) [][]share {
 	return shares
 }
 
-// parts returns an empty part for each shard.
 func (t *shardedTarget) parts() []judge.Part {
 	parts := make([]judge.Part, len(t.shards))
 	for shard := range parts {
@@ -129,7 +128,6 @@ func (t *shardedTarget) parts() []judge.Part {
 	return parts
 }
 
-// applyRound applies parts, in all shards at once.
 func (t *shardedTarget) applyRound(ctx context.Context, round []judge.Part) ([]replicator.Applied, error) {
 	outcomes := make([]replicator.Applied, len(round))
 	err := t.each(func(shard int, target *Target) (err error) {
@@ -141,8 +139,8 @@ func (t *shardedTarget) applyRound(ctx context.Context, round []judge.Part) ([]r
 	return outcomes, err
 }
 
-// withdraw removes a value that one shard rejected from the shards that took their parts: a value that can't be written
-// as a whole contributes nothing.
+// withdraw removes a value that one shard rejected from the shards that applied their parts: a value that can't be
+// written as a whole contributes nothing.
 func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected map[replicator.ValueAt][]error) error {
 	back := t.parts()
 	for shard := range put {
@@ -161,7 +159,7 @@ func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected
 			}
 		}
 	}
-	// Nothing in it can be rejected, and a newer version has replaced the stale parts.
+	// An empty value can't be rejected, and a stale one was replaced by a newer version.
 	_, err := t.applyRound(ctx, back)
 	return err
 }

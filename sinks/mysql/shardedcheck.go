@@ -22,8 +22,8 @@ func (s *Sharded) Check(ctx context.Context, views []*replicator.View) []replica
 	return found
 }
 
-// checkAlike finds differing tables of a view; nil if there are none, or if they can't be read, which is reported
-// elsewhere.
+// checkAlike finds differing tables of a view. It returns nil if there are none, or if they can't be read, which other
+// checks report.
 func (s *Sharded) checkAlike(ctx context.Context, v *replicator.View) *replicator.Finding {
 	var kept []*keeper
 	for _, sink := range s.shards {
@@ -40,7 +40,7 @@ func (s *Sharded) checkAlike(ctx context.Context, v *replicator.View) *replicato
 	return nil
 }
 
-// Schema returns the DDL of the views' missing tables, for each shard, which a comment names.
+// Schema returns the DDL of the views' missing tables, shard by shard. A comment names the shard.
 func (s *Sharded) Schema(ctx context.Context, views []*replicator.View) ([]string, error) {
 	var out []string
 	for shard, sink := range s.shards {

@@ -7,8 +7,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Compare implements replicator.Target. It compares each shard with its part, and so also finds misplaced copies of an
-// entry.
+// Compare implements replicator.Target. It compares each shard with the shard's part of the ops, and so also finds an
+// entry that is in a wrong shard.
 func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	expected := map[belongs][]bool{}
 	parts := t.parts()
@@ -38,7 +38,7 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 	}
 	var differences []replicator.Difference
 	kinds := map[replicator.ValueAt][]replicator.DifferenceKind{} // by shard
-	place := map[replicator.ValueAt]int{}                         // among the differences
+	place := map[replicator.ValueAt]int{}                         // by value: its index in differences
 	for shard, some := range found {
 		for _, d := range some {
 			at := parts[shard].At(d.Op, d.View)
@@ -58,8 +58,8 @@ func (t *shardedTarget) Compare(ctx context.Context, ops []replicator.Op) ([]rep
 	return differences, nil
 }
 
-// wholeKind is the difference of all shards together. kinds are the shards' own differences. A shard without one holds
-// what is expected.
+// wholeKind combines the shards' differences into one. kinds has each shard's difference, or "" if the shard holds what
+// is expected of it.
 func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.DifferenceKind {
 	dead, want, held := true, false, false
 	for shard, kind := range kinds {
@@ -78,13 +78,14 @@ func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.Di
 		}
 		dead = false
 	}
-	if dead { // the expected contents come from the entity's other cells
+	if dead { // any expected contents come from the entity's other cells
 		return replicator.Dead
 	}
 	return judge.Difference(want, held, false)
 }
 
-// belongs names the unit of comparison: a cell's contribution to a view or, if several cells are merged, an entity's.
+// belongs names what is compared as a whole: a cell's contribution to a view or, if several cells are merged, an
+// entity's.
 type belongs struct {
 	view int
 	cell replicator.Cell

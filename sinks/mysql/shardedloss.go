@@ -9,12 +9,13 @@ import (
 	"replicator"
 )
 
-// One shard may be emptied while the others are not. The others keep their contents, which are still right and visible.
+// One shard may be emptied while the others keep their contents, which are still right and visible.
 
 var _ replicator.Parted = (*Sharded)(nil)
 
-// ForgetLost implements replicator.Parted. Forgetting a counter empties its table, which loses nothing only if the
-// table was already lost. A counter without a ShardOn lives in one shard, and leaves no mark in an earlier one.
+// ForgetLost implements replicator.Parted. Forgetting a counter empties its table, so a view that lives in every shard
+// is forgotten only in the shards that lost it. A counter without a ShardOn has a mark only in the shard where it
+// lives.
 func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
 	if !s.spread[v.Name] {
 		return s.Forget(ctx, v.Name)
@@ -48,13 +49,13 @@ func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []
 	})
 }
 
-// holds reports whether a mark says that its view is kept, by a definition.
+// holds reports whether a mark says that the sink keeps the mark's view by a definition.
 func holds(m replicator.Mark, fingerprint string) bool {
 	return !m.Position.IsZero() && replicator.SameDefinition(m.Fingerprint, fingerprint)
 }
 
-// Lacking implements replicator.Parted. A view without a ShardOn can be missing only in the first shard. If another
-// shard holds it, the shards were reordered.
+// Lacking implements replicator.Parted. A view without a ShardOn lives in the first shard, so only that shard can lack
+// it. If another shard has it, the shards were reordered.
 func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string, error) {
 	by, err := s.marksOf(ctx, source)
 	if err != nil {

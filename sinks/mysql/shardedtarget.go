@@ -11,13 +11,13 @@ import (
 	"replicator/sinks/judge"
 )
 
-// shardedTarget is some views of one source, open in every shard that they live in.
+// shardedTarget holds some views of one source, open in every shard that they live in.
 type shardedTarget struct {
 	sink   *Sharded
 	views  []*replicator.View
 	shards []*Target // nil: no view lives there
 	local  [][]int   // by shard and view: the view's index in the shard's target; absent: the view does not live there
-	global [][]int   // by shard and index there: the view's index in views
+	global [][]int   // by shard and index in its target: the view's index in views
 }
 
 const absent = -1
@@ -45,7 +45,7 @@ func (t *shardedTarget) place() {
 	}
 }
 
-// keepers are those of a view that lives in every shard.
+// keepers returns the keepers of a view that lives in every shard, one for each shard.
 func (t *shardedTarget) keepers(v *replicator.View) []*keeper {
 	var kept []*keeper
 	for _, target := range t.shards {
@@ -91,7 +91,8 @@ func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	return versions.Spans(), nil
 }
 
-// Mark implements replicator.Target. All shards have applied everything up to the standing.
+// Mark implements replicator.Target. It marks the standing in all shards, because all have applied everything up to
+// there.
 func (t *shardedTarget) Mark(ctx context.Context, at replicator.Standing) error {
 	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, at) })
 }

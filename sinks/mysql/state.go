@@ -18,8 +18,8 @@ import (
 //	segments, each: version + 1, order, as-of, number of views, and for each view:
 //	    its id, the digest (8 bytes), length of what is kept, what is kept
 //
-// Views with equal states, which is nearly always all of them, share a segment. A view that never saw the cell is in
-// none.
+// Views with equal states share a segment, which is nearly always all of them. A view that never saw the cell is in no
+// segment.
 const stateFormat = 1
 
 // cellState is the state of one cell, view by view, including views of other targets.
@@ -29,15 +29,15 @@ type cellState []viewState
 type viewState struct {
 	view   uint32
 	state  replicator.State
-	digest uint64 // of the contribution; noDigest if there is none, deadDigest if it could not be computed or held
-	kept   string // the contribution itself, if other cells' contributions need it, or if it waits and can be held
+	digest uint64 // of the contribution; noDigest if there is none, deadDigest if it could not be computed or written
+	kept   string // the contribution, if it is needed with other cells' contributions, or waits and can be written
 }
 
 // Digests that no contribution has.
 const (
 	noDigest      = 0
 	deadDigest    = 1
-	waitingDigest = 2 // it is kept, and shown once another source's row is gone
+	waitingDigest = 2 // the contribution is kept, and shown once another source's row is gone
 )
 
 // known converts the state for package judge. v may be nil.
@@ -49,7 +49,7 @@ func (v *viewState) known() judge.Known {
 	return judge.Known{State: v.state, Shown: v.digest > waitingDigest, Dead: waits || v.digest == deadDigest, Waits: waits}
 }
 
-// contribution is the stored form of the contribution that is kept and shown; "" if there is none. v may be nil.
+// contribution returns the stored form of the contribution if it is kept and the view shows it; else "". v may be nil.
 func (v *viewState) contribution() string {
 	if v == nil || v.digest <= waitingDigest {
 		return ""
@@ -67,7 +67,6 @@ func (c cellState) find(view uint32) *viewState {
 	return nil
 }
 
-// append appends the stored form.
 func (c cellState) append(b []byte) []byte {
 	b = append(b, stateFormat)
 	for i := range c {
@@ -133,7 +132,7 @@ func parseState(stored string) (cellState, error) {
 	return c, nil
 }
 
-// entityID is the place of an entity's cells in the table of states. They are adjacent.
+// entityID is an entity's id in the table of states. The rows of an entity's cells are adjacent.
 func entityID(source string, key replicator.Key) string {
 	return string(append(wire.AppendText(make([]byte, 0, len(source)+len(key)+2), source), key...))
 }
@@ -149,7 +148,7 @@ const (
 	maxCell   = 768
 )
 
-// described is the cell at an entity and a cell of the table of states, for errors.
+// described names, for errors, the cell that a row of the table of states belongs to.
 func described(entity, cell []byte) string {
 	e := wire.NewReader(string(entity))
 	c, err := parseCell(e.Text(), string(entity), string(cell))

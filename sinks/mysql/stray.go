@@ -12,7 +12,7 @@ import (
 var _ replicator.Tidier = (*Target)(nil)
 
 // Strays implements replicator.Tidier. It lists the groups of a counter whose sum is wrong, a span of groups at a time.
-// Orphans in other kinds' tables have keys: Held reports them.
+// In tables of other kinds, orphans have keys, and Held lists them.
 func (t *Target) Strays(
 	ctx context.Context, view int, after string, _ int,
 ) (strays []replicator.Stray, next string, err error) {

@@ -22,17 +22,16 @@ type wrongSum struct {
 	kind  replicator.DifferenceKind
 }
 
-// span is a range of groups, by the hashes of their stored forms. The ledger is ordered by cells, not by groups. To
-// compare it with a table of any size in bounded memory, it is read once for each span. Spans are as wide as memory
-// allows.
+// span is a range of groups, by the hashes of their stored forms. The ledger is ordered by cells, not by groups. So the
+// ledger is read once for each span, and spans are as wide as memory allows. Memory stays bounded, whatever the table's
+// size.
 type span struct{ from, to uint64 }
 
-// everyGroup is the span of all groups.
 func everyGroup() span { return span{0, math.MaxUint64} }
 
 func (s span) holds(id string) bool { h := placeOf(id); return s.from <= h && h <= s.to }
 
-// placeOf is a group's hash, which decides its span.
+// placeOf returns a group's hash, which decides the group's span.
 func placeOf(id string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // it never fails
@@ -45,13 +44,13 @@ const DefaultSumBytes = 32 << 20
 // groupCost is the approximate memory of a group besides its stored form.
 const groupCost = 400
 
-// comparison holds the sums of a span's groups while they are compared. If the table's collation treats two groups as
-// equal, they count as the one that the table shows.
+// comparison holds the sums of a span's groups while they are compared. Groups that the table's collation treats as
+// equal count as one: the group that the table shows.
 type comparison struct {
 	span
 	k      *keeper
 	q      querier
-	ids    map[uint32]bool // the view's, one for each source
+	ids    map[uint32]bool // the view's ids, one for each source
 	groups map[string]*comparedGroup
 	size   int64
 	most   int64
@@ -59,12 +58,12 @@ type comparison struct {
 
 type comparedGroup struct {
 	group  row
-	added  *big.Rat // what the ledger says
+	added  *big.Rat // the ledger's sum
 	stored *big.Rat // the table's sum; nil if it has no row
 }
 
 // wrongSumsIn compares the ledger of all sources with the table, from the beginning of a span as far as memory allows.
-// It returns where it ended.
+// end is where it stopped.
 func wrongSumsIn(
 	ctx context.Context, tx *sql.Tx, k *keeper, s span, most int64,
 ) (wrong []wrongSum, end uint64, err error) {
@@ -92,7 +91,7 @@ func wrongSumsIn(
 	return c.wrong(), c.to, nil
 }
 
-// of returns what is known of a group; nil outside the span.
+// of returns what is known of a group; nil if the group is outside the span.
 func (c *comparison) of(group row) *comparedGroup {
 	id := groupID(group)
 	g := c.groups[id]
@@ -104,7 +103,6 @@ func (c *comparison) of(group row) *comparedGroup {
 	return g
 }
 
-// groupID is the stored form of a group.
 func groupID(group row) string { return string(appendRows(nil, []row{group})) }
 
 // narrow shrinks the span until it fits into memory.
@@ -123,7 +121,8 @@ func (c *comparison) narrow() {
 // statesRead is how many cells' states are read at a time.
 const statesRead = 1000
 
-// addLedger adds up the contributions of all cells. It pages through them, because groups are looked up in between.
+// addLedger adds up the contributions of all cells. It reads a page of cells at a time, because it looks up groups
+// between two pages.
 func (c *comparison) addLedger(ctx context.Context) error {
 	var entity, cell []byte
 	for {
@@ -153,13 +152,13 @@ func (c *comparison) addLedger(ctx context.Context) error {
 }
 
 // byCollation reports whether groups that the table's collation treats as equal count as one. They do if the source
-// also treats them as equal. Otherwise (keeper.loose), groups that met in one row have made its sum wrong.
+// also treats them as equal. If it doesn't (keeper.loose), a sum is wrong because two groups met in its row.
 func (c *comparison) byCollation() bool {
 	return len(c.k.loose) == 0 && slices.ContainsFunc(c.k.group(), (*column).collates)
 }
 
-// add adds a cell's contributions to known groups, and returns the rest. Unless equal groups count as one, a group
-// outside the span can't be one of those inside.
+// add adds a cell's contributions to known groups, and returns the others. It leaves out contributions to groups
+// outside the span, unless equal groups count as one: the equal group may be inside.
 func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	collates := c.byCollation()
 	for _, v := range state {
@@ -182,8 +181,8 @@ func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	return unmatched, nil
 }
 
-// match adds contributions to the unknown groups: to the groups under which the table shows them, if any. Most are
-// shown unchanged, in another span.
+// match adds contributions to groups that are not known yet. If the table shows a group under an equal one, the
+// contribution counts for the shown one. Most groups are shown unchanged, in another span.
 func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	for some := range slices.Chunk(unmatched, maxList) {
 		shown, err := readSums(ctx, c.q, c.k, " WHERE "+c.k.isOneOf(some))
@@ -211,7 +210,7 @@ func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	return nil
 }
 
-// count adds a contribution to a group, if that is in the span.
+// count adds a contribution to a group, if the group is in the span.
 func (c *comparison) count(group, contribution row) {
 	if g := c.of(group); g != nil {
 		g.added.Add(g.added, rational(contribution[len(contribution)-1]))
@@ -219,10 +218,11 @@ func (c *comparison) count(group, contribution row) {
 	}
 }
 
-// groupsAsked is how many groups one statement looks up one by one.
+// groupsAsked is how many groups a statement looks up, each in a SELECT of its own.
 const groupsAsked = 100
 
-// matchByCollation adds contributions to the groups that the table's collation treats as equal to theirs.
+// matchByCollation adds contributions to the groups of the table that the collation treats as equal to the
+// contributions' groups.
 func (c *comparison) matchByCollation(ctx context.Context, contributions []row) error {
 	var selects []string
 	var groups []row
@@ -243,7 +243,6 @@ func (c *comparison) matchByCollation(ctx context.Context, contributions []row) 
 	return nil
 }
 
-// wrong are the groups that differ.
 func (c *comparison) wrong() (wrong []wrongSum) {
 	for _, id := range slices.Sorted(maps.Keys(c.groups)) {
 		g := c.groups[id]

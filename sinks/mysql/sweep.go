@@ -13,9 +13,9 @@ import (
 	"replicator/internal/uuid"
 )
 
-// Unclaimed implements replicator.Tidier. It pages through the target by its key columns. If a key's cells could be of
-// any column, the cell without a column stands for them: re-reading it finds nothing, and removes what no cell
-// contributes. A counter's table has no cells to re-read, so its sums are corrected at once.
+// Unclaimed implements replicator.Tidier. It pages through the target's table by its key columns. If a key's cells may
+// have any column, a cell without a column stands for them: its re-read finds no row, and removes entries that no cell
+// contributes. A counter's table has no cells to re-read, so Unclaimed corrects its sums at once.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	if k.ledger {
@@ -50,7 +50,7 @@ func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit in
 	return cells, next, nil
 }
 
-// claimed reports, for each key, whether a cell of it contributes, from any source.
+// claimed reports, for each key, whether some cell of the key contributes, from any source.
 func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.Key) ([]bool, error) {
 	var entities []string
 	for _, key := range keys {
@@ -73,14 +73,14 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 	return claimed, nil
 }
 
-// owner is a source that feeds a view, and the view's id for it.
+// owner is a source that feeds a view, with the view's id in that source's states.
 type owner struct {
 	source string
 	id     uint32
 	salt   salt // not read everywhere
 }
 
-// ownersOf are all sources that feed a view. Entries of another shard of the source are no orphans.
+// ownersOf returns all sources that feed a view. Entries of another shard of the source are no orphans.
 func ownersOf(ctx context.Context, q querier, view string) (all []owner, err error) {
 	err = eachRow(ctx, q, func(rows *sql.Rows) error {
 		var o owner
@@ -91,8 +91,9 @@ func ownersOf(ctx context.Context, q querier, view string) (all []owner, err err
 	return all, err
 }
 
-// keyKinds are sample values of the kinds in the keys of a view's first table: as the source's columns say or, if it
-// can't be asked, as in a known cell; nil if there is none. The sample may be older than a change of the key's type.
+// keyKinds returns sample values that show the types of the keys in a view's first table: from the source's columns or,
+// if the source can't be asked, from a known cell; nil if there is none. The sample may be older than a change of the
+// key's type.
 func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	table := k.view.From[0].Table
 	from := t.sink.origins(t.source)
@@ -110,7 +111,8 @@ func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	return kinds, nil
 }
 
-// keyKind is a sample value of the kind that the column gives a key. A text has as many digits after the point.
+// keyKind returns a sample of the values that the column gives to a key. If that is a text, it has as many digits after
+// the point as the column's values.
 func (c *SourceColumn) keyKind() any {
 	_, digits, _ := strings.Cut(strings.TrimRight(c.Type, ") unsigedzrofl"), "(")
 	switch kind := c.kind(); kind {
@@ -132,8 +134,8 @@ func (c *SourceColumn) keyKind() any {
 	return ""
 }
 
-// knownKinds are the kinds in a known cell of any of the view's sources. This source may know none yet, and other
-// sources' entries must not be mistaken for orphans.
+// knownKinds returns the key values of a known cell of any source that feeds the view. This source may know no cell
+// yet, and must not mistake other sources' entries for orphans.
 func (t *Target) knownKinds(ctx context.Context, view, table string) ([]any, error) {
 	owners, err := ownersOf(ctx, t.sink.db, view)
 	if err != nil {
@@ -166,8 +168,7 @@ func (t *Target) knownKinds(ctx context.Context, view, table string) ([]any, err
 	return nil, nil
 }
 
-// sourceKey converts a target's key to the source's key. Each part has the kind that known cells have there, or that
-// the column's type suggests.
+// sourceKey converts a target's key to the source's key. Each part gets the type that it has in kinds.
 func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key, error) {
 	parts := make([]any, len(k.keys))
 	for i, c := range k.keys {
@@ -184,8 +185,8 @@ func (k *keeper) sourceKey(values []sql.NullString, kinds []any) (replicator.Key
 	return replicator.MakeKey(parts...)
 }
 
-// asSource converts a value read from a key column to the source's form: the kind of a known value there, and for a
-// text also its format.
+// asSource converts a value read from a key column to the source's form: the type of a known value and, for a text,
+// also its format.
 func (c *column) asSource(text string, known any) (any, error) {
 	number := integerBits[c.typ] != 0 || c.typ == "year" || c.typ == "bit"
 	if c.typ == "bit" {
@@ -235,8 +236,8 @@ func (c *column) asSource(text string, known any) (any, error) {
 	return text, nil
 }
 
-// withDigitsAs appends zeros after the point until there are as many digits as in another text. A column of the source
-// always shows the same number of digits.
+// withDigitsAs appends zeros after the point until there are as many digits as in another text, because a column of the
+// source always shows the same number of digits.
 func withDigitsAs(text, other string) string {
 	_, digits, _ := strings.Cut(other, ".")
 	_, own, point := strings.Cut(text, ".")
@@ -249,7 +250,7 @@ func withDigitsAs(text, other string) string {
 	return text
 }
 
-// Dead implements replicator.Target. It also pages through the states, because a store needs the list only once.
+// Dead implements replicator.Target. It reads all states of the source, because a store needs the list only once.
 func (t *Target) Dead(ctx context.Context, view int, from string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	cells, next, err := t.cells(ctx, from, limit, func(state cellState) bool { return state.find(k.id).known().Dead })

@@ -9,16 +9,16 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Target is some views of one source, open. It is safe for concurrent use.
+// Target holds some views of one source, open. It is safe for concurrent use.
 type Target struct {
 	sink   *Sink
 	source string
-	others judge.Others // that an entity may move to
+	others judge.Others // the sources that an entity may move to
 	views  []*replicator.View
 	kept   []*keeper // the views, in their order
 	shared bool      // some view is fed by several cells of one key
 	valued bool      // some of these views write changes value by value: see crowd.go
-	whole  bool      // some of them don't
+	whole  bool      // some of these views don't
 	crowds crowds
 	server *server
 	epoch  int64 // of the sink, when the target was opened: see shadow.go
@@ -26,13 +26,13 @@ type Target struct {
 	retired map[uint32]bool // ids of views that have ended
 	marks   *judge.Marks
 
-	guesses atomic.Bool // new cells are guessed, and all guesses were right so far: see novelty
+	guesses atomic.Bool // new cells are guessed, because all guesses were right so far: see novelty
 	novelty *novelty    // nil: there were states when the target was opened
 }
 
 var _ replicator.Target = (*Target)(nil)
 
-// salt makes a view's digests unique to it.
+// salt precedes a view's contributions in their digests, so that digests differ between views.
 type salt = []byte
 
 // Versions implements replicator.Target.
@@ -41,7 +41,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), err
 }
 
-// versions are the cells' versions in the given views.
+// versions returns the cells' versions in the given views.
 func (t *Target) versions(
 	ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool,
 ) (judge.Versions, error) {

@@ -12,8 +12,8 @@ import (
 	"replicator"
 )
 
-// A batch's transaction takes two round trips: one begins it, locks and reads; the other one writes and commits. Each
-// round trip costs this process and the server some 20 µs of processor time, whatever its size.
+// A batch's transaction takes two round trips. The first begins it, locks and reads. The second writes and commits.
+// Each round trip costs this process and the server some 20 µs of processor time, whatever its size.
 
 // onConnection calls do with a connection, on which it begins and commits a transaction. If do fails, the transaction
 // is rolled back.
@@ -25,7 +25,7 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 	defer conn.Close() // it goes back to the pool
 	if err := do(conn); err != nil {
 		if _, rerr := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); rerr != nil {
-			// The connection may be in the middle of anything, so it is not used again.
+			// The connection may be in the middle of a statement or result, so it is not used again.
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
 		return err
@@ -33,8 +33,8 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 	return nil
 }
 
-// impatient calls do with a connection that waits only a few seconds for other users of a table: statements that queue
-// behind it wait as well. Afterwards the connection has its normal timeout again.
+// impatient calls do with a connection that waits only a few seconds for other users of a table, because statements
+// that queue behind it wait as well. Afterwards the connection has its normal timeout again.
 func (s *Sink) impatient(ctx context.Context, seconds int, do func(*sql.Conn) error) error {
 	return s.onConnection(ctx, func(conn *sql.Conn) error {
 		var patience int64
@@ -56,8 +56,8 @@ func (s *Sink) impatient(ctx context.Context, seconds int, do func(*sql.Conn) er
 	})
 }
 
-// begin begins a target's transaction, locks the partitions, reads the states of entities as readStates does, and then
-// the views' horizons.
+// begin begins a target's transaction, locks the partitions, reads the states of entities, and then the views'
+// horizons.
 func (w *writer) begin(
 	t *Target, partitions []int, entities, cells []string, crowds *crowdReading,
 ) (*batchStates, error) {
@@ -92,7 +92,7 @@ func (w *writer) begin(
 		}
 		return nil
 	}
-	owners := min(len(entities), 1) // the number of their result set
+	owners := min(len(entities), 1) // the index of the owners' result set
 	horizons := owners + min(len(t.others), 1) + crowds.reads()
 	for set := 0; rows.NextResultSet(); set++ {
 		switch {
@@ -111,7 +111,6 @@ func (w *writer) begin(
 	return found, rows.Err()
 }
 
-// lockAll locks all partitions, in a transaction.
 func (w *writer) lockAll() error {
 	all := make([]int, replicator.Partitions)
 	for i := range all {
@@ -126,11 +125,12 @@ func (w *writer) lockAll() error {
 	return w.locked(rows, len(all))
 }
 
-// writeLocks appends the query that locks the partitions of the batch's keys, in order. A state that doesn't exist yet
-// can't be locked in READ COMMITTED: two writers of a new cell would both take it for unseen. Partitions always exist.
+// writeLocks appends the query that locks the partitions of the batch's keys, in order. READ COMMITTED can't lock a
+// state that doesn't exist yet, so two writers of a new cell would both think that it has no state. Partitions always
+// exist.
 //
-// The query finds the rows one by one, by a join with a list of them. For "id IN (…)" MySQL reads this small table from
-// end to end, even with FORCE INDEX, and waits for every row that another lane has locked.
+// The query finds the rows one by one, by a join with a list of partitions. For "id IN (…)" MySQL reads this small
+// table from end to end, even with FORCE INDEX, and waits for every row that another lane has locked.
 func (w *writer) writeLocks(partitions []int) {
 	if len(partitions) == 1 {
 		w.write("SELECT epoch FROM ", locksTable, " WHERE id = ", strconv.Itoa(partitions[0]), " FOR UPDATE")
@@ -166,7 +166,6 @@ func (w *writer) locked(rows *sql.Rows, n int) error {
 	return nil
 }
 
-// commit sends the pending statements and commits.
 func (w *writer) commit() error {
 	w.write("COMMIT")
 	if err := w.run(allViews); err != nil {
@@ -182,12 +181,11 @@ type heldStates map[string][]heldState
 type heldState struct {
 	cell   string
 	views  cellState
-	stored string // its form; "" if nothing is known
+	stored string // its stored form; "" if nothing is known
 
-	source, entity string // for another source's cell: the source and its name of the entity
+	source, entity string // for another source's cell: the source and its id of the entity
 }
 
-// of finds the known state of a cell.
 func (s heldStates) of(entity, cell string) heldState {
 	all := s[entity]
 	i, ok := slices.BinarySearchFunc(all, cell, func(h heldState, cell string) int { return cmp.Compare(h.cell, cell) })
@@ -197,7 +195,7 @@ func (s heldStates) of(entity, cell string) heldState {
 	return heldState{cell: cell}
 }
 
-// order sorts the added states.
+// order sorts the states of each entity by cell.
 func (s heldStates) order() {
 	for _, all := range s {
 		slices.SortFunc(all, func(a, b heldState) int { return cmp.Compare(a.cell, b.cell) })
@@ -212,7 +210,6 @@ func (s heldStates) add(entity, cell []byte, state cellState, stored string) err
 	return nil
 }
 
-// readStates reads the states of all cells of entities.
 func readStates(ctx context.Context, q querier, entities []string) (heldStates, error) {
 	found := make(heldStates, len(entities))
 	for some := range slices.Chunk(entities, maxList) {

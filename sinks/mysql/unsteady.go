@@ -11,9 +11,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// Rows are found by their key, a counter's by their group. If a column there changed whenever another one is written,
-// the row would get a value that no cell has. Such a table is refused. The other columns of a view are always written
-// by name together.
+// Rows are found by their key, a counter's rows by their group. If writing another column also changes a column of the
+// key or group, a row gets a key that no cell has. Such a table is refused. A view's other columns don't matter: each
+// write names all of them.
 
 // trigger is a trigger that runs before a row is written.
 type trigger struct{ name, body string }
@@ -30,7 +30,7 @@ func (s *Sink) readTriggers(ctx context.Context, tx *sql.Tx, sh *shape) error {
 		"ORDER BY TRIGGER_NAME", sh.database, sh.table)
 }
 
-// unsteady finds columns of the key, or of a counter's group, that change by themselves.
+// unsteady finds columns of the key, or of a counter's group, that the server changes on its own.
 func unsteady(k *keeper, sh *shape) []string {
 	columns, what := k.keys, "the key"
 	if k.ledger && len(k.fields) > 0 {
@@ -54,8 +54,8 @@ func unsteady(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// steadyTime ends the declaration of a TIMESTAMP with a default. Without one, and with explicit_defaults_for_timestamp
-// off, the first NOT NULL TIMESTAMP of a table gets ON UPDATE CURRENT_TIMESTAMP.
+// steadyTime ends the declaration of a TIMESTAMP with a default. Otherwise, if explicit_defaults_for_timestamp is off,
+// the first NOT NULL TIMESTAMP of a table gets ON UPDATE CURRENT_TIMESTAMP.
 func steadyTime(nullable bool) string {
 	if nullable {
 		return " NULL"
@@ -66,7 +66,7 @@ func steadyTime(nullable bool) string {
 // assignments matches the statements of a trigger that may set columns.
 var assignments = regexp.MustCompile(`(?is)\bSET\b([^;]*)`)
 
-// sets reports whether a trigger seems to set a column. A comparison after a comma counts, too.
+// sets reports whether a trigger seems to set a column. It mistakes a comparison after a comma for an assignment.
 func (t trigger) sets(column string) bool {
 	name := regexp.QuoteMeta(column)
 	assigns := regexp.MustCompile("(?is)(^|,)\\s*NEW\\s*\\.\\s*(" + name + "|" + regexp.QuoteMeta(sqlname.Quote(column)) +

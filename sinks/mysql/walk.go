@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// pageKeys reads the next distinct keys of a view's table, in the source's form, from the rows that meet a condition,
-// or from all ("").
+// pageKeys reads the next distinct keys of a view's table, in the source's form, from the rows that meet a condition;
+// "" means all rows.
 func (t *Target) pageKeys(
 	ctx context.Context, k *keeper, condition, after string, limit int,
 ) (keys []replicator.Key, next string, err error) {
@@ -41,7 +41,7 @@ func (t *Target) pageKeys(
 	if err != nil {
 		return nil, "", err
 	}
-	kinds, err := t.keyKinds(ctx, k) // not before: the writer of one of the rows may have been the first to write any
+	kinds, err := t.keyKinds(ctx, k) // after the rows: the writer of one of them may have written the first state
 	if err != nil {
 		return nil, "", err
 	}
@@ -62,7 +62,8 @@ func (t *Target) pageKeys(
 	return keys, next, nil
 }
 
-// place converts a column's value to a form with the column's order. An ENUM or SET is ordered by its members.
+// place converts a column's value to a form that sorts like the column. An ENUM or SET sorts by the order of its
+// members.
 func (c *column) place(text string) any {
 	switch c.typ {
 	case "enum":
@@ -79,7 +80,7 @@ func (c *column) place(text string) any {
 	return c.asBound(text)
 }
 
-// beyond is the condition for keys after last. A row comparison would use no index.
+// beyond is the condition for keys after last. It doesn't compare rows, (a, b) > (x, y), which would use no index.
 func beyond(keys []*column, last row) string {
 	var ors, equal []string
 	for i, c := range keys {
@@ -93,13 +94,13 @@ func beyond(keys []*column, last row) string {
 // cellPlace is a cell's place in the table of states.
 type cellPlace struct{ Entity, Cell []byte }
 
-// beyondCell is the condition for cells after a place. It takes the entity twice, and the cell.
+// beyondCell is the condition for cells after a cellPlace. Its arguments are the entity twice, and the cell.
 const beyondCell = "(entity > ? OR (entity = ? AND cell > ?))"
 
-// inOrder is the order of paging through cells. The limit follows it.
+// inOrder orders the cells for paging. A limit follows it.
 const inOrder = " ORDER BY entity, cell LIMIT "
 
-// cellAt reads a cursor. The beginning is before all cells of an entity.
+// cellAt reads a cursor. An empty cursor is the place before all cells of the entity.
 func cellAt(cursor string, entity []byte) (cellPlace, error) {
 	p := cellPlace{Entity: entity, Cell: []byte{}}
 	return p, judge.At(cursor, &p)
@@ -135,13 +136,13 @@ func (t *Target) cells(
 	return cells, next, err
 }
 
-// sourceRange is the range of a source's entities: from first, to before end.
+// sourceRange returns the range of a source's entities: from first, up to but without end.
 func sourceRange(source string) (first, end []byte) {
 	first = []byte(entityID(source, ""))
 	return first, after(first)
 }
 
-// after is the first text that no longer begins with b.
+// after returns the first text after all texts that begin with b.
 func after(b []byte) []byte {
 	end := append([]byte(nil), b...)
 	for i := len(end) - 1; i >= 0; i-- {

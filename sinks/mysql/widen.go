@@ -17,12 +17,12 @@ import (
 	"replicator/config"
 )
 
-// A column of a source may get wider: VARCHAR(10) becomes VARCHAR(100), INT becomes BIGINT. The first long value then
-// does not fit the view's column. If the program made that column (create = true), it widens it online and applies the
-// value. It does so only if the server need not copy the table, or if the table is small, like a shadow's at the
-// beginning of a rebuild. Otherwise the value is a dead letter, whose reason names the ALTER TABLE.
+// A column of a source may get wider: VARCHAR(10) becomes VARCHAR(100), INT becomes BIGINT. Then the first long value
+// does not fit the view's column. If the program made the view's column (create = true), it widens the column online
+// and applies the value. It does so only if the server need not copy the table, or if the table is small, like a
+// shadow's at the beginning of a rebuild. Otherwise the value is a dead letter, whose reason names the ALTER TABLE.
 
-// smallTable is how many rows a table may have that must be copied to widen a column.
+// smallTable is how many rows a table may have that is copied to widen a column.
 const smallTable = 10_000
 
 // misfitError is the error of a value of the right kind that doesn't fit its column.
@@ -40,15 +40,15 @@ type widening struct {
 }
 
 type widened struct {
-	statement string // that would widen the column; "" if the source's is no wider
+	statement string // the ALTER TABLE that widens the column; "" if the source's is no wider
 	until     time.Time
 }
 
-// askAgain is how long the answer is cached that the source's column is no wider. Many values may not fit.
+// askAgain is how long it is remembered that the source's column is no wider, because many values may not fit.
 const askAgain = time.Second
 
-// makeRoom widens the column that a value did not fit, if the source's column is wider now. The view must then be
-// opened again (again). Otherwise it returns the reason, with advice for the operator.
+// makeRoom widens the column that a value did not fit, if the source's column is wider now. It then returns an error
+// (again) that has the view opened again. Otherwise it returns the reason, with advice for the operator.
 func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, again error) {
 	var misfit misfitError
 	if !errors.As(err, &misfit) || misfit.column == k.version || k.ledger && misfit.column == k.amount() {
@@ -88,8 +88,8 @@ func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, ag
 		found.statement), nil
 }
 
-// widen is the ALTER TABLE that gives a column of a view the present width of the source's; "" if that is no wider, or
-// if the configuration names the type. All other attributes of the column stay.
+// widen returns the ALTER TABLE that makes a view's column as wide as the source's is now. It returns "" if the
+// source's is no wider, or if the configuration names the type. All other attributes of the column stay.
 func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition string, c *column, from *origins) (
 	string, error,
 ) {
@@ -120,8 +120,8 @@ func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition 
 	return "", nil
 }
 
-// measured reports whether the source columns' types tell the length of values. ENUMs, SETs and types that only MariaDB
-// has become texts with room to spare.
+// measured reports whether the source columns' types limit the length of values. ENUMs, SETs and types that only
+// MariaDB has don't: they became texts with room to spare.
 func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, error) {
 	for _, o := range config.OriginsOf(d.view, f.Path) {
 		origin, err := d.from.column(ctx, d.sink.tables[o.Table], o.Path)
@@ -160,7 +160,7 @@ func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done 
 	return false, classify(err, "widening a column")
 }
 
-// narrower are the statements that widen the view's columns to the wider ones of the source.
+// narrower returns the statements that widen the view's columns that are narrower than the source's.
 func (s *Sink) narrower(ctx context.Context, k *keeper, from *origins) (statements []string, err error) {
 	now, err := definition(ctx, s.db, k.table)
 	for _, c := range slices.Concat(k.keys, k.fields) {

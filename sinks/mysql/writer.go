@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// maxList is the number of values in one IN list, or of rows in one INSERT. MariaDB makes a temporary table of 1,000 or
-// more.
+// maxList is the number of values in one IN list, or of rows in one INSERT. MariaDB makes a temporary table of 1,000
+// values or more.
 const maxList = 999
 
-// writer writes in one transaction. Statements wait until there are enough for a round trip to the server, or until
-// something must be read after them.
+// writer writes in one transaction. It collects statements until there are enough for a round trip to the server, or
+// until their result must be read.
 type writer struct {
 	ctx    context.Context
 	conn   connection
 	server *server
-	epoch  int64 // of the sink, when the target was opened
+	epoch  int64 // the sink's epoch when the target was opened
 
-	// apart: each statement is sent alone, to know which one the server refuses.
+	// apart: each statement is sent alone, to find out which one the server refuses.
 	apart bool
 
 	text    []byte // the statement that is being written
@@ -36,7 +36,7 @@ const sendAt = 240 << 10
 // full reports whether the statement being written is long enough.
 func (w *writer) full() bool { return len(w.text) > min(sendAt, w.server.packet/2) }
 
-// run adds the statement that was written to those to be executed. view is the view whose table it writes, or allViews.
+// run adds the written statement to the pending ones. view is the view whose table it writes, or allViews.
 func (w *writer) run(view int) error {
 	if w.apart {
 		if _, err := w.conn.ExecContext(w.ctx, w.taken(&w.text)); err != nil {
@@ -57,7 +57,6 @@ func (w *writer) run(view int) error {
 	return nil
 }
 
-// send sends the pending statements.
 func (w *writer) send() error {
 	if len(w.waiting) == 0 {
 		return nil
@@ -73,7 +72,6 @@ func (w *writer) taken(b *[]byte) string {
 	return text
 }
 
-// write appends texts to the statement.
 func (w *writer) write(texts ...string) {
 	for _, t := range texts {
 		w.text = append(w.text, t...)
@@ -82,19 +80,20 @@ func (w *writer) write(texts ...string) {
 
 // viewError is the failure of a statement on one view's table, or on the table of states.
 type viewError struct {
-	view int // its place in Target.Views, or allViews
+	view int // the view's index in Target.Views, or allViews
 	err  error
 }
 
-// allViews stands for the table of states: a cell's state for all views together may be too large for a statement.
+// allViews stands for the table of states. A state, which is for all views of a cell together, may be too large for a
+// statement.
 const allViews = -1
 
 func (e *viewError) Error() string { return e.err.Error() }
 func (e *viewError) Unwrap() error { return e.err }
 
-// remove deletes all rows of the keys that may have some. If nothing contributes to a key any more, only rows with
-// exactly that key go. An application that changes only the case of a key makes another key of it, which the column's
-// collation treats as equal, and whose row may have replaced the old one.
+// remove deletes all rows of keys that may have rows. If nothing contributes to a key any more, it deletes only rows
+// with exactly that key. Suppose that an application changes only the case of a key. That makes another key, which the
+// column's collation treats as equal, and the new key's row may have replaced the old one.
 func (w *writer) remove(k *keeper, changes []change) error {
 	var held, gone []change
 	for _, c := range changes {
@@ -115,7 +114,7 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // an index serves only comparisons by its own collation
 }
 
-// removeWhere deletes the rows whose columns hold one of the changes' keys. Each list is the keys' columns, or
+// removeWhere deletes the rows whose columns hold one of the changes' keys. Each of lists is the key's columns, or
 // expressions made of them.
 func (w *writer) removeWhere(k *keeper, changes []change, lists ...[]*column) error {
 	for some := range slices.Chunk(changes, maxList) {
@@ -154,9 +153,9 @@ func oneOf(columns []*column, n int, tuple func(n int) []any) string {
 	return string(appendOneOf(nil, columns, n, tuple))
 }
 
-// appendOneOf appends a condition that columns hold one of n tuples of values. More columns may follow these. For text
-// in another character set than the connection's, MariaDB finds nothing by (a, b) IN ((x, y), (z, w)). MySQL 5.7
-// refuses it for a DECIMAL that is no BIGINT.
+// appendOneOf appends a condition that columns hold one of n tuples of values. A tuple may have further values. Several
+// columns are compared as (a, b) IN ((x, y), (z, w)), except in two cases. For text in another character set than the
+// connection's, MariaDB finds nothing by that. For a DECIMAL that is no BIGINT, MySQL 5.7 refuses it.
 func appendOneOf(b []byte, columns []*column, n int, values func(n int) []any) []byte {
 	if len(columns) == 1 {
 		b = append(append(b, columns[0].quoted...), " IN ("...)
@@ -196,7 +195,7 @@ func appendOneOf(b []byte, columns []*column, n int, values func(n int) []any) [
 	return append(b, ')')
 }
 
-// appendAfter appends a separator before any element but the first.
+// appendAfter appends a separator, unless the next element is the first.
 func appendAfter(b []byte, n int, between string) []byte {
 	if n == 0 {
 		return b
