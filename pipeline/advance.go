@@ -104,7 +104,7 @@ func (s *saver) serves() bool {
 func (s *saver) advance(ctx context.Context, u urgency) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	applied := s.meter.total() // before low: all counted changes are applied
+	applied := s.meter.total() // read before low, so that low includes all counted changes
 	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
 		// The reader may learn only by reading which event proves the start position, so that position is requested again.

@@ -46,7 +46,7 @@ func (c *composition) launch(r *run) {
 }
 
 func (c *composition) begin(r *run) {
-	c.running.Go(func() { _ = r.loop(c.lifetime) }) // it logs what ends a session; we decide what ends the loop
+	c.running.Go(func() { _ = r.loop(c.lifetime) }) // it logs a session's error; composition ends it
 }
 
 // launchAt runs configured views together from their checkpoints.

@@ -20,9 +20,9 @@ func (p *Pipeline) Wait(ctx context.Context, fence string, views []string) error
 	}
 	for _, name := range views {
 		err := p.waitFor(ctx, fence, name)
-		if err != nil && ctx.Err() != nil { // during a query or between two
+		if err != nil && ctx.Err() != nil { // ctx ended, during a query or between two
 			err = context.Cause(ctx)
-			if p.stopped.isPaused(p.cfg.view(name)) { // somebody might have resumed it meanwhile
+			if p.stopped.isPaused(p.cfg.view(name)) { // the operator might have resumed the view meanwhile
 				err = replicator.ErrPaused
 			}
 			return fmt.Errorf("view %s does not include %s yet: %w", name, fence, err)

@@ -131,7 +131,7 @@ func (t *tail) Unlogged(table string, order int64, err error) error {
 	if groups, _ := replicator.Troubled(of, err); groups != nil { // only some of the views must be compared
 		of = slices.Concat(groups...)
 	}
-	if !t.notes.setSwapped(of, order) { // a server may log one statement after the other
+	if !t.notes.setSwapped(of, order) { // logged before: a server may log one such statement after the other
 		return nil
 	}
 	t.cfg.Log.Warn("rows changed and the binlog doesn't say which: going on, and comparing the views with the source",

@@ -54,7 +54,7 @@ func (r *reach) shown(oldest func() time.Time) (at time.Time, caughtUp, known bo
 	asked, last := r.asked.Load(), max(r.caughtUp.Load(), r.lastCommit.Load())
 	switch {
 	case asked == 0:
-		return at, false, false // it may begin far behind
+		return at, false, false // the session may begin far behind
 	case r.committed.Load() >= r.latest.Load():
 		return time.Unix(0, asked), true, true
 	case last == 0:

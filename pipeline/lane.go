@@ -26,7 +26,7 @@ type lane struct {
 	added   uint64    // changes ever added
 	told    uint64    // how many of those were reported to the budget
 	merged  int       // how many of the unreported ones merged with a pending change
-	waiters []waiter  // of barriers
+	waiters []waiter  // callers that wait until earlier changes are applied
 }
 
 // pending is everything that a lane knows about a cell since its last batch.
@@ -58,7 +58,7 @@ type pending struct {
 
 // found is the result of another replicator's re-read of a cell, which a Changelog's record contains.
 type found struct {
-	row     *replicator.Row // nil: none was left
+	row     *replicator.Row // nil: the cell had no row
 	version int64
 	asOf    int64
 }

@@ -163,7 +163,7 @@ func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicat
 func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	var again []replicator.Op
 	var last int                         // the index in ops of the last op of again
-	for _, r := range applied.Rejected { // op by op
+	for _, r := range applied.Rejected { // Rejected is in the order of the ops
 		if !errors.Is(r.Err, replicator.ErrClaimed) {
 			continue
 		}

@@ -12,7 +12,7 @@ type meter struct {
 	applied  []atomic.Int64
 	interval time.Duration // between ticks
 
-	mu     sync.Mutex // the rates, over the last few ticks
+	mu     sync.Mutex // guards the rates, over the last few ticks
 	at     time.Time
 	counts []int64
 	rates  []float64

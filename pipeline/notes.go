@@ -14,7 +14,7 @@ type notes struct {
 	mu      sync.Mutex
 	swapped map[string]int64 // by view: the log position after which it must be compared with the source
 	letters map[string]bool  // by view: the store's letters were compared with the sink's dead cells
-	dirty   bool             // they changed since the last mark
+	dirty   bool             // the notes changed since the last mark
 }
 
 func newNotes(from []replicator.Checkpoint) *notes {

@@ -49,7 +49,7 @@ type above struct {
 	// ahead is the highest mark that is farther than a view's position in the same epoch, or that was read farther at the
 	// same position: the store is older than the sink. Zero: there is none.
 	ahead     replicator.Position
-	overtaken []string // views whose marks have an epoch that this process, which kept them, never registered
+	overtaken []string // views that this process kept, and whose marks now have an epoch that it never registered
 }
 
 // compare compares a view's checkpoint with its mark in the sink.

@@ -89,7 +89,7 @@ func (p *Pipeline) lost(
 		err = reader.Close()
 	}
 	if !errors.Is(err, replicator.ErrLost) {
-		err = nil // checking the source reports it
+		err = nil // the check of the source reports it
 	}
 	asked[place] = err
 	return err

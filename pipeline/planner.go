@@ -19,7 +19,7 @@ import (
 type planner struct {
 	cfg         *Config
 	definitions *definitions
-	epoch       atomic.Int64 // the highest of a fill
+	epoch       atomic.Int64 // the highest epoch of a fill
 }
 
 // remembered is what the store and the sink know of the views of a source.
@@ -323,9 +323,10 @@ func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known
 }
 
 // displaced is the error of a view that would be filled from a source of another name than before. The former source's
-// entries would stay in the sink beside the new ones, and amounts would count twice. A mark alone doesn't prove it for
-// a database server, because another process may keep the same view of another shard. There the store must say that
-// this process read the former source. A process that keeps views of topics reads all of their sources.
+// entries would stay in the sink beside the new ones, and amounts would count twice. For topics, the former source's
+// mark is enough evidence, because one process reads all sources of the topics. For a database server it is not:
+// another process may keep the same view of another shard. So the store must also say that this process read the former
+// source.
 func (p *planner) displaced(v *replicator.View, known *remembered) error {
 	if p.cfg.Feeds == nil {
 		return nil
@@ -400,7 +401,7 @@ func (p *planner) fill(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (c replicator.Checkpoint, err error) {
 	c.Source, c.Unmarked = p.cfg.Source.Name(), true
-	c.Letters = true // a fill finds them
+	c.Letters = true // a fill finds dead cells, so they need no comparison
 	c.Position, err = p.cfg.Source.Latest(ctx, known)
 	c.Fill, c.FillFrom, c.Epoch = map[string]replicator.Progress{}, c.Position.Order, p.nextEpoch()
 	for _, table := range replicator.Feeding(views) {
@@ -409,7 +410,7 @@ func (p *planner) fill(
 	if err == nil {
 		err = p.replay(ctx, &c.Standing)
 	}
-	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // the obstacle may concern any of them
+	return c, remedy.Named(ofPosition(err), viewSet(p.cfg.Views).words()) // the obstacle may concern any of the views
 }
 
 // chooseAgain moves the beginning of a view that was never marked to the epoch that the sink's marks require. Another
@@ -426,7 +427,7 @@ func (p *planner) chooseAgain(
 		return ofPosition(err)
 	}
 	switch {
-	case c.Epoch <= m.Epoch: // the view continues what the other one began
+	case c.Epoch <= m.Epoch: // the view continues the other replicator's fill
 		c.Position = m.Position
 		return nil
 	case c.Filling():

@@ -17,7 +17,7 @@ type progress struct {
 	marked []replicator.Checkpoint // by view: what was marked last. The next session begins there, and nowhere else
 	now    replicator.Standing     // of all views together, including what was applied since
 	read   replicator.Position     // the latest applied position, and how far was read beyond it; zero: unknown
-	proofs []replicator.Position   // marks: the log must contain them, and the next session begins in their epoch or above
+	proofs []replicator.Position   // marks that the log must contain; the next session begins in or above their epoch
 	dirty  bool                    // the fill has moved since the last mark
 }
 
@@ -147,7 +147,7 @@ func (p *progress) setTable(name string, to replicator.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.now.Filling() {
-		fill := maps.Clone(p.now.Fill) // others may be reading it
+		fill := maps.Clone(p.now.Fill) // another goroutine may be reading it
 		fill[name] = to
 		p.now.Fill, p.dirty = fill, true
 	}

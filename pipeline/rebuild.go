@@ -13,11 +13,11 @@ import (
 // goroutine. Any other change replaces the whole rebuild in the list.
 type rebuild struct {
 	views   viewSet
-	shadows viewSet // none: in place
-	frozen  viewSet // views that are not kept up to date meanwhile, because they don't run by this definition yet
+	shadows viewSet // empty: the rebuild is in place
+	frozen  viewSet // views that don't run by this definition yet, so only their shadows are kept up to date
 	run     *run
 	err     error     // why the swap failed, until it succeeds; nil: it did not fail
-	retryAt time.Time // after a swap that failed
+	retryAt time.Time // when a failed swap is tried again
 	mending mending
 	again   bool // the shadows were filled again: see rebuilder.fillAgain
 
@@ -230,8 +230,8 @@ func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error 
 
 // fillAgain fills shadows a second time if rows changed since their fill began and the log does not list the changes.
 // The live views were compared with the source because of such changes, so a swap without a second fill would show
-// readers older rows. For changes during the second fill, the views are compared after the swap: some servers' logs
-// always lack something.
+// readers older rows. If such changes come during the second fill, the views are compared after the swap: some servers'
+// logs lack changes all the time.
 func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 	next := b.of(b.views)
 	first, err := r.fillOver(ctx, b.shadows, "")

@@ -101,7 +101,7 @@ func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, sin
 		if err != nil {
 			return fmt.Errorf("table %s: finding the rows that are joined with some that changed: %w", refs[0].Table, err)
 		}
-		if next != "" && len(refs) > 1 { // each page would sort the cells of all
+		if next != "" && len(refs) > 1 { // for each page, the source would sort the cells of all references
 			for i := range refs {
 				if err := r.lookAt(ctx, refs[i:i+1], since); err != nil {
 					return err

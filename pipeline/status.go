@@ -21,7 +21,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		if err := p.stopped.reason(v.Name); err != nil {
 			st.State, st.Error = stateBy(err), err.Error()
 		}
-		var filling time.Time // since when
+		var filling time.Time // when the fill began
 		for _, r := range p.runs.all() {
 			if i := slices.Index(r.views, v); i >= 0 {
 				filling = r.describe(i, &st)
@@ -72,7 +72,7 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	case state == replicator.StateRunning && now.Filling():
 		state = replicator.StateFilling
 	case state == replicator.StateRunning && (r.isApart() || slices.Contains(r.late, r.views[i]) && !r.agrees()):
-		state = replicator.StateStarting // readers may see it disagree with the others
+		state = replicator.StateStarting // readers may see the view disagree with the others
 	}
 	st.State, st.Applied = state, now.Position
 	if err != nil {
@@ -144,7 +144,7 @@ func (b *rebuild) describe(v *replicator.View, st *replicator.ViewStatus) {
 	st.State, st.Error = replicator.StateRebuilding, "" // the rebuild will fix the live view's error
 	_, err := b.run.trouble()
 	switch {
-	case b.err != nil: // the live view is kept up
+	case b.err != nil: // the swap failed; the live view is kept up to date
 		st.State, st.Error = stateBy(b.err), b.err.Error()
 	case replicator.IsFatal(err):
 		st.State, st.Error = replicator.StateFailed, err.Error()

@@ -72,7 +72,7 @@ func (s *supervisor) start(ctx, stop context.Context, asks <-chan ask) (*plan, e
 	recalled := false
 	for {
 		if !recalled { // before the sink is asked, because it may be down
-			recalled = s.shown.recall(ctx, s.cfg) == nil // else plan meets the same error
+			recalled = s.shown.recall(ctx, s.cfg) == nil // otherwise plan meets the same error
 		}
 		first, err := s.planner.plan(ctx, s.cfg.Views)
 		if err == nil {

@@ -16,7 +16,7 @@ type window struct {
 	active  atomic.Bool
 	mu      sync.Mutex
 	touched map[replicator.Cell]int64 // the latest change's log position
-	cells   map[replicator.Cell]bool  // of the chunk; nil: it has not arrived yet
+	cells   map[replicator.Cell]bool  // the chunk's cells; nil: the chunk has not arrived
 	low     int64
 	high    int64         // 0: not known yet
 	passed  chan struct{} // closed once the tail has passed high

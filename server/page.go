@@ -240,7 +240,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 			text, err = json.Marshal(liveEvent{Title: d.Title, Now: d.Now, HTML: string(text)})
 		}
 		if err == nil && r.Context().Err() == nil {
-			err = control.SetWriteDeadline(time.Now().Add(answerTime)) // a reader that doesn't read counts as gone
+			err = control.SetWriteDeadline(time.Now().Add(answerTime)) // a client that doesn't read counts as gone
 		}
 		if err == nil {
 			_, err = fmt.Fprintf(w, "event: main\ndata: %s\n\n", text)

@@ -45,7 +45,7 @@ func (w *watch) run(ctx context.Context) {
 func (w *watch) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
-	_, _ = w.views(ctx) // a client that asks gets the error
+	_, _ = w.views(ctx) // a client that asks gets the error, too
 }
 
 // views returns the status of views together with their history.

@@ -37,7 +37,7 @@ type Explanation struct {
 	Why       string            `json:"why"`
 	Letters   []server.Letter   `json:"dead_letters,omitempty"`
 
-	placed bool   // Version is a log position; the version of the newest row is unknown
+	placed bool   // Version is the log position of this read, because the row has no version of its own
 	spelt  string // the newest row's form of the key, if that differs
 
 	expires   bool // the view's entries expire some time after the last change
@@ -175,7 +175,7 @@ func (o *inspection) explain(ctx context.Context, shard config.Shard, view *repl
 			e.Row, e.Joins = readable.row(rows[i]), o.joins(view, rows[i], readable)
 		}
 		if versions != nil && versions[i].Lowest != replicator.NoVersion {
-			e.Applied = &versions[i].Lowest // the versions in the only open view
+			e.Applied = &versions[i].Lowest // Lowest and Highest are equal, because one view is open
 		}
 		if i := slices.IndexFunc(rows, func(r *replicator.Row) bool {
 			return r != nil && r.Cell.Table == e.Table && r.Cell.Column == e.Column

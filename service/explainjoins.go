@@ -12,8 +12,8 @@ import (
 type ExplainedJoin struct {
 	Join      string      `json:"join"`
 	Condition string      `json:"condition"`       // customers.id = orders.customer_id = 7
-	Where     string      `json:"where,omitempty"` // only found rows that satisfy this count
-	Found     int         `json:"found"`           // how many rows; above replicator.MaxJoined: more than that
+	Where     string      `json:"where,omitempty"` // a found row counts only if it satisfies this
+	Found     int         `json:"found"`           // how many rows were found; more than replicator.MaxJoined: at least that many
 	Rows      []JoinedRow `json:"rows"`            // the first of them
 }
 

@@ -15,8 +15,8 @@ import (
 // valid.
 type Front struct {
 	mu    sync.Mutex
-	now   *generation   // nil: there is none at the moment
-	ready chan struct{} // closed once there is one
+	now   *generation   // nil: there is no service at the moment
+	ready chan struct{} // closed once there is a service
 
 	remedies remedy.File
 }

@@ -20,7 +20,7 @@ type Listing struct {
 	View    string          `json:"view"`
 	Place   string          `json:"place"`
 	Shown   string          `json:"shown,omitempty"`   // a sum, or the owner of a unique value
-	Sum     json.RawMessage `json:"sum,omitempty"`     // of the cells' amounts
+	Sum     json.RawMessage `json:"sum,omitempty"`     // the sum of the cells' amounts
 	Cells   int             `json:"cells"`             // how many cells contribute
 	Orphans []string        `json:"orphans,omitempty"` // listed entries that came from no cell
 	Why     string          `json:"why,omitempty"`     // what is wrong
@@ -113,7 +113,7 @@ func (in *inspector) list(ctx context.Context, shard config.Shard, view *replica
 	done := map[replicator.Cell]bool{}
 	for _, c := range found.Cells {
 		cells := []replicator.Cell{c.Cell}
-		if c.Amount == nil { // any cell of the entity may be behind it
+		if c.Amount == nil { // in an index, any cell of the entity may have contributed the value
 			if cells, err = o.cellsOf(ctx, view, c.Cell.Key.String()); err != nil {
 				return found, nil, err
 			}
@@ -155,7 +155,7 @@ func numberText(n *big.Rat) json.RawMessage {
 	if n == nil {
 		return nil
 	}
-	digits, _ := n.FloatPrec() // amounts are decimals
+	digits, _ := n.FloatPrec() // exact, because amounts are decimals
 	return json.RawMessage(n.FloatString(digits))
 }
 

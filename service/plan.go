@@ -20,7 +20,7 @@ type PlannedView struct {
 	Sink    string  `json:"sink"`
 	Kind    string  `json:"kind"`
 	Action  string  `json:"action"`
-	Rows    int64   `json:"rows"`    // to be scanned; an estimate
+	Rows    int64   `json:"rows"`    // an estimate of the rows to scan
 	Seconds float64 `json:"seconds"` // the duration of the scan
 	Reason  string  `json:"reason"`
 

@@ -56,7 +56,7 @@ func numberOf(cfg *config.Config, shard config.Shard) int {
 // because a binlog position belongs to one server.
 func KnowsSource(cfg *config.Config, name string) error {
 	if cfg.Source.Kafka != nil {
-		return nil // the publisher's names, which the topics' marks contain
+		return nil // the names are the publisher's, which the topics' marks contain
 	}
 	var names []string
 	for _, s := range cfg.Source.Shards {

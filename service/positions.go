@@ -14,7 +14,7 @@ import (
 // Positions changes the saved positions of views. It locks the store, so no process can run at the same time.
 type Positions struct {
 	Setup
-	names []string // of views; empty: all
+	names []string // names of views; empty: all views
 	store replicator.Store
 	saved []replicator.Checkpoint
 }
@@ -158,7 +158,7 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 	}
 	for _, at := range known {
 		target, err := sink.Open(ctx, at.shard, at.views)
-		if errors.Is(err, replicator.ErrSinkLost) { // the sink has forgotten it by now
+		if errors.Is(err, replicator.ErrSinkLost) { // the first Open has made the sink forget the view
 			intact = false
 			target, err = sink.Open(ctx, at.shard, at.views)
 		}

@@ -116,7 +116,7 @@ func rebuilt(before, after []replicator.Checkpoint, names []string) bool {
 		}
 		saved[name] = true
 	}
-	return len(saved) == len(names) // the others were forgotten
+	return len(saved) == len(names) // a view without a checkpoint was forgotten
 }
 
 // rebuilder rebuilds views, in this process or in the running one.

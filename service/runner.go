@@ -30,7 +30,7 @@ type Runner struct {
 	store   held // its Store is nil while another process holds the store
 	storeAt config.Checkpoint
 	http    config.HTTP
-	server  *server.Server // nil: off
+	server  *server.Server // nil: HTTP is off
 }
 
 // Run runs the pipelines until stop is done and they have drained.

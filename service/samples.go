@@ -117,7 +117,7 @@ func probe(v *replicator.View, field int) *replicator.View {
 	p := &replicator.View{Name: v.Name, Kind: "row", From: v.From, Joins: v.Joins,
 		Fields: v.Fields[field : field+1]}
 	if v.Kind == "index" || v.Kind == "counter" && field < len(v.Fields)-1 {
-		p.Kind = "index" // yields one element of a list at a time
+		p.Kind = "index" // an index yields one element of a list at a time
 	}
 	return p
 }
@@ -153,7 +153,7 @@ func sampledRow(t *replicator.Table, rows *survey.Table, n int) (replicator.Cell
 		return v
 	}
 	row := &replicator.Row{Names: t.Columns}
-	if slices.Contains(t.Columns, "*") { // all but the body, as a reader returns it
+	if slices.Contains(t.Columns, "*") { // all columns but the body, as a reader returns them
 		row.Names = nil
 		for _, c := range rows.Columns {
 			if !strings.EqualFold(c.Name, t.Body) {

@@ -59,7 +59,7 @@ func (b bodies) show(line map[string]any, row *replicator.Row) {
 	line["body"] = body
 }
 
-// row returns what show adds, as JSON. If the row can be decoded, that is only its body or its columns.
+// row returns a row's decoded body, or its columns, as JSON. If the body can't be decoded, it returns what show adds.
 func (b bodies) row(row *replicator.Row) json.RawMessage {
 	shown := map[string]any{}
 	if b.show(shown, row); len(shown) == 1 {

@@ -303,7 +303,7 @@ func (v *verifier) sampled(k replicator.Key) bool {
 		return true
 	}
 	h := fnv.New32a()
-	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, v.salt)) // a hash takes everything
+	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, v.salt)) // writing to a hash never fails
 	_, _ = h.Write([]byte(k))
 	return float64(h.Sum32()) < v.Sample*math.MaxUint32
 }

@@ -95,9 +95,9 @@ type converter struct {
 	ops      []replicator.Op
 	items    []item
 	values   []converted
-	entities string // of the coming items, concatenated
+	entities string // the entities of the coming items, concatenated
 	prefix   int    // the size of each entity's prefix, in bytes
-	table    string // of the last converted cell, with its column and cell id
+	table    string // the table, column and id of the last converted cell
 	column   string
 	cell     string
 	stored   []byte // the stored form of rows; the buffer is reused
@@ -219,7 +219,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	switch {
 	case err == nil || reason == "" && !tooMuch(err):
 		return err
-	case reason != "" && t.grown(): // perhaps because another program wrote rows
+	case reason != "" && t.grown(): // another program may have written rows
 		return t.applyOrSplit(ctx, batch, items, mode)
 	case len(items) > 1:
 		half := len(items) / 2
@@ -436,7 +436,7 @@ func (t *Target) changes(
 		return ledgerChanges(k, items)
 	}
 	var changes []change
-	entity := "" // of the last added change: the cells of an entity are adjacent
+	entity := "" // the last change's; the cells of an entity are adjacent
 	for _, it := range items {
 		for i := range it.values {
 			c := &it.values[i]
@@ -450,7 +450,7 @@ func (t *Target) changes(
 			case !k.shared:
 				absent := k.fresh.Load() || guess && k.single && len(c.rows) > 0
 				held := c.old == nil && !absent || c.old.known().Shown || rewrites(it.op)
-				if c.old != nil && t.source != "" { // what a former source of the sink put there
+				if c.old != nil && t.source != "" { // a former source may have put rows there
 					held = true
 				}
 				c.cell[0] = c.now

@@ -30,7 +30,7 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	}
 	found := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "connected to " + srv.version}}
 	found = append(found, s.checkSettings(ctx, srv, what)...)
-	if s.shard == "" { // shards are rebuilt in place
+	if s.shard == "" { // a sink of several shards rebuilds in place
 		found = append(found, s.checkRebuilds(ctx, what)...)
 	}
 	found = append(found, s.checkOwn(ctx, what))
@@ -104,13 +104,13 @@ func (s *Sink) mayCreate(ctx context.Context) bool { return s.has(ctx, "CREATE")
 func (s *Sink) has(ctx context.Context, right string) bool {
 	grants, err := texts(ctx, s.db, "SHOW GRANTS")
 	if err != nil {
-		return true // Open will tell
+		return true // unknown; Open reports a missing right
 	}
 	for _, g := range grants {
 		privileges, on, onSome := strings.Cut(g, " ON ")
 		everywhere := strings.HasPrefix(on, "*.*") || strings.Contains(on, "%") ||
 			strings.Contains(strings.ReplaceAll(on, `\_`, "_"), "`"+s.database+"`.*")
-		list := strings.Split(strings.TrimPrefix(privileges, "GRANT "), ", ") // CREATE VIEW is another one
+		list := strings.Split(strings.TrimPrefix(privileges, "GRANT "), ", ") // CREATE VIEW is another right
 		some := slices.Contains(list, "ALL PRIVILEGES") || slices.Contains(list, right)
 		if isRole := !onSome; isRole || everywhere && some {
 			return true

@@ -56,7 +56,7 @@ func (c *column) keepsSpaces() bool {
 // tellsApart reports whether a column distinguishes all values that the source's column distinguishes.
 func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	if c.collation == "" {
-		return true // a value that can't be held unchanged is rejected
+		return true // not a text: a value that can't be stored unchanged is rejected
 	}
 	switch kind := from.kind(); {
 	case kind == "binary" && from.Type == "binary(16)" && c.typ == "char" && (c.chars == 36 || c.chars == 32):

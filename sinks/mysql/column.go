@@ -25,7 +25,7 @@ type column struct {
 	updates      bool // ON UPDATE CURRENT_TIMESTAMP
 	textual      bool // JSON that is kept as text
 	unsigned     bool
-	chars, bytes int64 // the longest that it takes
+	chars, bytes int64 // the longest value that the column takes
 	precision    int
 	scale        int
 	fraction     int // digits of a second

@@ -100,7 +100,7 @@ func (t *Target) compareIn(
 		if err != nil {
 			return nil, err
 		}
-		wrong := map[string]bool{} // entities
+		wrong := map[string]bool{} // by entity
 		for _, e := range expected {
 			kind, lacking := k.differ(e.rows, held[e.id], e.versioned)
 			if len(lacking) > 0 {

@@ -231,7 +231,7 @@ func indexBytes(typ string) int64 {
 	case name == "BINARY" || name == "VARBINARY":
 		return n
 	}
-	return 32 // a number's, a time's
+	return 32 // enough for a number or a time
 }
 
 // rowBytes is the approximate size in its row of a value of a declared type.

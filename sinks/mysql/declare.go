@@ -139,14 +139,14 @@ func (d *declarer) given(name string) string {
 func (d *declarer) declare(ctx context.Context, u use) error {
 	c := &declared{name: u.Name, typ: d.given(u.Name), role: u.role, origin: originOf(d.view, u)}
 	if has := d.has.column(u.Name); has != nil && !has.isOurs() {
-		c.origin = "" // it stays somebody else's
+		c.origin = "" // the column stays another program's
 	}
 	d.columns = append(d.columns, c)
 	switch {
 	case c.typ != "":
 		c.given = true
 		return nil
-	case u.role == ofVersion || u.role == ofSum && d.view.Sum == "": // cells are counted
+	case u.role == ofVersion || u.role == ofSum && d.view.Sum == "": // a counter without a sum counts cells
 		c.typ = "BIGINT"
 		return nil
 	case u.role == ofRow && slices.ContainsFunc(config.OriginsOf(d.view, u.Path), config.Origin.Whole):
@@ -265,11 +265,11 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	text, other := foreign[kind]
 	switch {
 	case kind == "enum":
-		return "VARCHAR(255)", nil // a member's most characters
+		return "VARCHAR(255)", nil // the longest possible member
 	case kind == "set":
 		return fmt.Sprintf("VARCHAR(%d)", max(255, len([]rune(strings.Join(members(typ), ","))))), nil
 	case slices.Contains(unconvertible, kind):
-		return "LONGBLOB", nil // its bytes
+		return "LONGBLOB", nil // holds the value's bytes
 	case other && !srv.isMariaDB():
 		return text, nil
 	case kind == "json" && r != ofRow:
@@ -288,7 +288,7 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	if set != origin.Charset && !strings.HasPrefix(origin.Charset, "utf8") {
 		typ = larger(typ)
 	}
-	if set != "utf8mb4" { // the table's own
+	if set != "utf8mb4" { // utf8mb4 is the table's own
 		typ += " CHARACTER SET " + set + " COLLATE " + collation
 	}
 	return typ, nil
@@ -321,7 +321,7 @@ func sumOf(c *SourceColumn) string {
 	case "decimal":
 		var digits, scale int
 		if m := declaredSize.FindString(c.Type); m != "" {
-			_, _ = fmt.Sscanf(m, "(%d,%d)", &digits, &scale) // it has this form
+			_, _ = fmt.Sscanf(m, "(%d,%d)", &digits, &scale) // the type has this form
 			return fmt.Sprintf("DECIMAL(%d,%d)", min(digits+20, 65), scale)
 		}
 	case "float", "double":

@@ -80,7 +80,7 @@ func uncreated(v *replicator.View, err error) error {
 	refused := classify(err, creating(v))
 	var e *mysql.MySQLError
 	if errors.As(err, &e) && !faultOf(e).plain {
-		refused = fmt.Errorf("%w: %s", refused, strings.Join(strings.Fields(e.Message), " ")) // it quotes lines
+		refused = fmt.Errorf("%w: %s", refused, strings.Join(strings.Fields(e.Message), " ")) // the message quotes lines
 	}
 	return replicator.Fatal(refused)
 }

@@ -48,7 +48,7 @@ var faults = map[uint16]fault{
 	1077: {name: "ER_NORMAL_SHUTDOWN", blame: serverFault, means: "the server shuts down"},
 	1079: {name: "ER_SHUTDOWN_COMPLETE", blame: serverFault, means: "the server shuts down"},
 	1105: {name: "ER_UNKNOWN_ERROR", blame: serverFault, means: "the server does not say what failed"},
-	1114: {name: "ER_RECORD_FILE_FULL", blame: serverFault, plain: true}, // the table's, which is the disk's
+	1114: {name: "ER_RECORD_FILE_FULL", blame: serverFault, plain: true}, // a table is full if the disk is
 	1135: {name: "ER_CANT_CREATE_THREAD", blame: serverFault, means: "the server can't start a thread"},
 	1180: {name: "ER_ERROR_DURING_COMMIT", blame: serverFault, means: "the commit failed"},
 	1181: {name: "ER_ERROR_DURING_ROLLBACK", blame: serverFault, means: "the rollback failed"},

@@ -21,7 +21,7 @@ type batchStates struct {
 	others heldStates         // of other sources; the key is this source's id of the entity
 	owners map[string][]owner // by view: the other sources that feed it
 
-	horizons map[uint32]int64 // of the target's views
+	horizons map[uint32]int64 // by view id, of the target's views
 }
 
 // entities returns the ids of a key's entity in the table of states: one for the target's own source, and one for each

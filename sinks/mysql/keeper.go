@@ -15,7 +15,7 @@ import (
 // keeper keeps one view in its table.
 type keeper struct {
 	view   *replicator.View
-	place  int // in Target.Views
+	place  int // the view's index in Target.Views
 	id     uint32
 	salt   salt
 	marked replicator.Standing // the view's progress when it was opened

@@ -61,7 +61,7 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (raised bool, err error) {
 	err = s.transaction(ctx, func(tx *sql.Tx) error {
 		raised = false
-		if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch ORDER BY id"); err != nil { // locks them
+		if _, err := tx.ExecContext(ctx, "UPDATE "+locksTable+" SET epoch = epoch ORDER BY id"); err != nil { // lock all
 			return err
 		}
 		var own, older, fellows, known int
@@ -76,7 +76,7 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 		}
 		switch {
 		case own > 0:
-			return nil // another replicator was quicker
+			return nil // another replicator has registered the view meanwhile
 		case older == 0 && fellows > 0:
 			return s.insertView(ctx, tx, source, k)
 		}

@@ -277,7 +277,7 @@ func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 			return false, nil
 		}
 	}
-	if len(since.sums) == 0 { // it is a first look
+	if len(since.sums) == 0 { // a first check has no witnesses
 		if rows, err := readSums(ctx, tx, k, " LIMIT 1"); err != nil || len(rows) > 0 {
 			return false, err
 		}

@@ -14,8 +14,8 @@ import (
 //
 //   - the program's, made for their present purpose: they stay, even if someone gave them another type;
 //   - the program's, made for another purpose or no longer needed: a rebuild recreates or drops them (refit.go);
-//   - columns of others, which a rebuild must not lose (foreign.go). They have no such comment. A column of the program's
-//     that was altered without repeating the comment is now one of these.
+//   - columns of others, which a rebuild must not lose (foreign.go). They have no such comment. If someone altered the
+//     program's column without repeating the comment, it is now one of these.
 //
 // Only the hash in the comment is compared, because the server may have cut a long expression.
 const originPrefix = "replicator: "

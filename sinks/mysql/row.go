@@ -43,7 +43,7 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 	}
 	if !found {
 		add := "PRIMARY"
-		if slices.ContainsFunc(sh.indexes, func(x index) bool { return x.name == "PRIMARY" }) { // a table has one
+		if slices.ContainsFunc(sh.indexes, func(x index) bool { return x.name == "PRIMARY" }) { // a table can have only one
 			add = "UNIQUE"
 		}
 		problems = append(problems, fmt.Sprintf("it has no primary or unique key on exactly the %s: "+

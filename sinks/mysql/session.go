@@ -18,8 +18,8 @@ const Timeout = 30 * time.Second
 
 // settings returns the statements that set up a session, so that the server's defaults don't matter:
 //
-//   - strict mode, so that nothing is cut or rounded without an error. Zero dates are allowed, because sources hold them,
-//     and a zero stays a zero in an AUTO_INCREMENT column
+//   - strict mode, so that nothing is cut or rounded without an error. Zero dates are allowed, because sources have
+//     them, and a zero stays a zero in an AUTO_INCREMENT column
 //   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. It is a
 //     statement, because the variable's name differs between servers
 //   - shorter waits for a lock than for an answer, so that a lasting lock is a visible error, and is tried again

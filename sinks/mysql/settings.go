@@ -18,11 +18,11 @@ type Settings struct {
 	KeyFrom []replicator.Field `json:"key_from,omitempty"`
 
 	Table         string            `json:"table,omitempty"`          // TABLE, or DATABASE.TABLE
-	VersionColumn string            `json:"version_column,omitempty"` // takes the version; "": no column does
-	ShardOn       string            `json:"shard_on,omitempty"`       // whose value decides the shard; "": the first has all
+	VersionColumn string            `json:"version_column,omitempty"` // the column for the version; "": none
+	ShardOn       string            `json:"shard_on,omitempty"`       // the column that decides the shard; "": none
 	Create        bool              `json:"create,omitempty"`         // create the table if it is missing
-	Types         map[string]string `json:"types,omitempty"`          // of columns, for Create
-	Shards        []string          `json:"shards,omitempty"`         // the shards' names, in the order that ShardOn counts; nil: there is one shard
+	Types         map[string]string `json:"types,omitempty"`          // column types, for Create
+	Shards        []string          `json:"shards,omitempty"`         // the shards' names, in order; nil: one shard
 }
 
 // Spread reports whether the view is kept in several shards.

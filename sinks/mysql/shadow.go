@@ -22,8 +22,8 @@ import (
 //     partition is raised. That waits for batches in progress. Targets that were opened before then fail, because they
 //     use the old ids.
 //  2. RENAME TABLE live TO old, shadow TO live for every view. If the shadow's table still exists, this has not
-//     happened. If the server refuses it, nothing was renamed, and step 1 is undone. Otherwise no view of the sink could
-//     be opened until the operator acts.
+//     happened. If the server refuses it, nothing was renamed, and step 1 is undone. Otherwise no view of the sink
+//     could be opened until the operator acts.
 //  3. In one transaction, the live rows lose their name, and the shadows' rows get it.
 //
 // Discard then drops the old tables. Nothing is applied until a swap has returned, and dropping may take a while, so it
@@ -86,7 +86,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 		return err
 	}
 	create := settingsOf(v).Create
-	if !create { // the shadow would lack what the live table lacks, which the operator must alter
+	if !create { // the operator must alter an unsuitable live table: its copy would be no better
 		if _, err := s.keep(ctx, shadowed(v), from); err != nil {
 			return fmt.Errorf("view %s: %w", v.Shadows, err)
 		}

@@ -17,7 +17,7 @@ import (
 type shape struct {
 	database, table string
 	engine          string
-	collation       string // of columns that name none
+	collation       string // the default of the table's columns
 	isView          bool
 	columns         []*column
 	indexes         []index

@@ -77,7 +77,7 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 type owner struct {
 	source string
 	id     uint32
-	salt   salt // not read everywhere
+	salt   salt // nil where it is not needed
 }
 
 // ownersOf returns all sources that feed a view. Entries of another shard of the source are no orphans.

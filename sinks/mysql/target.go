@@ -18,7 +18,7 @@ type Target struct {
 	kept   []*keeper // the views, in their order
 	shared bool      // some view is fed by several cells of one key
 	valued bool      // some of these views write changes value by value: see crowd.go
-	whole  bool      // some of these views don't
+	whole  bool      // some of these views rewrite all of a key's entries
 	crowds crowds
 	server *server
 	epoch  int64 // of the sink, when the target was opened: see shadow.go

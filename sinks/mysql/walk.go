@@ -41,7 +41,7 @@ func (t *Target) pageKeys(
 	if err != nil {
 		return nil, "", err
 	}
-	kinds, err := t.keyKinds(ctx, k) // after the rows: the writer of one of them may have written the first state
+	kinds, err := t.keyKinds(ctx, k) // read after the rows: the first state may have been written with one of them
 	if err != nil {
 		return nil, "", err
 	}
