@@ -139,7 +139,7 @@ func (s *saver) advance(ctx context.Context, u urgency) error {
 
 // nameFile saves a position that names the source's latest log file, before rows from that file are applied. Suppose
 // that the program is killed and the source is restored to an older state. The next session then finds that this file
-// is a different one. Otherwise, it would take the source's new events for the rest of the log that was applied.
+// is a different one. Without the name, it would take the source's new events for the rest of the old file.
 func (s *saver) nameFile(ctx context.Context) error {
 	s.naming.Lock()
 	defer s.naming.Unlock()
@@ -154,8 +154,8 @@ func (s *saver) nameFile(ctx context.Context) error {
 	return nil
 }
 
-// saveIdle saves the current position again if the last save is older than after. The time up to which the views are
-// complete advances even if nothing else does.
+// saveIdle saves the checkpoints again if the last save is older than after. A checkpoint also has the time up to which
+// its view is complete, which advances even if nothing else does.
 func (s *saver) saveIdle(ctx context.Context, at replicator.Position, after time.Duration) error {
 	if time.Since(s.savedAt) < after {
 		return nil
@@ -199,8 +199,8 @@ func (s *saver) lastMarked() replicator.Standing {
 	return s.marked
 }
 
-// lookForEvictions schedules a comparison with the source for views whose sink dropped keys: nothing else shows what is
-// missing. The next mark notes that, and so the sink remembers that it reported them.
+// lookForEvictions schedules a comparison with the source for views whose sink dropped keys, because no mark shows such
+// a loss. The next mark tells the sink that these keys were reported.
 func (s *saver) lookForEvictions() {
 	evicter, ok := s.target.(replicator.Evicter)
 	if !ok {

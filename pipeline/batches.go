@@ -17,7 +17,7 @@ type batches struct {
 // coalescing).
 const spareBatches = 4
 
-// add appends a change. Its address is valid until its batch is reused.
+// add appends a change. The returned address is valid until its batch is reused.
 func (b *batches) add(p pending) *pending {
 	n := len(b.queue) - 1
 	if n < 0 || len(b.queue[n]) == maxBatch {

@@ -23,7 +23,7 @@ const companyStays = time.Minute
 
 func newCompany() *company { return &company{met: map[string][2]time.Time{}} }
 
-// meet records whose marks another program has set. It returns the views that are newly in company.
+// meet records whose marks another program has set. It returns the views for which that is news.
 func (c *company) meet(views []string) (joined []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

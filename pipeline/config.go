@@ -40,11 +40,11 @@ type Config struct {
 	Rate     int           // rows a second of a fill; 0: no limit
 	Deleted  time.Duration // how long deleted cells are remembered, if the sink can forget them; 0: forever
 
-	// SavesIdle: save moving positions each interval, even without changes for these views. Not for a store that writes
-	// to the source itself, because its writes would move the position.
+	// SavesIdle saves a moved position each interval, even without changes for these views. It must be off if the store is
+	// in the source itself, because its writes would move the position.
 	SavesIdle bool
 
-	// Paused are views that are paused from the start, as before: a new configuration resumes none.
+	// Paused are views that start paused, because they were paused under the previous configuration.
 	Paused []string
 
 	// LastShown is the result of Pipeline.Shown of an earlier pipeline with the same source. It keeps an outage's lag
@@ -99,7 +99,7 @@ func (c *Config) inOrder(views viewSet) viewSet {
 	return views
 }
 
-// sourceOf is the source as views that run together need it.
+// sourceOf returns the source with the columns that views that run together need.
 func (c *Config) sourceOf(views []*replicator.View) (replicator.Source, error) {
 	if c.SourceOf == nil {
 		return c.Source, nil
@@ -133,7 +133,7 @@ func (c *Config) swaps() bool {
 	return ok && c.Source.Name() == ""
 }
 
-// changelog is the source if it is a Changelog, which has no tables beside its log.
+// changelog returns the source if it is a Changelog, which has no tables beside its log; else nil.
 func (c *Config) changelog() replicator.Changelog {
 	log, _ := c.Source.(replicator.Changelog)
 	return log

@@ -51,7 +51,7 @@ func (p *Pipeline) waitFor(ctx context.Context, fence, view string) error {
 	}
 }
 
-// includedBefore reports whether a paused view included the fence when it was paused, since it has no run to ask.
+// includedBefore reports whether a paused view included the fence when it was paused. A paused view has no run to ask.
 func (p *Pipeline) includedBefore(ctx context.Context, fence, view string) (bool, error) {
 	v := p.cfg.view(view)
 	if v == nil || !p.stopped.isPaused(v) {
@@ -112,7 +112,7 @@ func (p *Pipeline) Renew(ctx context.Context, views ...string) error {
 	return nil
 }
 
-// renew returns the view's next session: none of the present ones, except those in renewed.
+// renew ends the view's session and returns the next one. A session in renewed is already a next one.
 func (p *Pipeline) renew(ctx context.Context, view string, renewed map[*session]bool) (*session, error) {
 	var old *session
 	for {

@@ -87,7 +87,8 @@ func (d *definitions) check(ctx context.Context, views []*replicator.View) error
 // entities in one place, and each would remove the other's contributions.
 func sameKeys(ctx context.Context, source replicator.Source, v *replicator.View) (refused, err error) {
 	tables := replicator.Feeding([]*replicator.View{v})
-	// Counters and rankings add up over all keys; a changelog's records name their tables.
+	// These kinds don't merge cells by key. Counters and rankings add up over all keys; a changelog's records name their
+	// tables.
 	if len(tables) < 2 || slices.Contains([]string{"counter", "ranking", "changelog"}, v.Kind) {
 		return nil, nil
 	}

@@ -90,7 +90,7 @@ func (f *forgetter) run(ctx context.Context) error {
 	}
 }
 
-// walk goes through all cells, and works a fifth of the time.
+// walk examines all cells. It pauses for four fifths of the time.
 func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horizon int64) error {
 	found, began := replicator.GoneCells{}, time.Now()
 	for after := ""; ; {

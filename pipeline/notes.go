@@ -65,7 +65,7 @@ func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
 }
 
 // setEvicted records that views must be compared with the source, because their sink lost data while they were at a log
-// position. A comparison in progress doesn't count, because the sink may have lost data behind it.
+// position. A comparison in progress doesn't count: the sink may have lost what it has already compared.
 func (n *notes) setEvicted(views viewSet, order int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

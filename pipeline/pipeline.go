@@ -174,7 +174,7 @@ func (p *Pipeline) Swapped() map[string]int64 {
 	for _, r := range p.runs.all() {
 		r.notes.addSwaps(all)
 	}
-	// Shadows are filled again instead, or compared once they are swapped in.
+	// Leave out shadows: they are filled again, or compared once they are swapped in.
 	maps.DeleteFunc(all, func(view string, _ int64) bool { return !p.Keeps(view) })
 	return all
 }

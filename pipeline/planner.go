@@ -30,7 +30,7 @@ type remembered struct {
 
 	former map[string][]replicator.Mark // marks by source, of sources no longer configured; nil: the sink was not asked
 
-	lacking map[string]string // by view: the parts of the sink that lack it although others have it
+	lacking map[string]string // by view: the parts of the sink that lack the view, if other parts have it
 
 	refilled map[string][]string // views that on_lost fills again, by the part of the sink that lacks them
 }

@@ -210,8 +210,8 @@ func (r *run) lost(ctx context.Context, err error) error {
 	if unlogged {
 		onLost = r.cfg.OnUnlogged
 	}
-	// A fill that begins after this position reads everything that the log doesn't list here, and has read nothing yet. A
-	// rebuild in place repairs such losses this way.
+	// A fill that begins after this position will read everything that the log doesn't list here, so it need not begin
+	// again. A rebuild in place is such a fill while its scan waits for the tail.
 	at := r.progress.current()
 	unread := unlogged && at.Filling() && at.Position.Order < at.FillFrom && r.cfg.changelog() == nil
 	partly := errors.Is(err, replicator.ErrPartFellBack) // the rest is intact, so the configuration need not allow it
@@ -248,7 +248,7 @@ func (r *run) named(err error) error {
 
 // stopsFor is the error of views that stop because of a loss, as configured, with advice.
 func (c *Config) stopsFor(loss error, views viewSet) error {
-	if groups, _ := replicator.Troubled(views, loss); groups != nil { // the others need nothing
+	if groups, _ := replicator.Troubled(views, loss); groups != nil { // the other views need no advice
 		views = slices.Concat(groups...)
 	}
 	way := "to fill the views again: " + c.anew(views) + ", or set [source] on_lost = \"rebuild\""
@@ -350,7 +350,7 @@ func (r *run) setSession(s *session) {
 	}
 }
 
-// current is the open session; nil between two.
+// current is the open session; nil between two sessions.
 func (r *run) current() *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()

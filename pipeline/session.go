@@ -48,7 +48,7 @@ func openSession(ctx context.Context, r *run) (*session, error) {
 	if err != nil {
 		return nil, unproven(r.cfg.ofSink(err))
 	}
-	// Opening the sink may show that it lost a view's content, so the position must be set again.
+	// Opening the sink may show that the sink lost a view's content, so the position must be set again.
 	if err := r.reposition(ctx); err != nil {
 		return nil, err
 	}

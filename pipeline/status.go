@@ -29,7 +29,7 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 		}
 		if b := p.rebuildOf(v.Name); b != nil {
 			b.describe(v, &st)
-			filling = time.Time{} // it is kept up to date, or shows an earlier fill's result
+			filling = time.Time{} // the view is kept up to date, or shows an earlier fill's result
 		}
 		if at, paused := p.stopped.pausedAt(v); paused {
 			st.State, st.Applied, st.Frozen = replicator.StatePaused, at, false

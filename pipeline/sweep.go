@@ -91,9 +91,9 @@ func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 const lacksAtOnce = 100_000
 
 // outdated pages through the cells that the fill did not confirm. A Changelog has the same log positions whenever it is
-// read, so positions can't show that; it is asked about all of the target's cells instead. It names the cells that it
-// lacks, or has only with a lower version than some view. Such a view was filled from a log that was lost. A put of the
-// remaining version would not replace the higher one; a re-read does.
+// read, so they don't show what the fill confirmed. Instead, the Changelog is asked about all of the target's cells. It
+// names the cells that it lacks, or has only with a lower version than some view. Such a view was filled from a log
+// that was lost. A put of the remaining version would not replace the higher one; a re-read does.
 func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	cells []replicator.Cell, next string, err error,
 ) {

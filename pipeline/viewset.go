@@ -65,7 +65,7 @@ func (vs viewSet) reading(table string) viewSet {
 	return of
 }
 
-// columns are the column values of a table that the views need; empty for all.
+// columns returns the values of a table's column role that the views name; empty: all values.
 func (vs viewSet) columns(table string) []string {
 	var columns []string
 	for _, v := range vs {

@@ -266,7 +266,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 // unless the status says that it is frozen.
 func notReady(v replicator.ViewStatus) string {
 	switch {
-	case v.State == replicator.StateMember: // that member reports the state
+	case v.State == replicator.StateMember: // another member keeps the partition, and reports its state
 		return ""
 	case v.KeptUp() && v.LagSeconds == nil:
 		return "its lag is not known"

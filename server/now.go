@@ -81,7 +81,7 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.NewInvalidMetric(c.lag, err)
 		}
 		for _, v := range views {
-			if v.Behind != nil && v.State != replicator.StateMember { // the member that has the partition shows it
+			if v.Behind != nil && v.State != replicator.StateMember { // the member that keeps the partition reports it
 				gauge(c.behind, float64(*v.Behind), v.View, v.Source)
 			}
 		}
@@ -106,7 +106,7 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 	c.collectSources(out, gauge, oldest)
 }
 
-// collectSources collects the metrics of sources. lag replaces the age of the position if no source reports that.
+// collectSources collects the metrics of sources. lag replaces the age of the position if no source reports an age.
 func (c *nowCollector) collectSources(out chan<- prometheus.Metric,
 	gauge func(*prometheus.Desc, float64, ...string), lag *float64,
 ) {

@@ -66,7 +66,7 @@ type pageView struct {
 	LagCurve, RateCurve curve
 	Filling             bool
 	Acts                bool // this process can pause or rebuild the view
-	Lacking             bool // it runs, but cells are missing because of dead letters
+	Lacking             bool // the view runs, but cells are missing because of dead letters
 	Shared              bool // its error is in pageData.Causes
 }
 

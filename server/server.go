@@ -62,7 +62,7 @@ type Rebuild struct {
 	InPlace bool   `json:"in_place,omitempty"` // write into the live view, without a shadow
 }
 
-// Selection selects dead letters: by id, a group, a view's, or all of them.
+// Selection selects dead letters: by ids, by a group, by a view, or all of them.
 type Selection struct {
 	IDs   []string `json:"ids,omitempty"`
 	Group string   `json:"group,omitempty"` // LetterGroup.Group

@@ -92,7 +92,7 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 			found = c.Check(ctx, views)
 		}
 		findings = append(findings, found...)
-		if cfg.Source.Kafka != nil { // the members of the groups find out which partitions continue
+		if cfg.Source.Kafka != nil { // only the groups' members know where their partitions continue
 			if err := sink.Close(); err != nil {
 				return nil, err
 			}

@@ -13,7 +13,7 @@ type ExplainedJoin struct {
 	Join      string      `json:"join"`
 	Condition string      `json:"condition"`       // customers.id = orders.customer_id = 7
 	Where     string      `json:"where,omitempty"` // a found row counts only if it satisfies this
-	Found     int         `json:"found"`           // how many rows were found; more than replicator.MaxJoined: at least that many
+	Found     int         `json:"found"`           // the rows found; above replicator.MaxJoined: more than that
 	Rows      []JoinedRow `json:"rows"`            // the first of them
 }
 

@@ -175,7 +175,7 @@ func (f *Front) Letter(ctx context.Context, id string) (letter replicator.DeadLe
 	return letter, err
 }
 
-// SourceStats returns those of the current service.
+// SourceStats returns the stats of the current service's sources.
 func (f *Front) SourceStats(ctx context.Context) (all []server.SourceStats) {
 	_ = f.with(ctx, func(ctx context.Context, s answerer) error { // without a service there are no stats
 		all = s.SourceStats(ctx)

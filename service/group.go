@@ -20,8 +20,8 @@ import (
 )
 
 // waitInGroups returns once views include a log position of an origin, whichever members keep them. If the topics have
-// several origins, the fence belongs to one of them; the others don't know its files or GTIDs, and it doesn't wait for
-// them.
+// several origins, the fence belongs to one of them. The others don't know its files or GTIDs, and waitInGroups doesn't
+// wait for them.
 func (s *Service) waitInGroups(ctx context.Context, at server.Fence, views []string) error {
 	if kafka.IsPlace(at.At) {
 		return s.eachGroup(ctx, views, func(p kafka.Partition) string {
@@ -194,7 +194,7 @@ func (c *consumer) includes(ctx context.Context, p kafka.Partition, views []stri
 		}()
 		err := l.Wait(waiting, fence, views)
 		if err != nil && waiting.Err() != nil && ctx.Err() == nil {
-			return false, nil, nil // it was given up in the meantime
+			return false, nil, nil // the partition was given up in the meantime
 		}
 		return err == nil, nil, err
 	}

@@ -274,8 +274,8 @@ func asMarked(ctx context.Context, source replicator.Source, views []*replicator
 }
 
 // mayLookAt refuses a view that opening would change. A sink starts a view from nothing if the definition changed, if
-// the view is a counter that it doesn't know, or if one of its shards doesn't know the view. For a deleted document
-// index it would create an empty one behind the alias, and readers would find nothing instead of an error.
+// the view is a counter that it doesn't know, or if one of its shards doesn't know the view. If a document index was
+// deleted, a sink would create an empty one behind the alias, and readers would find nothing instead of an error.
 func mayLookAt(v *replicator.View, marks []replicator.Mark) error {
 	i := slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == v.Name })
 	switch {

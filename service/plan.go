@@ -163,7 +163,7 @@ func (p *planner) describe(one *PlannedView, v *replicator.View, planned pipelin
 		one.Action, one.Reason = PlanRebuild, "its definition changed"
 	case pipeline.Refused:
 		one.Action, one.Reason = PlanRefused, strings.TrimPrefix(planned.Err.Error(), "view "+v.Name+": ")
-		if p.running != nil { // the running process makes the rebuild, and must know the file
+		if p.running != nil { // the running process rebuilds, so it must reload the file first
 			one.Reason = "after SIGHUP: " + one.Reason
 		}
 	default:

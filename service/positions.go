@@ -118,7 +118,7 @@ func (p *Positions) at(ctx context.Context, shard config.Shard, pos string,
 }
 
 // Reset forgets the positions of the views, in the sink first. A view with a checkpoint and no mark would look as if
-// the sink had lost it. One with a mark and no checkpoint continues from the mark.
+// the sink had lost it. A view with a mark and no checkpoint continues from the mark.
 func (p *Positions) Reset(ctx context.Context) error {
 	if err := keepsPositions(p.Config, "reset"); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (p *Positions) unmark(ctx context.Context, sink replicator.Sink, v *replica
 			return fmt.Errorf("%w; `replicator checkpoint forget %s` does not need to open it", err, v.Name)
 		}
 		next := at.Anew()
-		unfilled := at.Filling() && !at.Repair // it is incomplete, maybe since an earlier reset
+		unfilled := at.Filling() && !at.Repair // the view's fill is incomplete, maybe since an earlier reset
 		next.Repair = intact && (p.Config.Source.Start == "snapshot" || !unfilled)
 		if err := target.Mark(ctx, next); err != nil {
 			return err
@@ -204,7 +204,7 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 	for _, c := range p.saved {
 		if c.View == v.Name && c.Source == shard.Name {
 			at.Standing = c.Standing
-			if !marked { // the parts of the sink that did not lose it know this fingerprint
+			if !marked { // the parts of the sink that still have the view know this fingerprint
 				marks = append(marks, replicator.Mark{View: c.View, Fingerprint: c.Fingerprint})
 			}
 		}

@@ -176,15 +176,15 @@ func (r *Runner) stopping() func() {
 	}
 }
 
-// listen serves HTTP with the given settings. It keeps a server whose settings are the same, and also one whose
-// successor can't listen. Clients notice nothing.
+// listen serves HTTP with the given settings. It keeps the present server if the settings are the same, or if the new
+// server can't listen. Clients notice nothing.
 func (r *Runner) listen(as config.HTTP) error {
 	if r.server != nil && r.http == as {
 		return nil
 	}
 	_, before, _ := net.SplitHostPort(r.http.Listen)
 	if _, port, _ := net.SplitHostPort(as.Listen); port == before {
-		r.hangUp() // no other server can listen beside it, even if one of the two names no host
+		r.hangUp() // two servers can't listen on one port, even if one of the addresses names no host
 	}
 	var next *server.Server
 	if as.Listen != "" {

@@ -63,7 +63,7 @@ type line struct {
 	opened replicator.Sink
 	source source
 	views  []*replicator.View
-	ended  <-chan struct{} // closed once another member of the group may continue with it; nil: no other can
+	ended  <-chan struct{} // closed once another group member may read the partition; nil: no other can
 
 	reread func(context.Context) error // re-reads letters that other processes saved; nil: no other process saves any
 }

@@ -76,7 +76,7 @@ func (in *inspector) siblings(
 	}
 	defined, err := asMarked(ctx, o.source, kept, marks)
 	for i, v := range defined {
-		if mayLookAt(v, marks) == nil { // otherwise the process that keeps it has another definition
+		if mayLookAt(v, marks) == nil { // otherwise the process that keeps the sibling has another definition of it
 			siblings = append(siblings, kept[i])
 		}
 	}

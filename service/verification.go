@@ -118,7 +118,7 @@ func (v Verification) fence(ctx context.Context, o *inspection) (func(context.Co
 	running, err := c.Status(ctx)
 	i := slices.IndexFunc(running, func(s replicator.ViewStatus) bool { return s.View == o.view.Name })
 	switch {
-	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // it may run for the rebuild of another view
+	case errors.Is(err, server.ErrNotRunning) || err == nil && i < 0: // the process may run to rebuild another view
 		return nil, nil
 	case err == nil && running[i].State == replicator.StateStandby:
 		return nil, standingBy(running[i].Error)

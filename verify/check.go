@@ -18,15 +18,15 @@ type suspect struct {
 	wanted     [][]replicator.Entry // the expected contents of the entity, cell by cell
 }
 
-// same reports whether two checks found the same difference, because the entity changed neither in the source nor in
-// the sink in between. It compares all of the entity's cells, because any of them may make the entity differ.
+// same reports whether two checks found the same difference, and the entity changed neither in the source nor in the
+// sink between them. It compares all of the entity's cells, because any of them may make the entity differ.
 func (s suspect) same(other suspect) bool {
 	return s.difference.Kind == other.difference.Kind && slices.Equal(s.difference.States, other.difference.States) &&
 		reflect.DeepEqual(s.wanted, other.wanted)
 }
 
-// wanted returns the contents that the ops of a key expect. It omits when whole rows were read, and where, because each
-// check reads them again.
+// wanted returns the contents that the ops of a key expect. It omits the time and log position at which whole rows were
+// read, because they differ between checks.
 func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) {
 	for _, op := range ops {
 		if op.Cell.Key != key {
@@ -136,14 +136,14 @@ func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicato
 	return op
 }
 
-// alone is the view without siblings.
+// alone returns the view without its siblings.
 func (v *verifier) alone() *Together {
 	return &Together{Views: []*replicator.View{v.View}, Reader: v.Reader, Target: v.Target, Evaluator: v.Evaluator,
 		Close: func() error { return nil }}
 }
 
-// expected reads the source's present rows of the first cells, up to pageBytes but of whole entities, and returns
-// resets to them, and the rows.
+// expected reads the source's present rows of the first cells: of whole entities, up to pageBytes. It returns an op for
+// each cell, which resets the cell to its row, and the rows.
 func (v *Together) expected(
 	ctx context.Context, cells []replicator.Cell,
 ) (ops []replicator.Op, from []*replicator.Row, err error) {

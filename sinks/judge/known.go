@@ -35,8 +35,8 @@ func (k Known) Outdated(before int64) bool {
 }
 
 // Beyond reports whether the state is from a log position after the re-read's. Usually a change was applied meanwhile.
-// If a second re-read, begun after the state was read, is also before it, the log has no such position. Then the sink's
-// state was changed by hand, and the view would not show any future change.
+// If a second re-read, begun after the state was read, is also before the state, the log has no such position. Then the
+// sink's state was changed by hand, and the view would not show any future change.
 func (k Known) Beyond(look replicator.Op) bool {
 	return look.AsOf != 0 && max(k.State.Order, k.State.AsOf) > look.AsOf
 }

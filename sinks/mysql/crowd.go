@@ -312,7 +312,7 @@ func (w *writer) claimed(k *keeper) string {
 // claim is a value that some cell of a key contributes.
 type claim struct {
 	version any  // the highest version; nil if the table has no column for it
-	held    bool // the table has its row
+	held    bool // the table has a row of this value
 	wrong   bool // the table has rows of this value that must be deleted
 }
 

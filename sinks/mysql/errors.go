@@ -99,7 +99,7 @@ func classify(err error, doing string) error {
 		return fmt.Errorf("%w: another table's foreign key holds a row that has to go: drop that key, or make it "+
 			"ON DELETE CASCADE or SET NULL", text)
 	}
-	if is(err, 1146) && ownTable(e.Message) { // the table was there when the views were opened
+	if is(err, 1146) && ownTable(e.Message) { // another program dropped the table since the views were opened
 		return fmt.Errorf("%w: %w", text, replicator.ErrSinkLost)
 	}
 	if known.blame == userFault || known.blame == tableFault {

@@ -72,7 +72,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	switch {
 	case errors.Is(err, errAltered), errors.Is(err, replicator.ErrSinkLost) && replicator.IsOfViews(err):
 		return err
-	case is(err, noDatabase): // the database was there when the views were opened
+	case is(err, noDatabase): // another program dropped the database since the views were opened
 		return fmt.Errorf("database %s is gone: %w", t.sink.database, replicator.ErrSinkLost)
 	case err != nil:
 		return t.lost(ctx, classify(err, "table "+viewsTable))

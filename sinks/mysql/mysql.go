@@ -71,7 +71,7 @@ type Sink struct {
 	droppedLeft atomic.Bool // the tables that earlier processes replaced were dropped: see dropLeft
 
 	mu     sync.Mutex
-	server *server // nil until it was asked for
+	server *server // nil until the server was asked
 }
 
 var (

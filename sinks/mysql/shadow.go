@@ -86,7 +86,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 		return err
 	}
 	create := settingsOf(v).Create
-	if !create { // the operator must alter an unsuitable live table: its copy would be no better
+	if !create { // the shadow is a copy, so the live table must already suit the view
 		if _, err := s.keep(ctx, shadowed(v), from); err != nil {
 			return fmt.Errorf("view %s: %w", v.Shadows, err)
 		}

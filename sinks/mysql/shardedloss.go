@@ -63,7 +63,7 @@ func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string
 	}
 	lacking := map[string]string{}
 	for view, fingerprint := range s.definitions {
-		var with, without []string // shards that hold it, and shards that don't
+		var with, without []string // shards that have the view, and shards that don't
 		for shard, marks := range by {
 			held := func(m replicator.Mark) bool { return m.View == view && holds(m, fingerprint) }
 			if slices.ContainsFunc(marks, held) {
