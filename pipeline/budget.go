@@ -19,7 +19,6 @@ type budget struct {
 	queue []*claim
 }
 
-// claim is a number of bytes that a caller waits for.
 type claim struct {
 	bytes   int64
 	granted chan struct{} // closed once the bytes are taken

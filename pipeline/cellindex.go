@@ -16,7 +16,6 @@ type cellIndex struct {
 	cells int
 }
 
-// fewestLists is the initial number of lists.
 const fewestLists = 64
 
 func newCellIndex() cellIndex {

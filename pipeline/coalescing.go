@@ -34,7 +34,6 @@ func newCoalescing(total int64, lanes int) *coalescing {
 	return &coalescing{total: total, smallest: n, changes: n}
 }
 
-// took records the size of a change.
 func (c *coalescing) took(bytes int64) {
 	if c.mean == 0 {
 		c.mean = bytes

@@ -49,7 +49,6 @@ func (c *composition) begin(r *run) {
 	c.running.Go(func() { _ = r.loop(c.lifetime) }) // it logs a session's error; composition ends it
 }
 
-// launchAt runs configured views together from their checkpoints.
 func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
 	if len(checkpoints) == 0 {
 		return nil
@@ -208,7 +207,6 @@ func (c *composition) part(ctx context.Context) error {
 // lasting error would have occurred again by then.
 const joinable = 2 * time.Second
 
-// ready reports whether a run has caught up, so that it can join others.
 func (r *run) ready() bool {
 	s := r.current()
 	if s == nil || r.progress.current().Filling() || !r.calm(joinable) {

@@ -35,7 +35,6 @@ func forgetShadow(ctx context.Context, store replicator.Store, v *replicator.Vie
 	return dropOfShadow(ctx, store, v)
 }
 
-// dropOfShadow drops the dead letters of a view's shadow.
 func dropOfShadow(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	var letters []string
 	for l, err := range store.List(ctx, v.Name+replicator.ShadowSuffix) {

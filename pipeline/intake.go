@@ -43,7 +43,6 @@ func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	return nil
 }
 
-// put accepts a scanned row.
 func (in *intake) put(ctx context.Context, row *replicator.Row) error {
 	if !in.views.feeds(row.Cell) {
 		return nil

@@ -149,7 +149,6 @@ func (l *letters) raiseElsewhere(ctx context.Context, ops []replicator.Op, appli
 	}
 }
 
-// applyAgain applies ops that were applied before.
 func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
 	outcome, err := l.target.Apply(ctx, ops)
 	if err == nil && len(outcome.Unknown) > 0 { // the horizon has risen above these ops since they were first applied

@@ -23,7 +23,6 @@ func (l *list[T]) add(item T) {
 	l.items = append(l.items, item)
 }
 
-// replace replaces an element by others, or by none.
 func (l *list[T]) replace(old T, by ...T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

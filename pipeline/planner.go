@@ -82,7 +82,6 @@ func (r *remembered) keptFrom(v *replicator.View, feeds func(string) bool) (sour
 	return "", false
 }
 
-// positions are all remembered positions.
 func (r *remembered) positions() (at []replicator.Position) {
 	for _, c := range r.saved {
 		if c.Source == r.source {
@@ -113,7 +112,6 @@ func (p *planner) remember(ctx context.Context) (*remembered, error) {
 	return known, nil
 }
 
-// marks reads the sink's marks of views.
 func (p *planner) marks(ctx context.Context) (*remembered, error) {
 	source := p.cfg.Source.Name()
 	marks, err := p.cfg.Sink.Marks(ctx, source)

@@ -196,7 +196,6 @@ func (r *rebuilder) forgetShadows(ctx context.Context, views viewSet) error {
 	return nil
 }
 
-// launch runs the views, or the shadows, of a rebuild from their checkpoints.
 func (r *rebuilder) launch(b *rebuild, views viewSet, from []replicator.Checkpoint) (err error) {
 	if b.run, err = r.composition.newRun(views, from); err != nil {
 		return err

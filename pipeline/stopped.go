@@ -23,7 +23,6 @@ func newStopped(paused []string) *stopped {
 	return s
 }
 
-// pause records that views were taken out of their runs, at their checkpoints.
 func (s *stopped) pause(at []replicator.Checkpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

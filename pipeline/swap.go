@@ -173,7 +173,6 @@ func (s *swapper) setBack(b *rebuild, shadows []replicator.Checkpoint, reason er
 	return nil
 }
 
-// prepare makes a run of the shadows of a rebuild, from their checkpoints.
 func (s *swapper) prepare(b *rebuild, from []replicator.Checkpoint) (err error) {
 	b.run, err = s.composition.newRun(b.shadows, from)
 	return err

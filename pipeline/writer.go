@@ -185,7 +185,6 @@ func (w *writer) applyLooks(ctx context.Context, b *opBatch, looks map[replicato
 // the budget.
 func (w *writer) share() int64 { return max(w.budget.total/int64(2*w.budget.lanes), 1) }
 
-// writeFull writes a batch if it has become too large to add more.
 func (w *writer) writeFull(ctx context.Context, b *opBatch) error {
 	if b.size < w.share() {
 		return nil

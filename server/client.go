@@ -143,7 +143,6 @@ func (c Client) call(ctx context.Context, most time.Duration, method, path strin
 	return understand(answered, target, out)
 }
 
-// mostAnswer bounds the size of an answer.
 const mostAnswer = 64 << 20
 
 func understand(answered *http.Response, target string, out any) error {

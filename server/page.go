@@ -218,8 +218,8 @@ type liveEvent struct {
 	HTML  string `json:"html"` // the page's main part
 }
 
-// liveEvery is the interval of a page's updates. It grows with more views than this, because each view costs the
-// browser time.
+// liveEvery is the interval of a page's updates. It grows by liveEvery for each liveViews views, because a view costs
+// the browser time.
 const (
 	liveEvery = 2 * time.Second
 	liveViews = 200

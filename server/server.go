@@ -90,7 +90,6 @@ const (
 	retryTime   = 10 * time.Minute
 )
 
-// Server serves one Controller over HTTP.
 type Server struct {
 	controller Controller
 	metrics    *Metrics

@@ -149,7 +149,6 @@ func (v Verification) buryByPartition(ctx context.Context, o *inspection, letter
 	return errors.Join(failed...)
 }
 
-// buryAlone saves dead letters while no process keeps their view.
 func buryAlone(ctx context.Context, setup Setup, letters []replicator.DeadLetter) error {
 	return alone(ctx, setup, func(store replicator.Store) error { return store.Bury(ctx, letters) })
 }

@@ -60,13 +60,11 @@ func (s *Service) lookAtLetters(ctx context.Context, l line, view string) error 
 	return l.lookAt(ctx, view, cells)
 }
 
-// compared identifies one view of one source.
 type compared struct {
 	line int // an index into the lines
 	view string
 }
 
-// comparing is the progress of one view's comparison.
 type comparing struct {
 	at      int64
 	place   verify.Place

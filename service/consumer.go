@@ -70,7 +70,6 @@ func (s Setup) cluster() (*kafka.Cluster, error) {
 
 func groupOf(cfg *config.Config, sink string) string { return cfg.Source.Kafka.Group + "." + sink }
 
-// consume adds the consumer of a sink.
 func (s *Service) consume(sink *config.Sink, opened replicator.Sink, views []*replicator.View) error {
 	tables, err := tablesOf(s.Config, config.Shard{}, views)
 	if err != nil {

@@ -17,7 +17,6 @@ type ExplainedJoin struct {
 	Rows      []JoinedRow `json:"rows"`            // the first of them
 }
 
-// JoinedRow is one row that a join found.
 type JoinedRow struct {
 	Table   string          `json:"table"`
 	Key     string          `json:"key"`

@@ -44,7 +44,6 @@ var _ answerer = (*Front)(nil)
 // NewFront returns a Front without a service.
 func NewFront() *Front { return &Front{ready: make(chan struct{})} }
 
-// enter makes s the current service.
 func (f *Front) enter(s answerer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +64,6 @@ func (f *Front) leave() {
 
 var errChanging = errors.New("the program changes to another configuration")
 
-// with calls ask with the current service.
 func (f *Front) with(ctx context.Context, ask func(ctx context.Context, s answerer) error) error {
 	for {
 		f.mu.Lock()

@@ -33,7 +33,6 @@ func (s Setup) inspector() *inspector {
 	return &inspector{Setup: s, sources: map[string]*canal.Source{}, sinks: map[string]replicator.Sink{}}
 }
 
-// source opens a shard for reading the given tables.
 func (in *inspector) source(shard config.Shard, tables []replicator.Table) (*canal.Source, error) {
 	if in.sources[shard.Name] == nil {
 		opened, err := in.Setup.source(shard, nil)

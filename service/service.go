@@ -123,7 +123,6 @@ func newOn(store replicator.Store, setup Setup, metrics *server.Metrics) (*Servi
 	return s, nil
 }
 
-// add opens a sink and creates its pipelines.
 func (s *Service) add(sink *config.Sink) error {
 	views := ViewsOf(s.Config, sink.Name)
 	if len(views) == 0 {

@@ -82,7 +82,6 @@ func (s Setup) sink(name string) (replicator.Sink, error) {
 	return s.OpenSink(s.Config, s.Config.Sink(name), s.Log)
 }
 
-// source opens one shard for reading the given tables.
 func (s Setup) source(shard config.Shard, tables []replicator.Table) (*canal.Source, error) {
 	return NewSource(shard, tables, nil, s.Log, 0)
 }

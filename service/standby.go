@@ -38,7 +38,6 @@ func (r *Runner) hold(stop context.Context, cfg *config.Config) (*config.Config,
 	return nil, notStartedError{err}
 }
 
-// placeOf returns where a configuration has its checkpoint store.
 func placeOf(cfg *config.Config) config.Checkpoint {
 	place := cfg.Checkpoint
 	place.Interval = 0
@@ -144,7 +143,6 @@ func (s *standby) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
 	return views, nil
 }
 
-// refused returns the error for requests that only the running process can serve.
 func (s *standby) refused() error { return standingBy(s.reason()) }
 
 func standingBy(reason string) error {

@@ -216,7 +216,7 @@ func numberColumn(columns []*declared) string {
 // outsideBytes exceeds every index: the size of a type whose values are stored outside of the row.
 const outsideBytes = 1 << 20
 
-// indexBytes is the largest size in an index of a value of a declared type.
+// indexBytes is how many bytes of an index a value of a declared type can take.
 func indexBytes(typ string) int64 {
 	d := strings.ToUpper(strings.TrimSpace(typ))
 	name, rest, _ := strings.Cut(d, "(")
@@ -234,7 +234,7 @@ func indexBytes(typ string) int64 {
 	return 32 // enough for a number or a time
 }
 
-// rowBytes is the approximate size in its row of a value of a declared type.
+// rowBytes is about how many bytes of its row a value of a declared type takes.
 func rowBytes(typ string) int64 {
 	if n := indexBytes(typ); n < outsideBytes {
 		return n + 2

@@ -58,7 +58,7 @@ func (s *Sink) isThere(ctx context.Context, name string) (bool, error) {
 	return err == nil, classify(err, "looking for table "+name)
 }
 
-// refuseLost forgets a view. The error says what happened to its table.
+// refuseLost forgets a view, and returns an error that says what happened to its table.
 func (s *Sink) refuseLost(ctx context.Context, v *replicator.View, table, what string) error {
 	if err := s.Forget(ctx, v.Name); err != nil {
 		return err

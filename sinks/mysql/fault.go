@@ -160,8 +160,8 @@ var faults = map[uint16]fault{
 	4025: {name: "ER_CONSTRAINT_FAILED", means: "a CHECK constraint refuses the row"}, // MariaDB's
 }
 
-// faultOf describes a server's error. By SQL state, lost connections and rolled-back transactions are temporary. Errors
-// of a SIGNAL may have any number, so the number means nothing.
+// faultOf describes a server's error. It knows lost connections and rolled-back transactions, which are temporary, by
+// their SQL state. Errors of a SIGNAL may have any number, so the number means nothing.
 func faultOf(e *mysql.MySQLError) fault {
 	state := string(e.SQLState[:])
 	f, known := faults[e.Number]

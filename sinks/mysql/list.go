@@ -102,7 +102,8 @@ func (t *Target) listEntries(ctx context.Context, k *keeper, wanted row, limit i
 	}
 }
 
-// listAmounts finds the cells that contribute to a group. The table may show an equal group of other case or accents.
+// listAmounts finds the cells that contribute to a group. The table may show the group in other case or with other
+// accents.
 func (t *Target) listAmounts(
 	ctx context.Context, tx *sql.Tx, k *keeper, group row, limit int, found *replicator.Listing,
 ) error {

@@ -38,7 +38,7 @@ type Connection struct {
 	Shards []config.Shard // at least one, in the order of the file, which shard_on counts
 }
 
-// Type is this type of sink.
+// Type describes MySQL sinks to the configuration.
 func Type() config.SinkType {
 	fields := []config.Key{{Name: "fields", Example: config.FieldsExample}}
 	columns := []string{"table", "key", "key_column", "version_column", "shard_on", "create", "types"}
@@ -226,7 +226,7 @@ func (r *viewReader) shardOn(columns []string) {
 	}
 }
 
-// create reads create and types.
+// create reads the create and types settings.
 func (r *viewReader) create(columns []string) {
 	r.settings.Create = r.Bool("create")
 	types := r.Table("types", `{ email = "VARCHAR(254)" }`)

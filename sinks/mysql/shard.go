@@ -18,7 +18,7 @@ type shardColumn struct {
 	place int  // index in the keeper's keys, or in its fields
 }
 
-// shardable are the types that the rule supports.
+// shardable are the types of columns by which a view can be sharded: see shardOf.
 var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "tinytext", "text",
 	"mediumtext", "longtext", "enum",
 	"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "uuid"}
