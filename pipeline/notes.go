@@ -12,7 +12,7 @@ import (
 // guards them; it may be taken while a progress's mutex is held.
 type notes struct {
 	mu      sync.Mutex
-	swapped map[string]int64 // by view: the log position after which it must be compared with the source
+	swapped map[string]int64 // by view: the log position after which the view must be compared with the source
 	letters map[string]bool  // by view: the store's letters were compared with the sink's dead cells
 	dirty   bool             // the notes changed since the last mark
 }

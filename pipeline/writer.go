@@ -115,7 +115,8 @@ func (b *opBatch) empty() {
 
 // evaluate adds an op with its row's contribution.
 func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
-	// A repair also rewrites changes from the binlog, because the scan's row of such a cell will be stale.
+	// A repair writes changes from the binlog whatever the sink holds, because a scanned row that is older repairs
+	// nothing.
 	op.Rewrite = op.Rewrite || b.repair
 	op.Values = w.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {

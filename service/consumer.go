@@ -280,7 +280,7 @@ type committing struct {
 	partition kafka.Partition
 
 	mu sync.Mutex
-	at map[string]replicator.Position // by view
+	at map[string]replicator.Position // the saved position, by view
 }
 
 // Save implements replicator.Store. The group's offset only informs operators and their tools. If the commit fails, as

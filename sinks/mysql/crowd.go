@@ -109,7 +109,7 @@ func (r *crowdReading) take(it *item) bool {
 	return true
 }
 
-// reads returns how many queries write appends. r may be nil.
+// reads returns the number of queries that the method write appends. r may be nil.
 func (r *crowdReading) reads() int {
 	if r == nil || len(r.named) == 0 {
 		return 0

@@ -111,7 +111,7 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	if !slices.ContainsFunc(k.keys, (*column).collates) {
 		return w.removeWhere(k, gone, k.keys)
 	}
-	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // an index serves only comparisons by its own collation
+	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // k.keys is also compared, so that its index serves
 }
 
 // removeWhere deletes the rows whose columns hold one of the changes' keys. Each of lists is the key's columns, or
