@@ -20,7 +20,8 @@
 //	replicator:sources             the set of sources
 //	replicator:sum:{KEY}           beside a counter: the exact sum; beside a ranking: each member's and how many claim it
 //	replicator:claims:{KEY}        beside a unique value, or a set of other members: how often each is claimed
-//	replicator:horizons            a hash: for each view, the position below which deleted cells may have been forgotten
+//	replicator:registry            a hash: for each view, the position below which deleted cells may have been forgotten;
+//	                               and the layouts, which are what many records have in common (registry.go, layout.go)
 //	replicator:posts:{KEY}, replicator:gone:{KEY}:…   in a cluster: who contributes what to KEY, at which revision
 //	replicator:checking, replicator:before   while sums are compared with the records: see audit.go
 //
@@ -67,15 +68,15 @@
 //
 // redis.go Sink, New, Open · connect.go Config, the client · link.go connections that went silent · script.go calls of
 // scripts · keeper.go a view, and the sink's own keys · claim.go a cell's contribution, and its stored form · record.go
-// the stored form of records · apply.go a batch · plan.go its effects on an entity · change.go, merge.go on the
-// entity's keys · expire.go keys that expire · forget.go deleted cells · write.go, msgpack.go the script call ·
-// overwritten.go keys of another type · mend.go own keys that were overwritten · push.go the steps in a cluster ·
-// posts.go their leftovers · posted.go sums in a cluster · slot.go which keys share a slot · memory.go records that
-// need not be read · slab.go the memory of batches · marks.go marks and generations · walk.go pages of cells ·
-// former.go contributions by earlier definitions · leftover.go contributions of former views · compare.go the actual
-// contents of keys · sums.go sums that may be wrong · audit.go sums that are · stray.go orphans · value.go texts of
-// values · check.go findings · permission.go missing permissions, and which view needs them · errors.go errors, without
-// values.
+// the full form of records · layout.go their compact form, and layouts · registry.go the registry · apply.go a batch ·
+// plan.go its effects on an entity · change.go, merge.go on the entity's keys · expire.go keys that expire · forget.go
+// deleted cells · write.go, msgpack.go the script call · overwritten.go keys of another type · mend.go own keys that
+// were overwritten · push.go the steps in a cluster · posts.go their leftovers · posted.go sums in a cluster · slot.go
+// which keys share a slot · memory.go records that need not be read · slab.go the memory of batches · marks.go marks
+// and generations · walk.go pages of cells · former.go contributions by earlier definitions · leftover.go contributions
+// of former views · compare.go the actual contents of keys · sums.go sums that may be wrong · audit.go sums that are ·
+// stray.go orphans · value.go texts of values · check.go findings · permission.go missing permissions, and which view
+// needs them · errors.go errors, without values.
 //
 // lib.lua precedes apply.lua, push.lua, posted.lua and sums.lua, which change users' keys. swap.lua replaces a record,
 // marks.lua a mark.

@@ -16,7 +16,7 @@ const (
 	// remembersUpTo is the largest batch, in entities, that is remembered: to remember a larger one costs more than to
 	// read it.
 	remembersUpTo = 64
-	// remembered is how many records are remembered at least, of some 300 bytes each.
+	// remembered is how many records are remembered at least, of 50 to 300 bytes each.
 	remembered = 10_000
 	// remembersBytes is the largest record that is remembered.
 	remembersBytes = 1 << 10

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"replicator/internal/servers/servertest"
+)
+
+// carts is a table whose rows come and go, with a view of it in each sink.
+type carts struct {
+	*lab
+	rdb    *goredis.Client
+	living int // rows that stay
+}
+
+// cartSpace is what the program and its sinks hold of carts, in bytes; rows of the table of states.
+type cartSpace struct{ redis, elastic, mysql, states, program int64 }
+
+func newCarts(t *testing.T, living int) *carts {
+	l := newBareLab(t, servertest.MySQL(t))
+	redis, rdb := ownRedis(t)
+	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
+	l.env["ELASTIC"], l.env["INDEX"] = servertest.Elasticsearch(t), servertest.Name()
+	l.exec("CREATE TABLE cart (id BIGINT AUTO_INCREMENT PRIMARY KEY, item VARCHAR(40) NOT NULL)",
+		"CREATE TABLE carts (id BIGINT PRIMARY KEY, item VARCHAR(40))")
+	l.configure(source, program[:strings.Index(program, "[tables.cell]")], mainSink, `
+[limits]
+deleted = "2s"
+
+[tables.cart]
+key = "id"
+
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+
+[sinks.search]
+type = "elastic"
+addresses = ["${ELASTIC}"]
+
+[views.cart_search]
+from = "cart"
+sink = "search"
+kind = "document"
+index = "${INDEX}"
+fields = ["item"]
+
+[views.carts]
+from = "cart"
+sink = "main"
+kind = "row"
+key = { id = "$id" }
+fields = ["item"]
+
+[views.cart_cache]
+from = "cart"
+sink = "cache"
+kind = "hash"
+key = "cart:{id}"
+fields = ["item"]
+`)
+	c := &carts{l, rdb, living}
+	c.insert(living)
+	l.must("run", "--until-caught-up")
+	return c
+}
+
+// insert adds rows, a few thousand a statement.
+func (c *carts) insert(n int) {
+	c.t.Helper()
+	for ; n > 0; n -= 5000 {
+		row := "('an item that was put into a cart')"
+		c.exec("INSERT INTO cart (item) VALUES " + strings.Repeat(row+",", min(n, 5000)-1) + row)
+	}
+}
+
+// forget waits until each sink has forgotten the rows that are gone.
+func (c *carts) forget() {
+	c.t.Helper()
+	c.caughtUp()
+	eventually(c.t, func() error {
+		c.exec("UPDATE cart SET item = 'a beat' WHERE id = 1", "UPDATE cart SET item = 'another' WHERE id = 1")
+		is := c.measure()
+		var found struct{ Count int }
+		askElastic(c.t, http.MethodPost, c.env["ELASTIC"]+"/"+c.env["INDEX"]+"-r1/_refresh", nil)
+		askElastic(c.t, http.MethodGet, c.env["ELASTIC"]+"/"+c.env["INDEX"]+"-r1/_count", &found)
+		records := c.rdb.DBSize(c.t.Context()).Val()/2 - 2 // a record beside each hash; the sink has a few keys more
+		if is.states > int64(c.living) || records > int64(c.living) || found.Count > c.living+1 {
+			return fmt.Errorf("%d states, %d records and %d documents are left, %d carts live",
+				is.states, records, found.Count, c.living)
+		}
+		return nil
+	})
+}
+
+func (c *carts) measure() cartSpace {
+	c.t.Helper()
+	var n cartSpace
+	if err := c.db.QueryRowContext(c.t.Context(), "SELECT COUNT(*) FROM replicator_state").Scan(&n.states); err != nil {
+		c.t.Fatal(err)
+	}
+	n.redis = usedMemory(c.t, c.rdb)
+	return n
+}
+
+// space is measure, after the servers have tidied up.
+func (c *carts) space() cartSpace {
+	c.t.Helper()
+	c.exec("ANALYZE TABLE replicator_state")
+	n := c.measure()
+	n.mysql = c.tableBytes("replicator_state")
+	n.elastic = indexBytes(c.t, c.env["ELASTIC"], c.env["INDEX"])
+	return n
+}
+
+// Rows that were inserted and deleted cost the sinks nothing once they are forgotten. With REPLICATOR_SOAK there are
+// 200,000 a round, as many as live.
+func TestCartsThatAreGoneLeaveTheSinksAsTheyWere(t *testing.T) {
+	rows := 2000
+	if os.Getenv("REPLICATOR_SOAK") != "" {
+		rows = 200_000
+	}
+	c := newCarts(t, rows)
+	p := c.running()
+	before := c.space()
+	t.Logf("before: %+v", before)
+	for round := range 3 {
+		c.insert(rows)
+		c.caughtUp()
+		c.exec(fmt.Sprintf("DELETE FROM cart WHERE id > %d", rows))
+		c.forget()
+		after := c.space()
+		t.Logf("after round %d: %+v", round+1, after)
+		const step = 1 << 20 // that tables grow by; buffers of clients
+		for _, one := range []struct {
+			what      string
+			was, left int64
+		}{
+			{"Redis", before.redis, after.redis}, {"MySQL", before.mysql, after.mysql},
+			{"Elasticsearch", before.elastic, after.elastic},
+		} {
+			if one.left > one.was+one.was/20+step {
+				t.Errorf("round %d: %s takes %d bytes, and took %d before the rows came", round+1, one.what, one.left, one.was)
+			}
+		}
+	}
+	p.stop()
+}
+
+// Where rows come and go all the time, neither the program nor the sinks grow. With REPLICATOR_SOAK=1h there are 2,000
+// a second for so long, and a line a minute says what is taken.
+func TestNothingGrowsWhereRowsComeAndGo(t *testing.T) {
+	lasts, err := time.ParseDuration(os.Getenv("REPLICATOR_SOAK"))
+	soak := err == nil && lasts >= 10*time.Minute
+	rate, every := 2000, time.Minute
+	if !soak {
+		lasts, rate, every = 6*time.Second, 200, 2*time.Second
+	}
+	c := newCarts(t, 1000)
+	p := c.running()
+	beat := time.NewTicker(100 * time.Millisecond)
+	defer beat.Stop()
+	var all []cartSpace
+	begun, inserted := time.Now(), 0
+	for next := begun.Add(every); time.Since(begun) < lasts; {
+		<-beat.C
+		c.insert(rate / 10)
+		inserted += rate / 10
+		c.exec(fmt.Sprintf("DELETE FROM cart WHERE id > 1000 AND id <= %d", 1000+inserted-3*rate)) // three seconds old
+		if time.Now().After(next) {
+			next = next.Add(every)
+			n := c.measure()
+			n.program = p.memory()
+			t.Logf("%s: %+v", time.Since(begun).Round(time.Second), n)
+			all = append(all, n)
+		}
+	}
+	if soak { // the first ten minutes fill buffers
+		for _, at := range []func(cartSpace) int64{func(n cartSpace) int64 { return n.redis }, func(n cartSpace) int64 { return n.program }} {
+			early, late := at(all[9]), at(all[len(all)-1])
+			if late > early+early/5 {
+				t.Errorf("%d bytes at the end, %d after ten minutes", late, early)
+			}
+		}
+	}
+	c.exec("DELETE FROM cart WHERE id > 1000")
+	c.forget()
+	p.stop()
+}
+
+// memory is the process' resident memory in bytes.
+func (p *process) memory() int64 {
+	p.lab.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
+	if err != nil {
+		p.lab.t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmRSS:")
+	var kib int64
+	if _, err := fmt.Sscan(after, &kib); err != nil {
+		p.lab.t.Fatal(err)
+	}
+	return kib << 10
+}
