@@ -19,6 +19,13 @@ func AppendJSON(dst []byte, value any) []byte {
 	return t.b
 }
 
+// AppendJSONText appends the JSON text of a string, as AppendJSON does.
+func AppendJSONText(dst []byte, s string) []byte {
+	t := jsonText{b: dst}
+	t.text(s)
+	return t.b
+}
+
 // AppendExactJSON is AppendJSON for a target that must hold a value unchanged or not at all. It returns an error if
 // JSON would change the value, or if the value is nested deeper than maxDepth.
 func AppendExactJSON(dst []byte, value any, maxDepth int) ([]byte, error) {

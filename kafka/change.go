@@ -13,8 +13,8 @@ import (
 
 // changes decodes a record into changes of its cell. A record holds the cell's state from its offset on: a put, and the
 // re-read before it, whose own record compaction may have removed.
-func (r *Reader) changes(in *kgo.Record) ([]*replicator.Change, error) {
-	record, err := changelog.Decode(in)
+func (r *Reader) changes(d *changelog.Decoder, in *kgo.Record) ([]*replicator.Change, error) {
+	record, err := d.Decode(in)
 	if errors.Is(err, changelog.ErrNotOurs) {
 		return r.foreign(in, err), nil
 	}

@@ -49,12 +49,13 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 
 // lookup collects what the partition holds about cells.
 type lookup struct {
-	reader *Reader
-	wanted map[replicator.Cell]int
-	states []replicator.State
-	rows   []*replicator.Row // of the first cells, as many as fit
-	size   int64
-	bytes  int64 // the limit for rows; 0: none
+	reader  *Reader
+	decoder changelog.Decoder
+	wanted  map[replicator.Cell]int
+	states  []replicator.State
+	rows    []*replicator.Row // of the first cells, as many as fit
+	size    int64
+	bytes   int64 // the limit for rows; 0: none
 
 	mark    replicator.Position // the publisher's last mark
 	filling bool                // whether the publisher is still filling the topic
@@ -76,7 +77,7 @@ func (l *lookup) enter(in *kgo.Record) error {
 		}
 		return err
 	}
-	changes, err := l.reader.changes(in)
+	changes, err := l.reader.changes(&l.decoder, in)
 	for _, c := range changes { // the last change of a cell is its state
 		l.found(c)
 	}
@@ -114,6 +115,7 @@ func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []
 		told[c] = untold
 	}
 	filling := false
+	var d changelog.Decoder
 	err := s.each(ctx, func(in *kgo.Record) error {
 		if changelog.IsMark(in) {
 			_, _, mark, err := changelog.DecodeMark(in)
@@ -122,7 +124,7 @@ func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []
 			}
 			return err
 		}
-		record, err := changelog.Decode(in)
+		record, err := d.Decode(in)
 		if errors.Is(err, changelog.ErrNotOurs) {
 			return nil
 		}

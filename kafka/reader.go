@@ -24,6 +24,8 @@ type Reader struct {
 	start  token
 	tables map[string]replicator.Table // the tables to read, by name
 
+	decoder changelog.Decoder // only Read's goroutine uses it
+
 	mu      sync.Mutex
 	history []moment // ascending by offset; the first is the last one that Position was asked for
 	latest  int64    // the partition's end when it was last requested
@@ -129,7 +131,7 @@ func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Recor
 		}
 		return committed, err
 	}
-	changes, err := r.changes(in)
+	changes, err := r.changes(&r.decoder, in)
 	if err != nil {
 		return committed, err
 	}

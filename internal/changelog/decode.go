@@ -12,12 +12,23 @@ import (
 	"replicator/internal/jsonscan"
 )
 
-// Decode decodes a Kafka record that Encode made. If the record has another form, the error wraps ErrNotOurs, and shows
-// none of the record's content.
-func Decode(in *kgo.Record) (*Record, error) {
+// Decoder decodes records. Most have the table, column and names of columns of the record before, and share those texts
+// with it. It is not safe for concurrent use. Its zero value is ready.
+type Decoder struct {
+	table, column string
+	names         []string
+	key           []byte // reused
+}
+
+// Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if the record has another form, and shows
+// none of its content.
+func Decode(in *kgo.Record) (*Record, error) { return new(Decoder).Decode(in) }
+
+// Decode is the function Decode.
+func (d *Decoder) Decode(in *kgo.Record) (*Record, error) {
 	r := &Record{Source: SourceOf(in)}
 	var err error
-	if r.Cell, err = decodeKey(in.Key); err != nil {
+	if r.Cell, err = d.decodeKey(in.Key); err != nil {
 		return nil, err
 	}
 	var what string
@@ -33,7 +44,7 @@ func Decode(in *kgo.Record) (*Record, error) {
 	case what != opDead && what != op(r):
 		return nil, notOurs("its header op says %.20q", what)
 	}
-	if err := decodeRow(r, in.Value); err != nil {
+	if err := d.decodeRow(r, in.Value); err != nil {
 		return nil, err
 	}
 	if (what == opDead) != (r.Dead != "") {
@@ -45,15 +56,16 @@ func Decode(in *kgo.Record) (*Record, error) {
 // DecodeEntry returns the record from which a Table made the entry.
 func DecodeEntry(key []byte, e Entry) (*Record, error) {
 	r := &Record{State: e.State}
+	var d Decoder
 	var err error
-	if r.Cell, err = decodeKey(key); err != nil || e.Value == nil {
+	if r.Cell, err = d.decodeKey(key); err != nil || e.Value == nil {
 		return r, err
 	}
-	return r, decodeRow(r, e.Value)
+	return r, d.decodeRow(r, e.Value)
 }
 
 // CellOf returns the cell that a record's key names.
-func CellOf(key []byte) (replicator.Cell, error) { return decodeKey(key) }
+func CellOf(key []byte) (replicator.Cell, error) { return new(Decoder).decodeKey(key) }
 
 func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) {
 	number := func(text []byte) (n int64) {
@@ -69,7 +81,12 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 	for _, h := range in.Headers {
 		switch h.Key {
 		case headerOp:
-			what = string(h.Value)
+			switch string(h.Value) {
+			case opPut: // most are: not copied
+				what = opPut
+			default:
+				what = string(h.Value)
+			}
 		case headerVersion:
 			s.Version = number(h.Value)
 		case headerOrder:
@@ -93,8 +110,10 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 	return what, s, err
 }
 
-func decodeKey(key []byte) (c replicator.Cell, err error) {
-	var values []any
+// decodeKey reads what AppendKey appended.
+func (d *Decoder) decodeKey(key []byte) (c replicator.Cell, err error) {
+	var few [4]any
+	values := few[:0]
 	value := func(text []byte) error {
 		v, err := decodeValue(text)
 		values = append(values, v)
@@ -103,10 +122,14 @@ func decodeKey(key []byte) (c replicator.Cell, err error) {
 	err = jsonscan.Members(key, func(name, text []byte) error {
 		switch string(name) {
 		case "table":
-			c.Table, err = jsonscan.String(text)
+			c.Table, err = same(&d.table, text)
 		case "key":
 			err = jsonscan.Elements(text, value)
 		case "column":
+			if text[0] == '"' {
+				c.Column, err = same(&d.column, text)
+				break
+			}
 			var column any
 			column, err = decodeValue(text)
 			c.Column, _ = column.(string)
@@ -119,23 +142,33 @@ func decodeKey(key []byte) (c replicator.Cell, err error) {
 	if c.Key, err = replicator.MakeKey(values...); err != nil {
 		return replicator.Cell{}, notOurs("its key has a value that can't be one")
 	}
-	if !bytes.Equal(AppendKey(make([]byte, 0, len(key)), c), key) {
+	if d.key = AppendKey(d.key[:0], c); !bytes.Equal(d.key, key) {
 		return replicator.Cell{}, notOurs("its key is not in canonical form, so compaction would not find it")
 	}
 	return c, nil
 }
 
-// stored is the JSON value of a record. Its texts share the record's memory.
+// same decodes a JSON string, and keeps it in last. It returns last's memory if that is the same string.
+func same(last *string, text []byte) (string, error) {
+	decoded, err := jsonscan.Bytes(text)
+	if string(decoded) != *last {
+		*last = string(decoded)
+	}
+	return *last, err
+}
+
+// stored is a record's value. Its texts share the record's memory.
 type stored struct {
+	decoder   *Decoder
 	state     replicator.State
 	dead      string
-	row       replicator.Row
+	row       *replicator.Row
 	codec     string
 	body, raw []byte
 }
 
-func decodeRow(r *Record, value []byte) error {
-	v := stored{row: replicator.Row{Cell: r.Cell, Version: r.State.Version, Order: r.State.Order}}
+func (d *Decoder) decodeRow(r *Record, value []byte) error {
+	v := stored{decoder: d, row: &replicator.Row{Cell: r.Cell, Version: r.State.Version, Order: r.State.Order}}
 	if err := jsonscan.Members(value, v.member); err != nil {
 		return notOurs("its value is not the JSON that it should be")
 	}
@@ -153,8 +186,23 @@ func decodeRow(r *Record, value []byte) error {
 	case v.body != nil: // a copy: the record shares memory with all records of the same fetch
 		v.row.Body, r.Codec = bytes.Clone(v.body), "json"
 	}
-	r.Row = &v.row
+	r.Row = v.row
 	return nil
+}
+
+// column adds a column. In order: the order is part of the row.
+func (v *stored) column(name, text []byte) error {
+	value, err := decodeValue(text)
+	n, names := len(v.row.Columns), v.decoder.names
+	if n >= len(names) || names[n] != string(name) {
+		names = append(names[:n:n], string(name)) // a copy: earlier rows share it
+		v.decoder.names = names
+	}
+	if v.row.Columns == nil {
+		v.row.Columns = make([]any, 0, len(names))
+	}
+	v.row.Names, v.row.Columns = names[:n+1:n+1], append(v.row.Columns, value)
+	return err
 }
 
 func (v *stored) member(name, text []byte) (err error) {
@@ -173,12 +221,8 @@ func (v *stored) member(name, text []byte) (err error) {
 		var as any
 		as, err = decodeValue(text)
 		v.row.ColumnAs, _ = as.(string)
-	case "columns": // in their order, which is part of the row
-		err = jsonscan.Members(text, func(name, text []byte) error {
-			value, err := decodeValue(text)
-			v.row.Names, v.row.Columns = append(v.row.Names, string(name)), append(v.row.Columns, value)
-			return err
-		})
+	case "columns":
+		err = jsonscan.Members(text, v.column)
 	case "body":
 		v.body = text
 	case "codec":
@@ -257,9 +301,9 @@ func decodeTagged(text []byte) (value any, err error) {
 
 // decodeBase64 reads a string of base64. The result is never nil.
 func decodeBase64(text []byte) ([]byte, error) {
-	s, err := jsonscan.String(text)
+	encoded, err := jsonscan.Bytes(text)
 	if err != nil {
 		return nil, err
 	}
-	return base64.StdEncoding.DecodeString(s)
+	return base64.StdEncoding.AppendDecode(make([]byte, 0, base64.StdEncoding.DecodedLen(len(encoded))), encoded)
 }

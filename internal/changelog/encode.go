@@ -2,7 +2,6 @@ package changelog
 
 import (
 	"encoding/base64"
-	"fmt"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -14,12 +13,15 @@ import (
 )
 
 // Encode makes the Kafka record of r, without topic and partition.
-func Encode(r *Record) *kgo.Record {
-	out := &kgo.Record{Key: AppendKey(make([]byte, 0, 96), r.Cell), Headers: headers(r)}
+func Encode(r *Record) *kgo.Record { return EncodeKeyed(KeyOf(r.Cell), r) }
+
+// EncodeKeyed is Encode for a caller that has the key of r.Cell already. The record keeps it.
+func EncodeKeyed(key []byte, r *Record) *kgo.Record {
+	out := &kgo.Record{Key: key, Headers: headers(r)}
 	if r.Row == nil && r.Dead == "" {
 		return out // a tombstone: a compacted topic may eventually drop it
 	}
-	b := make([]byte, 0, 256+size(r))
+	b := make([]byte, 0, 160+size(r))
 	b = append(b, `{"op":"`...)
 	b = append(b, op(r)...)
 	b = append(b, `","version":`...)
@@ -32,7 +34,7 @@ func Encode(r *Record) *kgo.Record {
 	}
 	if r.Dead != "" {
 		b = append(b, `,"dead":`...)
-		b = replicator.AppendJSON(b, r.Dead)
+		b = replicator.AppendJSONText(b, r.Dead)
 	} else {
 		b = appendRow(b, r)
 	}
@@ -55,11 +57,18 @@ func headers(r *Record) []kgo.RecordHeader {
 	case r.Row == nil:
 		what = opGone
 	}
-	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
+	all := make([]byte, 0, 64+len(r.Source)) // the numbers have at most 20 digits, and few have that many
+	next := func(grown []byte) []byte {
+		value := grown[len(all):len(grown):len(grown)]
+		all = grown
+		return value
+	}
 	return []kgo.RecordHeader{
-		{Key: headerOp, Value: []byte(what)}, {Key: headerVersion, Value: number(r.State.Version)},
-		{Key: headerOrder, Value: number(r.State.Order)}, {Key: headerAsOf, Value: number(r.State.AsOf)},
-		{Key: headerSource, Value: []byte(r.Source)},
+		{Key: headerOp, Value: next(append(all, what...))},
+		{Key: headerVersion, Value: next(strconv.AppendInt(all, r.State.Version, 10))},
+		{Key: headerOrder, Value: next(strconv.AppendInt(all, r.State.Order, 10))},
+		{Key: headerAsOf, Value: next(strconv.AppendInt(all, r.State.AsOf, 10))},
+		{Key: headerSource, Value: next(append(all, r.Source...))},
 	}
 }
 
@@ -67,7 +76,11 @@ func size(r *Record) int {
 	if r.Row == nil {
 		return len(r.Dead)
 	}
-	return 2*len(r.Row.Body) + 48*len(r.Row.Names)
+	n := len(r.Row.Body) + 48*len(r.Row.Names)
+	if r.Codec != "json" { // also decoded, and in base64
+		n += 2 * len(r.Row.Body)
+	}
+	return n
 }
 
 func appendRow(b []byte, r *Record) []byte {
@@ -87,7 +100,7 @@ func appendRow(b []byte, r *Record) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(replicator.AppendJSON(b, name), ':')
+			b = append(replicator.AppendJSONText(b, name), ':')
 			b = appendValue(b, row.Columns[i])
 		}
 		b = append(b, '}')
@@ -103,17 +116,19 @@ func appendRow(b []byte, r *Record) []byte {
 		b = replicator.AppendJSON(b, r.Body)
 	}
 	b = append(b, `,"codec":`...)
-	b = replicator.AppendJSON(b, r.Codec)
+	b = replicator.AppendJSONText(b, r.Codec)
 	b = append(b, `,"raw":"`...)
 	b = base64.StdEncoding.AppendEncode(b, row.Body)
 	return append(b, '"')
 }
 
-// AppendKey appends the key of a cell's records. The form is canonical and has no spaces, so equal cells have equal
-// keys.
+// KeyOf returns the key of a cell's records.
+func KeyOf(cell replicator.Cell) []byte { return AppendKey(make([]byte, 0, 96), cell) }
+
+// AppendKey appends the key of a cell's records. It is canonical and without spaces, so equal cells have equal keys.
 func AppendKey(b []byte, cell replicator.Cell) []byte {
 	b = append(b, `{"table":`...)
-	b = replicator.AppendJSON(b, cell.Table)
+	b = replicator.AppendJSONText(b, cell.Table)
 	b = appendKeyValues(append(b, `,"key":`...), cell.Key)
 	if cell.Column != "" {
 		b = append(b, `,"column":`...)
@@ -125,8 +140,9 @@ func AppendKey(b []byte, cell replicator.Cell) []byte {
 // appendKeyValues appends the values of a key, as a JSON array.
 func appendKeyValues(b []byte, key replicator.Key) []byte {
 	b = append(b, '[')
-	values, err := key.Values()
-	if err != nil { // the key does not come from MakeKey
+	var few [4]any
+	values, err := key.AppendValues(few[:0])
+	if err != nil { // MakeKey did not make this key
 		values = []any{[]byte(key)}
 	}
 	for i, v := range values {
@@ -153,10 +169,12 @@ func appendValue(b []byte, value any) []byte {
 	switch v := value.(type) {
 	case string:
 		return appendText(b, v)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
 	case []byte:
 		return appendBase64(b, tagBytes, v)
 	case replicator.Number:
-		return append(replicator.AppendJSON(append(b, `{"decimal":`...), string(v)), '}')
+		return append(replicator.AppendJSONText(append(b, `{"decimal":`...), string(v)), '}')
 	case replicator.RawJSON:
 		if !jsonscan.Valid(v) {
 			return appendBase64(b, tagBadJSON, v)
@@ -179,11 +197,11 @@ func appendText(b []byte, text string) []byte {
 	if !utf8.ValidString(text) {
 		return appendBase64(b, tagText, []byte(text))
 	}
-	return replicator.AppendJSON(b, text)
+	return replicator.AppendJSONText(b, text)
 }
 
 func appendBase64(b []byte, tag string, data []byte) []byte {
-	b = fmt.Appendf(b, `{"%s":"`, tag)
+	b = append(append(append(b, `{"`...), tag...), `":"`...)
 	b = base64.StdEncoding.AppendEncode(b, data)
 	return append(b, `"}`...)
 }

@@ -90,17 +90,17 @@ func Partition(cell replicator.Cell, n int) int {
 	return int((h ^ h>>32) & 0xffffffff % uint64(n))
 }
 
-// SourceOf returns the origin that a record's header names.
-func SourceOf(r *kgo.Record) string { return header(r, headerSource) }
+// SourceOf returns the origin that a record names.
+func SourceOf(r *kgo.Record) string { return string(header(r, headerSource)) }
 
 // IsMark reports whether a record's headers say that it is a mark.
-func IsMark(r *kgo.Record) bool { return header(r, headerOp) == opMark }
+func IsMark(r *kgo.Record) bool { return string(header(r, headerOp)) == opMark }
 
-func header(r *kgo.Record, name string) string {
+func header(r *kgo.Record, name string) []byte {
 	for _, h := range r.Headers {
 		if h.Key == name {
-			return string(h.Value)
+			return h.Value
 		}
 	}
-	return ""
+	return nil
 }

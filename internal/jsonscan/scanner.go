@@ -348,7 +348,14 @@ func Members(text []byte, each func(name, value []byte) error) error {
 		if err != nil {
 			return err
 		}
-		if more, err = s.next('}', func(value []byte) error { return each(name, value) }); err != nil {
+		value, err := s.value()
+		if err == nil {
+			err = each(name, value)
+		}
+		if err == nil {
+			more, err = s.More('}')
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -363,24 +370,25 @@ func Elements(text []byte, each func(value []byte) error) error {
 	}
 	s.Pos++
 	for more := !s.Closes(']'); more; {
-		var err error
-		if more, err = s.next(']', each); err != nil {
+		value, err := s.value()
+		if err == nil {
+			err = each(value)
+		}
+		if err == nil {
+			more, err = s.More(']')
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return s.End()
 }
 
-// next reads a value and the byte after it.
-func (s *Scanner) next(closing byte, each func(value []byte) error) (more bool, err error) {
+// value reads a value.
+func (s *Scanner) value() ([]byte, error) {
 	from := s.Pos
-	if err := s.Skip(0); err != nil {
-		return false, err
-	}
-	if err := each(s.Data[from:s.Pos:s.Pos]); err != nil {
-		return false, err
-	}
-	return s.More(closing)
+	err := s.Skip(0)
+	return s.Data[from:s.Pos:s.Pos], err
 }
 
 // Valid reports whether a text is one valid value, as Members requires of a member's value.
@@ -392,16 +400,22 @@ func Valid(text []byte) bool {
 
 // String decodes a JSON string.
 func String(text []byte) (string, error) {
+	decoded, err := Bytes(text)
+	return string(decoded), err
+}
+
+// Bytes is String, but returns a part of text if the string has no escapes.
+func Bytes(text []byte) ([]byte, error) {
 	s := Scanner{Data: text}
 	if s.Peek() != '"' {
-		return "", s.Fail("expected a string")
+		return nil, s.Fail("expected a string")
 	}
 	raw, escaped, err := s.Text()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if escaped {
 		raw = Unescape(raw)
 	}
-	return string(raw), s.End()
+	return raw, s.End()
 }

@@ -411,13 +411,13 @@ func (k *keeper) decide(batch *judge.Batch, p *part, known judge.Known, e change
 	if record.Row != nil {
 		record.Row.Version, record.Row.Order = next.Version, next.Order
 	}
-	r := changelog.Encode(record)
+	r := changelog.EncodeKeyed(p.key, record)
 	if n := recordSize(r); n > k.topic.largest {
 		why := fmt.Errorf("its record has %d bytes, and topic %s takes %d (max.message.bytes)", n, k.topic.name,
 			k.topic.largest)
 		batch.Reject(p.op, p.value, why)
 		record = &changelog.Record{Cell: record.Cell, State: next, Source: k.source, Dead: why.Error()}
-		r = changelog.Encode(record)
+		r = changelog.EncodeKeyed(p.key, record)
 	}
 	if next == known.State && e.Shown == (record.Row != nil) && e.Dead == (record.Dead != "") &&
 		string(e.Value) == string(r.Value) && !p.of.Rewrite {

@@ -27,7 +27,7 @@ func (t *Target) parts(ops []replicator.Op) [][]part {
 	parts := make([][]part, len(t.views))
 	for i := range ops {
 		op := &ops[i]
-		key := changelog.AppendKey(nil, op.Cell)
+		key := changelog.KeyOf(op.Cell)
 		for n := range op.Values {
 			v := &op.Values[n]
 			parts[v.View] = append(parts[v.View], part{op: i, value: n, of: op, what: v, key: key,
@@ -82,7 +82,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 		var at []int
 		for n, c := range cells {
 			if v.Feeds(c) {
-				keys, at = append(keys, changelog.AppendKey(nil, c)), append(at, n)
+				keys, at = append(keys, changelog.KeyOf(c)), append(at, n)
 			}
 		}
 		if err := t.keepers[i].lookUp(ctx, keys, func(n int, _ changelog.Entry, known judge.Known) {
@@ -170,7 +170,7 @@ func (k *keeper) compare(p *part, e changelog.Entry, known judge.Known) (replica
 	if want.Row != nil {
 		probe := *want
 		probe.State = replicator.State{Version: p.of.Version, Order: max(p.of.Order, p.of.AsOf), AsOf: p.of.AsOf}
-		if recordSize(changelog.Encode(&probe)) > k.topic.largest {
+		if recordSize(changelog.EncodeKeyed(p.key, &probe)) > k.topic.largest {
 			d.Err, want = errors.New("its record is larger than the topic takes"), &changelog.Record{}
 		}
 	}
