@@ -44,7 +44,10 @@ type Config struct {
 	// in the source itself, because its writes would move the position.
 	SavesIdle bool
 
-	// Paused are views that start paused, because they were paused under the previous configuration.
+	// Starters are the pipelines that begin with this one; nil: none.
+	Starters *Starters
+
+	// Paused are views that are paused from the start, as before: a new configuration resumes none.
 	Paused []string
 
 	// LastShown is the result of Pipeline.Shown of an earlier pipeline with the same source. It keeps an outage's lag

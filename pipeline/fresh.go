@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,14 +26,60 @@ type fresh struct{ since time.Time }
 // filled with more than that is swept after the fill.
 const freshPages = 1000
 
+// Starters are pipelines that begin at the same time and fill the same target. Each waits until the others have
+// searched the target, too. Otherwise their searches would page through what it applies.
+type Starters struct {
+	left atomic.Int64
+	all  chan struct{}
+}
+
+// NewStarters returns n starters.
+func NewStarters(n int) *Starters {
+	s := &Starters{all: make(chan struct{})}
+	s.left.Store(int64(n))
+	return s
+}
+
+// startersTime is how long a pipeline waits for others, which may fail to open their parts of the source.
+const startersTime = 2 * time.Second
+
+// searched records that one of them no longer searches.
+func (s *Starters) searched() {
+	if s != nil && s.left.Add(-1) == 0 {
+		close(s.all)
+	}
+}
+
+func (s *Starters) wait(ctx context.Context) {
+	if s == nil {
+		return
+	}
+	select {
+	case <-s.all:
+	case <-time.After(startersTime):
+	case <-ctx.Done():
+	}
+}
+
 // begin finds out whether the target is fresh. The session calls it before it reads or applies anything.
 func (s *sweeper) begin(ctx context.Context) error {
 	at := s.progress.current()
-	again := s.searched
-	s.searched = true
-	if s.cfg.changelog() == nil || !at.Filling() || at.Repair || again {
+	if s.group.searched {
 		return nil
 	}
+	s.group.searched = true
+	if s.cfg.changelog() == nil || !at.Filling() || at.Repair {
+		s.cfg.Starters.searched()
+		return nil
+	}
+	err := s.search(ctx)
+	s.cfg.Starters.searched()
+	s.cfg.Starters.wait(ctx)
+	return err
+}
+
+// search looks for a cell of this source.
+func (s *sweeper) search(ctx context.Context) error {
 	began, after := time.Now(), ""
 	for range freshPages {
 		cells, next, err := s.target.Outdated(ctx, math.MaxInt64, after, sweptAtOnce)

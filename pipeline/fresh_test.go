@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"replicator"
+	"replicator/pipeline"
 	"replicator/sinks/sinktest"
 )
 
@@ -103,6 +104,46 @@ func TestViewsEqualTheOriginThroughFillsThatAreCutShort(t *testing.T) {
 				last := start(p)
 				last.caughtUp(t, f)
 				last.stopped(t)
+				holds(t, f, sink, "a")
+				holds(t, f, sink, "b")
+			})
+		})
+	}
+}
+
+// A pipeline that can't begin delays the others only for a moment.
+func TestPipelinesThatBeginTogetherSearchTheTargetBeforeAnyFillsIt(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		starters       int
+		after          time.Duration // of the second
+		atLeast, under time.Duration
+	}{
+		{"another begins later", 2, 500 * time.Millisecond, 500 * time.Millisecond, time.Second},
+		{"another never begins", 3, 0, time.Second, 4 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, sink := newFakeSource(), sinktest.NewReference()
+				log := newFakeLog(f)
+				f.commit(fakeChange{replicator.Insert, fakeRow{1, 1, "a"}})
+				log.publish()
+				together, began := pipeline.NewStarters(c.starters), time.Now()
+				var all []*started
+				for _, view := range []string{"a", "b"} {
+					p := newPipeline(log, sink, newMemoryStore(), view)
+					p.Starters = together
+					all = append(all, start(p))
+					time.Sleep(c.after)
+				}
+				all[0].caughtUp(t, f)
+				if took := time.Since(began); took < c.atLeast || took > c.under {
+					t.Errorf("it was filled after %v", took)
+				}
+				for _, p := range all {
+					p.caughtUp(t, f)
+					p.stopped(t)
+				}
 				holds(t, f, sink, "a")
 				holds(t, f, sink, "b")
 			})

@@ -17,6 +17,7 @@ import (
 	"replicator/config"
 	"replicator/internal/pause"
 	"replicator/kafka"
+	"replicator/pipeline"
 )
 
 // consumer reads the topics of a source in Kafka for one sink, as a member of the sink's consumer group. Each assigned
@@ -159,6 +160,7 @@ func (c *consumer) each(do func(*assigned)) {
 // assign starts a pipeline for each partition.
 func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 	c.log.Info("partitions are assigned", "partitions", fmt.Sprint(partitions))
+	starters := pipeline.NewStarters(len(partitions))
 	for _, p := range partitions {
 		ctx, cancel := context.WithCancel(ctx)
 		stop, stopNow := context.WithCancel(context.Background())
@@ -169,7 +171,7 @@ func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 		go func() {
 			defer close(a.done)
 			defer cancel()
-			c.keep(ctx, stop, p)
+			c.keep(ctx, stop, p, starters)
 		}()
 	}
 }
@@ -199,7 +201,7 @@ func (c *consumer) give(partitions []kafka.Partition, end func(*assigned)) {
 }
 
 // keep runs the pipeline of a partition until stop is done.
-func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
+func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition, starters *pipeline.Starters) {
 	log := c.log.With("source", p.String())
 	var store replicator.Store
 	for {
@@ -215,7 +217,7 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
 	from := partition{c.cluster.Source(kafka.Config{Topic: p.Topic, Partition: p.Number, Tables: c.tables,
 		Covers: canal.Covers})}
 	l := c.begin(from, &committing{Store: store, consumer: c, partition: p, at: map[string]replicator.Position{}},
-		stop.Done(), rereads(store), log)
+		stop.Done(), rereads(store), starters, log)
 	c.gone.forget(p.String(), c.views)
 	err := l.Run(ctx, stop)
 	c.gone.remember(p.String(), l.Shown())
@@ -228,10 +230,10 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition) {
 // begin creates the pipeline of a partition and adds it to the lines. Views that are paused at this member start
 // paused.
 func (c *consumer) begin(from source, store replicator.Store, ended <-chan struct{},
-	reread func(context.Context) error, log *slog.Logger) line {
+	reread func(context.Context) error, starters *pipeline.Starters, log *slog.Logger) line {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.line(c.sink.Name, c.opened, from, store, c.views, c.tables, c.paused, log)
+	l := c.line(c.sink.Name, c.opened, from, store, c.views, c.tables, c.paused, starters, log)
 	l.ended, l.reread = ended, reread
 	c.lines.add(l)
 	return l

@@ -150,13 +150,14 @@ func (s *Service) add(sink *config.Sink) error {
 		if err != nil {
 			return err
 		}
-		s.lines.add(s.line(sink.Name, opened, from, s.store, views, tables, s.before[from.Name()].paused, log))
+		s.lines.add(s.line(sink.Name, opened, from, s.store, views, tables, s.before[from.Name()].paused, nil, log))
 	}
 	return nil
 }
 
 func (s *Service) line(sink string, opened replicator.Sink, from source, store replicator.Store,
-	views []*replicator.View, tables []replicator.Table, paused []string, log *slog.Logger) line {
+	views []*replicator.View, tables []replicator.Table, paused []string, starters *pipeline.Starters,
+	log *slog.Logger) line {
 	own := clones(views)
 	var sourceOf func([]*replicator.View) (replicator.Source, error)
 	if mysql, is := from.(*canal.Source); is { // a log in Kafka has whole rows
@@ -177,6 +178,7 @@ func (s *Service) line(sink string, opened replicator.Sink, from source, store r
 		SavesIdle: s.Config.Checkpoint.Store != "mysql" || s.cluster != nil,
 		LastShown: s.gone.of(from.Name()),
 		Paused:    paused,
+		Starters:  starters,
 	})}
 }
 
