@@ -199,31 +199,17 @@ func (s *Server) mayWait(w http.ResponseWriter) bool {
 
 func (s *Server) rebuild(w http.ResponseWriter, r *http.Request) {
 	var how Rebuild
-	if c, ok := s.controller.(Rebuilder); !ok {
-		unsupported(w)
-	} else if read(w, r, &how) {
-		s.accepted(w, r, c.Rebuild(r.Context(), r.PathValue("view"), how))
+	if read(w, r, &how) {
+		s.accepted(w, r, s.controller.Rebuild(r.Context(), r.PathValue("view"), how))
 	}
 }
 
 func (s *Server) pause(w http.ResponseWriter, r *http.Request) {
-	if c, ok := s.controller.(Pauser); !ok {
-		unsupported(w)
-	} else {
-		s.accepted(w, r, c.Pause(r.Context(), r.PathValue("view")))
-	}
+	s.accepted(w, r, s.controller.Pause(r.Context(), r.PathValue("view")))
 }
 
 func (s *Server) resume(w http.ResponseWriter, r *http.Request) {
-	if c, ok := s.controller.(Pauser); !ok {
-		unsupported(w)
-	} else {
-		s.accepted(w, r, c.Resume(r.Context(), r.PathValue("view")))
-	}
-}
-
-func unsupported(w http.ResponseWriter) {
-	fail(w, http.StatusNotImplemented, errors.New("this version can't do that"))
+	s.accepted(w, r, s.controller.Resume(r.Context(), r.PathValue("view")))
 }
 
 func (s *Server) accepted(w http.ResponseWriter, r *http.Request, err error) {

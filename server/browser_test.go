@@ -112,7 +112,7 @@ func TestThePageInABrowser(t *testing.T) {
 	start := func(t *testing.T, token string, views []replicator.ViewStatus) (*program, *Server, string) {
 		p, m := &program{views: views}, NewMetrics()
 		m.Sources(sourceOf)
-		s, _ := serve(t, "127.0.0.1:0", token, full{p}, m)
+		s, _ := serve(t, "127.0.0.1:0", token, p, m)
 		anHour(s, views)
 		return p, s, "http://" + s.Addr()
 	}
@@ -292,7 +292,7 @@ func TestThePageInABrowser(t *testing.T) {
 
 func TestThePageIsLight(t *testing.T) {
 	views := troubled()
-	s, _ := serve(t, "127.0.0.1:0", "", full{&program{views: views}}, nil)
+	s, _ := serve(t, "127.0.0.1:0", "", &program{views: views}, nil)
 	anHour(s, views)
 	for _, path := range []string{"/", "/deadletters"} {
 		if _, _, text := ask(t, s, "GET", path, "", nil); len(text) > 60_000 {

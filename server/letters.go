@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -10,15 +9,6 @@ import (
 
 	"replicator"
 )
-
-// Letters is a Controller that can show dead letters.
-type Letters interface {
-	// LetterGroups groups the dead letters of a view ("" for all views) by their reason.
-	LetterGroups(ctx context.Context, view string) ([]LetterGroup, error)
-
-	// Letter returns one dead letter. The error wraps ErrUnknown if there is none with that id.
-	Letter(ctx context.Context, id string) (replicator.DeadLetter, error)
-}
 
 // LetterGroup describes the dead letters of one view and table with one kind of reason.
 type LetterGroup struct {
@@ -89,12 +79,7 @@ func beginningOf(raw []byte, most int) (string, bool) {
 const mostRaw = 16 << 10
 
 func (s *Server) letterGroups(w http.ResponseWriter, r *http.Request) {
-	c, ok := s.controller.(Letters)
-	if !ok {
-		unsupported(w)
-		return
-	}
-	groups, err := c.LetterGroups(r.Context(), r.URL.Query().Get("view"))
+	groups, err := s.controller.LetterGroups(r.Context(), r.URL.Query().Get("view"))
 	if err != nil {
 		s.failed(w, r, err)
 		return
@@ -114,12 +99,7 @@ func (s *Server) open(groups []LetterGroup) []LetterGroup {
 }
 
 func (s *Server) letter(w http.ResponseWriter, r *http.Request) {
-	c, ok := s.controller.(Letters)
-	if !ok {
-		unsupported(w)
-		return
-	}
-	l, err := c.Letter(r.Context(), r.PathValue("id"))
+	l, err := s.controller.Letter(r.Context(), r.PathValue("id"))
 	if err != nil {
 		s.failed(w, r, err)
 		return

@@ -27,11 +27,6 @@ type lookAnswer struct {
 }
 
 func (s *Server) look(w http.ResponseWriter, r *http.Request) {
-	c, ok := s.controller.(Looker)
-	if !ok {
-		unsupported(w)
-		return
-	}
 	var asked look
 	if !read(w, r, &asked) {
 		return
@@ -44,7 +39,7 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) {
 	for i, l := range asked.Cells {
 		cells[i] = replicator.Cell{Table: l.Table, Key: replicator.Key(l.Key), Column: l.Column}
 	}
-	if err := c.Look(r.Context(), r.PathValue("view"), asked.Source, cells); err != nil {
+	if err := s.controller.Look(r.Context(), r.PathValue("view"), asked.Source, cells); err != nil {
 		s.failed(w, r, err)
 		return
 	}

@@ -135,9 +135,9 @@ func TestAnswersAreAsTheDocumentOfTheAPISays(t *testing.T) {
 	views[6].ETA = &eta
 	p, m := &program{views: views}, NewMetrics()
 	m.Sources(sourceOf)
-	s, _ := serve(t, "127.0.0.1:0", "s3cret", full{p}, m)
+	s, _ := serve(t, "127.0.0.1:0", "s3cret", p, m)
 	s.watch.lookAtSources(t.Context())
-	ready, _ := serve(t, "127.0.0.1:0", "", full{&program{views: shop()}}, m)
+	ready, _ := serve(t, "127.0.0.1:0", "", &program{views: shop()}, m)
 	for _, c := range []struct {
 		server       *Server
 		method, path string // as it is in the document

@@ -198,13 +198,8 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) lettersPage(w http.ResponseWriter, r *http.Request) {
 	d := lettersData{Title: "replicator: dead letters", View: r.URL.Query().Get("view"), Script: template.JS(pageScript)}
-	c, ok := s.controller.(Letters)
-	if !ok {
-		unsupported(w)
-		return
-	}
 	var err error
-	if d.Groups, err = c.LetterGroups(r.Context(), d.View); err != nil {
+	if d.Groups, err = s.controller.LetterGroups(r.Context(), d.View); err != nil {
 		d.Error = err.Error()
 	}
 	s.open(d.Groups)

@@ -13,7 +13,7 @@ import (
 // Whoever asked for a rebuild can tell one that is under way, which may be followed, from what keeps it from beginning.
 func TestTheClientKnowsWhyARebuildIsRefused(t *testing.T) {
 	p := &program{}
-	_, c := serve(t, "127.0.0.1:0", "", full{p}, nil)
+	_, c := serve(t, "127.0.0.1:0", "", p, nil)
 	reasons := []error{replicator.ErrRebuilding, replicator.ErrPaused, replicator.ErrNotServing}
 	for i, why := range reasons {
 		p.fails(fmt.Errorf("%w: view v: %w", ErrBusy, why))

@@ -35,23 +35,22 @@ type Controller interface {
 
 	// Drop removes dead letters and returns their number.
 	Drop(ctx context.Context, which Selection) (int, error)
-}
 
-// Rebuilder is a Controller that can rebuild a view. Rebuild returns once the rebuild has started; Status shows its
-// progress.
-type Rebuilder interface {
+	// LetterGroups groups the dead letters of a view ("" for all views) by their reason.
+	LetterGroups(ctx context.Context, view string) ([]LetterGroup, error)
+
+	// Letter returns one dead letter. The error wraps ErrUnknown if there is none with that id.
+	Letter(ctx context.Context, id string) (replicator.DeadLetter, error)
+
+	// Rebuild returns once the rebuild has started; Status shows its progress.
 	Rebuild(ctx context.Context, view string, how Rebuild) error
-}
 
-// Pauser is a Controller that can pause a view's writes.
-type Pauser interface {
+	// Pause stops a view's writes.
 	Pause(ctx context.Context, view string) error
 	Resume(ctx context.Context, view string) error
-}
 
-// Looker is a Controller that can re-read cells from a source and replace what a view holds for them. Look returns once
-// the new entries, or a dead letter of the cell, are durable.
-type Looker interface {
+	// Look re-reads cells from a source and replaces what a view holds for them. It returns once the new entries, or a
+	// dead letter of the cell, are durable.
 	Look(ctx context.Context, view, source string, cells []replicator.Cell) error
 }
 

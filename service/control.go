@@ -13,13 +13,7 @@ import (
 	"replicator/server"
 )
 
-var (
-	_ server.Controller = (*Service)(nil)
-	_ server.Rebuilder  = (*Service)(nil)
-	_ server.Pauser     = (*Service)(nil)
-	_ server.Looker     = (*Service)(nil)
-	_ server.Letters    = (*Service)(nil)
-)
+var _ server.Controller = (*Service)(nil)
 
 // Status implements server.Controller.
 func (s *Service) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
@@ -186,7 +180,7 @@ func (s *Service) Drop(ctx context.Context, which server.Selection) (int, error)
 	return drop(ctx, s.store, which)
 }
 
-// Rebuild implements server.Rebuilder. view is one name, or several separated by commas.
+// Rebuild implements server.Controller. view is one name, or several separated by commas.
 func (s *Service) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
 	return s.rebuild(ctx, strings.Split(view, ","), how, line.Rebuild)
 }
@@ -253,7 +247,7 @@ func (s *Service) checkFrom(ctx context.Context, views []string, from string) er
 	return nil
 }
 
-// Pause implements server.Pauser.
+// Pause implements server.Controller.
 func (s *Service) Pause(ctx context.Context, view string) error {
 	for _, c := range s.consumers {
 		c.setPaused(view, true)
@@ -261,7 +255,7 @@ func (s *Service) Pause(ctx context.Context, view string) error {
 	return s.each(view, func(e engine) error { return e.Pause(ctx, view) })
 }
 
-// Resume implements server.Pauser.
+// Resume implements server.Controller.
 func (s *Service) Resume(ctx context.Context, view string) error {
 	for _, c := range s.consumers {
 		c.setPaused(view, false)

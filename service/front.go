@@ -24,10 +24,6 @@ type Front struct {
 // answerer is the part of a Service that Front uses.
 type answerer interface {
 	server.Controller
-	server.Rebuilder
-	server.Pauser
-	server.Looker
-	server.Letters
 	SourceStats(ctx context.Context) []server.SourceStats
 }
 
@@ -94,11 +90,19 @@ func (g *generation) ask(ctx context.Context, ask func(ctx context.Context, s an
 	return ask(ctx, g.service)
 }
 
-// Status implements server.Controller.
-func (f *Front) Status(ctx context.Context) (views []replicator.ViewStatus, err error) {
+// answerOf returns the current service's answer.
+func answerOf[T any](ctx context.Context, f *Front, ask func(context.Context, answerer) (T, error)) (answer T, err error) {
 	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
-		views, err = s.Status(ctx)
+		answer, err = ask(ctx, s)
 		return err
+	})
+	return answer, err
+}
+
+// Status implements server.Controller.
+func (f *Front) Status(ctx context.Context) ([]replicator.ViewStatus, error) {
+	views, err := answerOf(ctx, f, func(ctx context.Context, s answerer) ([]replicator.ViewStatus, error) {
+		return s.Status(ctx)
 	})
 	for i := range views {
 		v := &views[i]
@@ -127,50 +131,40 @@ func (f *Front) Retry(ctx context.Context, which server.Selection) (tried, left 
 }
 
 // Drop implements server.Controller.
-func (f *Front) Drop(ctx context.Context, which server.Selection) (dropped int, err error) {
-	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
-		dropped, err = s.Drop(ctx, which)
-		return err
-	})
-	return dropped, err
+func (f *Front) Drop(ctx context.Context, which server.Selection) (int, error) {
+	return answerOf(ctx, f, func(ctx context.Context, s answerer) (int, error) { return s.Drop(ctx, which) })
 }
 
-// Rebuild implements server.Rebuilder.
+// Rebuild implements server.Controller.
 func (f *Front) Rebuild(ctx context.Context, view string, how server.Rebuild) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Rebuild(ctx, view, how) })
 }
 
-// Pause implements server.Pauser.
+// Pause implements server.Controller.
 func (f *Front) Pause(ctx context.Context, view string) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Pause(ctx, view) })
 }
 
-// Resume implements server.Pauser.
+// Resume implements server.Controller.
 func (f *Front) Resume(ctx context.Context, view string) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Resume(ctx, view) })
 }
 
-// Look implements server.Looker.
+// Look implements server.Controller.
 func (f *Front) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	return f.with(ctx, func(ctx context.Context, s answerer) error { return s.Look(ctx, view, source, cells) })
 }
 
-// LetterGroups implements server.Letters.
-func (f *Front) LetterGroups(ctx context.Context, view string) (groups []server.LetterGroup, err error) {
-	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
-		groups, err = s.LetterGroups(ctx, view)
-		return err
+// LetterGroups implements server.Controller.
+func (f *Front) LetterGroups(ctx context.Context, view string) ([]server.LetterGroup, error) {
+	return answerOf(ctx, f, func(ctx context.Context, s answerer) ([]server.LetterGroup, error) {
+		return s.LetterGroups(ctx, view)
 	})
-	return groups, err
 }
 
-// Letter implements server.Letters.
-func (f *Front) Letter(ctx context.Context, id string) (letter replicator.DeadLetter, err error) {
-	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
-		letter, err = s.Letter(ctx, id)
-		return err
-	})
-	return letter, err
+// Letter implements server.Controller.
+func (f *Front) Letter(ctx context.Context, id string) (replicator.DeadLetter, error) {
+	return answerOf(ctx, f, func(ctx context.Context, s answerer) (replicator.DeadLetter, error) { return s.Letter(ctx, id) })
 }
 
 // SourceStats returns the stats of the current service's sources.

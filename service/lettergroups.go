@@ -63,7 +63,7 @@ func GroupLetters(letters iter.Seq2[replicator.DeadLetter, error]) ([]server.Let
 	return groups, nil
 }
 
-// LetterGroups implements server.Letters.
+// LetterGroups implements server.Controller.
 func (s *Service) LetterGroups(ctx context.Context, view string) ([]server.LetterGroup, error) {
 	if err := s.mayHaveLetters(ctx, view); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (s *Service) LetterGroups(ctx context.Context, view string) ([]server.Lette
 	return GroupLetters(s.store.List(ctx, view))
 }
 
-// Letter implements server.Letters.
+// Letter implements server.Controller.
 func (s *Service) Letter(ctx context.Context, id string) (replicator.DeadLetter, error) {
 	for l, err := range s.store.List(ctx, "") {
 		if err != nil || l.ID == id {

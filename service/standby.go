@@ -163,27 +163,24 @@ func (s *standby) Retry(context.Context, server.Selection) (tried, left int, err
 // Drop implements server.Controller.
 func (s *standby) Drop(context.Context, server.Selection) (int, error) { return 0, s.refused() }
 
-// Rebuild implements server.Rebuilder.
+// Rebuild implements server.Controller.
 func (s *standby) Rebuild(context.Context, string, server.Rebuild) error { return s.refused() }
 
-// Pause implements server.Pauser.
+// Pause implements server.Controller.
 func (s *standby) Pause(context.Context, string) error { return s.refused() }
 
-// Resume implements server.Pauser.
+// Resume implements server.Controller.
 func (s *standby) Resume(context.Context, string) error { return s.refused() }
 
-// Verify implements server.Verifier.
-func (s *standby) Verify(context.Context, string) error { return s.refused() }
-
-// Look implements server.Looker.
+// Look implements server.Controller.
 func (s *standby) Look(context.Context, string, string, []replicator.Cell) error { return s.refused() }
 
-// LetterGroups implements server.Letters.
+// LetterGroups implements server.Controller.
 func (s *standby) LetterGroups(context.Context, string) ([]server.LetterGroup, error) {
 	return nil, s.refused()
 }
 
-// Letter implements server.Letters.
+// Letter implements server.Controller.
 func (s *standby) Letter(context.Context, string) (replicator.DeadLetter, error) {
 	return replicator.DeadLetter{}, s.refused()
 }
