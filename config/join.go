@@ -130,8 +130,7 @@ func targetNames(fields []replicator.Field) []TargetName {
 func joinOn(p Pair, names []string, tables map[string]*replicator.Table) (on replicator.JoinOn, problem string) {
 	on.Column = p.Name
 	path := p.Text
-	first, at := cutName(path)
-	if rest := path[at:]; rest != "" && rest[0] == '.' && !strings.HasPrefix(path, "$") {
+	if first, rest := cutName(path); rest != "" && rest[0] == '.' && !strings.HasPrefix(path, "$") {
 		if !slices.Contains(names, first) {
 			return on, fmt.Sprintf("the view has no join %q%s. Write JOIN.COLUMN, or a column of the view's own row", first,
 				nearest.Meant(first, names))

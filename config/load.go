@@ -43,11 +43,8 @@ func LoadToAsk(path string, env func(string) (string, bool), types []SinkType) (
 // LoadAddress reads only the address at which the running process listens. The rest of the file may be invalid, because
 // the operator may be editing it. The Config has nothing else.
 func LoadAddress(path string, env func(string) (string, bool)) (*Config, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	dir, err := filepath.Abs(filepath.Dir(path))
+	l := &loader{env: env, toAsk: true}
+	data, err := l.open(path)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
@@ -61,8 +58,7 @@ func LoadAddress(path string, env func(string) (string, bool)) (*Config, error) 
 			section = append(section, line...)
 		}
 	}
-	l := &loader{env: env, toAsk: true, file: path, dir: dir, readFile: os.ReadFile}
-	l.config = &Config{File: path, Path: filepath.Join(dir, filepath.Base(path))}
+	l.config = &Config{File: path, Path: filepath.Join(l.dir, filepath.Base(path))}
 	l.http((&Section{l: l, at: l.parse(section)}).sub("http"))
 	if len(l.problems) > 0 {
 		return nil, join(l.problems)
@@ -71,21 +67,26 @@ func LoadAddress(path string, env func(string) (string, bool)) (*Config, error) 
 }
 
 func load(path string, l *loader) (*Config, error) {
-	data, err := os.ReadFile(path)
+	data, err := l.open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no configuration file %s; name one with -c FILE, or write one with: replicator init --source DSN", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	dir, err := filepath.Abs(filepath.Dir(path))
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	l.file, l.dir, l.readFile = path, dir, os.ReadFile
 	return l.load(data)
 }
 
+// open reads a file, which the loader is then of.
+func (l *loader) open(path string) (data []byte, err error) {
+	if data, err = os.ReadFile(path); err == nil {
+		l.file, l.readFile = path, os.ReadFile
+		l.dir, err = filepath.Abs(filepath.Dir(path))
+	}
+	return data, err
+}
+
+// loader reads one file.
 type loader struct {
 	file     string
 	dir      string

@@ -16,9 +16,7 @@ import (
 func PathName(path string) string {
 	name := ""
 	for rest := strings.TrimPrefix(path, "$"); ; {
-		var at int
-		name, at = cutName(rest)
-		rest = rest[at:]
+		name, rest = cutName(rest)
 		for strings.HasPrefix(rest, "[") {
 			end := strings.Index(rest, "]")
 			if end < 0 {
@@ -66,8 +64,7 @@ func OriginsOf(v *replicator.View, path string) (origins []Origin) {
 		}
 		return origins
 	}
-	_, at := cutName(path)
-	rest := path[at:]
+	_, rest := cutName(path)
 	o := Origin{Table: j.Table, Join: j}
 	if strings.HasPrefix(rest, "[") {
 		bracket, after, _ := strings.Cut(rest, "]")
@@ -77,10 +74,10 @@ func OriginsOf(v *replicator.View, path string) (origins []Origin) {
 	}
 	o.Path = strings.TrimPrefix(rest, ".")
 	if len(j.Fields) > 0 && o.Path != "" {
-		name, at := cutName(o.Path)
+		name, rest := cutName(o.Path)
 		for _, f := range j.Fields {
 			if f.Name == name {
-				o.Path = f.Path + o.Path[at:]
+				o.Path = f.Path + rest
 				break
 			}
 		}
@@ -117,9 +114,8 @@ func inQuotes(text string) string {
 
 // columnName returns the column that a path names, with or without $; "" if it leads further.
 func columnName(path string) string {
-	text := strings.TrimPrefix(path, "$")
-	name, at := cutName(text)
-	if at < len(text) {
+	name, rest := cutName(strings.TrimPrefix(path, "$"))
+	if rest != "" {
 		return ""
 	}
 	return name
@@ -138,27 +134,10 @@ func quoted(name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }
 
-// cutName cuts a name, perhaps in double quotes, off the start of s. at is where the name ends.
-func cutName(s string) (name string, at int) {
-	if !strings.HasPrefix(s, `"`) {
-		if at = strings.IndexAny(s, `.["]`); at < 0 {
-			at = len(s)
-		}
-		return s[:at], at
-	}
-	var b strings.Builder
-	for at = 1; at < len(s); at++ {
-		switch s[at] {
-		case '"':
-			return b.String(), at + 1
-		case '\\':
-			if at++; at == len(s) {
-				return "", len(s)
-			}
-		}
-		b.WriteByte(s[at])
-	}
-	return "", len(s)
+// cutName cuts a name from the start of s. The name is "" if none is there.
+func cutName(s string) (name, rest string) {
+	name, rest, _ = keytemplate.CutName(s) // what is wrong with a path, package view says
+	return name, rest
 }
 
 // references returns the paths in a template.

@@ -51,8 +51,8 @@ func newConfig() *conf.Config {
 	c.WithEnv(map[string]any{})
 	for _, option := range []expr.Option{
 		expr.DisableBuiltin("now"), expr.DisableBuiltin("keys"), expr.DisableBuiltin("values"), expr.DisableBuiltin("toPairs"),
-		expr.Function("keys", sortedKeys, new(func(any) []any)),
-		expr.Function("values", sortedValues, new(func(any) []any)),
+		expr.Function("keys", ofObject("keys", nameOf), new(func(any) []any)),
+		expr.Function("values", ofObject("values", valueOf), new(func(any) []any)),
 		expr.Patch(patcher.WithTimezone{Location: time.UTC}),
 	} {
 		option(c)
@@ -215,26 +215,20 @@ func discreet(err error) error {
 	return fmt.Errorf("%s (at character %d)", reason, f.Column+1)
 }
 
-func sortedKeys(args ...any) (any, error) {
-	m, ok := args[0].(map[string]any)
-	if !ok {
-		return nil, errors.New("invalid argument for keys (not an object)")
-	}
-	list := make([]any, 0, len(m))
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		list = append(list, name)
-	}
-	return list, nil
-}
+func nameOf(_ map[string]any, name string) any  { return name }
+func valueOf(m map[string]any, name string) any { return m[name] }
 
-func sortedValues(args ...any) (any, error) {
-	m, ok := args[0].(map[string]any)
-	if !ok {
-		return nil, errors.New("invalid argument for values (not an object)")
+// ofObject is a function of an object that lists something of each member, by name.
+func ofObject(function string, of func(m map[string]any, name string) any) func(args ...any) (any, error) {
+	return func(args ...any) (any, error) {
+		m, ok := args[0].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("invalid argument for %s (not an object)", function)
+		}
+		list := make([]any, 0, len(m))
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			list = append(list, of(m, name))
+		}
+		return list, nil
 	}
-	list := make([]any, 0, len(m))
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		list = append(list, m[name])
-	}
-	return list, nil
 }

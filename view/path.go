@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"replicator"
+	"replicator/internal/keytemplate"
 )
 
 // path is a parsed path: "address.city", "tags[]", "lines[0].sku", "$row_key", `"a.b".c`.
@@ -42,14 +43,14 @@ func parsePath(text string) (path, error) {
 		rest = rest[1:]
 	}
 	var err error
-	if p.root, rest, err = cutName(rest); err != nil {
+	if p.root, rest, err = keytemplate.CutName(rest); err != nil {
 		return p, fmt.Errorf("path %s: %w", text, err)
 	}
 	for rest != "" {
 		var s step
 		switch rest[0] {
 		case '.':
-			s.name, rest, err = cutName(rest[1:])
+			s.name, rest, err = keytemplate.CutName(rest[1:])
 		case '[':
 			s, rest, err = cutBracket(rest)
 		default:
@@ -61,33 +62,6 @@ func parsePath(text string) (path, error) {
 		p.step = append(p.step, s)
 	}
 	return p, nil
-}
-
-// cutName cuts a name off the start of s.
-func cutName(s string) (name, rest string, err error) {
-	if !strings.HasPrefix(s, `"`) {
-		end := strings.IndexAny(s, `.["`+"]")
-		if end < 0 {
-			end = len(s)
-		}
-		if end == 0 {
-			return "", "", errors.New("a name is empty; write names with odd characters in double quotes")
-		}
-		return s[:end], s[end:], nil
-	}
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '"':
-			return b.String(), s[i+1:], nil
-		case '\\':
-			if i++; i == len(s) {
-				return "", "", errors.New("a quote is not closed")
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return "", "", errors.New("a quote is not closed")
 }
 
 // cutBracket cuts "[]" or "[3]" off the start of s.

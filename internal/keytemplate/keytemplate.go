@@ -25,6 +25,35 @@ func (p Part) String() string {
 	return "{" + p.Path + ":" + p.Form + "}"
 }
 
+// CutName cuts a path's name, which may be in double quotes, from the start of s.
+func CutName(s string) (name, rest string, err error) {
+	if !strings.HasPrefix(s, `"`) {
+		end := strings.IndexAny(s, `.["]`)
+		if end < 0 {
+			end = len(s)
+		}
+		if end == 0 {
+			return "", s, errors.New("a name is empty; write names with odd characters in double quotes")
+		}
+		return s[:end], s[end:], nil
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return b.String(), s[i+1:], nil
+		case '\\':
+			if i++; i == len(s) {
+				return "", "", errQuote
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return "", "", errQuote
+}
+
+var errQuote = errors.New("a quote is not closed")
+
 // Parse splits a template into its parts and the text after the last one. It does not check paths or forms.
 func Parse(template string) (parts []Part, tail string, err error) {
 	var text strings.Builder
