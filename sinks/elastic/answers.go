@@ -17,7 +17,7 @@ type foundItem struct {
 // readAnswer reads the answer to an _mget of n documents.
 func readAnswer(answer []byte, n int) ([]foundItem, error) {
 	found := make([]foundItem, 0, n)
-	s := scanner{rest: answer}
+	s := newScanner(answer)
 	s.object(func(name []byte) {
 		if string(name) != "docs" {
 			s.value()
@@ -65,7 +65,7 @@ type writtenItem struct {
 // writeAnswer reads the answer to a _bulk of n documents.
 func writeAnswer(answer []byte, n int) ([]writtenItem, error) {
 	items := make([]writtenItem, 0, n)
-	s := scanner{rest: answer}
+	s := newScanner(answer)
 	s.object(func(name []byte) {
 		if string(name) != "items" {
 			s.value()

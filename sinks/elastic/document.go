@@ -214,7 +214,7 @@ func (k *keeper) parse(source []byte) contents {
 func readState(source []byte) (state storedState, err error) {
 	const name = `"` + stateField + `":`
 	if at := bytes.LastIndex(source, []byte(name)); at > 0 && source[at-1] != '\\' && source[len(source)-1] == '}' {
-		s := scanner{rest: source[at+len(name) : len(source)-1]}
+		s := newScanner(source[at+len(name) : len(source)-1])
 		if state = s.state(); s.end() {
 			return state, nil
 		}
