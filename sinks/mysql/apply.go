@@ -255,8 +255,13 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 const attempts = 10
 
 func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
+	return patiently(ctx, func() error { return t.applyOnce(ctx, batch, items, mode) })
+}
+
+// patiently does something until the server no longer rolls it back.
+func patiently(ctx context.Context, do func() error) error {
 	for i := 1; ; i++ {
-		err := t.applyOnce(ctx, batch, items, mode)
+		err := do()
 		if err == nil || !transient(err) || i == attempts {
 			return err
 		}

@@ -7,13 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
-	"time"
 
 	"replicator"
-	"replicator/internal/pause"
 	"replicator/sinks/judge"
 )
 
@@ -168,19 +165,18 @@ func (t *Target) forgetSome(ctx context.Context, some []goneCell) (forgotten int
 		w.text = appendBinary(w.text, c.stored)
 		w.write(")")
 	}
-	for i := 1; ; i++ {
+	var deleted int64
+	err = patiently(ctx, func() error {
 		result, err := t.sink.db.ExecContext(ctx, string(w.text))
 		if err == nil {
-			n, err := result.RowsAffected()
-			return int(n), err
+			deleted, err = result.RowsAffected()
 		}
-		if !transient(err) || i == attempts {
-			return 0, fmt.Errorf("deleting the states of cells that are gone: %w", err)
-		}
-		if err := pause.For(ctx, rand.N(time.Duration(i)*10*time.Millisecond)); err != nil {
-			return 0, err
-		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("deleting the states of cells that are gone: %w", err)
 	}
+	return int(deleted), nil
 }
 
 // writeHorizons appends the query for the horizons of the target's views.
