@@ -122,11 +122,7 @@ func (n *shown) remember(s *session) {
 	if !known {
 		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, v := range s.views {
-		n.at[v.Name] = at
-	}
+	n.each(s.views, func(name string) { n.at[name] = at })
 }
 
 // recall reads from the store up to when views showed everything in an earlier process. It does nothing for a partition
@@ -188,19 +184,20 @@ func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 
 // allSaved records that the views' checkpoints are saved, and no progress is left to save now.
 func (n *shown) allSaved(views viewSet) {
+	n.each(views, func(name string) { n.savedAt[name] = time.Now() })
+}
+
+// each calls do with the names of views, under the lock.
+func (n *shown) each(views viewSet, do func(name string)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, v := range views {
-		n.savedAt[v.Name] = time.Now()
+		do(v.Name)
 	}
 }
 
 func (n *shown) evict(views viewSet, keys int64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, v := range views {
-		n.evicted[v.Name] += keys
-	}
+	n.each(views, func(name string) { n.evicted[name] += keys })
 }
 
 // evictedKeys is the number of keys that a view's server has evicted since the start.
@@ -211,11 +208,7 @@ func (n *shown) evictedKeys(v *replicator.View) int64 {
 }
 
 func (n *shown) countGone(views viewSet, cells int64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, v := range views {
-		n.gone[v.Name] = cells
-	}
+	n.each(views, func(name string) { n.gone[name] = cells })
 }
 
 // goneCells is how many deleted cells a view's sink still remembered at the last count; nil: not yet counted.
