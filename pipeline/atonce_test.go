@@ -79,9 +79,7 @@ func TestAFillThatAnotherReplicatorHasOvertakenIsOver(t *testing.T) {
 		}
 		second := r.start(1, "B")
 		second.caughtUp(t, r.source)
-		if err := second.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
-			t.Fatal(err)
-		}
+		second.rebuild(t, pipeline.InPlace, "a")
 		time.Sleep(time.Minute)
 		second.caughtUp(t, r.source)
 		second.stopped(t)

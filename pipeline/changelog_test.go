@@ -337,9 +337,7 @@ func TestAFillFromAChangelogReadsItAFewTimesWhateverTheNumberOfCells(t *testing.
 		log.publish()
 		p := start(newPipeline(log, sink, store, "a"))
 		p.caughtUp(t, f)
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.InPlace, "a")
 		p.rebuilt(t)
 		p.caughtUp(t, f)
 		p.stopped(t)
@@ -367,9 +365,7 @@ func TestARebuildReadsAChangelogFromItsBeginning(t *testing.T) {
 					sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
 				}
 				log.removeTombstones()
-				if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
-					t.Fatal(err)
-				}
+				p.rebuild(t, pipeline.InPlace, "a")
 				for range r.IntN(4) {
 					time.Sleep(time.Duration(1+r.IntN(2000)) * time.Millisecond)
 					history(f, r, 5)
@@ -385,8 +381,7 @@ func TestARebuildReadsAChangelogFromItsBeginning(t *testing.T) {
 				p.rebuilt(t)
 				p.caughtUp(t, f)
 				p.stopped(t)
-				holds(t, f, sink, "a")
-				holds(t, f, sink, "b")
+				holds(t, f, sink, "a", "b")
 			})
 		})
 	}
@@ -412,17 +407,14 @@ func TestARebuildFromALogThatWasLostGoesBackToWhatIsLeft(t *testing.T) {
 				history(f, r, 10)
 				log.lose()
 				for _, view := range []string{"a", "b"} {
-					if err := p.Rebuild(t.Context(), []string{view}, pipeline.InPlace, ""); err != nil {
-						t.Fatal(err)
-					}
+					p.rebuild(t, pipeline.InPlace, view)
 					p.rebuilt(t)
 				}
 				history(f, r, 5)
 				log.publish()
 				p.caughtUp(t, f)
 				p.stopped(t)
-				holds(t, f, sink, "a")
-				holds(t, f, sink, "b")
+				holds(t, f, sink, "a", "b")
 			})
 		})
 	}

@@ -47,8 +47,7 @@ func TestASourceIsOpenedAsTheViewsOfARunNeedIt(t *testing.T) {
 		if err := p.Wait(t.Context(), "40", []string{"a", "c"}); err != nil {
 			t.Fatal(err)
 		}
-		holds(t, f, sink, "a")
-		holds(t, f, sink, "c")
+		holds(t, f, sink, "a", "c")
 		lacks.Store(false)
 		p.states(t, map[string]string{
 			"a": replicator.StateRunning, "b": replicator.StateRunning, "c": replicator.StateRunning,

@@ -25,26 +25,18 @@ func TestAViewThatStandsFarBehindDoesNotTakeOthersBack(t *testing.T) {
 		pipeline.Interval = time.Hour
 		p := start(pipeline)
 		p.caughtUp(t, f)
-		if err := p.Pause(t.Context(), "b"); err != nil {
-			t.Fatal(err)
-		}
+		p.pause(t, "b")
 		write(50)
 		if err := p.Wait(t.Context(), "60", []string{"a"}); err != nil {
 			t.Fatal(err)
 		}
-		f.mu.Lock()
-		f.behind = 50 // the link is slow: b is not given any of it
-		f.mu.Unlock()
-		if err := p.Resume(t.Context(), "b"); err != nil {
-			t.Fatal(err)
-		}
+		f.set(func() { f.behind = 50 }) // the link is slow: b is not given any of it
+		p.resume(t, "b")
 		time.Sleep(10 * time.Second)
 		if st := p.Status(nil); st[0].Applied.Order < 60_000 || st[1].Applied.Order > 10_000 {
 			t.Errorf("a stands at %d, b at %d", st[0].Applied.Order, st[1].Applied.Order)
 		}
-		f.mu.Lock()
-		f.behind = 0
-		f.mu.Unlock()
+		f.set(func() { f.behind = 0 })
 		write(1)
 		p.caughtUp(t, f)
 		time.Sleep(10 * time.Second)
@@ -53,7 +45,6 @@ func TestAViewThatStandsFarBehindDoesNotTakeOthersBack(t *testing.T) {
 			t.Errorf("they don't run together: %+v", st)
 		}
 		p.stopped(t)
-		holds(t, f, sink, "a")
-		holds(t, f, sink, "b")
+		holds(t, f, sink, "a", "b")
 	})
 }

@@ -33,9 +33,7 @@ func TestAWaitForAPausedViewSaysSoThoughItsTimeRanOutInAQuestion(t *testing.T) {
 		f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 1, body: "x"}})
 		p := start(newPipeline(f, sink, store, "a"))
 		p.caughtUp(t, f)
-		if err := p.Pause(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		p.pause(t, "a")
 		store.busy.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -104,8 +104,7 @@ func TestViewsEqualTheOriginThroughFillsThatAreCutShort(t *testing.T) {
 				last := start(p)
 				last.caughtUp(t, f)
 				last.stopped(t)
-				holds(t, f, sink, "a")
-				holds(t, f, sink, "b")
+				holds(t, f, sink, "a", "b")
 			})
 		})
 	}

@@ -197,9 +197,7 @@ func TestARebuiltViewKeepsItsLetters(t *testing.T) {
 		p := start(newPipeline(f, sink, store, "a"))
 		f.commit(insert(1, 1, "good"), insert(2, 1, unreadable), insert(3, 1, refused))
 		p.caughtUp(t, f)
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.BySwap, "a")
 		time.Sleep(10 * time.Second)
 		p.caughtUp(t, f)
 		store.has(t, "after the rebuild", "a", 2, 3)
@@ -238,9 +236,7 @@ func TestARebuiltViewKeepsItsLettersWhereTheStoreFails(t *testing.T) {
 		p := start(newPipeline(f, sink, store, "a"))
 		f.commit(insert(1, 1, "good"))
 		p.caughtUp(t, f)
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.BySwap, "a")
 		f.commit(insert(2, 1, unreadable), insert(3, 1, refused))
 		time.Sleep(5 * time.Minute)
 		p.caughtUp(t, f)

@@ -401,9 +401,7 @@ func TestAPausedViewLags(t *testing.T) {
 		f.commit(rows(3)...)
 		p.caughtUp(t, f)
 		at := p.Status(nil)[0].Applied
-		if err := p.Pause(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		p.pause(t, "a")
 		f.commit(fakeChange{replicator.Insert, fakeRow{key: 7, version: 2, body: "y"}})
 		time.Sleep(time.Minute)
 		both := p.Status(nil)

@@ -342,9 +342,7 @@ func (r *rivals) rebuild(mode pipeline.RebuildMode, lives bool) {
 		t.Errorf("the other view is %s (%s)", st.State, st.Error)
 	}
 	holds(t, r.source, r.sink, "b")
-	if err := first.Rebuild(t.Context(), []string{"a"}, mode, ""); err != nil {
-		t.Fatal(err)
-	}
+	first.rebuild(t, mode, "a")
 	r.isIn(first, replicator.StateRunning, 20*time.Second)
 	if lives {
 		r.isIn(second, replicator.StateFailed, 10*time.Second)
@@ -376,9 +374,7 @@ func TestARebuildInPlaceBeginsInTheEpochOfOtherViews(t *testing.T) {
 		p.caughtUp(t, r.source)
 		r.stores[0].checkpoints["elsewhere"] = replicator.Checkpoint{View: "elsewhere", Fingerprint: "1",
 			Standing: replicator.Standing{Position: fakeServer{r.source, "A"}.at(2, 1000)}}
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.InPlace, "a")
 		r.isIn(p, replicator.StateRunning, 10*time.Second)
 		p.stopped(t)
 		holds(t, r.source, r.sink, "a")

@@ -39,9 +39,7 @@ func TestATableThatCannotBeFollowedStopsOnlyTheViewsThatReadIt(t *testing.T) {
 		history(f, r, 20)
 		p := begin()
 		p.caughtUp(t, f)
-		f.mu.Lock()
-		f.emptied = len(f.log)
-		f.mu.Unlock()
+		f.set(func() { f.emptied = len(f.log) })
 		for range 2 {
 			history(f, r, 10)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -57,8 +55,7 @@ func TestATableThatCannotBeFollowedStopsOnlyTheViewsThatReadIt(t *testing.T) {
 				}
 			}
 			p.stopped(t)
-			holds(t, f, sink, "a")
-			holds(t, f, sink, "c")
+			holds(t, f, sink, "a", "c")
 			p = begin()
 		}
 		p.stopped(t)
@@ -75,9 +72,7 @@ func TestATableThatCannotBeFollowedIsFilledAnewWhereTheConfigurationSaysSo(t *te
 		history(f, r, 20)
 		p := start(pipeline)
 		p.caughtUp(t, f)
-		f.mu.Lock()
-		f.emptied = len(f.log)
-		f.mu.Unlock()
+		f.set(func() { f.emptied = len(f.log) })
 		history(f, r, 10)
 		time.Sleep(10 * time.Second)
 		p.caughtUp(t, f)
@@ -280,9 +275,7 @@ func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 					}
 				})
 				p.stopped(t)
-				for _, v := range []string{"a", "b", "c", "d"} {
-					holds(t, f, sink.Reference, v)
-				}
+				holds(t, f, sink.Reference, "a", "b", "c", "d")
 			})
 		})
 	}
@@ -418,9 +411,7 @@ func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 					broken += replicator.ShadowSuffix
 				}
 				sink.set(func() { sink.opens = only(errBadTable, broken) })
-				if err := p.Rebuild(t.Context(), []string{"a", "b"}, mode, ""); err != nil {
-					t.Fatal(err)
-				}
+				p.rebuild(t, mode, "a", "b")
 				time.Sleep(20 * time.Second)
 				p.states(t, map[string]string{"a": "running", "b": "failed", "c": "running"})
 				holds(t, f, sink.Reference, "a")
@@ -429,9 +420,7 @@ func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 				p.rebuilt(t)
 				p.caughtUp(t, f)
 				p.stopped(t)
-				for _, v := range []string{"a", "b", "c"} {
-					holds(t, f, sink.Reference, v)
-				}
+				holds(t, f, sink.Reference, "a", "b", "c")
 			})
 		})
 	}
@@ -454,9 +443,7 @@ func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 						corrupt(r, sink.Reference, v)
 					}
 					sink.set(func() { sink.swaps = only(err, "b") })
-					if err := p.Rebuild(t.Context(), []string{"a", "b", "c"}, pipeline.BySwap, ""); err != nil {
-						t.Fatal(err)
-					}
+					p.rebuild(t, pipeline.BySwap, "a", "b", "c")
 					p.states(t, map[string]string{"a": "running", "b": state, "c": "running", "d": "running"})
 					history(f, r, 10)
 					p.caughtUp(t, f)
@@ -480,9 +467,7 @@ func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 					p.rebuilt(t)
 					p.caughtUp(t, f)
 					p.stopped(t)
-					for _, v := range []string{"a", "b", "c", "d"} {
-						holds(t, f, sink.Reference, v)
-					}
+					holds(t, f, sink.Reference, "a", "b", "c", "d")
 					if left, _ := store.Checkpoints(t.Context()); len(left) != 4 {
 						t.Errorf("checkpoints left: %+v", left)
 					}

@@ -97,7 +97,14 @@ func (s *started) stopped(t *testing.T) {
 }
 
 // holds fails the test unless the view holds the model of the source.
-func holds(t *testing.T, f *fakeSource, sink *sinktest.Reference, view string) {
+func holds(t *testing.T, f *fakeSource, sink *sinktest.Reference, views ...string) {
+	t.Helper()
+	for _, view := range views {
+		holdsOf(t, f, sink, view)
+	}
+}
+
+func holdsOf(t *testing.T, f *fakeSource, sink *sinktest.Reference, view string) {
 	t.Helper()
 	reference := sinktest.NewReference()
 	v := fakeView(view)
@@ -193,9 +200,7 @@ func TestViewsEqualTheNewestRowsThroughCrashesAndAddedViews(t *testing.T) {
 					}
 				}
 				slow.settle()
-				f.mu.Lock()
-				f.breaks = 0
-				f.mu.Unlock()
+				f.set(func() { f.breaks = 0 })
 				p := start(newPipeline(f, slow, store, views...))
 				p.caughtUp(t, f)
 				p.stopped(t)
@@ -229,8 +234,7 @@ func TestAViewAddedLaterIsFilledAndJoins(t *testing.T) {
 				t.Errorf("%+v does not run with the others", st)
 			}
 		}
-		holds(t, f, sink, "a")
-		holds(t, f, sink, "b")
+		holds(t, f, sink, "a", "b")
 	})
 }
 

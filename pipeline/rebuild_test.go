@@ -46,6 +46,28 @@ func (s *started) rebuilt(t *testing.T) {
 	}
 }
 
+// rebuild begins a rebuild of views from the start.
+func (s *started) rebuild(t *testing.T, mode pipeline.RebuildMode, views ...string) {
+	t.Helper()
+	if err := s.Rebuild(t.Context(), views, mode, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *started) pause(t *testing.T, view string) {
+	t.Helper()
+	if err := s.Pause(t.Context(), view); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *started) resume(t *testing.T, view string) {
+	t.Helper()
+	if err := s.Resume(t.Context(), view); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestARebuildPutsRightWhatWasSpoiltThroughCrashes(t *testing.T) {
 	for seed := range seeds(40) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -58,9 +80,7 @@ func TestARebuildPutsRightWhatWasSpoiltThroughCrashes(t *testing.T) {
 				p.caughtUp(t, f)
 				corrupt(r, sink, "a")
 				corrupt(r, sink, "b")
-				if err := p.Rebuild(t.Context(), []string{"a", "b"}, pipeline.BySwap, ""); err != nil {
-					t.Fatal(err)
-				}
+				p.rebuild(t, pipeline.BySwap, "a", "b")
 				for range r.IntN(4) {
 					time.Sleep(time.Duration(r.IntN(1200)) * time.Millisecond)
 					history(f, r, 5)
@@ -74,9 +94,7 @@ func TestARebuildPutsRightWhatWasSpoiltThroughCrashes(t *testing.T) {
 				p.rebuilt(t)
 				p.caughtUp(t, f)
 				p.stopped(t)
-				for _, v := range []string{"a", "b", "c"} {
-					holds(t, f, sink, v)
-				}
+				holds(t, f, sink, "a", "b", "c")
 				checkpoints, _ := store.Checkpoints(t.Context())
 				if len(checkpoints) != 3 {
 					t.Errorf("checkpoints left: %+v", checkpoints)
@@ -96,15 +114,12 @@ func TestARebuildInPlaceRewritesEverything(t *testing.T) {
 		for key := range f.model() { // missing and stale; what is extra is for sinks that can list their entries
 			sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
 		}
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.InPlace, "a")
 		history(f, r, 10)
 		p.rebuilt(t)
 		p.caughtUp(t, f)
 		p.stopped(t)
-		holds(t, f, sink, "a")
-		holds(t, f, sink, "b")
+		holds(t, f, sink, "a", "b")
 	})
 }
 
@@ -147,9 +162,7 @@ func TestWhatTheTailBringsDuringARebuildInPlaceIsRewrittenToo(t *testing.T) {
 		p := start(newPipeline(f, sink, store, "a"))
 		p.caughtUp(t, f)
 		p.Rate = 5
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.InPlace, "a")
 		sink.count.Store(0)
 		history(f, r, 20)
 		time.Sleep(time.Second)
@@ -174,20 +187,14 @@ func TestARebuildInPlaceGoesOnWhereTheTailStood(t *testing.T) {
 		f.commit(fakeChange{replicator.Insert, second}) // from here on the cell contributes nothing
 		p := start(newPipeline(f, sink, store, "a"))
 		p.caughtUp(t, f)
-		f.mu.Lock()
-		f.behind = 1
-		f.mu.Unlock()
+		f.set(func() { f.behind = 1 })
 		f.commit(fakeChange{replicator.Delete, second})
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.InPlace, "a")
 		time.Sleep(time.Second)
 		if st := p.Status(nil)[0]; st.State != replicator.StateRebuilding {
 			t.Errorf("before the tail has come to the end: %+v", st)
 		}
-		f.mu.Lock()
-		f.behind = 0
-		f.mu.Unlock()
+		f.set(func() { f.behind = 0 })
 		f.commit(fakeChange{replicator.Insert, fakeRow{key: 2, version: 1, body: "b2"}})
 		p.rebuilt(t)
 		p.caughtUp(t, f)
@@ -203,9 +210,7 @@ func TestAPausedViewStandsStillAndGoesOn(t *testing.T) {
 		history(f, r, 20)
 		p := start(newPipeline(f, sink, store, "a", "b"))
 		p.caughtUp(t, f)
-		if err := p.Pause(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		p.pause(t, "a")
 		before := fmt.Sprint(sink.Read(fakeView("a")))
 		history(f, r, 20)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -219,13 +224,10 @@ func TestAPausedViewStandsStillAndGoesOn(t *testing.T) {
 		if st := p.Status(nil)[0]; st.State != replicator.StatePaused {
 			t.Errorf("state %s", st.State)
 		}
-		if err := p.Resume(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		p.resume(t, "a")
 		p.caughtUp(t, f)
 		p.stopped(t)
-		holds(t, f, sink, "a")
-		holds(t, f, sink, "b")
+		holds(t, f, sink, "a", "b")
 	})
 }
 
@@ -242,12 +244,8 @@ func TestARebuildThatIsPausedGoesOnAndEnds(t *testing.T) {
 				for key := range f.model() {
 					sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
 				}
-				if err := p.Rebuild(t.Context(), []string{"a", "b"}, mode, ""); err != nil {
-					t.Fatal(err)
-				}
-				if err := p.Pause(t.Context(), "a"); err != nil {
-					t.Fatal(err)
-				}
+				p.rebuild(t, mode, "a", "b")
+				p.pause(t, "a")
 				before := fmt.Sprint(sink.Read(fakeView("a")))
 				for range 5 {
 					history(f, r, 10)
@@ -259,17 +257,13 @@ func TestARebuildThatIsPausedGoesOnAndEnds(t *testing.T) {
 				if st := p.Status(nil)[0]; st.State != replicator.StatePaused {
 					t.Errorf("state %s", st.State)
 				}
-				if err := p.Resume(t.Context(), "a"); err != nil {
-					t.Fatal(err)
-				}
+				p.resume(t, "a")
 				p.rebuilt(t)
 				p.caughtUp(t, f)
 				history(f, r, 10)
 				p.caughtUp(t, f)
 				p.stopped(t)
-				for _, v := range []string{"a", "b", "c"} {
-					holds(t, f, sink, v)
-				}
+				holds(t, f, sink, "a", "b", "c")
 			})
 		})
 	}
@@ -282,15 +276,11 @@ func TestAPausedViewIsNotRebuilt(t *testing.T) {
 			history(f, rand.New(rand.NewPCG(10, 10)), 20)
 			p := start(newPipeline(f, sink, store, "a", "b"))
 			p.caughtUp(t, f)
-			if err := p.Pause(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			p.pause(t, "a")
 			if err := p.Rebuild(t.Context(), []string{"b", "a"}, mode, ""); !errors.Is(err, replicator.ErrPaused) {
 				t.Errorf("rebuilding a paused view: %v", err)
 			}
-			if err := p.Resume(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
+			p.resume(t, "a")
 			p.caughtUp(t, f)
 			p.stopped(t)
 			holds(t, f, sink, "a")
@@ -320,9 +310,7 @@ func TestARebuildOfAViewThatDoesNotRunKnowsWhereItStood(t *testing.T) {
 		changed := newPipeline(moved{f}, sink, store, "a")
 		changed.Views[0].Fingerprint = "2"
 		p = start(changed)
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.InPlace, "a")
 		p.rebuilt(t)
 		if st := p.Status(nil)[0]; st.Applied.Order < 40000 {
 			t.Errorf("the rebuild began at order %d: what was applied before stands above that", st.Applied.Order)
@@ -344,17 +332,13 @@ func TestARebuildInPlaceMendsAViewWhoseLogIsGone(t *testing.T) {
 		p.caughtUp(t, f)
 		p.stopped(t)
 		add(2)
-		f.mu.Lock()
-		f.purged = 30
-		f.mu.Unlock()
+		f.set(func() { f.purged = 30 })
 		p = start(newPipeline(f, sink, store, "a"))
 		time.Sleep(time.Second)
 		if st := p.Status(nil)[0]; st.State != replicator.StateFailed {
 			t.Errorf("state %s, want failed", st.State)
 		}
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.InPlace, "a")
 		p.rebuilt(t)
 		p.caughtUp(t, f)
 		p.stopped(t)
@@ -372,9 +356,7 @@ func TestARebuildInPlaceThatFailedGivesWayToAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second) // it failed, and waits to try again
-		if err := p.Rebuild(t.Context(), []string{"a", "b"}, pipeline.InPlace, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.InPlace, "a", "b")
 		p.rebuilt(t)
 		p.caughtUp(t, f)
 		p.stopped(t)
@@ -430,8 +412,7 @@ func TestAChangedViewShowsWhatItShowedUntilItIsRebuilt(t *testing.T) {
 			if sink.early.Load() || sink.swapped.Load() == 0 {
 				t.Errorf("seed %d: filled in place: %t; swapped %d times", seed, sink.early.Load(), sink.swapped.Load())
 			}
-			holds(t, f, sink.Reference, "a")
-			holds(t, f, sink.Reference, "b")
+			holds(t, f, sink.Reference, "a", "b")
 			if left, _ := store.Checkpoints(t.Context()); len(left) != 2 {
 				t.Errorf("seed %d: checkpoints left: %+v", seed, left)
 			}

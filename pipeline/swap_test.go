@@ -85,9 +85,7 @@ func TestASwapWhoseOutcomeIsUnknownIsNeverMadeAgainWithAnEmptyShadow(t *testing.
 					p = start(next)
 				}
 				corrupt(r, sink.Reference, "a")
-				if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
-					t.Fatal(err)
-				}
+				p.rebuild(t, pipeline.BySwap, "a")
 				for range 20 {
 					history(f, r, 2)
 					time.Sleep(time.Second)
@@ -95,8 +93,7 @@ func TestASwapWhoseOutcomeIsUnknownIsNeverMadeAgainWithAnEmptyShadow(t *testing.
 				p.rebuilt(t)
 				p.caughtUp(t, f)
 				p.stopped(t)
-				holds(t, f, sink.Reference, "a")
-				holds(t, f, sink.Reference, "b")
+				holds(t, f, sink.Reference, "a", "b")
 				if n := sink.swapped.Load(); n != c.swapped {
 					t.Errorf("swapped %d times, want %d", n, c.swapped)
 				}
@@ -145,17 +142,14 @@ func TestViewsThatNeverRanTogetherPartWhereEachOfThemStood(t *testing.T) {
 		for key := range int64(20) {
 			f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: "once"}})
 		}
-		if err := p.Rebuild(t.Context(), []string{"a", "b"}, pipeline.BySwap, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.BySwap, "a", "b")
 		time.Sleep(5 * time.Second) // the swap fails, and the live views, which stood apart, are to run together again
 		do(p.Pause, "b")
 		sink.view.Store(nil)
 		do(p.Resume, "b")
 		p.caughtUp(t, f)
 		p.stopped(t)
-		holds(t, f, sink.Reference, "a")
-		holds(t, f, sink.Reference, "b")
+		holds(t, f, sink.Reference, "a", "b")
 	})
 }
 
@@ -171,14 +165,10 @@ func TestASourceAmongSeveralRebuildsInPlaceWhateverAsksForIt(t *testing.T) {
 		begins func(t *testing.T, f *fakeSource, p *started)
 	}{
 		{"somebody asked for a swap", func(t *testing.T, _ *fakeSource, p *started) {
-			if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
-				t.Fatal(err)
-			}
+			p.rebuild(t, pipeline.BySwap, "a")
 		}},
 		{"its table was altered", func(_ *testing.T, f *fakeSource, _ *started) {
-			f.mu.Lock()
-			f.cells = "altered"
-			f.mu.Unlock()
+			f.set(func() { f.cells = "altered" })
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -244,18 +234,14 @@ func TestAShadowIsForgottenByTheStoreBeforeItIsRemoved(t *testing.T) {
 				history(f, rand.New(rand.NewPCG(3, 3)), 20)
 				p := start(newPipeline(f, sink, store, "a", "b"))
 				p.caughtUp(t, f)
-				if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
-					t.Fatal(err)
-				}
+				p.rebuild(t, pipeline.BySwap, "a")
 				time.Sleep(10 * time.Second)
 				letters := []replicator.DeadLetter{{View: "a", Cell: fakeCell(900)}, {View: "a@rebuild", Cell: fakeCell(901)}}
 				if err := store.Bury(t.Context(), letters); err != nil {
 					t.Fatal(err)
 				}
 				if how == "another rebuild takes its place" {
-					if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.InPlace, ""); err != nil {
-						t.Fatal(err)
-					}
+					p.rebuild(t, pipeline.InPlace, "a")
 					p.rebuilt(t)
 				} else {
 					p.crash()

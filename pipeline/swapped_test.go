@@ -57,9 +57,7 @@ func TestARebuiltViewIsNotSwappedInWithoutWhatTheLogDidNotTell(t *testing.T) {
 		next.OnUnlogged = pipeline.Repair
 		p := start(next)
 		p.caughtUp(t, f)
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.BySwap, "a")
 		for sink.swapped.Load() == 0 { // it fails, and is made again in a while
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -73,8 +71,7 @@ func TestARebuiltViewIsNotSwappedInWithoutWhatTheLogDidNotTell(t *testing.T) {
 		}
 		compared(t, p, "b", 7)
 		p.stopped(t)
-		holds(t, f, sink.Reference, "a")
-		holds(t, f, sink.Reference, "b")
+		holds(t, f, sink.Reference, "a", "b")
 	})
 }
 

@@ -138,9 +138,7 @@ func TestARebuiltViewNeverDisagreesWithItsSiblings(t *testing.T) {
 					if n := len(sink.differed); n > 0 {
 						t.Errorf("readers saw views disagree %d times, first %s", n, sink.differed[0])
 					}
-					for _, v := range []string{"a", "b", "c"} {
-						holds(t, f, sink.Reference, v)
-					}
+					holds(t, f, sink.Reference, "a", "b", "c")
 					left, _ := store.Checkpoints(t.Context())
 					if slices.ContainsFunc(left, func(c replicator.Checkpoint) bool { return len(c.View) > 1 }) {
 						t.Errorf("checkpoints left: %+v", left)
@@ -155,13 +153,9 @@ func TestARebuiltViewNeverDisagreesWithItsSiblings(t *testing.T) {
 func TestViewsThatRunAgree(t *testing.T) {
 	for name, happens := range map[string]func(t *testing.T, p *started, sink *watchedSink){
 		"a view pauses and goes on": func(t *testing.T, p *started, _ *watchedSink) {
-			if err := p.Pause(t.Context(), "b"); err != nil {
-				t.Fatal(err)
-			}
+			p.pause(t, "b")
 			time.Sleep(5 * time.Second)
-			if err := p.Resume(t.Context(), "b"); err != nil {
-				t.Fatal(err)
-			}
+			p.resume(t, "b")
 		},
 		"a view fails for a while": func(t *testing.T, p *started, sink *watchedSink) {
 			sink.set(func() { sink.broken = "b" })
@@ -169,19 +163,13 @@ func TestViewsThatRunAgree(t *testing.T) {
 			sink.set(func() { sink.broken = "" })
 		},
 		"a view is rebuilt in place": func(t *testing.T, p *started, _ *watchedSink) {
-			if err := p.Rebuild(t.Context(), []string{"b"}, pipeline.InPlace, ""); err != nil {
-				t.Fatal(err)
-			}
+			p.rebuild(t, pipeline.InPlace, "b")
 		},
 		"a view is new": func(*testing.T, *started, *watchedSink) {},
 		"a view pauses, and a restart follows its going on": func(t *testing.T, p *started, sink *watchedSink) {
-			if err := p.Pause(t.Context(), "b"); err != nil {
-				t.Fatal(err)
-			}
+			p.pause(t, "b")
 			time.Sleep(5 * time.Second)
-			if err := p.Resume(t.Context(), "b"); err != nil {
-				t.Fatal(err)
-			}
+			p.resume(t, "b")
 			next := newPipeline(p.Source.(*fakeSource), p.Sink, p.Store.(*memoryStore), "a", "c", "b")
 			p.stopped(t)
 			sink.watch(nil)
@@ -218,9 +206,7 @@ func TestViewsThatRunAgree(t *testing.T) {
 				if n := len(sink.differed); n > 0 || sink.compared < 100 {
 					t.Errorf("readers saw views disagree %d times in %d, first %s", n, sink.compared, append(sink.differed, "")[0])
 				}
-				for _, v := range []string{"a", "b", "c"} {
-					holds(t, f, sink.Reference, v)
-				}
+				holds(t, f, sink.Reference, "a", "b", "c")
 			})
 		})
 	}

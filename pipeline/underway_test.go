@@ -93,9 +93,7 @@ func TestWhatShowsAnEarlierDefinitionUntilItIsRebuiltIsNotKeptUp(t *testing.T) {
 		}
 		lagged(t, a, 8*time.Second) // since the process before was given the definition
 		p.rebuilt(t)
-		if err := p.Rebuild(t.Context(), []string{"a"}, pipeline.BySwap, ""); err != nil {
-			t.Fatal(err)
-		}
+		p.rebuild(t, pipeline.BySwap, "a")
 		time.Sleep(2 * time.Second)
 		for range 300 { // through the swap, too
 			if st := p.Status(nil)[0]; st.Frozen {
