@@ -54,12 +54,18 @@ func mayBeLookedAt(view *replicator.View, cells []replicator.Cell) error {
 func (l line) lookAt(ctx context.Context, view string, cells []replicator.Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	for {
+	return onceServing(ctx, func() error {
 		if err := l.notPaused(view); err != nil {
 			return err
 		}
-		err := l.Look(ctx, view, cells)
-		if !errors.Is(err, replicator.ErrNotServing) || pause.For(ctx, 100*time.Millisecond) != nil {
+		return l.Look(ctx, view, cells)
+	})
+}
+
+// onceServing asks a pipeline until it has a session that answers.
+func onceServing(ctx context.Context, ask func() error) error {
+	for {
+		if err := ask(); !errors.Is(err, replicator.ErrNotServing) || pause.For(ctx, 100*time.Millisecond) != nil {
 			return err
 		}
 	}

@@ -56,11 +56,7 @@ func Explain(ctx context.Context, setup Setup, view *replicator.View, key string
 	if err := asksTables(setup.Config, "explain"); err != nil {
 		return nil, err
 	}
-	letters := map[replicator.Cell][]server.Letter{}
-	err = EachLetter(ctx, setup.Config, view.Name, func(l replicator.DeadLetter) error {
-		letters[l.Cell] = append(letters[l.Cell], server.ShowLetter(l))
-		return nil
-	})
+	letters, err := lettersByCell(ctx, setup.Config, view.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -64,11 +64,7 @@ func List(ctx context.Context, setup Setup, view *replicator.View, by Listed, va
 	if err := asksTables(setup.Config, "explain"); err != nil {
 		return found, nil, err
 	}
-	letters := map[replicator.Cell][]server.Letter{}
-	err = EachLetter(ctx, setup.Config, view.Name, func(l replicator.DeadLetter) error {
-		letters[l.Cell] = append(letters[l.Cell], server.ShowLetter(l))
-		return nil
-	})
+	letters, err := lettersByCell(ctx, setup.Config, view.Name)
 	if err != nil {
 		return found, nil, err
 	}

@@ -123,17 +123,7 @@ func (p *Positions) Reset(ctx context.Context) error {
 	if err := keepsPositions(p.Config, "reset"); err != nil {
 		return err
 	}
-	return p.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
-		for _, v := range views {
-			if err := p.unmark(ctx, sink, v); err != nil {
-				return fmt.Errorf("resetting view %s: %w", v.Name, err)
-			}
-			if err := p.store.Forget(ctx, v.Name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return p.forget(ctx, "resetting", func(sink replicator.Sink, v *replicator.View) error { return p.unmark(ctx, sink, v) })
 }
 
 // unmark marks that a view must start again, and keeps what the sink knows of its cells. If the view was lost or its
@@ -222,10 +212,17 @@ func (p *Positions) stood(ctx context.Context, sink replicator.Sink, shard confi
 
 // Forget forgets all that is known of the views.
 func (p *Positions) Forget(ctx context.Context) error {
+	return p.forget(ctx, "forgetting", func(sink replicator.Sink, v *replicator.View) error {
+		return sink.Forget(ctx, v.Name)
+	})
+}
+
+// forget forgets the views' checkpoints, after what inSink does in the sink.
+func (p *Positions) forget(ctx context.Context, doing string, inSink func(replicator.Sink, *replicator.View) error) error {
 	return p.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
 		for _, v := range views {
-			if err := sink.Forget(ctx, v.Name); err != nil {
-				return fmt.Errorf("forgetting view %s: %w", v.Name, err)
+			if err := inSink(sink, v); err != nil {
+				return fmt.Errorf("%s view %s: %w", doing, v.Name, err)
 			}
 			if err := p.store.Forget(ctx, v.Name); err != nil {
 				return err

@@ -9,7 +9,6 @@ import (
 
 	"replicator"
 	"replicator/config"
-	"replicator/internal/pause"
 	"replicator/pipeline"
 	"replicator/server"
 )
@@ -107,12 +106,7 @@ func (s *Service) beginRebuild(ctx context.Context, names []string, how server.R
 
 // onceStarted starts a rebuild as soon as its pipeline can start it.
 func onceStarted(l line, ctx context.Context, names []string, mode pipeline.RebuildMode, from string) error {
-	for {
-		err := l.Rebuild(ctx, names, mode, from)
-		if !errors.Is(err, replicator.ErrNotServing) || pause.For(ctx, 100*time.Millisecond) != nil {
-			return err
-		}
-	}
+	return onceServing(ctx, func() error { return l.Rebuild(ctx, names, mode, from) })
 }
 
 // whatIsWrong returns the error of one of the views after a timeout. It returns err if no view has one.

@@ -82,22 +82,27 @@ func Checkpoints(ctx context.Context, cfg *config.Config) ([]replicator.Checkpoi
 // EachLetter calls do with each dead letter of a view ("" for all views), whether or not a process runs. There are none
 // before the first run.
 func EachLetter(ctx context.Context, cfg *config.Config, view string, do func(replicator.DeadLetter) error) error {
-	r, err := readStore(ctx, cfg)
-	if errors.Is(err, checkpoint.ErrNoState) {
+	_, err := read(ctx, cfg, func(r checkpoint.Reader) (none struct{}, err error) {
+		for l, err := range r.List(ctx, view) {
+			if err == nil {
+				err = do(l)
+			}
+			if err != nil {
+				return none, err
+			}
+		}
+		return none, nil
+	})
+	return err
+}
+
+// lettersByCell returns the dead letters of a view as they are shown.
+func lettersByCell(ctx context.Context, cfg *config.Config, view string) (map[replicator.Cell][]server.Letter, error) {
+	letters := map[replicator.Cell][]server.Letter{}
+	return letters, EachLetter(ctx, cfg, view, func(l replicator.DeadLetter) error {
+		letters[l.Cell] = append(letters[l.Cell], server.ShowLetter(l))
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for l, err := range r.List(ctx, view) {
-		if err == nil {
-			err = do(l)
-		}
-		if err != nil {
-			return errors.Join(err, r.Close())
-		}
-	}
-	return r.Close()
+	})
 }
 
 // Groups groups the dead letters of a view ("" for all views) by their reason, whether or not a process runs.
@@ -117,25 +122,18 @@ func Groups(ctx context.Context, cfg *config.Config, view string) ([]server.Lett
 }
 
 func countLetters(ctx context.Context, cfg *config.Config) (map[string]int, error) {
-	r, err := readStore(ctx, cfg)
-	if errors.Is(err, checkpoint.ErrNoState) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	counts, err := r.Count(ctx)
-	return counts, errors.Join(err, r.Close())
+	return read(ctx, cfg, func(r checkpoint.Reader) (map[string]int, error) { return r.Count(ctx) })
 }
 
-func read[T any](ctx context.Context, cfg *config.Config, what func(checkpoint.Reader) ([]T, error)) ([]T, error) {
+// read returns what the store has; nothing before the first run.
+func read[T any](ctx context.Context, cfg *config.Config, what func(checkpoint.Reader) (T, error)) (all T, err error) {
 	r, err := readStore(ctx, cfg)
 	if errors.Is(err, checkpoint.ErrNoState) {
-		return nil, nil
+		return all, nil
 	}
 	if err != nil {
-		return nil, err
+		return all, err
 	}
-	all, err := what(r)
+	all, err = what(r)
 	return all, errors.Join(err, r.Close())
 }
