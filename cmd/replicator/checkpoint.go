@@ -19,13 +19,15 @@ import (
 )
 
 func checkpointCommand(o *options) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "checkpoint",
-		Short: "Show, set, reset or forget how far views have come",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(checkpointShow(o), checkpointSet(o), checkpointReset(o), checkpointForget(o))
+	cmd := &cobra.Command{Use: "checkpoint", Short: "Show, set, reset or forget how far views have come"}
+	return groupOf(cmd, checkpointShow(o), checkpointSet(o), checkpointReset(o), checkpointForget(o))
+}
+
+// groupOf makes cmd a group of commands, which prints its help.
+func groupOf(cmd *cobra.Command, all ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	cmd.AddCommand(all...)
 	return cmd
 }
 

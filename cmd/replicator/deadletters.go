@@ -27,11 +27,8 @@ func deadLettersCommand(o *options) *cobra.Command {
 written. The view goes on without it. It is kept until a newer version of the cell applies, or until
 it is retried or dropped. A dropped one is no longer listed, but the view still lacks the cell, and
 verify continues to count it.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(deadLettersList(o), deadLettersShow(o), deadLettersRetry(o), deadLettersDrop(o))
-	return cmd
+	return groupOf(cmd, deadLettersList(o), deadLettersShow(o), deadLettersRetry(o), deadLettersDrop(o))
 }
 
 func deadLettersList(o *options) *cobra.Command {
