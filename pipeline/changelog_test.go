@@ -315,8 +315,7 @@ func TestViewsOfAChangelogEqualTheOriginThroughReplaysAndCompaction(t *testing.T
 					}
 				}
 				slow.settle()
-				p := start(newPipeline(log, slow, store, views...))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(log, slow, store, views...))
 				p.stopped(t)
 				for _, v := range views {
 					holds(t, f, sink, v)
@@ -335,13 +334,10 @@ func TestAFillFromAChangelogReadsItAFewTimesWhateverTheNumberOfCells(t *testing.
 			f.commit(fakeChange{replicator.Insert, fakeRow{key, 1, "a"}})
 		}
 		log.publish()
-		p := start(newPipeline(log, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(log, sink, store, "a"))
 		p.rebuild(t, pipeline.InPlace, "a")
 		p.rebuilt(t)
-		p.caughtUp(t, f)
-		p.stopped(t)
-		holds(t, f, sink, "a")
+		p.endsWith(t, f, sink, "a")
 		if n := log.asked.Load(); n != 1 {
 			t.Errorf("after a fill of 1,500 cells the log was asked %d times", n)
 		}
@@ -359,8 +355,7 @@ func TestARebuildReadsAChangelogFromItsBeginning(t *testing.T) {
 				slow := &slowSink{Sink: sink, rand: rand.New(rand.NewPCG(seed, 3))}
 				history(f, r, 40)
 				log.publish()
-				p := start(newPipeline(log, slow, store, "a", "b"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(log, slow, store, "a", "b"))
 				for key := range int64(8) {
 					sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
 				}
@@ -379,9 +374,7 @@ func TestARebuildReadsAChangelogFromItsBeginning(t *testing.T) {
 				}
 				slow.settle()
 				p.rebuilt(t)
-				p.caughtUp(t, f)
-				p.stopped(t)
-				holds(t, f, sink, "a", "b")
+				p.endsWith(t, f, sink, "a", "b")
 			})
 		})
 	}
@@ -401,8 +394,7 @@ func TestARebuildFromALogThatWasLostGoesBackToWhatIsLeft(t *testing.T) {
 					fakeChange{replicator.Insert, fakeRow{9, 2, "gone"}})
 				history(f, r, 20)
 				log.publish()
-				p := start(newPipeline(log, sink, store, "a", "b"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(log, sink, store, "a", "b"))
 				f.commit(fakeChange{replicator.Delete, fakeRow{9, 2, "gone"}})
 				history(f, r, 10)
 				log.lose()
@@ -412,9 +404,7 @@ func TestARebuildFromALogThatWasLostGoesBackToWhatIsLeft(t *testing.T) {
 				}
 				history(f, r, 5)
 				log.publish()
-				p.caughtUp(t, f)
-				p.stopped(t)
-				holds(t, f, sink, "a", "b")
+				p.endsWith(t, f, sink, "a", "b")
 			})
 		})
 	}

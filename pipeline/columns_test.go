@@ -52,8 +52,6 @@ func TestASourceIsOpenedAsTheViewsOfARunNeedIt(t *testing.T) {
 		p.states(t, map[string]string{
 			"a": replicator.StateRunning, "b": replicator.StateRunning, "c": replicator.StateRunning,
 		})
-		p.caughtUp(t, f)
-		p.stopped(t)
-		holds(t, f, sink, "b")
+		p.endsWith(t, f, sink, "b")
 	})
 }

@@ -31,8 +31,7 @@ func TestAWaitForAPausedViewSaysSoThoughItsTimeRanOutInAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), &busyStore{memoryStore: newMemoryStore()}
 		f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 1, body: "x"}})
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		p.pause(t, "a")
 		store.busy.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

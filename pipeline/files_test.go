@@ -49,8 +49,7 @@ func TestAFileIsNamedBeforeItsRowsAreApplied(t *testing.T) {
 		f, store := newFakeSource(), newMemoryStore()
 		sink := &fileSink{Sink: sinktest.NewReference(), t: t, source: f, store: store}
 		f.commit(rows(1)...)
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		for file := range 3 {
 			f.set(func() { f.file = file + 1 })
 			f.commit(fakeChange{replicator.Insert, fakeRow{key: int64(file), version: 2, body: "y"}})

@@ -57,9 +57,7 @@ func TestAFillFromAChangelogIsSweptUnlessTheTargetWasFresh(t *testing.T) {
 				c.begin(t, f, log, sink)
 				before := log.asked.Load()
 				p := start(newPipeline(log, sink, newMemoryStore(), "a"))
-				p.caughtUp(t, f)
-				p.stopped(t)
-				holds(t, f, sink, "a")
+				p.endsWith(t, f, sink, "a")
 				if swept := log.asked.Load() > before; swept != c.swept {
 					t.Errorf("swept: %t, want %t", swept, c.swept)
 				}
@@ -102,9 +100,7 @@ func TestViewsEqualTheOriginThroughFillsThatAreCutShort(t *testing.T) {
 				p := newPipeline(log, slow, store, "a", "b")
 				p.OnLost = "rebuild"
 				last := start(p)
-				last.caughtUp(t, f)
-				last.stopped(t)
-				holds(t, f, sink, "a", "b")
+				last.endsWith(t, f, sink, "a", "b")
 			})
 		})
 	}

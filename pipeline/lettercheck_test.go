@@ -56,8 +56,7 @@ func TestLettersComeBackToAStoreThatLostThem(t *testing.T) {
 			first.has(t, "at first", "a", 2, 3)
 
 			lost := newMemoryStore()
-			p = start(newPipeline(f, sink, lost, "a", "b"))
-			p.caughtUp(t, f)
+			p = startCaughtUp(t, f, newPipeline(f, sink, lost, "a", "b"))
 			for _, view := range []string{"a", "b"} {
 				lost.has(t, "after its loss", view, 2, 3)
 			}
@@ -111,8 +110,7 @@ func TestLettersThatTheSinkDoesNotKnowAreLookedAt(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		p.stopped(t)
 		store.has(t, "in the end", "a")
 	})
@@ -209,8 +207,7 @@ func TestARebuiltViewKeepsItsLetters(t *testing.T) {
 		}
 		p.stopped(t)
 		lost := newMemoryStore()
-		p = start(newPipeline(f, sink, lost, "a"))
-		p.caughtUp(t, f)
+		p = startCaughtUp(t, f, newPipeline(f, sink, lost, "a"))
 		lost.has(t, "after the store's loss", "a", 2, 3)
 		p.stopped(t)
 	})
@@ -258,8 +255,7 @@ func TestLettersThatARebuildLeftGoWithTheNextStart(t *testing.T) {
 		if err := store.Bury(t.Context(), []replicator.DeadLetter{{View: shadow, Cell: fakeCell(7)}}); err != nil {
 			t.Fatal(err)
 		}
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		p.stopped(t)
 		store.has(t, "after a start", shadow)
 		store.has(t, "after a start", "a", 1)

@@ -71,8 +71,7 @@ func TestTheLetterOfWhatAnotherReplicatorFoundDeadIsSavedBeforeTheCheckpoint(t *
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		f.commit(insert(9, 1, "something"))
-		p := start(newPipeline(f, lookless{sink}, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, lookless{sink}, store, "a"))
 		other, err := sink.Open(t.Context(), "", []*replicator.View{fakeView("a")})
 		if err != nil {
 			t.Fatal(err)
@@ -86,8 +85,7 @@ func TestTheLetterOfWhatAnotherReplicatorFoundDeadIsSavedBeforeTheCheckpoint(t *
 		p.crash()
 		<-p.done
 		p.stop()
-		p = start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p = startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		store.has(t, "after a crash", "a", 1)
 		p.stopped(t)
 	})

@@ -63,8 +63,7 @@ func TestTheLagOfAStartInAnOutage(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, sink, store := newFakeSource(), &downSink{Sink: sinktest.NewReference()}, newMemoryStore()
 				f.commit(rows(1)...)
-				p := start(newPipeline(f, sink, store, "a"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 				p.stopped(t)
 				breaks(f, sink)
 				p = start(newPipeline(f, sink, store, "a"))
@@ -103,8 +102,7 @@ func TestTheLagOfAnOutageOutlivesProcesses(t *testing.T) {
 					<-p.done
 					p.stop()
 				}
-				p := start(newPipeline(f, sink, store, "a"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 				time.Sleep(time.Hour) // of no change, which is no lag
 				sink.down.Store(noticed)
 				f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 2, body: "y"}})
@@ -128,8 +126,7 @@ func TestTheLagOfAnOutageOutlivesProcesses(t *testing.T) {
 					crashing(p)
 				}
 				sink.down.Store(false)
-				p = start(newPipeline(f, sink, store, "a"))
-				p.caughtUp(t, f)
+				p = startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 				time.Sleep(time.Second)
 				lagged(t, p.Status(nil)[0], 0)
 				p.stopped(t)
@@ -319,8 +316,7 @@ func TestAnOutageShowsWhileNothingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), &downSink{Sink: sinktest.NewReference()}, newMemoryStore()
 		f.commit(rows(3)...)
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		time.Sleep(time.Hour)
 		sink.down.Store(true)
 		time.Sleep(time.Minute)
@@ -385,8 +381,7 @@ func TestAViewThatIsBeingFilledLags(t *testing.T) {
 		time.Sleep(time.Minute)
 		lagged(t, p.Status(nil)[0], 4*time.Minute) // a restart does not make it less
 		p.stopped(t)
-		p = start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p = startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		time.Sleep(time.Second)
 		lagged(t, p.Status(nil)[0], 0)
 		p.stopped(t)

@@ -306,8 +306,7 @@ func TestAMarkThatCannotBeReadStopsItsViewAlone(t *testing.T) {
 		r := rand.New(rand.NewPCG(12, 12))
 		f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
 		history(f, r, 20)
-		p := start(newPipeline(f, sink, store, "a", "b", "c"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b", "c"))
 		before, _ := sink.Reference.Marks(t.Context(), "")
 		sink.set(func() { sink.marks = only(errBadTable, "b") })
 		if err := p.Renew(t.Context(), "a"); err != nil && !strings.Contains(err.Error(), "(b)") {
@@ -360,8 +359,7 @@ func TestAChangedViewThatCannotBeRebuiltHoldsUpNoOther(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 9))
 		f, sink, store := newFakeSource(), discards{sinktest.NewReference(), "b"}, newMemoryStore()
 		history(f, r, 20)
-		p := start(newPipeline(f, sink, store, "a", "b", "c"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b", "c"))
 		p.stopped(t)
 		next := newPipeline(f, sink, store, "a", "b", "c")
 		for _, v := range next.Views[:2] {
@@ -401,8 +399,7 @@ func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 				r := rand.New(rand.NewPCG(8, 8))
 				f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
 				history(f, r, 20)
-				p := start(newPipeline(f, sink, store, "a", "b", "c"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b", "c"))
 				for key := range f.model() {
 					sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
 				}
@@ -418,9 +415,7 @@ func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 				sink.set(func() { sink.opens = newPicky().opens })
 				history(f, r, 10)
 				p.rebuilt(t)
-				p.caughtUp(t, f)
-				p.stopped(t)
-				holds(t, f, sink.Reference, "a", "b", "c")
+				p.endsWith(t, f, sink.Reference, "a", "b", "c")
 			})
 		})
 	}
@@ -437,8 +432,7 @@ func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 					r := rand.New(rand.NewPCG(13, 13))
 					f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
 					history(f, r, 20)
-					p := start(newPipeline(f, sink, store, "a", "b", "c", "d"))
-					p.caughtUp(t, f)
+					p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b", "c", "d"))
 					for _, v := range []string{"a", "c"} {
 						corrupt(r, sink.Reference, v)
 					}
@@ -465,9 +459,7 @@ func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 						}
 					}
 					p.rebuilt(t)
-					p.caughtUp(t, f)
-					p.stopped(t)
-					holds(t, f, sink.Reference, "a", "b", "c", "d")
+					p.endsWith(t, f, sink.Reference, "a", "b", "c", "d")
 					if left, _ := store.Checkpoints(t.Context()); len(left) != 4 {
 						t.Errorf("checkpoints left: %+v", left)
 					}

@@ -96,7 +96,23 @@ func (s *started) stopped(t *testing.T) {
 	s.crash()
 }
 
-// holds fails the test unless the view holds the model of the source.
+// startCaughtUp starts a pipeline that then has what is committed.
+func startCaughtUp(t *testing.T, f *fakeSource, p *pipeline.Pipeline) *started {
+	t.Helper()
+	s := start(p)
+	s.caughtUp(t, f)
+	return s
+}
+
+// endsWith fails the test unless the pipeline catches up, stops, and its views hold the model of the source.
+func (s *started) endsWith(t *testing.T, f *fakeSource, sink *sinktest.Reference, views ...string) {
+	t.Helper()
+	s.caughtUp(t, f)
+	s.stopped(t)
+	holds(t, f, sink, views...)
+}
+
+// holds fails the test unless the views hold the model of the source.
 func holds(t *testing.T, f *fakeSource, sink *sinktest.Reference, views ...string) {
 	t.Helper()
 	for _, view := range views {
@@ -201,8 +217,7 @@ func TestViewsEqualTheNewestRowsThroughCrashesAndAddedViews(t *testing.T) {
 				}
 				slow.settle()
 				f.set(func() { f.breaks = 0 })
-				p := start(newPipeline(f, slow, store, views...))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(f, slow, store, views...))
 				p.stopped(t)
 				for _, v := range views {
 					holds(t, f, sink, v)
@@ -217,12 +232,10 @@ func TestAViewAddedLaterIsFilledAndJoins(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 1))
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		history(f, r, 30)
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		p.stopped(t)
 		history(f, r, 30)
-		p = start(newPipeline(f, sink, store, "a", "b"))
-		p.caughtUp(t, f)
+		p = startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
 		time.Sleep(5 * time.Second)
 		history(f, r, 5)
 		p.caughtUp(t, f)
@@ -292,8 +305,7 @@ func TestARenewedViewGoesOnWithATargetOpenedAnew(t *testing.T) {
 func TestEachSessionOfRenewedViewsIsRenewedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, store, sink := newFakeSource(), newMemoryStore(), newPicky()
-		p := start(newPipeline(f, sink, store, "a", "b", "c"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b", "c"))
 		opened := func() int { sink.mu.Lock(); defer sink.mu.Unlock(); return len(sink.opened) }
 		before := opened()
 		if err := p.Renew(t.Context(), "a", "b"); err != nil {
@@ -334,8 +346,7 @@ func TestAnEmptiedSinkStopsTheViewOrFillsItAnew(t *testing.T) {
 				r := rand.New(rand.NewPCG(2, 2))
 				f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 				history(f, r, 30)
-				p := start(newPipeline(f, sink, store, "a"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 				p.stopped(t)
 				sink = sinktest.NewReference()
 				pipeline := newPipeline(f, sink, store, "a")
@@ -363,8 +374,7 @@ func TestALostViewIsFilledAnewWhereverNewOnesStart(t *testing.T) {
 					r := rand.New(rand.NewPCG(6, 6))
 					f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 					history(f, r, 30)
-					p := start(newPipeline(f, sink, store, "a"))
-					p.caughtUp(t, f)
+					p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 					p.stopped(t)
 					for i := range int64(30) { // nothing is deleted: this sink can't be swept
 						f.commit(fakeChange{replicator.Insert, fakeRow{key: i % 8, version: 100 + i, body: strconv.FormatInt(i, 10)}})
@@ -377,9 +387,7 @@ func TestALostViewIsFilledAnewWhereverNewOnesStart(t *testing.T) {
 					pipeline.OnLost, pipeline.StartAt = "rebuild", startAt
 					p = start(pipeline)
 					time.Sleep(5 * time.Second)
-					p.caughtUp(t, f)
-					p.stopped(t)
-					holds(t, f, sink, "a")
+					p.endsWith(t, f, sink, "a")
 				})
 			})
 		}
@@ -391,8 +399,7 @@ func TestAPurgedLogStopsTheViewAndNamesTheWayOut(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 3))
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		history(f, r, 30)
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		p.stopped(t)
 		history(f, r, 30)
 		f.purged = 50

@@ -15,8 +15,7 @@ func TestWhatARunWouldDoIsForeseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		f.commit(rows(3)...)
-		p := start(newPipeline(f, sink, store, "same", "refuse", "rebuild", "lost", "gone"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "same", "refuse", "rebuild", "lost", "gone"))
 		p.stopped(t)
 		if err := sink.Forget(t.Context(), "lost"); err != nil {
 			t.Fatal(err)

@@ -76,8 +76,7 @@ func TestARebuildPutsRightWhatWasSpoiltThroughCrashes(t *testing.T) {
 				f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 				f.single = seed%2 == 1
 				history(f, r, 40)
-				p := start(newPipeline(f, sink, store, "a", "b", "c"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b", "c"))
 				corrupt(r, sink, "a")
 				corrupt(r, sink, "b")
 				p.rebuild(t, pipeline.BySwap, "a", "b")
@@ -92,9 +91,7 @@ func TestARebuildPutsRightWhatWasSpoiltThroughCrashes(t *testing.T) {
 				}
 				history(f, r, 10)
 				p.rebuilt(t)
-				p.caughtUp(t, f)
-				p.stopped(t)
-				holds(t, f, sink, "a", "b", "c")
+				p.endsWith(t, f, sink, "a", "b", "c")
 				checkpoints, _ := store.Checkpoints(t.Context())
 				if len(checkpoints) != 3 {
 					t.Errorf("checkpoints left: %+v", checkpoints)
@@ -109,17 +106,14 @@ func TestARebuildInPlaceRewritesEverything(t *testing.T) {
 		r := rand.New(rand.NewPCG(6, 6))
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		history(f, r, 40)
-		p := start(newPipeline(f, sink, store, "a", "b"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
 		for key := range f.model() { // missing and stale; what is extra is for sinks that can list their entries
 			sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
 		}
 		p.rebuild(t, pipeline.InPlace, "a")
 		history(f, r, 10)
 		p.rebuilt(t)
-		p.caughtUp(t, f)
-		p.stopped(t)
-		holds(t, f, sink, "a", "b")
+		p.endsWith(t, f, sink, "a", "b")
 	})
 }
 
@@ -159,8 +153,7 @@ func TestWhatTheTailBringsDuringARebuildInPlaceIsRewrittenToo(t *testing.T) {
 		f, store := newFakeSource(), newMemoryStore()
 		sink := &plainWrites{Sink: sinktest.NewReference(), view: "a"}
 		history(f, r, 40)
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		p.Rate = 5
 		p.rebuild(t, pipeline.InPlace, "a")
 		sink.count.Store(0)
@@ -185,8 +178,7 @@ func TestARebuildInPlaceGoesOnWhereTheTailStood(t *testing.T) {
 		first, second := fakeRow{key: 1, version: 1, body: "b1"}, fakeRow{key: 1, version: 2, body: "bad"}
 		f.commit(fakeChange{replicator.Insert, first})
 		f.commit(fakeChange{replicator.Insert, second}) // from here on the cell contributes nothing
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		f.set(func() { f.behind = 1 })
 		f.commit(fakeChange{replicator.Delete, second})
 		p.rebuild(t, pipeline.InPlace, "a")
@@ -197,9 +189,7 @@ func TestARebuildInPlaceGoesOnWhereTheTailStood(t *testing.T) {
 		f.set(func() { f.behind = 0 })
 		f.commit(fakeChange{replicator.Insert, fakeRow{key: 2, version: 1, body: "b2"}})
 		p.rebuilt(t)
-		p.caughtUp(t, f)
-		p.stopped(t)
-		holds(t, f, sink, "a")
+		p.endsWith(t, f, sink, "a")
 	})
 }
 
@@ -208,8 +198,7 @@ func TestAPausedViewStandsStillAndGoesOn(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 7))
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		history(f, r, 20)
-		p := start(newPipeline(f, sink, store, "a", "b"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
 		p.pause(t, "a")
 		before := fmt.Sprint(sink.Read(fakeView("a")))
 		history(f, r, 20)
@@ -225,9 +214,7 @@ func TestAPausedViewStandsStillAndGoesOn(t *testing.T) {
 			t.Errorf("state %s", st.State)
 		}
 		p.resume(t, "a")
-		p.caughtUp(t, f)
-		p.stopped(t)
-		holds(t, f, sink, "a", "b")
+		p.endsWith(t, f, sink, "a", "b")
 	})
 }
 
@@ -239,8 +226,7 @@ func TestARebuildThatIsPausedGoesOnAndEnds(t *testing.T) {
 				r := rand.New(rand.NewPCG(9, 9))
 				f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 				history(f, r, 40)
-				p := start(newPipeline(f, sink, store, "a", "b", "c"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b", "c"))
 				for key := range f.model() {
 					sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
 				}
@@ -261,9 +247,7 @@ func TestARebuildThatIsPausedGoesOnAndEnds(t *testing.T) {
 				p.rebuilt(t)
 				p.caughtUp(t, f)
 				history(f, r, 10)
-				p.caughtUp(t, f)
-				p.stopped(t)
-				holds(t, f, sink, "a", "b", "c")
+				p.endsWith(t, f, sink, "a", "b", "c")
 			})
 		})
 	}
@@ -274,16 +258,13 @@ func TestAPausedViewIsNotRebuilt(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 			history(f, rand.New(rand.NewPCG(10, 10)), 20)
-			p := start(newPipeline(f, sink, store, "a", "b"))
-			p.caughtUp(t, f)
+			p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
 			p.pause(t, "a")
 			if err := p.Rebuild(t.Context(), []string{"b", "a"}, mode, ""); !errors.Is(err, replicator.ErrPaused) {
 				t.Errorf("rebuilding a paused view: %v", err)
 			}
 			p.resume(t, "a")
-			p.caughtUp(t, f)
-			p.stopped(t)
-			holds(t, f, sink, "a")
+			p.endsWith(t, f, sink, "a")
 		})
 	}
 }
@@ -304,8 +285,7 @@ func TestARebuildOfAViewThatDoesNotRunKnowsWhereItStood(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		f.single = true // the place is the version
 		history(f, rand.New(rand.NewPCG(11, 11)), 40)
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		p.stopped(t)
 		changed := newPipeline(moved{f}, sink, store, "a")
 		changed.Views[0].Fingerprint = "2"
@@ -328,8 +308,7 @@ func TestARebuildInPlaceMendsAViewWhoseLogIsGone(t *testing.T) {
 			}
 		}
 		add(1)
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		p.stopped(t)
 		add(2)
 		f.set(func() { f.purged = 30 })
@@ -340,9 +319,7 @@ func TestARebuildInPlaceMendsAViewWhoseLogIsGone(t *testing.T) {
 		}
 		p.rebuild(t, pipeline.InPlace, "a")
 		p.rebuilt(t)
-		p.caughtUp(t, f)
-		p.stopped(t)
-		holds(t, f, sink, "a")
+		p.endsWith(t, f, sink, "a")
 	})
 }
 
@@ -350,17 +327,14 @@ func TestARebuildInPlaceThatFailedGivesWayToAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		history(f, rand.New(rand.NewPCG(13, 13)), 40)
-		p := start(newPipeline(f, sink, store, "a", "b"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
 		if err := p.Rebuild(t.Context(), []string{"a", "b"}, pipeline.InPlace, "no offset"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second) // it failed, and waits to try again
 		p.rebuild(t, pipeline.InPlace, "a", "b")
 		p.rebuilt(t)
-		p.caughtUp(t, f)
-		p.stopped(t)
-		holds(t, f, sink, "a")
+		p.endsWith(t, f, sink, "a")
 	})
 }
 
@@ -387,8 +361,7 @@ func TestAChangedViewShowsWhatItShowedUntilItIsRebuilt(t *testing.T) {
 			f, store := newFakeSource(), newMemoryStore()
 			sink := &shadowsFirst{failingSwaps: &failingSwaps{Reference: sinktest.NewReference()}}
 			history(f, r, 40)
-			p := start(newPipeline(f, sink, store, "a", "b"))
-			p.caughtUp(t, f)
+			p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
 			p.stopped(t)
 			sink.swapped.Store(0)
 			again := func() *started {

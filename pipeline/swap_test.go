@@ -76,8 +76,7 @@ func TestASwapWhoseOutcomeIsUnknownIsNeverMadeAgainWithAnEmptyShadow(t *testing.
 				for key := range int64(50) { // hardly any of them is written again
 					f.commit(fakeChange{replicator.Insert, fakeRow{key: 100 + key, version: 1, body: fmt.Sprint("row ", key)}})
 				}
-				p := start(newPipeline(f, sink, store, "a", "b"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
 				if c.changed {
 					p.stopped(t)
 					next := newPipeline(f, sink, store, "a", "b")
@@ -91,9 +90,7 @@ func TestASwapWhoseOutcomeIsUnknownIsNeverMadeAgainWithAnEmptyShadow(t *testing.
 					time.Sleep(time.Second)
 				}
 				p.rebuilt(t)
-				p.caughtUp(t, f)
-				p.stopped(t)
-				holds(t, f, sink.Reference, "a", "b")
+				p.endsWith(t, f, sink.Reference, "a", "b")
 				if n := sink.swapped.Load(); n != c.swapped {
 					t.Errorf("swapped %d times, want %d", n, c.swapped)
 				}
@@ -133,8 +130,7 @@ func TestViewsThatNeverRanTogetherPartWhereEachOfThemStood(t *testing.T) {
 			}
 		}
 		f, store, sink := newFakeSource(), newMemoryStore(), &shutOut{Reference: sinktest.NewReference()}
-		p := start(newPipeline(f, sink, store, "a", "b"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
 		late := "b"
 		sink.view.Store(&late)
 		do(p.Pause, "b")
@@ -147,9 +143,7 @@ func TestViewsThatNeverRanTogetherPartWhereEachOfThemStood(t *testing.T) {
 		do(p.Pause, "b")
 		sink.view.Store(nil)
 		do(p.Resume, "b")
-		p.caughtUp(t, f)
-		p.stopped(t)
-		holds(t, f, sink.Reference, "a", "b")
+		p.endsWith(t, f, sink.Reference, "a", "b")
 	})
 }
 
@@ -188,9 +182,7 @@ func TestASourceAmongSeveralRebuildsInPlaceWhateverAsksForIt(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				running.rebuilt(t)
-				running.caughtUp(t, f)
-				running.stopped(t)
-				holds(t, f, sink.Reference, "a")
+				running.endsWith(t, f, sink.Reference, "a")
 				if n := sink.swapped.Load(); n != 0 {
 					t.Errorf("swapped %d times", n)
 				}
@@ -232,8 +224,7 @@ func TestAShadowIsForgottenByTheStoreBeforeItIsRemoved(t *testing.T) {
 				f, store := newFakeSource(), newMemoryStore()
 				sink := &watchedDiscards{Reference: sinktest.NewReference(), store: store}
 				history(f, rand.New(rand.NewPCG(3, 3)), 20)
-				p := start(newPipeline(f, sink, store, "a", "b"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
 				p.rebuild(t, pipeline.BySwap, "a")
 				time.Sleep(10 * time.Second)
 				letters := []replicator.DeadLetter{{View: "a", Cell: fakeCell(900)}, {View: "a@rebuild", Cell: fakeCell(901)}}

@@ -19,8 +19,7 @@ func TestAComparisonThatIsDueOutlivesTheStore(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 11))
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		history(f, r, 20)
-		p := start(newPipeline(f, sink, store, "a"))
-		p.caughtUp(t, f)
+		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		p.stopped(t)
 		checkpoints, _ := store.Checkpoints(t.Context())
 		checkpoints[0].Swapped = 3000
@@ -30,8 +29,7 @@ func TestAComparisonThatIsDueOutlivesTheStore(t *testing.T) {
 		again := func(store replicator.Store, due int64) *started {
 			t.Helper()
 			history(f, r, 5)
-			p := start(newPipeline(f, sink, store, "a"))
-			p.caughtUp(t, f)
+			p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 			if at := p.Swapped()["a"]; at != due {
 				t.Errorf("the view is to be compared since %d, want %d", at, due)
 			}

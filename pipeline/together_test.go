@@ -118,8 +118,7 @@ func TestARebuiltViewNeverDisagreesWithItsSiblings(t *testing.T) {
 					sink := &watchedSink{Reference: sinktest.NewReference()}
 					r := rand.New(rand.NewPCG(40, 1))
 					history(f, r, 60)
-					p := start(newPipeline(f, sink, store, "a", "b", "c"))
-					p.caughtUp(t, f)
+					p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b", "c"))
 					sink.watch(func() []string { return []string{"a", "b", "c"} })
 					end := writing(t, f, r)
 					for _, views := range rebuilds {
@@ -183,8 +182,7 @@ func TestViewsThatRunAgree(t *testing.T) {
 				sink := &watchedSink{Reference: sinktest.NewReference()}
 				r := rand.New(rand.NewPCG(40, 2))
 				history(f, r, 60)
-				p := start(newPipeline(f, sink, store, "a", "c"))
-				p.caughtUp(t, f)
+				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "c"))
 				if name != "a view is new" {
 					p.stopped(t)
 					p = start(newPipeline(f, sink, store, "a", "c", "b"))

@@ -17,8 +17,7 @@ func changing(t *testing.T, f *fakeSource) (sink *sinktest.Reference, store *mem
 	t.Helper()
 	sink, store = sinktest.NewReference(), newMemoryStore()
 	f.commit(rows(100)...)
-	p := start(newPipeline(f, sink, store, "a", "b"))
-	p.caughtUp(t, f)
+	p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
 	p.stopped(t)
 	next := newPipeline(f, sink, store, "a", "b")
 	next.Views[0].Fingerprint, next.Views[0].OnChange, next.Rate = "2", "rebuild", 10

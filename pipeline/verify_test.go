@@ -51,8 +51,7 @@ func TestVerifyFindsWhatWasPlantedAndNothingElseUnderALiveWriter(t *testing.T) {
 			f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 			f.single = seed%2 == 1
 			history(f, r, 60)
-			p := start(newPipeline(f, sink, store, "a"))
-			p.caughtUp(t, f)
+			p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 			planted := map[int64]replicator.DifferenceKind{100: replicator.Extra, 101: replicator.Extra}
 			sink.Corrupt("", "a", fakeCell(100), []replicator.Entry{{Fields: []any{"extra"}}})
 			sink.Corrupt("", "a", fakeCell(101), []replicator.Entry{{Fields: []any{"extra"}}})
