@@ -67,11 +67,7 @@ func TestStatementsThatCheckAdvisesMendWhatItFound(t *testing.T) {
 	}
 }
 
-const cacheSink = `
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
+const cacheSink = redisSink + `
 [views.emails]
 from = "cell.users"
 sink = "cache"

@@ -31,15 +31,7 @@ func TestDeadLettersAreKnownFromTheSinks(t *testing.T) {
 	l.configure(source, program[:strings.Index(program, "[tables.cell]")], mainSink, `
 [tables.thing]
 key = "id"
-
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
-
+`+redisSink+elasticSink+`
 [views.things]
 from = "thing"
 sink = "main"

@@ -20,9 +20,7 @@ func TestCommandsSayWhichServerIsDown(t *testing.T) {
 	l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, `
 [tables.a]
 key = "id"
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
+`+redisSink+`
 [views.v]
 sink = "cache"
 from = "a"
@@ -87,9 +85,7 @@ func TestASourceThatIsDownIsOneFault(t *testing.T) {
 	l.configure(source, strings.Split(program, "[tables.cell]")[0], strings.Replace(mainSink, "DSN", "SINK", 1), `
 [tables.a]
 key = "id"
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
+`+elasticSink+`
 [views.list]
 sink = "main"
 from = "a"

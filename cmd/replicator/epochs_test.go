@@ -32,11 +32,7 @@ key = "id"
 [sinks.main]
 type = "mysql"
 dsn = "${SINK}"
-
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
+` + redisSink + `
 [views.items]
 from = "item"
 sink = "main"

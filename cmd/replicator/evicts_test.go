@@ -14,11 +14,7 @@ import (
 const salesViews = `
 [tables.sale]
 key = "id"
-
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
+` + redisSink + `
 [views.sold]
 from = "sale"
 sink = "cache"

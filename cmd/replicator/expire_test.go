@@ -19,11 +19,7 @@ func TestKeysInRedisExpire(t *testing.T) {
 	views := `
 [tables.thing]
 key = "id"
-
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
+` + redisSink + `
 [views.things]
 from = "thing"
 sink = "cache"

@@ -41,6 +41,18 @@ type = "mysql"
 dsn = "${DSN}"
 `
 
+const redisSink = `
+[sinks.cache]
+type = "redis"
+url = "${REDIS}"
+`
+
+const elasticSink = `
+[sinks.search]
+type = "elastic"
+addresses = ["${ELASTIC}"]
+`
+
 const emailView = `
 [views.index_users_email]
 from = "cell.users"

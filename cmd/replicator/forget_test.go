@@ -27,15 +27,7 @@ deleted = "1s"
 
 [tables.cart]
 key = "id"
-
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
-
+`+redisSink+elasticSink+`
 [views.cart_search]
 from = "cart"
 sink = "search"

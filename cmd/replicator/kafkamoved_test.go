@@ -15,13 +15,7 @@ import (
 )
 
 // movedViews are views of every sink that keep something of each source beside what others put.
-const movedViews = `
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
+const movedViews = redisSink + elasticSink + `
 [views.cached]
 from = "cell.users"
 sink = "cache"

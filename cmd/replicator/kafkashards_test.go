@@ -145,10 +145,7 @@ func TestEntitiesMoveBetweenTheTopicsOfShards(t *testing.T) {
 	other := l.sharded()
 	redis, rdb := ownRedis(t)
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
-	m := l.memberOfShards("", `
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
+	m := l.memberOfShards("", redisSink+`
 [views.cached]
 from = "cell.users"
 sink = "cache"

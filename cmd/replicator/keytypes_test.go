@@ -391,9 +391,7 @@ func TestADecimalKeyIsANumberInViews(t *testing.T) {
 	l.configure(source, strings.Split(program, "[tables.cell]")[0], mainSink, `
 [tables.o]
 key = ["price", "id"]
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
+`+redisSink+`
 [views.sums]
 from = "o"
 sink = "main"

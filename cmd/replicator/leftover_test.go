@@ -8,11 +8,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-const leavingViews = `
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
+const leavingViews = redisSink + `
 [views.made]
 from = "cell.users"
 sink = "main"

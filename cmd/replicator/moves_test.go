@@ -26,9 +26,7 @@ func TestEntitiesMoveBetweenShards(t *testing.T) {
 	l.configure("[source.shards]\na = \"${DSN}\"\nb = \"${B}\"\n", strings.Split(program, "[tables.cell]")[0], mainSink, `
 [tables.people]
 key = "id"
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
+`+redisSink+`
 [views.cached]
 from = "people"
 sink = "cache"

@@ -25,15 +25,7 @@ func TestOfANullBodyWhatColumnsGiveIsShown(t *testing.T) {
 key = "id"
 body = "body"
 codec = "json"
-
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
-
+`+redisSink+elasticSink+`
 [views.things]
 from = "thing"
 sink = "main"

@@ -18,9 +18,7 @@ func TestASourceOfAnotherNameCountsNothingTwice(t *testing.T) {
 	views := `
 [tables.likes]
 key = "id"
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
+` + redisSink + `
 [views.cached]
 from = "likes"
 sink = "cache"

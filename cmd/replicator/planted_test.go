@@ -329,11 +329,7 @@ func inRedis(t *testing.T) *planting {
 		"by_points":  {{kind: "stale", do: command("incrby", "points:city N", "3")}},
 		"top_cities": {{kind: "stale", do: command("zincrby", "cities", "3", "city N")}},
 	}}
-	return p.starting(`
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
+	return p.starting(redisSink + `
 [views.user]
 from = "cell.users"
 sink = "cache"
@@ -386,11 +382,7 @@ func TestARepairThatChangesNothingIsNotCounted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, servertest.MySQL(t))
 	l.env["ELASTIC"], l.env["INDEX"] = servertest.Elasticsearch(t), servertest.Name()
-	l.configure(source, program, `
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
-
+	l.configure(source, program, elasticSink+`
 [views.people]
 from = "cell.users"
 sink = "search"
@@ -457,11 +449,7 @@ func inElasticsearch(t *testing.T) *planting {
 		{kind: "stale", do: request("POST", "/_update/KEY?retry_on_conflict=50", `{"doc": {"email": "planted"}}`)},
 		{kind: "stale", do: request("POST", "/_update/KEY?retry_on_conflict=50", `{"doc": {"username": null}}`)},
 	}}}
-	return p.starting(`
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
-
+	return p.starting(elasticSink + `
 [views.` + view + `]
 from = "cell.users"
 sink = "search"

@@ -400,11 +400,7 @@ func TestARebuildInPlaceMendsWhatWasChangedSinceARepair(t *testing.T) {
 	l.env["REDIS"] = "redis://" + redis.Addr() + "/0"
 	l.exec(cellTable)
 	l.put("a", 1, `{"username": "a"}`)
-	l.configure(source, program, `
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
+	l.configure(source, program, redisSink+`
 [views.user]
 from = "cell.users"
 sink = "cache"

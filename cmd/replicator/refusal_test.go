@@ -24,13 +24,7 @@ const refusedViews = `
 [sinks.poor]
 type = "mysql"
 dsn = "${POOR}"
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
-
+` + redisSink + elasticSink + `
 [tables.place]
 key = "id"
 

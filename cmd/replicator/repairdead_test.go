@@ -19,11 +19,7 @@ func repairLab(t *testing.T, more ...string) (*lab, *goredis.Client) {
 	l.configure(append([]string{source, program[:strings.Index(program, "[tables.cell]")], `
 [tables.thing]
 key = "id"
-
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
+` + redisSink + `
 [views.things]
 from = "thing"
 sink = "cache"

@@ -30,15 +30,7 @@ key = "id"
 [sinks.main]
 type = "mysql"
 dsn = "${DSN}"
-
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
-
+` + redisSink + elasticSink + `
 [views.sums]
 from = "account"
 sink = "main"

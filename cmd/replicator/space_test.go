@@ -41,15 +41,7 @@ version = "ref_key"
 offset = "added_at"
 body = "body"
 codec = "json"
-`, mainSink, `
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
-
+`, mainSink, redisSink+elasticSink+`
 [views.by_email]
 from = "cell"
 sink = "main"

@@ -29,15 +29,7 @@ func TestVerifyCountsAnEntityOfSeveralCellsOnceAndRepairsAllOfIt(t *testing.T) {
 		}
 		l.exec(fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (0x%s, 'profile', 1, '{\"city\": \"city of %c\"}')", keyText(string(key)), key))
 	}
-	l.configure(source, program, `
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
-[sinks.search]
-type = "elastic"
-addresses = ["${ELASTIC}"]
-
+	l.configure(source, program, redisSink+elasticSink+`
 [views.person]
 from = ["cell.users", "cell.profile"]
 sink = "cache"

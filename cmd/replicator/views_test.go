@@ -325,11 +325,7 @@ func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
 	}
 }
 
-const paddedView = `
-[sinks.cache]
-type = "redis"
-url = "${REDIS}"
-
+const paddedView = redisSink + `
 [views.padded]
 from = "cell.users"
 sink = "cache"
