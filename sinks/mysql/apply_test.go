@@ -55,7 +55,6 @@ func TestServerRefusalsAreRejectedAlone(t *testing.T) {
 			"CREATE TABLE checked (id BINARY(16) PRIMARY KEY, email VARCHAR(50), CHECK (email <> 'no'))",
 			"CREATE TABLE plain (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := openTarget(t, sink, view("row", "checked", "email"), view("index", "plain", "email"))
 		var ops []replicator.Op
 		want := map[int]bool{}
@@ -115,7 +114,6 @@ func TestChangesByHandAreMended(t *testing.T) {
 			"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id))",
 			"INSERT INTO i VALUES ('from before', 'user 1          ')")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"))
 		op := userOp(1, 1, 2, "right")
 		apply := func() {
@@ -153,7 +151,6 @@ func TestALostTableOfStatesLosesTheMarks(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		v := view("row", "r", "email")
 		target := openTarget(t, sink, v)
 		if err := target.Mark(t.Context(), replicator.Standing{Position: replicator.Position{Order: 5,
@@ -182,7 +179,6 @@ func TestLanesOfOtherPartitionsDoNotWait(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := openTarget(t, sink, view("row", "r", "email"))
 		held := userOp(0, 1, 1, "held")
 		var others []replicator.Op
@@ -221,7 +217,6 @@ func TestStatesForgetViewsThatAreNoMore(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		v := view("row", "r", "email")
 		var first, size int
 		for i := range 5 {
@@ -260,7 +255,6 @@ func TestKeysOfSeveralColumnsAreFoundInAnyCharacterSet(t *testing.T) {
 				Fields: []replicator.Field{{Name: "email", Path: "email"}, {Name: "city", Path: "city"}, {Name: "n", Path: "n"}}},
 		}
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := openTarget(t, sink, views...)
 		batch := func(version int64, email string) (ops []replicator.Op) {
 			for i := range int64(3) {

@@ -20,7 +20,6 @@ func TestEqualValuesOfACellAreOneEntry(t *testing.T) {
 			"CREATE TABLE cs (tag VARCHAR(50) COLLATE utf8mb4_bin NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (id, tag))",
 			"CREATE TABLE loose (tag VARCHAR(50) COLLATE utf8mb4_general_ci NOT NULL, id BINARY(16) NOT NULL, KEY (id))")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := openTarget(t, sink, view("index", "ci", "tag"), view("index", "cs", "tag"), view("index", "loose", "tag"))
 		ops := []replicator.Op{userOp(1, 1, 3, "Foo", "foo", "Foo", "bar", "fóo"), userOp(2, 1, 3, "foo")}
 		applied, err := target.Apply(t.Context(), ops)
@@ -76,7 +75,6 @@ func TestAKeyThatChangesInItsCaseAloneKeepsItsRows(t *testing.T) {
 					"CREATE TABLE i (email VARCHAR(50), o CHAR(20) CHARACTER SET latin1, u BIGINT, PRIMARY KEY (email, o, u), UNIQUE (o, u))",
 					"CREATE TABLE loose (email VARCHAR(50), o VARCHAR(20) CHARACTER SET latin1, u BIGINT, KEY (o))")
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				views := []*replicator.View{view("row", "r", "email"), view("index", "i", "email"), view("index", "loose", "email")}
 				for _, v := range views {
 					v.From = from("fav")
@@ -245,7 +243,6 @@ func TestGroupsThatMetInOneRowAreFound(t *testing.T) {
 			db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) CHARACTER SET utf8mb4 COLLATE "+met.collation+
 				" PRIMARY KEY, amount INT NOT NULL)")
 			unaware := newSink(t, dsn)
-			defer unaware.Close()
 			applyAll(t, openTarget(t, unaware, counter("c")), amountOp(1, 1, met.one, int64(5)),
 				amountOp(2, 1, met.other, int64(6)))
 			expectSums(t, db, "c", map[string]string{met.one: "11"})

@@ -17,7 +17,6 @@ func TestCompareOfAMergedRowWhoseFirstCellContributesNothing(t *testing.T) {
 		db, dsn := database(t, s,
 			"CREATE TABLE people (id BINARY(16) PRIMARY KEY, email VARCHAR(50), phone VARCHAR(50), CHECK (email <> 'refused'))")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		v := view("row", "people", "email")
 		v.From, v.Fields = from("cell.profile", "cell.users"), fields("email", "phone")
 		target := openTarget(t, sink, v)
@@ -61,7 +60,6 @@ func TestCompareOfAVersionColumn(t *testing.T) {
 		db, dsn := database(t, s, "CREATE TABLE people (id BINARY(16) PRIMARY KEY, email VARCHAR(50), version BIGINT)",
 			"CREATE TABLE emails (email VARCHAR(50), id BINARY(16), version BIGINT, KEY (id))")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		views := []*replicator.View{view("row", "people", "email"), view("index", "emails", "email")}
 		for _, v := range views {
 			set(v, func(s *mysql.Settings) { s.VersionColumn = "version" })

@@ -153,7 +153,6 @@ func TestConversion(t *testing.T) {
 		op.Cell, op.Version, op.Order = replicator.Cell{Table: "cell", Column: "users", Key: key}, 1, 1
 		db, dsn := database(t, s, ddl...)
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target, err := sink.Open(t.Context(), "", views)
 		if err != nil {
 			t.Fatal(err)

@@ -44,7 +44,6 @@ func TestATableOfALongKeyIsCreated(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				_, dsn := database(t, s)
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				key, second := rowKey("id"), "y"
 				if types["id"] == "" {
 					key = rowKey("replicator_id")

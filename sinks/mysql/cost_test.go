@@ -87,7 +87,6 @@ func BenchmarkCells(b *testing.B) {
 			s := servertest.Own(b, kind, redo, "--innodb-buffer-pool-size=1G")
 			_, dsn := database(b, s, seedDDL[3])
 			sink := newSink(b, dsn)
-			defer sink.Close()
 			c := newCells(b, sink)
 			run := func(name string, size int, next func() []replicator.Op) {
 				b.Run(name, func(b *testing.B) {
@@ -183,7 +182,6 @@ func batchCosts(t *testing.T, s *servers.Server) map[string]cost {
 	}
 	config.Net, config.Addr = "tcp", w.Addr().String()
 	sink := newSink(t, config.FormatDSN())
-	defer sink.Close()
 	c := newCells(t, sink)
 	costs := map[string]cost{}
 	measure := func(name string, size int, next func() []replicator.Op) {

@@ -128,7 +128,6 @@ func TestCounterSumsAreExactInTheColumnsType(t *testing.T) {
 				db, dsn := database(t, s,
 					"CREATE TABLE c (city VARCHAR(50) COLLATE utf8mb4_general_ci PRIMARY KEY, amount "+c.typ+")")
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				target := openTarget(t, sink, counter("c"))
 				rejected := 0
 				for _, ops := range c.ops {
@@ -175,7 +174,6 @@ func TestCounterIsExactUnderConcurrentReplays(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 2 {
 			sink := newSink(t, dsn)
-			defer sink.Close()
 			target := openTarget(t, sink, counter("c"))
 			for lane := range lanes {
 				wg.Go(func() {
@@ -211,7 +209,6 @@ func TestCounterBeginsWithAnEmptyTable(t *testing.T) {
 		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)",
 			"INSERT INTO c VALUES ('Rome', 9)")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		first := openTarget(t, sink, counter("c"))
 		expectSums(t, db, "c", map[string]string{})
 		applyAll(t, first, amountOp(1, 1, "Kyiv", int64(5)))
@@ -260,7 +257,6 @@ func TestASourceWhoseTableChangedBeginsACounterAnewForAll(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		open := func(source, tables string) replicator.Target {
 			t.Helper()
 			v := counter("c")
@@ -293,7 +289,6 @@ func TestCounterThatWasChangedByHandIsFound(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT UNSIGNED NOT NULL)")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := openTarget(t, sink, counter("c"))
 		ops := []replicator.Op{amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Lviv", int64(3)), amountOp(3, 1, "", nil)}
 		applyAll(t, target, ops...)
@@ -342,7 +337,6 @@ func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 		for _, typ := range []string{"INT UNSIGNED NOT NULL", "BIGINT", "DECIMAL(20,2) NOT NULL"} {
 			db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) COLLATE utf8mb4_general_ci PRIMARY KEY, amount "+typ+")")
 			sink := newSink(t, dsn)
-			defer sink.Close()
 			target := openTarget(t, sink, counter("c"))
 			applyAll(t, target, amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Lviv", int64(3)),
 				amountOp(3, 1, "Odesa", int64(1)), amountOp(4, 1, "Rome", int64(2)))
@@ -396,7 +390,6 @@ func TestGroupsOfFloatsAreFoundAgain(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE sums (city FLOAT NOT NULL PRIMARY KEY, amount INT NOT NULL)")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := openTarget(t, sink, counter("sums"))
 		op := func(n int, version int64, group any, amount int64) replicator.Op {
 			op := amountOp(n, version, "x", amount)

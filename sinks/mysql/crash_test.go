@@ -119,7 +119,6 @@ func TestLanesApplyAtTheSameTime(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, crashDDL...)
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := crashTarget(t, sink)
 		attempted, stop := make(chan struct{}), make(chan struct{})
 		go func() {
@@ -140,7 +139,6 @@ func TestConnectionsKilledBetweenStatementsLeaveRowsAndStatesInAgreement(t *test
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, crashDDL...)
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := crashTarget(t, sink)
 		attempted, stop := make(chan struct{}), make(chan struct{})
 		go func() {
@@ -186,7 +184,6 @@ func TestServerKilledDuringApplyLeavesRowsAndStatesInAgreement(t *testing.T) {
 		s := servertest.Own(t, kind)
 		db, dsn := database(t, s, crashDDL...)
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := crashTarget(t, sink)
 		const cells = 60
 		for round := range 4 {
@@ -219,7 +216,6 @@ func TestCancelledApply(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, crashDDL...)
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := crashTarget(t, sink)
 		const cells, versions = 40, 40
 		batch := func(version int64) (ops []replicator.Op) {
@@ -250,7 +246,6 @@ func TestWhatAFailoverMayHaveLostBehindTheNewestMarkIsNotMarked(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			db, dsn := database(t, servertest.Own(t, kind), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)")
 			sink := newSink(t, dsn)
-			defer sink.Close()
 			open := func() replicator.Target {
 				t.Helper()
 				target, err := sink.Open(t.Context(), "", []*replicator.View{view("row", "names", "email")})

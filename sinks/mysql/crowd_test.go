@@ -74,7 +74,6 @@ func TestACellOfACrowdIsWrittenAlone(t *testing.T) {
 			cost := func(cells int) (added, moved work) {
 				db, dsn := database(t, s, crowdDDL...)
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				target := openTarget(t, sink, crowdViews()[:2]...)
 				version := int64(0)
 				change := func(first, n int, email string) {

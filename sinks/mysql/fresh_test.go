@@ -19,7 +19,6 @@ func TestAFirstFillReplacesWhatIsWrittenByHandMeanwhile(t *testing.T) {
 		db, dsn := database(t, s, "CREATE TABLE emails (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))",
 			"CREATE TABLE names (email VARCHAR(50), id BINARY(16) PRIMARY KEY)")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		views := []*replicator.View{view("index", "emails", "email"), view("row", "names", "email")}
 		target := openTarget(t, sink, views...)
 		var ops []replicator.Op
@@ -61,7 +60,6 @@ func TestOnlyAFirstFillIntoAnEmptyTableLeavesNothingUnclaimed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE emails (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id))")
 			sink := newSink(t, dsn)
-			defer sink.Close()
 			byHand := func() { exec(t, db, "INSERT INTO emails VALUES ('by hand', ?)", []byte("user 9          ")) }
 			if c.before {
 				byHand()
@@ -94,7 +92,6 @@ func TestOnlyAFirstFillIntoAnEmptyTableLeavesNothingUnclaimed(t *testing.T) {
 func TestWhatOtherSourcesHoldIsClaimedWhateverThisOneKnowsOfTheKeys(t *testing.T) {
 	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)")
 	sink := newSink(t, dsn)
-	defer sink.Close()
 	views := []*replicator.View{view("row", "names", "email")}
 	var targets []replicator.Target
 	for _, source := range []string{"topic/0", "topic/1"} {

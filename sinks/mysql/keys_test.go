@@ -34,7 +34,6 @@ func TestKeysOfEveryOrderArePagedThroughAndRemovedAlone(t *testing.T) {
 			t.Run(ddl, func(t *testing.T) {
 				_, dsn := database(t, s, "CREATE TABLE r (id "+ddl+" PRIMARY KEY, email VARCHAR(50))")
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				v := view("row", "r", "email")
 				target := openTarget(t, sink, v)
 				var keys []string
@@ -77,7 +76,6 @@ func TestKeysOfSeveralColumnsOfEveryOrderAreRemovedAlone(t *testing.T) {
 			t.Run(ddl, func(t *testing.T) {
 				_, dsn := database(t, s, "CREATE TABLE r (u "+ddl+", o INT, email VARCHAR(50), PRIMARY KEY (u, o))")
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				target := openTarget(t, sink, &replicator.View{Name: "r", Kind: "row", From: from("fav"),
 					Fields: fields("email"), Fingerprint: "1", Settings: mysql.Settings{Table: "r",
 						KeyFrom: []replicator.Field{{Name: "u", Path: "$user_id"}, {Name: "o", Path: "$object_id"}}}})

@@ -152,6 +152,7 @@ func newSink(t testing.TB, dsn string) *mysql.Sink {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { s.Close() })
 	return s
 }
 

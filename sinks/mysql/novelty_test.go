@@ -44,7 +44,6 @@ func TestWhatIsGuessedToBeNewAndIsNotIsJudgedAllTheSame(t *testing.T) {
 				db, dsn := database(t, s, "CREATE TABLE emails (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, "+
 					"PRIMARY KEY (email, id))")
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				v := view("index", "emails", "email")
 				other, target := openTarget(t, sink, v), openTarget(t, sink, v)
 				mark(t, target)

@@ -91,7 +91,6 @@ func TestARowThatTheServerRefusesIsADeadLetter(t *testing.T) {
 					exec(t, db, p.then)
 				}
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				target := openTarget(t, sink, view("row", "poisoned", "email"))
 				applied := applyAll(t, target, userOp(1, 1, 1, p.good), userOp(2, 1, 1, p.bad), userOp(3, 1, 1, p.good))
 				if want == "" {
@@ -124,7 +123,6 @@ func TestABatchThatIsTooMuchForTheServerIsSplit(t *testing.T) {
 			db, dsn := database(t, servertest.Own(t, kind), namesTable)
 			exec(t, db, "SET GLOBAL max_binlog_cache_size = 65536")
 			sink := newSink(t, dsn)
-			defer sink.Close()
 			target := openTarget(t, sink, view("row", "names", "email"))
 			var ops []replicator.Op
 			for n := range 300 {
@@ -153,7 +151,6 @@ func TestARowIsNotRejectedForWhatPasses(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, namesTable, "INSERT INTO names VALUES ('by hand', 'user 1          ')")
 		sink := newSink(t, dsn+"?readTimeout=3s")
-		defer sink.Close()
 		target := openTarget(t, sink, view("row", "names", "email"))
 		tx, err := db.Begin()
 		if err != nil {

@@ -12,7 +12,6 @@ func TestOpeningAKnownViewWritesNothing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, namesTable)
 		own := newSink(t, dsn)
-		defer own.Close()
 		before := view("row", "names", "email")
 		before.Fingerprint = "before"
 		openTarget(t, own, before)
@@ -22,7 +21,6 @@ func TestOpeningAKnownViewWritesNothing(t *testing.T) {
 			"replicator_views": "SELECT", "replicator_locks": "SELECT",
 			"replicator_state": "SELECT", "replicator_horizons": "SELECT"})
 		sink := newSink(t, limited)
-		defer sink.Close()
 		openTarget(t, sink, view("row", "names", "email"))
 	})
 }

@@ -100,7 +100,6 @@ func TestARebuildGivesACreatedTableTheColumnsOfANewDefinition(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				db, dsn := database(t, s)
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				applyAll(t, openTarget(t, sink, c.before), c.old)
 				exec(t, db, "ALTER TABLE v "+c.added)
 				if f := finding(t, sink, c.after); f.Level != replicator.OK || strings.Contains(f.Detail, "DEFAULT CHARACTER") ||
@@ -213,7 +212,6 @@ func TestARebuildMakesColumnsAnewThatWereMadeForSomethingElse(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				db, dsn := database(t, s)
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				applyAll(t, openTarget(t, sink, c.before), c.old)
 				exec(t, db, "ALTER TABLE v "+c.byHand)
 				rebuilt(t, sink, c.after, c.now)
@@ -238,7 +236,6 @@ func TestARebuildInPlaceAddsColumnsToACreatedTable(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s)
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		types := map[string]string{"x": "INT", "y": "VARCHAR(20)"}
 		applyAll(t, openTarget(t, sink, creating("row", "1", rowKey("id"), types, "x")), cellOf(1, int64(1)))
 		exec(t, db, "ALTER TABLE v ADD COLUMN note VARCHAR(20), CONVERT TO CHARACTER SET latin1")
@@ -297,7 +294,6 @@ func TestARebuildDropsNoColumnOfSomebodyElse(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s)
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		types := map[string]string{"x": "INT", "y": "VARCHAR(20)"}
 		applyAll(t, openTarget(t, sink, creating("row", "1", rowKey("id"), types, "x")), cellOf(1, int64(1)))
 		exec(t, db, "ALTER TABLE v ADD COLUMN note VARCHAR(20) NOT NULL")
@@ -338,7 +334,6 @@ func TestARebuildIntoATableOfSomebodyElseSaysWhatToAlter(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE v (id BINARY(16) PRIMARY KEY, x INT)")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		view := func(definition string, paths ...string) *replicator.View {
 			v := creating("row", definition, rowKey("id"), nil, paths...)
 			set(v, func(s *mysql.Settings) { s.Create = false })
@@ -362,7 +357,6 @@ func TestARebuildIntoATableOfSomebodyElseSaysWhatToAlter(t *testing.T) {
 func TestCheckTellsATableThatWasDroppedFromOneThatIsNotThereYet(t *testing.T) {
 	db, dsn := database(t, servertest.Shared(t, servers.MySQL))
 	sink := newSink(t, dsn)
-	defer sink.Close()
 	v := creating("row", "1", rowKey("id"), map[string]string{"x": "INT"}, "x")
 	found := func(when string, level replicator.Level, says string) {
 		t.Helper()

@@ -100,7 +100,6 @@ func TestOpenRefusesTablesThatCannotHoldAView(t *testing.T) {
 					v.Fields = fields("email")
 				}
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				exec(t, db, "CREATE TABLE well (id BINARY(16) PRIMARY KEY, email VARCHAR(100) COLLATE utf8mb4_bin) CHARACTER SET utf8mb4")
 				well := replicator.View{Name: "well", Kind: "row", Settings: mysql.Settings{Table: "well", KeyFrom: rowKey("id")},
 					Fingerprint: "1", From: from("cell.users"), Fields: fields("email")}
@@ -133,7 +132,6 @@ func TestOpenRefusesMissingGrants(t *testing.T) {
 		db, dsn := database(t, s, suiteDDL[0])
 		user, limited := limitedUser(t, db, dsn, map[string]string{"*": "SELECT, INSERT, CREATE"})
 		sink := newSink(t, limited)
-		defer sink.Close()
 		_, err := sink.Open(t.Context(), "", suiteViews[:1])
 		grant := "GRANT SELECT, INSERT, UPDATE, DELETE ON `" + schemaOf(t, dsn) + "`.* TO '" + user + "'@'%'"
 		if err == nil || !replicator.IsFatal(err) || !strings.HasSuffix(err.Error(), grant) {
@@ -164,7 +162,6 @@ func TestAGrantMendsTheNextOpen(t *testing.T) {
 		db, dsn := database(t, s, namesTable)
 		user, limited := limitedUser(t, db, dsn, map[string]string{"*": "SELECT, UPDATE, DELETE, CREATE"})
 		sink := newSink(t, limited)
-		defer sink.Close()
 		names := view("row", "names", "email")
 		if _, err := sink.Open(t.Context(), "", []*replicator.View{names}); !replicator.IsFatal(err) {
 			t.Fatalf("without INSERT: %v", err)
@@ -182,13 +179,11 @@ func TestApplyNamesTheGrantThatIsMissing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, namesTable)
 		own := newSink(t, dsn)
-		defer own.Close()
 		openTarget(t, own, view("row", "names", "email")) // makes the sink's own tables
 		user, limited := limitedUser(t, db, dsn, map[string]string{"names": "ALL", "replicator_views": "ALL",
 			"replicator_locks": "ALL", "replicator_horizons": "ALL",
 			"replicator_state": "SELECT, UPDATE, DELETE"})
 		sink := newSink(t, limited)
-		defer sink.Close()
 		_, err := openTarget(t, sink, view("row", "names", "email")).Apply(t.Context(),
 			[]replicator.Op{userOp(1, 1, 1, "x")})
 		grant := "GRANT SELECT, INSERT, UPDATE, DELETE ON `" + schemaOf(t, dsn) + "`.* TO '" + user + "'@'%'"
@@ -222,7 +217,6 @@ func TestCreateAndSchema(t *testing.T) {
 				Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: "users", Create: true}, Fingerprint: "1"},
 		}
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		ddl, err := sink.Schema(t.Context(), views)
 		if err != nil || len(ddl) != 3 || !strings.Contains(ddl[2], "nothing is known") {
 			t.Fatalf("Schema: %q, %v", ddl, err)
@@ -303,7 +297,6 @@ func TestATriggerThatLeavesTheKeyAloneIsNoProblem(t *testing.T) {
 			"CREATE TRIGGER own BEFORE INSERT ON names FOR EACH ROW BEGIN IF NEW.id = 'x' THEN SET NEW.remark = NEW.id; "+
 				"END IF; END")
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		applyAll(t, openTarget(t, sink, view("row", "names", "email")), userOp(1, 1, 1, "x"))
 	})
 }

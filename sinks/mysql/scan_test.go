@@ -19,7 +19,6 @@ func TestKeysAreLookedUpWhateverTheStatisticsOfTheirIndexSay(t *testing.T) {
 		db, dsn := database(t, s,
 			"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id)) "+oldStatistics)
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := openTarget(t, sink, view("index", "i", "email"))
 		if _, err := target.Apply(t.Context(), []replicator.Op{userOp(0, 1, 1, "first")}); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,6 @@ func TestSeedTablesNeverDisagree(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, seedDDL...)
 		sink := newSink(t, dsn)
-		defer sink.Close()
 		target := openTarget(t, sink, seedViews...)
 		const cells, rounds = 200, 25
 		var wg sync.WaitGroup

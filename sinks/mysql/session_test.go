@@ -22,7 +22,6 @@ func TestASettingThatWasMendedCounts(t *testing.T) {
 			db, dsn := database(t, servertest.Own(t, kind), namesTable)
 			exec(t, db, "SET GLOBAL max_allowed_packet = 65536")
 			sink := newSink(t, dsn)
-			defer sink.Close()
 			put := func(version int64, text string, times int) []replicator.Rejected {
 				t.Helper()
 				target := openTarget(t, sink, view("row", "names", "email"))
@@ -57,7 +56,6 @@ func TestAServerThatTakesNoWritesIsCalledThat(t *testing.T) {
 			_, limited := limitedUser(t, db, dsn, map[string]string{"*": "ALL"})
 			exec(t, db, "SET GLOBAL read_only = ON")
 			sink := newSink(t, limited)
-			defer sink.Close()
 			views := []*replicator.View{view("row", "names", "email")}
 			if _, err := sink.Open(t.Context(), "", views); err == nil || replicator.IsFatal(err) ||
 				!strings.Contains(err.Error(), "read_only") || strings.Contains(err.Error(), "bad connection") {
@@ -82,7 +80,6 @@ func TestCheckSaysThatTheServerIsFull(t *testing.T) {
 	_, limited := limitedUser(t, db, dsn, map[string]string{"*": "ALL"})
 	exec(t, db, "SET GLOBAL max_connections = 1") // the administrator has it
 	sink := newSink(t, limited)
-	defer sink.Close()
 	found := sink.Check(t.Context(), nil)
 	exec(t, db, "SET GLOBAL max_connections = 100")
 	if len(found) != 1 || found[0].Level != replicator.Fail || !strings.Contains(found[0].Fix, "max_connections") {
@@ -99,7 +96,6 @@ func TestATableThatIsAlteredIsLookedAtAnew(t *testing.T) {
 				"CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY, n INT AUTO_INCREMENT UNIQUE)",
 				"CREATE TABLE others (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)")
 			sink := newSink(t, dsn)
-			defer sink.Close()
 			views := []*replicator.View{view("row", "others", "email"), view("row", "names", "email")}
 			target := openTarget(t, sink, views...)
 			if _, err := target.Apply(t.Context(), []replicator.Op{userOp(1, 1, 2, "a")}); err != nil {
@@ -136,7 +132,6 @@ func TestATableThatIsDroppedIsLookedAtAnew(t *testing.T) {
 			for dropped, statement := range map[string]string{"names": "DROP TABLE names",
 				"others": "DROP DATABASE " + elsewhere} {
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				mysql.LookAtEachOpening(sink)
 				v := view("row", "names", "email")
 				if v.Name = dropped; dropped == "others" {

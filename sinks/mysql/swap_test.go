@@ -71,7 +71,6 @@ func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)", "CREATE TABLE d LIKE c")
 				sink := newSink(t, dsn)
-				defer sink.Close()
 				views := []*replicator.View{counter("c"), counter("d")}
 				filledShadows(t, sink, views)
 				mend := c.breaks(t, db)
@@ -169,7 +168,6 @@ func TestWhatASwapReplacedIsDroppedByTheNextProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := newSink(t, dsn)
-		defer next.Close()
 		openTarget(t, next, counter("d"))
 		if names := left(); names != "mine__replaced" {
 			t.Errorf("the next process leaves %s", names)
