@@ -170,11 +170,7 @@ func TestTablesThatTakeTwoKeysForOneAreRefused(t *testing.T) {
 		for _, v := range views {
 			c.Tables = append(c.Tables, replicator.Table{Name: v.Name, Table: v.Name, Key: []string{"key"}})
 		}
-		sink, err := mysql.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer sink.Close()
+		sink := newSinkOf(t, c)
 		found := sink.Check(t.Context(), views)
 		found = found[len(found)-len(views):]
 		for i, p := range pairs {
@@ -210,11 +206,7 @@ func TestTypesThatOnlyMariaDBHasAreCreatedAsTextsElsewhere(t *testing.T) {
 			views = append(views, v)
 			c.Tables = append(c.Tables, replicator.Table{Name: typ, Table: typ, Key: []string{"key"}})
 		}
-		sink, err := mysql.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer sink.Close()
+		sink := newSinkOf(t, c)
 		target := openTarget(t, sink, views...)
 		for i, value := range []string{"71f0c4d2-2918-44cc-a2df-6f486e960000", "10.0.0.1", "2001:db8::ff00:42:8329"} {
 			key, err := replicator.MakeKey(value)

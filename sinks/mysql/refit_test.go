@@ -314,11 +314,7 @@ func TestARebuildDropsNoColumnOfSomebodyElse(t *testing.T) {
 func TestCheckKnowsWhatARebuildInPlaceLeaves(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		_, dsn := database(t, s)
-		sink, err := mysql.New(mysql.Config{DSN: dsn, Tables: tables, InPlace: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer sink.Close()
+		sink := newSinkOf(t, mysql.Config{DSN: dsn, Tables: tables, InPlace: true})
 		openTarget(t, sink, creating("row", "1", rowKey("id"), map[string]string{"x": "INT"}, "x"))
 		after := creating("row", "2", rowKey("id"), map[string]string{"x": "VARCHAR(20)"}, "x")
 		f := finding(t, sink, after)

@@ -254,11 +254,7 @@ func TestACreatedTableHasNoColumnThatChangesByItself(t *testing.T) {
 			string) ([]mysql.SourceColumn, error) {
 			return []mysql.SourceColumn{{Name: "ts", Type: "timestamp(3)"}}, nil
 		}}
-		sink, err := mysql.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer sink.Close()
+		sink := newSinkOf(t, c)
 		row := view("row", "events", "email")
 		row.From = from("event")
 		set(row, func(s *mysql.Settings) { s.KeyFrom, s.Create = []replicator.Field{{Name: "ts", Path: "$ts"}}, true })

@@ -107,11 +107,7 @@ func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
 func TestASwapThatIsRefusedIsTakenBack(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)", "CREATE TABLE d LIKE c")
-		sink, err := mysql.New(mysql.Config{Name: "main", DSN: dsn, Tables: tables, Timeout: 3 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer sink.Close()
+		sink := newSinkOf(t, mysql.Config{Name: "main", DSN: dsn, Tables: tables, Timeout: 3 * time.Second})
 		view := []*replicator.View{counter("c")}
 		filledShadows(t, sink, view)
 		end := reading(t, db, "c")
