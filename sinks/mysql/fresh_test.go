@@ -124,7 +124,8 @@ func TestWhatOtherSourcesHoldIsClaimedWhateverThisOneKnowsOfTheKeys(t *testing.T
 func TestALookLeavesWhatOtherSourcesShow(t *testing.T) {
 	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)",
 		"CREATE TABLE by_email (email VARCHAR(50), id VARBINARY(40), PRIMARY KEY (id, email))")
-	sink := newSinkOf(t, mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: judge.Sources{Shards: []string{"p0", "p1"}}})
+	sink := newSinkOf(t, mysql.Config{Name: "main", DSN: dsn, Tables: tables,
+		Sources: judge.Sources{Shards: []string{"p0", "p1"}}})
 	views := []*replicator.View{view("row", "names", "email"), view("index", "by_email", "email")}
 	var targets []replicator.Target
 	for _, source := range []string{"p0", "p1"} {
@@ -169,7 +170,8 @@ func TestALookLeavesWhatOtherSourcesShow(t *testing.T) {
 func TestADeleteLeavesWhatHasMovedToAnotherSource(t *testing.T) {
 	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)",
 		"CREATE TABLE by_email (email VARCHAR(50), id VARBINARY(40), PRIMARY KEY (id, email))")
-	sink := newSinkOf(t, mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: judge.Sources{Shards: []string{"from", "to"}}})
+	sink := newSinkOf(t, mysql.Config{Name: "main", DSN: dsn, Tables: tables,
+		Sources: judge.Sources{Shards: []string{"from", "to"}}})
 	apply := func(source string, op replicator.Op, want string) {
 		t.Helper()
 		target, err := sink.Open(t.Context(), source, []*replicator.View{view("row", "names", "email"),

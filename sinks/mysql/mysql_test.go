@@ -148,7 +148,8 @@ func limitedUser(t testing.TB, db *sql.DB, dsn string, rights map[string]string)
 
 func newSink(t testing.TB, dsn string) *mysql.Sink {
 	t.Helper()
-	return newSinkOf(t, mysql.Config{Name: "main", DSN: dsn, Tables: tables, Sources: judge.Sources{Shards: []string{"one", "other", "one/0", "other/0"}}})
+	return newSinkOf(t, mysql.Config{Name: "main", DSN: dsn, Tables: tables,
+		Sources: judge.Sources{Shards: []string{"one", "other", "one/0", "other/0"}}})
 }
 
 // newSinkOf makes a sink that is closed when the test ends.
