@@ -91,7 +91,9 @@ func (g *generation) ask(ctx context.Context, ask func(ctx context.Context, s an
 }
 
 // answerOf returns the current service's answer.
-func answerOf[T any](ctx context.Context, f *Front, ask func(context.Context, answerer) (T, error)) (answer T, err error) {
+func answerOf[T any](ctx context.Context, f *Front, ask func(context.Context, answerer) (T, error)) (
+	answer T, err error,
+) {
 	err = f.with(ctx, func(ctx context.Context, s answerer) (err error) {
 		answer, err = ask(ctx, s)
 		return err
@@ -164,7 +166,9 @@ func (f *Front) LetterGroups(ctx context.Context, view string) ([]server.LetterG
 
 // Letter implements server.Controller.
 func (f *Front) Letter(ctx context.Context, id string) (replicator.DeadLetter, error) {
-	return answerOf(ctx, f, func(ctx context.Context, s answerer) (replicator.DeadLetter, error) { return s.Letter(ctx, id) })
+	return answerOf(ctx, f, func(ctx context.Context, s answerer) (replicator.DeadLetter, error) {
+		return s.Letter(ctx, id)
+	})
 }
 
 // SourceStats returns the stats of the current service's sources.

@@ -123,7 +123,9 @@ func (p *Positions) Reset(ctx context.Context) error {
 	if err := keepsPositions(p.Config, "reset"); err != nil {
 		return err
 	}
-	return p.forget(ctx, "resetting", func(sink replicator.Sink, v *replicator.View) error { return p.unmark(ctx, sink, v) })
+	return p.forget(ctx, "resetting", func(sink replicator.Sink, v *replicator.View) error {
+		return p.unmark(ctx, sink, v)
+	})
 }
 
 // unmark marks that a view must start again, and keeps what the sink knows of its cells. If the view was lost or its
@@ -218,7 +220,9 @@ func (p *Positions) Forget(ctx context.Context) error {
 }
 
 // forget forgets the views' checkpoints, after what inSink does in the sink.
-func (p *Positions) forget(ctx context.Context, doing string, inSink func(replicator.Sink, *replicator.View) error) error {
+func (p *Positions) forget(
+	ctx context.Context, doing string, inSink func(replicator.Sink, *replicator.View) error,
+) error {
 	return p.eachSink(func(sink replicator.Sink, views []*replicator.View) error {
 		for _, v := range views {
 			if err := inSink(sink, v); err != nil {
