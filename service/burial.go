@@ -18,8 +18,8 @@ import (
 // re-reads the cell, so that its dead letters and its other writes stay in one order. If no process runs, the letter is
 // saved directly.
 
-// Look implements server.Controller. It refuses invalid cells before the pipeline sees them: they would end the session,
-// which other views share.
+// Look implements server.Controller. It refuses invalid cells before the pipeline sees them: they would end the
+// session, which other views share.
 func (s *Service) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for _, l := range s.lines.all() {
 		if l.source.Name() == source && l.Keeps(view) {
