@@ -144,9 +144,6 @@ func (l *letters) bury(list []replicator.DeadLetter) error {
 
 func (l *letters) raise(view, source string, cells []replicator.Cell) error {
 	ids := l.index.of(view, source, cells)
-	if len(ids) == 0 {
-		return nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.remove(ids)
@@ -155,24 +152,20 @@ func (l *letters) raise(view, source string, cells []replicator.Cell) error {
 func (l *letters) raiseKnown(view, source string, cell replicator.Cell, number int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ids := l.index.numbered(view, source, cell, number)
-	if len(ids) == 0 {
-		return nil
-	}
-	return l.remove(ids)
+	return l.remove(l.index.numbered(view, source, cell, number))
 }
 
 func (l *letters) drop(texts []string) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ids := l.index.known(texts)
-	if len(ids) == 0 {
-		return 0, nil
-	}
 	return len(ids), l.remove(ids)
 }
 
 func (l *letters) remove(ids []letterID) error {
+	if len(ids) == 0 {
+		return nil
+	}
 	n := line{}
 	for _, id := range ids {
 		n.Remove = append(n.Remove, id.String())
@@ -356,7 +349,7 @@ func (l *letters) close() error {
 // fileReader reads the store in a directory while another process may write to it.
 type fileReader struct {
 	dir     string
-	letters *letters // nil: no log yet
+	letters *letters // without a file: there is no log yet
 }
 
 // ReadFile opens the store in a directory for reading, without taking its lock. It shows the dead letters at the time
@@ -367,8 +360,8 @@ func ReadFile(dir string) (Reader, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
-	r := &fileReader{dir: dir}
 	path := filepath.Join(dir, lettersName)
+	r := &fileReader{dir: dir, letters: &letters{path: path, index: newIndex()}}
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
@@ -376,7 +369,7 @@ func ReadFile(dir string) (Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
-	r.letters = &letters{path: path, file: file, index: newIndex()}
+	r.letters.file = file
 	if err := r.letters.read(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -389,21 +382,15 @@ func (r *fileReader) Checkpoints(context.Context) ([]replicator.Checkpoint, erro
 }
 
 func (r *fileReader) List(_ context.Context, view string) iter.Seq2[replicator.DeadLetter, error] {
-	if r.letters == nil {
-		return func(func(replicator.DeadLetter, error) bool) {}
-	}
 	return r.letters.list(view)
 }
 
 func (r *fileReader) Count(context.Context) (map[string]int, error) {
-	if r.letters == nil {
-		return map[string]int{}, nil
-	}
 	return r.letters.index.count(), nil
 }
 
 func (r *fileReader) Close() error {
-	if r.letters == nil {
+	if r.letters.file == nil {
 		return nil
 	}
 	return r.letters.close()

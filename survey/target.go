@@ -18,12 +18,9 @@ type Target struct {
 	DSN      string
 	Database *Database
 
-	settings []pair // of the sink's section
-	secrets  []string
+	settings []pair   // of the sink's section
+	secrets  []string // the environment variables that hold its passwords
 }
-
-// Secrets returns the environment variables that hold the target's passwords.
-func (t *Target) Secrets() []string { return t.secrets }
 
 // ErrTarget means that a text names no server. The error doesn't contain the text, which may contain the password.
 var ErrTarget = errors.New("it is a Redis URL (redis://HOST:PORT/NUMBER), " +

@@ -160,7 +160,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 }
 
 func (v *verifier) run(ctx context.Context) error {
-	tables := v.tables()
+	tables := replicator.Feeding([]*replicator.View{v.View})
 	for ; v.pass < len(tables); v.pass, v.after = v.pass+1, "" {
 		if err := v.source(ctx, tables[v.pass]); err != nil {
 			return fmt.Errorf("view %s: table %s: %w", v.View.Name, tables[v.pass], err)
@@ -184,17 +184,7 @@ func (v *verifier) run(ctx context.Context) error {
 	return nil
 }
 
-func (v *verifier) tables() []string {
-	var tables []string
-	for _, f := range v.View.From {
-		if !slices.Contains(tables, f.Table) {
-			tables = append(tables, f.Table)
-		}
-	}
-	return tables
-}
-
-// columns returns the values of a table's column role that the view names; empty: all values.
+// columns are the column values of a table that the view needs; empty for all.
 func (v *verifier) columns(table string) []string {
 	var columns []string
 	for _, f := range v.View.From {

@@ -36,14 +36,6 @@ type Record struct {
 // Reset reports whether the record comes from a re-read.
 func (r *Record) Reset() bool { return r.State.AsOf != 0 && r.State.Order == r.State.AsOf }
 
-// Op returns the record as an operation, without Values.
-func (r *Record) Op() replicator.Op {
-	if r.Reset() {
-		return replicator.Op{Cell: r.Cell, Version: r.State.Version, AsOf: r.State.AsOf}
-	}
-	return replicator.Op{Cell: r.Cell, Version: r.State.Version, Order: r.State.Order}
-}
-
 // ErrNotOurs means that a record does not have a changelog's form.
 var ErrNotOurs = errors.New("it is no record of a changelog")
 

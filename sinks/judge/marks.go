@@ -136,12 +136,9 @@ func (m *Marking) Raise(view int, stood replicator.Standing) (replicator.Standin
 	return raised, m.Note(view, raised)
 }
 
-// At is the standing to be marked.
-func (m *Marking) At() replicator.Standing { return m.at }
-
-// Note records the mark that a view has after the write, if it differs from Raise's result because the sink keeps
-// several copies. If that mark is in another epoch, Note fails with replicator.Overtaken: this target's changes, or
-// another's, would be stale.
+// Note records a view's resulting mark, if it differs from Raise's result because there are several copies. It fails
+// with replicator.Overtaken if that is not in the epoch that is marked: changes of this target, or of another one,
+// would be stale.
 func (m *Marking) Note(view int, marked replicator.Standing) error {
 	if marked.Position.Epoch() != m.at.Position.Epoch() {
 		return &replicator.Overtaken{View: m.marks.views[view].Name, By: marked.Position}
