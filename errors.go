@@ -18,9 +18,9 @@ var ErrSinkLost = errors.New("the sink lost what was applied to it")
 // the other parts remember. Replaying the log does not repair that, so the views are filled again.
 var ErrPartFellBack = errors.New("a part of the sink was set back to an older state")
 
-// ErrUnlogged: rows of a table changed, and the log does not say which rows. Examples are a TRUNCATE, a statement
-// logged as text, another table renamed to this table's name, and rows that can't be decoded.
-var ErrUnlogged = errors.New("the binlog does not say which rows that changed")
+// ErrUnlogged: rows of a table changed, and the log does not say which. Examples are a TRUNCATE, a statement logged as
+// text, a table renamed into the place of another, and rows that can't be read.
+var ErrUnlogged = errors.New("the binlog does not say which rows changed")
 
 // ErrEmptied is ErrUnlogged of tables that lost all of their rows (TRUNCATE, DROP).
 var ErrEmptied = fmt.Errorf("%w", ErrUnlogged)

@@ -17,8 +17,8 @@ import (
 // NamesGiven separates the last part of an Identity: only views of all columns depend on that part.
 const NamesGiven = "\n"
 
-// ErrRedefined: at the source, the definition of a table's cells or versions has changed.
-var ErrRedefined = errors.New("what it reads is something else since it was filled")
+// ErrRedefined: the definition of a table's cells or versions has changed at the source.
+var ErrRedefined = errors.New("a source table changed since the view was filled")
 
 // ErrOtherKeys: the keys of two tables can never be equal.
 var ErrOtherKeys = errors.New("one key of a table is not the same key of the other")
@@ -99,7 +99,8 @@ func RedefinedTable(table, was, now string) error {
 // altered describes the ALTER that turned one Identity into another.
 func altered(was, now string) string {
 	if was[0] != now[0] {
-		return "a unique key on its cells was added or dropped, or its version column has another type: versions are other numbers"
+		return "a unique key on its cells was added or dropped, or the type of its version column changed, " +
+			"so versions are different numbers"
 	}
-	return "a column that makes its cells has another type or collation: keys are others"
+	return "a column that makes its cells has another type or collation, so the keys are different"
 }

@@ -103,7 +103,7 @@ var (
 
 // other writes a value that JSON has no type for as the text shown.
 func (t *jsonText) other(v any, shown string) {
-	t.inexact(fmt.Errorf("a %T is nothing that JSON can hold", v))
+	t.inexact(fmt.Errorf("a %T can't be written as JSON", v))
 	t.text(shown)
 }
 

@@ -57,7 +57,7 @@ func TestWhatJSONCanHoldAsItIs(t *testing.T) {
 		{replicator.ObjectOf(map[string]any{"a": "\xff"}), "it is text that is not valid UTF-8"},
 		{replicator.ObjectOf(map[string]any{"\xff": "a"}), "it has a member whose name is not valid UTF-8"},
 		{deep(5), ""}, {deep(6), "it is nested more than 10 deep"},
-		{[]any{int8(1)}, "a int8 is nothing that JSON can hold"},
+		{[]any{int8(1)}, "a int8 can't be written as JSON"},
 	}
 	for _, test := range tests {
 		why := ""

@@ -140,8 +140,8 @@ func takeTogether(g *numbered, f *followed) (part bool, left string) {
 		f.parts = g
 		return f.Table != g.chief(), ""
 	case f.Table == g.chief():
-		left = fmt.Sprintf("%s look alike, and two of them may have the same key. As one table they are table = %s with "+
-			"\"$table\" in the key: see docs/concepts.md, Pattern.", g.span(), quoted(g.pattern()))
+		left = fmt.Sprintf("%s have the same columns, and two of them may hold the same key. To read them as one "+
+			"table, write table = %s, with \"$table\" in the key: see docs/concepts.md, Pattern.", g.span(), quoted(g.pattern()))
 	}
 	return false, left
 }

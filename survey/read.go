@@ -191,7 +191,7 @@ func (r *reader) read(ctx context.Context, only []string) (*Database, error) {
 			if !errors.As(err, &answer) { // the connection is gone
 				return nil, fmt.Errorf("table %s: %w", name, err)
 			}
-			t.Problem = "it could not be looked at: " + answer.Message
+			t.Problem = "reading it failed: " + answer.Message
 			if answer.Number == deniedTable || answer.Number == deniedColumn {
 				t.Problem += "; " + r.grant(ctx, sqlname.Quote(name))
 			}
@@ -306,7 +306,7 @@ func (r *reader) noDatabase(ctx context.Context) error {
 		return slices.Contains([]string{"information_schema", "mysql", "performance_schema", "sys"}, strings.ToLower(name))
 	})
 	if len(names) == 0 {
-		return fmt.Errorf("%w, and the user may see none", ErrNoDatabase)
+		return fmt.Errorf("%w, and the user can see none: grant SELECT on one, and end the DSN with its name", ErrNoDatabase)
 	}
 	return fmt.Errorf("%w: end it with /%s", ErrNoDatabase, strings.Join(names, ", or /"))
 }

@@ -226,10 +226,10 @@ func TestLookingWaitsForNobodyAndHoldsNobodyUp(t *testing.T) {
 		if held := db.Tables[0]; held.Rows != 1 || held.Problem != "" {
 			t.Errorf("a row that a transaction holds: %d rows, %s", held.Rows, held.Problem)
 		}
-		if locked := db.Tables[1]; !strings.Contains(locked.Problem, "it could not be looked at: Lock wait timeout") {
+		if locked := db.Tables[1]; !strings.Contains(locked.Problem, "reading it failed: Lock wait timeout") {
 			t.Errorf("a locked table: %d rows, %s", locked.Rows, locked.Problem)
 		}
-		if text := writtenDB(t, db); !strings.Contains(text, "# - locked: it could not be looked at: Lock wait timeout") ||
+		if text := writtenDB(t, db); !strings.Contains(text, "# - locked: reading it failed: Lock wait timeout") ||
 			!strings.Contains(text, "\n[tables.held]\n") {
 			t.Error(text)
 		}
@@ -284,7 +284,7 @@ func TestWhatCannotBeLookedAtIsSaid(t *testing.T) {
 		"GRANT INSERT ON "+s.name+".written TO "+s.name+"@'%'")
 	text := s.written()
 	flat := strings.ReplaceAll(text, "\n# ", " ")
-	for _, want := range []string{"\n[tables.seen]\n", "- written: it could not be looked at: ",
+	for _, want := range []string{"\n[tables.seen]\n", "- written: reading it failed: ",
 		"GRANT SELECT ON `" + s.name + "`.`written` TO '" + s.name + "'@'%'"} {
 		if !strings.Contains(flat, want) {
 			t.Errorf("it lacks %s:\n%s", want, text)
@@ -317,7 +317,7 @@ func TestOfAThousandTablesTheFullestAreLookedAt(t *testing.T) {
 		t.Errorf("%d questions", n)
 	}
 	for _, want := range []string{"\n[tables.t0000x]\n", "\n[tables.t0990x]\n", fmt.Sprintf(
-		"- %d more: the 100 that the server takes to hold most rows were looked at. `--table NAME`", many-100)} {
+		"- %d more: only the 100 with the most rows, as the server estimates, were read.", many-100)} {
 		if !strings.Contains(strings.ReplaceAll(text, "\n# ", " "), want) {
 			t.Errorf("it lacks %q:\n%s", want, text)
 		}

@@ -55,7 +55,7 @@ func assign(t *Table, stages [][]Codec) roles {
 				", which can't be a key: add a unique key of another type"
 		}
 		if strings.ContainsAny(name, `.[]"`) {
-			r.problem = "its key column " + shown(name) + " has a name that a view can't say: rename it"
+			r.problem = "its key column " + shown(name) + " has a name that a view can't refer to: rename it"
 		}
 	}
 	return r

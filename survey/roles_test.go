@@ -51,8 +51,8 @@ func TestRolesAreFoundByTypesKeysAndContents(t *testing.T) {
 		{"a version that no key knows",
 			repeated(table("t", "n", "n int AUTO", "doc int", "version int", "body json"), 3, "n,body", "%d", `{"a": "x%d"}`),
 			[]string{`key = "n"`,
-				`# Should a row be a version of an entity, and not the entity itself: ` +
-					`let key name the entity, and say version = "version".`}, []string{"version ="}},
+				`# If a row is a version of an entity, and not the entity itself, ` +
+					`let key name the entity and set version = "version".`}, []string{"version ="}},
 		{"bodies that decode before such as don't",
 			repeated(table("t", "id", "id int AUTO", "data blob", "meta json"), 3, "id,data,meta", "%d",
 				"\x89PNG", `{"a": "x%d"}`),
@@ -101,7 +101,7 @@ func TestRolesAreFoundByTypesKeysAndContents(t *testing.T) {
 			[]string{"# - t: its column f is double, which can't be a key: add a unique key of another type."},
 			[]string{"[tables.t]"}},
 		{"a key that a view can't name", table("t", "a.b", "a.b int", "a int"),
-			[]string{"# - t: its key column a.b has a name that a view can't say: rename it."}, []string{"[tables.t]"}},
+			[]string{"# - t: its key column a.b has a name that a view can't refer to: rename it."}, []string{"[tables.t]"}},
 		{"a table that a configuration can't name", table("a.t", "a", "a int"),
 			[]string{"# - a.t: a configuration can't name a table with a dot"}, []string{"[tables"}},
 	} {
@@ -231,7 +231,7 @@ func TestManySortsOfCellsAndPropertiesAreBounded(t *testing.T) {
 			fmt.Sprintf(`{"a": "x%d", "m": {%s}}`, i, dynamic(i))})
 	}
 	text := written(t, many)
-	if !strings.Contains(text, "# kind has more values in the sample, of which nothing is said here: kind20, kind21, ") ||
+	if !strings.Contains(text, "# kind has more values in the sample, which are not described here: kind20, kind21, ") ||
 		strings.Contains(text, "[views.index_kind20_a]") ||
 		!strings.Contains(text, "[views.index_kind19_a]") || !strings.Contains(text, "#   (and more)") {
 		t.Error(text)

@@ -66,8 +66,8 @@ func (p *plan) hash(from, base, template string, fields []string) stanza {
 // document suggests an Elasticsearch document for each entity.
 func (p *plan) document(from, base string, fields []string) stanza {
 	name := p.unique("views", strings.ToLower(base)+"_search")
-	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file its fields are mapped by " +
-		"what they are here.",
+	return stanza{note: "Elasticsearch: a document for each entity. Without a mapping_file the types of its " +
+		"fields come from the source's columns and the sampled bodies.",
 		header: "views." + name, settings: []pair{{"from", quoted(from)}, {"sink", `"search"`}, {"kind", `"document"`},
 			{"index", quoted(name)}, {"fields", documentFields(fields)}}}
 }
@@ -109,8 +109,8 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 	p.left = slices.DeleteFunc(left, func(why string) bool { return why == "" })
 	if db.Beyond > 0 {
 		p.left = append(p.left,
-			fmt.Sprintf("%d more: the %d that the server takes to hold most rows were looked at. `--table NAME`, which may "+
-				"be repeated, names others.", db.Beyond, mostTables))
+			fmt.Sprintf("%d more: only the %d with the most rows, as the server estimates, were read. To read others, "+
+				"name them with `--table NAME`, which may be repeated.", db.Beyond, mostTables))
 	}
 	for _, i := range db.byWeight() {
 		switch f := all[i]; {

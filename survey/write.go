@@ -76,10 +76,10 @@ func (t *text) head(db *Database) {
 	t.line("#     replicator schema           # the DDL of target tables that are missing")
 	t.line("#     replicator run              # fill the views, then follow the binlog")
 	t.line("#")
-	t.say("They read replicator.toml here, or the file named by -c. Lines that begin with # and no space are settings " +
-		"that only want their # removed.")
+	t.say("They read replicator.toml here, or the file named by -c. A line that begins with # and no space is a " +
+		"setting: remove the # to use it.")
 	t.line("#")
-	t.say("What is said of tables comes from information_schema, what is said of their contents from a sample of rows. " +
+	t.say("The notes on tables come from information_schema, the notes on their contents from a sample of rows. " +
 		"A value that does not fit the type that the sample suggests becomes a dead letter " +
 		"(`replicator deadletters list`), never a wrong entry.")
 	t.line("")
@@ -125,7 +125,7 @@ func (t *text) table(f *followed) {
 		t.say("Objects in JSON are in %s: views reach into them by $COLUMN.PROPERTY.", shownList(f.objects))
 	}
 	if c := f.unkeyedVersion(); c != "" {
-		t.say("Should a row be a version of an entity, and not the entity itself: let key name the entity, and say "+
+		t.say("If a row is a version of an entity, and not the entity itself, let key name the entity and set "+
 			"version = %s.", quoted(c))
 	}
 	t.line("%s[tables.%s]", comment, f.name)
@@ -154,7 +154,7 @@ func (t *text) log(f *followed) {
 	if f.column != "" {
 		of += " and " + shown(f.column)
 	}
-	t.say("%s: a log. Views hold the newest row of each %s, by %s. Should each row stand for itself: let key be %s, "+
+	t.say("%s: a log. Views hold the newest row of each %s, by %s. If each row is an entity of its own, set key = %s "+
 		"and remove the lines version and column.", shown(f.Table.Name), of, shown(f.version), quoted(f.version))
 	if !f.leads(f.key[0]) {
 		index := append(slices.Clone(f.key), f.version)
@@ -243,7 +243,7 @@ func (t *text) views(f *followed) {
 		s := &f.sorts[i]
 		t.rule()
 		if i == mostSorts {
-			t.say("%s has more values in the sample, of which nothing is said here: %s.", shown(f.column), f.further())
+			t.say("%s has more values in the sample, which are not described here: %s.", shown(f.column), f.further())
 			break
 		}
 		if s.docs == 0 {
