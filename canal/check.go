@@ -296,7 +296,7 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 	c.ok(what, fmt.Sprintf("%s.%s: %s", table.Database, table.Table, rows))
 	x, err := newSelection(w)
 	if err != nil || !x.ordered() {
-		c.fail(what, "nothing tells its rows apart that a scan could go by", "add a primary key")
+		c.fail(what, "it has no key by which a scan could page through its rows", "add a primary key")
 		return
 	}
 	c.rowColumns(srv, x)
@@ -339,9 +339,9 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	}
 	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // err: the table is too large to search now
 		c.warn("table "+table.Name,
-			fmt.Sprintf("key %s is spelt in several ways, which the source takes for one: it is shown as its newest row spells it, "+
-				"and a view that merges columns is refused while their newest rows differ in that",
-				key), "spell each key one way, or give the key's columns "+remedy.ExactCollation)
+			fmt.Sprintf("the source has rows with different spellings of key %s, and treats them as one key: views show the "+
+				"newest row's spelling, and a view that merges columns is refused while their newest rows are spelled "+
+				"differently", key), "spell each key one way, or give the key's columns "+remedy.ExactCollation)
 	}
 }
 

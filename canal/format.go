@@ -32,8 +32,8 @@ func (s *Source) textual(ctx context.Context, db querier) string {
 
 func (s *Source) warnOfFormat(ctx context.Context, db querier) {
 	if format := s.textual(ctx, db); format != "" {
-		s.cfg.Logger.Warn("the source logs statements: what they change in watched tables is not in the binlog, and "+
-			"on_unlogged says what becomes of their views. "+mendFormat,
+		s.cfg.Logger.Warn("the source logs statements: the rows that they change in watched tables are not in the binlog, "+
+			"and on_unlogged says what happens to the views. "+mendFormat,
 			slog.String("source", s.cfg.Name), slog.String("binlog_format", format))
 	}
 }

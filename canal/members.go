@@ -79,7 +79,7 @@ func (s *stream) settleMembers(order int64) error {
 			continue
 		}
 		clear(p.pending)
-		err := s.unlogged(p.Name, fmt.Errorf("table %s: other tables match than those that were read up to the position, and "+
+		err := s.unlogged(p.Name, fmt.Errorf("table %s: other tables match the pattern now than at the saved position, and "+
 			"the binlog doesn't hold all of their rows: %w", p.Name, replicator.ErrUnlogged))
 		if err != nil {
 			return err

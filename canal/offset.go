@@ -43,7 +43,7 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 		return fmt.Errorf("table %s isn't configured", table)
 	}
 	if w.Pattern {
-		return fmt.Errorf("table %s: %w: it stands for several tables, which a rebuild reads from their beginnings", table,
+		return fmt.Errorf("table %s: %w: it is a pattern, and a rebuild reads each of its tables from the beginning", table,
 			ErrOffset)
 	}
 	w.Columns = nil // other code reports missing columns

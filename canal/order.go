@@ -55,8 +55,8 @@ func parseFileName(name string) (fileName, error) {
 		return fileName{}, fmt.Errorf("%q is no binlog file name (BASE.NUMBER)", name)
 	}
 	if n > maxFile {
-		return fileName{}, replicator.Fatal(fmt.Errorf("binlog file %s: numbers above %d don't fit into an order; start the "+
-			"server's binlogs anew (RESET) and rebuild", name, maxFile))
+		return fileName{}, replicator.Fatal(fmt.Errorf("binlog file %s: its number is above %d, the highest that is "+
+			"supported; reset the server's binlogs (RESET) and rebuild", name, maxFile))
 	}
 	return fileName{name, n}, nil
 }

@@ -88,7 +88,7 @@ func (p *packets) head() (n int, err error) {
 		return 0, err
 	}
 	if head[3] != p.sequence {
-		return 0, fmt.Errorf("packet %d of the binlog follows where %d should", head[3], p.sequence)
+		return 0, fmt.Errorf("the binlog stream sent packet %d instead of packet %d", head[3], p.sequence)
 	}
 	p.sequence++
 	return int(head[0]) | int(head[1])<<8 | int(head[2])<<16, nil

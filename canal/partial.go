@@ -152,8 +152,8 @@ func (p *plan) untold(part *imagePart) string {
 
 // untold reports that rows changed and that the event does not say which cells.
 func (s *stream) untold(p *plan, column string) error {
-	return s.unlogged(p.t.Name, fmt.Errorf("table %s: the binlog holds rows without column %s, which tells whose rows they "+
-		"are; set binlog_row_image=FULL on the source and in its sessions: %w", p.t.Name, column, replicator.ErrUnlogged))
+	return s.unlogged(p.t.Name, fmt.Errorf("table %s: the binlog holds rows without column %s, which says which cells "+
+		"changed; set binlog_row_image=FULL on the source and in its sessions: %w", p.t.Name, column, replicator.ErrUnlogged))
 }
 
 // leavesOut reports whether the server omits generated columns, even STORED ones and those in keys, from the binlog

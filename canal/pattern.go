@@ -239,11 +239,11 @@ func loadMember(
 	case err != nil:
 		return nil, err, nil
 	case !x.ordered():
-		return nil, fmt.Errorf("nothing tells the rows of %s.%s apart that a scan could go by; give it a primary key",
+		return nil, fmt.Errorf("%s.%s has no key by which a scan could page through its rows; give it a primary key",
 			t.Database, t.Table), nil
 	case t.Shared && shape.mixed:
-		return nil, fmt.Errorf("a key may be spelt in several ways in several tables; put $table into the key, or give the "+
-			"key's columns of %s.%s %s", t.Database, t.Table, remedy.ExactCollation), nil
+		return nil, fmt.Errorf("a key may have different spellings in different tables; put $table into the key, or give "+
+			"the key's columns of %s.%s %s", t.Database, t.Table, remedy.ExactCollation), nil
 	}
 	return w, nil, nil
 }

@@ -84,7 +84,7 @@ func (p *plan) sameKeys(s *schema) error {
 		}
 		c := &p.columns[i]
 		if now := s.column(c.Name); now != nil && keyKindOf(c.Kind) != keyKindOf(newSelected(now).kind) {
-			return fmt.Errorf("at this place column %s has another type than now: %w; `replicator rebuild "+remedy.Views+
+			return fmt.Errorf("at this log position column %s has another type than now: %w; `replicator rebuild "+remedy.Views+
 				"` fills the views that read it again", c.Name, replicator.ErrRedefined)
 		}
 	}

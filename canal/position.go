@@ -98,7 +98,7 @@ func (t token) position() (replicator.Position, error) {
 		return replicator.Position{}, err
 	}
 	if t.Pos > maxAddress {
-		return replicator.Position{}, replicator.Fatal(fmt.Errorf("position %s:%d is beyond %d bytes",
+		return replicator.Position{}, replicator.Fatal(fmt.Errorf("position %s:%d is above %d, the largest that is supported",
 			t.File, t.Pos, maxAddress))
 	}
 	text, err := json.Marshal(t)

@@ -138,8 +138,8 @@ func (s *stream) seek(ctx context.Context, x *sought) error {
 	if !gone {
 		return nil
 	}
-	return s.unlogged(x.t.Name, fmt.Errorf("table %s: rows were changed of which the binlog tells only the primary key, and "+
-		"they are gone: %w", x.t.Name, replicator.ErrUnlogged))
+	return s.unlogged(x.t.Name, fmt.Errorf("table %s: the binlog holds only the primary key of some changed rows, and "+
+		"these rows are gone: %w", x.t.Name, replicator.ErrUnlogged))
 }
 
 // cellsByPrimary returns the cells of the rows that have the given values in some columns. The result includes

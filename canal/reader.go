@@ -211,7 +211,7 @@ func (r *Reader) sameMode(ctx context.Context) error {
 	defer conn.Close()
 	mode, err := variable(ctx, conn, "gtid_mode")
 	if err == nil && !strings.EqualFold(mode, r.server.gtidMode) {
-		err = fmt.Errorf("the source's gtid_mode was %s and is %s now: reading begins anew", r.server.gtidMode, mode)
+		err = fmt.Errorf("the source's gtid_mode changed from %s to %s: reading starts again", r.server.gtidMode, mode)
 	}
 	return err
 }

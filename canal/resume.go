@@ -118,7 +118,8 @@ func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 	case d.kinship == purged:
 		return token{}, r.refusal(token{placed: p}, d)
 	case d.kinship == another:
-		return token{}, replicator.Fatal(fmt.Errorf("%s:%d is no place in the source's binlog: %s", p.File, p.Pos, d.why))
+		return token{}, replicator.Fatal(fmt.Errorf("%s:%d is not a position in the source's binlog: %s", p.File,
+			p.Pos, d.why))
 	}
 	return token{placed: p}, nil
 }

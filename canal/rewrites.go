@@ -150,7 +150,7 @@ func (st statement) made(column string) string {
 	left, got := slices.Contains(st.left, column), slices.Contains(st.got, column)
 	switch {
 	case left && got:
-		return "was replaced by another one of its name"
+		return "was replaced by another column of the same name"
 	case left:
 		return "was dropped or renamed"
 	case got:

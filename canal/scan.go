@@ -44,7 +44,7 @@ func (r *Reader) scanTable(ctx context.Context, x *selection, columns []string, 
 	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
 	if !x.ordered() {
-		return chunk, x.t.fatal(fmt.Errorf("table %s: nothing tells the rows of %s.%s apart that a scan could go by; "+
+		return chunk, x.t.fatal(fmt.Errorf("table %s: %s.%s has no key by which a scan could page through its rows; "+
 			"give it a primary key", x.t.Name, x.t.Database, x.t.Table.Table))
 	}
 	conn, err := r.connect(ctx)

@@ -210,8 +210,8 @@ func (s *stream) advance(h binlog.Header) error {
 		end += int64(gap)
 	}
 	if end > maxAddress {
-		return replicator.Fatal(fmt.Errorf("binlog %s is larger than %d bytes, which orders can't tell apart; let the source write "+
-			"smaller transactions and rebuild", s.file.name, int64(maxAddress)))
+		return replicator.Fatal(fmt.Errorf("binlog %s is larger than %d bytes, the largest size that is supported; let the "+
+			"source write smaller transactions and rebuild", s.file.name, int64(maxAddress)))
 	}
 	s.pos = end
 	return nil
@@ -280,8 +280,9 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 	if h.Flags&binlog.IgnorableFlag != 0 {
 		return false, nil
 	}
-	return false, replicator.Fatal(fmt.Errorf("the binlog holds an event of type %d, which is not known: a newer server than this "+
-		"program knows; update it, or `replicator rebuild "+remedy.Views+"` fills the views again and reads on behind it", h.Kind))
+	return false, replicator.Fatal(fmt.Errorf("the binlog holds an event of type %d, which this version doesn't know: the "+
+		"server is newer; update the program, or `replicator rebuild "+remedy.Views+"` fills the views again and "+
+		"continues after the event", h.Kind))
 }
 
 // formatDescription handles the first event of a file. The event's time is when the file was begun, which tells the
@@ -289,8 +290,8 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 func (s *stream) formatDescription(ctx context.Context, h binlog.Header) error {
 	s.born = h.Time
 	if s.wantBorn != 0 && s.wantBorn != h.Time {
-		return replicator.Fatal(fmt.Errorf("binlog %s is not the file that was read before: the source's binlogs were begun anew "+
-			"(RESET, or a restored server); rebuild", s.file.name))
+		return replicator.Fatal(fmt.Errorf("binlog %s is not the file that was read before: the source's binlogs were "+
+			"reset (RESET, or a restored server); rebuild", s.file.name))
 	}
 	s.wantBorn = 0
 	if l := s.left; l != nil {

@@ -179,8 +179,8 @@ func (s *stream) settled(order int64) error {
 	clear(s.plans)
 	var errs []error
 	for _, name := range wrong {
-		errs = append(errs, s.unlogged(name, fmt.Errorf("table %s: rows were read by columns that the table turned out not "+
-			"to have had: %w", name, replicator.ErrUnlogged)))
+		errs = append(errs, s.unlogged(name, fmt.Errorf("table %s: rows were read with the wrong columns, because its "+
+			"columns at that position were not known: %w", name, replicator.ErrUnlogged)))
 	}
 	return errors.Join(errs...)
 }

@@ -37,7 +37,7 @@ type beginning struct {
 type tornError struct{ beginning }
 
 func (e *tornError) Error() string {
-	return fmt.Sprintf("the source died while it wrote the transaction that begins at %s:%d, and took it back: "+
+	return fmt.Sprintf("the source died while it wrote the transaction that begins at %s:%d, and rolled it back: "+
 		"its cells are read again", e.file, e.pos)
 }
 

@@ -295,9 +295,9 @@ func (s *stream) rolledBack() error {
 	}
 	var errs []error
 	for _, t := range s.rowed {
-		errs = append(errs, s.unlogged(t.Name, fmt.Errorf("table %s was changed in a transaction that was rolled back, all "+
-			"of it or a part. The binlog has its rows, as where a transaction also makes or drops a temporary table or "+
-			"changes a table of an engine without transactions, and they were handed on before that was known: %w",
+		errs = append(errs, s.unlogged(t.Name, fmt.Errorf("table %s was changed in a transaction that was rolled back, "+
+			"wholly or in part. The binlog holds its rows, as it does if the transaction also creates or drops a "+
+			"temporary table or changes a table without transactions. The rows were passed to the views before the rollback: %w",
 			t.Name, replicator.ErrUnlogged)))
 	}
 	return errors.Join(errs...)
@@ -431,13 +431,13 @@ func (g *mariaGuard) see(x sid, seq int64) error {
 	}
 	switch {
 	case author && !g.parted[x.name]:
-		return replicator.Fatal(fmt.Errorf("%w: this server's binlog was begun later: %s, and nothing between. Point the "+
-			"source at a server whose binlog has that", what, met))
+		return replicator.Fatal(fmt.Errorf("%w: this server's binlog lacks the transactions between: %s. Point the "+
+			"source at a server whose binlog has them", what, met))
 	case what != nil:
-		return replicator.Fatal(fmt.Errorf("%w: this server's history is another one: %s. Point the source at a server "+
-			"that has it", what, met))
+		return replicator.Fatal(fmt.Errorf("%w: this server has other transactions than were read: %s. Point the source "+
+			"at a server that has those that were read", what, met))
 	}
-	return replicator.Fatal(fmt.Errorf("this server's history is another one: %s, and nothing tells that it is that "+
-		"server's heir. Point the source at one that has it. Or `replicator rebuild "+remedy.Views+"` fills the "+
-		"views again from this one", met))
+	return replicator.Fatal(fmt.Errorf("this server has other transactions than were read: %s, and nothing proves "+
+		"that it replaced that server. Point the source at a server that has those that were read. Or "+
+		"`replicator rebuild "+remedy.Views+"` fills the views again from this one", met))
 }

@@ -83,14 +83,14 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 		return d, err
 	}
 	if at.number < r.source.silent.over(r.server.identity, r.files[len(r.files)-1].number) {
-		return ruling{kinship: unlogged, why: "since then the source was seen to log nothing of what changes " +
+		return ruling{kinship: unlogged, why: "since then the source was seen running without logging its changes " +
 			"(log_bin, or log_replica_updates, was OFF)"}, nil
 	}
 	if t.GTID == "" {
 		return d, nil
 	}
 	if d.gtids, err = gtid.Parse(r.server.flavor, t.GTID); err != nil {
-		return ruling{kinship: another, why: "its GTIDs are of another sort of server"}, nil
+		return ruling{kinship: another, why: "its GTIDs have the format of another kind of server"}, nil
 	}
 	return d, r.agree(ctx, t, &d)
 }
@@ -119,7 +119,7 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	case err != nil:
 		return ruling{}, err
 	case p.Born != 0 && w.Born != p.Born:
-		return ruling{kinship: another, why: fmt.Sprintf("binlog %s was begun at another time", file.name)}, nil
+		return ruling{kinship: another, why: fmt.Sprintf("binlog %s has another creation time", file.name)}, nil
 	case !p.Event.unknown() && w.Event != p.Event:
 		return ruling{kinship: another, why: fmt.Sprintf("another event of binlog %s ends at %d", file.name, p.Pos)}, nil
 	}
@@ -143,7 +143,7 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 			return fmt.Errorf("the source's binlog holds transactions that it does not show yet: it has %s, the binlog %s",
 				executed, t.GTID)
 		}
-		d.kinship, d.why = another, fmt.Sprintf("its transactions are %s, those before the place were %s", executed, t.GTID)
+		d.kinship, d.why = another, fmt.Sprintf("it has the transactions %s, and the position has %s", executed, t.GTID)
 		return nil
 	}
 	if r.server.flavor == gtid.MySQL {
@@ -184,7 +184,7 @@ func (r *resolver) allLogged(ctx context.Context, read *gtid.Set) (ruling, error
 }
 
 func otherBefore(now, before string) string {
-	return fmt.Sprintf("the transactions before the place are %s, they were %s", now, before)
+	return fmt.Sprintf("the transactions before the position are %s now, and were %s", now, before)
 }
 
 // stillSame checks that this server's log is still the one being read. It is called when the server says that it is
@@ -257,7 +257,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }
 	gtids, err := gtid.Parse(r.server.flavor, t.GTID)
 	if err != nil {
-		return no("its GTIDs are of another sort of server")
+		return no("its GTIDs have the format of another kind of server")
 	}
 	if gtids.Empty() || !r.server.gtid() {
 		return no("the position was made on another server")
@@ -273,17 +273,17 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	case executed.Empty() && r.server.flavor == gtid.MariaDB:
 		return no("its binlog holds none. A replica's has those that it replicates only with log_slave_updates=ON")
 	case executed.Intersect(gtids).Empty():
-		return no(fmt.Sprintf("none of its transactions are those that were applied: it has %s", executed))
+		return no(fmt.Sprintf("it has none of the transactions that were applied: it has %s", executed))
 	case !executed.Includes(gtids):
 		return ruling{kinship: behind, why: fmt.Sprintf("applied was %s, it has %s", gtids, executed)}, nil
 	case !executed.Includes(read):
 		return ruling{kinship: behind, why: fmt.Sprintf("read was %s, it has %s", read, executed)}, nil
 	case t.Forked:
-		return ruling{kinship: behind, why: "two transactions of different servers had one number there, and of the " +
-			"earlier one nothing tells that it is here"}, nil
+		return ruling{kinship: behind, why: "two servers gave different transactions the same number, and nothing " +
+			"proves that this server has the earlier one"}, nil
 	case t.Anonymous:
-		return no("the last transactions that were read have no GTIDs (gtid_mode), and nothing tells whether they " +
-			"are here")
+		return no("the last transactions that were read have no GTIDs (gtid_mode), and nothing proves that " +
+			"this server has them")
 	}
 	return ruling{kinship: heir, gtids: gtids}, nil
 }
@@ -297,8 +297,8 @@ func (r *resolver) refusal(t token, d ruling) error {
 		return fmt.Errorf("%w: it is at %s, %s (the server purges binlogs after binlog_expire_logs_seconds)",
 			replicator.ErrLost, t, d.why)
 	case unlogged:
-		return fmt.Errorf("%w: it is at %s, and %s. If the views lack nothing of that, they can go on from "+
-			"another place, which checkpoint set names", replicator.ErrLost, t, d.why)
+		return fmt.Errorf("%w: it is at %s, and %s. If that doesn't concern the views, checkpoint set lets "+
+			"them go on from another position", replicator.ErrLost, t, d.why)
 	case another:
 		return errAnother(t, d.why)
 	case behind:
@@ -307,14 +307,14 @@ func (r *resolver) refusal(t token, d ruling) error {
 	}
 	return replicator.Fatal(fmt.Errorf("the checkpoint %s belongs to %s, the source is now %s, and no GTIDs prove that it holds the same "+
 		"changes: %s. Point the source at the old server. Or `replicator rebuild "+remedy.Views+"` fills the views again "+
-		"from this one. If they are at a place of its log, checkpoint set names that instead",
+		"from this one. If you know the position in its log that they include, use checkpoint set",
 		t, t.Server, r.server.identity, d.why))
 }
 
 // errAnother: a place is not in the log that was read.
 func errAnother(at token, why string) error {
-	return replicator.Fatal(fmt.Errorf("%w: %s of the source's binlog is not the place that was read before: %s. Its "+
-		"binlogs were begun anew (RESET), or it was restored or set back. If the views lack nothing of what the log "+
-		"now holds before some place, checkpoint set has them go on from there", replicator.ErrLost,
+	return replicator.Fatal(fmt.Errorf("%w: %s in the source's binlog is not the position that was read before: %s. Its "+
+		"binlogs were reset (RESET), or it was restored or rolled back. If the views include everything before some "+
+		"position of the log, checkpoint set lets them go on from there", replicator.ErrLost,
 		at, why))
 }

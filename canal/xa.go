@@ -142,7 +142,7 @@ func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	size := int64(bytes) + heldOverhead
 	if !s.xa.take(size) {
 		s.xa.drop(h)
-		h.forget("changes more cells than are remembered until it is committed", table)
+		h.forget("changed more cells than can be remembered until the commit", table)
 		return false
 	}
 	h.size += size
@@ -190,7 +190,7 @@ func (s *stream) release(ctx context.Context) error {
 			return err
 		}
 		if !visible {
-			h.forget("was committed, and is still prepared after " + settleTime.String())
+			h.forget("was committed, but is still prepared after " + settleTime.String())
 		}
 	}
 	s.history.handOut(s.here(s.tx.run))

@@ -117,7 +117,8 @@ func parseCheckpoints(data []byte) (map[place]replicator.Checkpoint, error) {
 	all := make(map[place]replicator.Checkpoint, len(d.Checkpoints))
 	for _, c := range d.Checkpoints {
 		if _, twice := all[placeOf(c)]; twice || c.View == "" {
-			return nil, fmt.Errorf("is damaged (the checkpoint of view %q stands there twice, or names none); %s", c.View, wayOut)
+			return nil, fmt.Errorf("is damaged (it holds the checkpoint of view %q twice, or one without a view); %s",
+				c.View, wayOut)
 		}
 		all[placeOf(c)] = c
 	}

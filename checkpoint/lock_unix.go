@@ -18,8 +18,8 @@ import (
 func takeLock(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: the lock can't be taken: %w: the user whom the program runs as has to be "+
-			"able to write to the state directory, or checkpoint.path names another one", err)
+		return nil, fmt.Errorf("checkpoint: the lock can't be taken: %w: let the program's user write to the state "+
+			"directory, or set checkpoint.path to another one", err)
 	}
 	switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):

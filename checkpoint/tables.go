@@ -113,7 +113,7 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 		e.view, e.source = shared(view), shared(source)
 		id, ok := parseID(text)
 		if !ok {
-			return fmt.Errorf("checkpoint: %s: the id in place %d is damaged; delete the row", t.letters, e.at)
+			return fmt.Errorf("checkpoint: %s: the row with place %d has a damaged id; delete the row", t.letters, e.at)
 		}
 		x.put(id, e)
 	}

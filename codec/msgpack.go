@@ -142,7 +142,7 @@ func (r *reader) extension(n uint64) (any, error) {
 	case n == 12:
 		nanos, seconds = binary.BigEndian.Uint32(b), int64(binary.BigEndian.Uint64(b[4:]))
 	default:
-		return nil, errors.New("a timestamp has no size that there is")
+		return nil, errors.New("a timestamp has an invalid size")
 	}
 	if at := time.Unix(seconds, int64(nanos)).UTC(); nanos < 1e9 && at.Year() >= 0 && at.Year() <= 9999 {
 		return at.Format(dateForm), nil

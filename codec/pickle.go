@@ -43,7 +43,7 @@ type (
 	pyClass string                // module.name
 )
 
-var errPickleStack = errors.New("the pickle takes a value that is not there")
+var errPickleStack = errors.New("the pickle takes a value that is not on its stack")
 
 // maxSteps limits the steps of running a pickle. It is higher than MaxValues, because Python stores most values that it
 // writes, and each store is a step. The result has limits of its own: a pickle can put one list many times into other
@@ -343,7 +343,7 @@ type resolver struct {
 	bytes  int // how many more bytes may be copied
 }
 
-var errExpanded = fmt.Errorf("the pickle stands for more than %d MiB", MaxSize>>20)
+var errExpanded = fmt.Errorf("the pickle expands to more than %d MiB", MaxSize>>20)
 
 func (r *resolver) value(v any, depth int) (any, error) {
 	if r.budget--; r.budget < 0 {

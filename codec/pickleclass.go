@@ -240,7 +240,7 @@ func (o *pyObject) value() any {
 		return replicator.Unread(fmt.Sprintf("an object of the Python class %.60q", o.class))
 	}
 	if v == nil {
-		return replicator.Unread(fmt.Sprintf("an object of the Python class %.60q that is none", o.class))
+		return replicator.Unread(fmt.Sprintf("an object of the Python class %.60q with an invalid state", o.class))
 	}
 	return v
 }

@@ -319,7 +319,7 @@ func TestATopicLacksCellsAndVersionsThatItWasNeverTold(t *testing.T) {
 	}
 	known := []int64{3, replicator.NoVersion, 3, 7, replicator.NoVersion}
 	_, err := s.Lacks(t.Context(), cells, known)
-	if err == nil || !strings.Contains(err.Error(), "is filling the topic") {
+	if err == nil || !strings.Contains(err.Error(), "is still filling the topic") {
 		t.Errorf("what is yet to come is taken for lacking: %v", err)
 	}
 	p.write(0, mark(50))
@@ -376,10 +376,10 @@ func TestATopicThatCannotBeReadOnIsRefused(t *testing.T) {
 		says  string
 		fatal bool
 	}{
-		"another topic of the name":    {edited(`"id":"`, `"id":"x`), "made anew", false},
-		"an end before the checkpoint": {past, "lost what they had acknowledged", false},
+		"another topic of the name":    {edited(`"id":"`, `"id":"x`), "created again", false},
+		"an end before the checkpoint": {past, "lost records that they had acknowledged", false},
 		"a reader that stood too long": {old, "delete.retention.ms", false},
-		"another partition":            {edited(`"partition":0`, `"partition":7`), "is one of " + p.topic + "/7", true},
+		"another partition":            {edited(`"partition":0`, `"partition":7`), "belongs to " + p.topic + "/7", true},
 		"a position of another program": {replicator.Position{Token: `{"file":"binlog.000001"}`},
 			"not one of a Kafka topic", true},
 	} {

@@ -31,7 +31,7 @@ func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int6
 	}
 	low := found.mark.Order
 	if low == 0 {
-		return nil, 0, fmt.Errorf("%s: the publisher has not marked yet how far it has come", r.source.Name())
+		return nil, 0, fmt.Errorf("%s: the publisher has not recorded its progress yet", r.source.Name())
 	}
 	alone := func(i int) bool { return found.states[i].Order > low || found.mayCome(i) }
 	switch {
@@ -145,8 +145,8 @@ func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []
 		}
 	}
 	if len(lacking) > 0 && filling {
-		return nil, fmt.Errorf("%s: the publisher is filling the topic, so what is not in it may be yet to come: "+
-			"it is looked at again", s.Name())
+		return nil, fmt.Errorf("%s: the publisher is still filling the topic, so missing records may yet come: "+
+			"the topic is read again", s.Name())
 	}
 	return lacking, nil
 }

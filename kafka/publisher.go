@@ -19,7 +19,7 @@ type Publisher struct {
 }
 
 // ErrUnmarked means that no publisher has marked a topic yet, or that its mark was forgotten.
-var ErrUnmarked = errors.New("no publisher has marked it yet")
+var ErrUnmarked = errors.New("no publisher has recorded its progress there yet")
 
 // Publisher describes a topic's publisher. The error wraps ErrUnmarked if there is none. It is Fatal if the topic was
 // written for several origins.
@@ -60,7 +60,7 @@ func (c *Cluster) Publisher(ctx context.Context, topic string) (p Publisher, err
 	case !marked:
 		err = fmt.Errorf("topic %s: %w", topic, ErrUnmarked)
 	case p.Partitions <= 0:
-		err = fmt.Errorf("topic %s does not say over how many partitions cells are spread", name)
+		err = fmt.Errorf("topic %s does not say how many partitions the cells are spread over", name)
 	}
 	return p, err
 }

@@ -111,7 +111,7 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 // failed says what an error of a fetch means.
 func (r *Reader) failed(err error) error {
 	if errors.Is(err, kerr.OffsetOutOfRange) {
-		return fmt.Errorf("what was to be read next is gone: %w: %w", replicator.ErrLost, err)
+		return fmt.Errorf("the next records are gone: %w: %w", replicator.ErrLost, err)
 	}
 	return err
 }
@@ -165,9 +165,9 @@ func (r *Reader) marked(in *kgo.Record, m mark) error {
 	case !last.IsZero() && m.Source != last.Source:
 		return twoOrigins(r.topic.Name, last.Source, m.Source)
 	case m.Epoch() < last.Epoch():
-		return replicator.Fatal(fmt.Errorf("topic %s: its publisher has begun again and knows nothing of what it published "+
-			"before, so that its changes count for older than what the views hold: have it publish to another topic, and "+
-			"tell the members (docs/scale.md, \"Another topic\")", r.topic.Name))
+		return replicator.Fatal(fmt.Errorf("topic %s: its publisher started again without knowing what it had published, "+
+			"so its new records would count as older than what the views hold: let it publish to another topic, and "+
+			"configure that topic at the members (docs/scale.md, \"Another topic\")", r.topic.Name))
 	}
 	r.enter(moment{offset: in.Offset + 1, mark: m, at: in.Timestamp})
 	return nil
@@ -175,8 +175,8 @@ func (r *Reader) marked(in *kgo.Record, m mark) error {
 
 // twoOrigins is the error for a topic with records of two origins. Their positions can't be ordered.
 func twoOrigins(topic, one, other string) error {
-	return replicator.Fatal(fmt.Errorf("topic %s holds the cells of %s and of %s, whose order is not known: a topic has "+
-		"one origin; publish each into a topic of its own, and name those in [source] topics", topic,
+	return replicator.Fatal(fmt.Errorf("topic %s holds the cells of %s and of %s, and their order is not known: a topic "+
+		"has one origin; publish each to a topic of its own, and name both topics in [source] topics", topic,
 		changelog.Origin(one), changelog.Origin(other)))
 }
 

@@ -77,8 +77,8 @@ func (s *Source) Oldest(ctx context.Context, _ []replicator.Position) (replicato
 		return replicator.Position{}, err
 	}
 	if at.first > 0 {
-		return replicator.Position{}, replicator.Fatal(fmt.Errorf("the partition begins at offset %d: what "+
-			"stood before was removed, so no view can be made of it; set cleanup.policy=compact, and have the "+
+		return replicator.Position{}, replicator.Fatal(fmt.Errorf("the partition begins at offset %d: "+
+			"earlier records were removed, so no view can be filled from it; set cleanup.policy=compact, and have the "+
 			"publisher's view rebuilt in a new topic", at.first))
 	}
 	return s.token(topic, 0, mark{}, time.Time{}).position(), nil
@@ -147,17 +147,18 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 	age := time.Since(time.Unix(t.Time, 0))
 	switch {
 	case t.Topic != topic.Name || t.Partition != s.cfg.Partition:
-		return replicator.Fatal(fmt.Errorf("the checkpoint is one of %s", name(t.Topic, t.Partition)))
+		return replicator.Fatal(fmt.Errorf("the checkpoint belongs to %s", name(t.Topic, t.Partition)))
 	case t.ID != topic.ID:
-		return lost("the topic was deleted and made anew since it was read")
+		return lost("the topic was deleted and created again since it was read")
 	case t.Offset > log.next:
-		return lost("the partition ends at offset %d, and %d were read: the brokers lost what they had acknowledged",
+		return lost("the partition ends at offset %d, and was read up to %d: the brokers lost records that they had "+
+			"acknowledged",
 			log.next, t.Offset)
 	case t.Offset < log.first:
-		return lost("the partition begins at offset %d, and only %d were read: what is left makes no view any more, "+
-			"so have the publisher's view kept in another topic first", log.first, t.Offset)
+		return lost("the partition begins at offset %d, and was read up to %d: no view can be filled from the records "+
+			"that are left, so let the publisher keep its view in another topic first", log.first, t.Offset)
 	case t.Offset > 0 && t.Time > 0 && t.Offset < log.next && age > topic.Tombstones:
-		return lost("the partition was read last %s ago, and says of cells that are gone only for %s "+
+		return lost("the partition was last read %s ago, and keeps the records of deleted cells only for %s "+
 			"(delete.retention.ms)", age.Round(time.Minute), topic.Tombstones)
 	}
 	return nil

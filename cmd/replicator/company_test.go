@@ -21,7 +21,7 @@ func TestTwoProgramsThatKeepTheSameViewsSaySo(t *testing.T) {
 	for l, p := range programs {
 		eventually(t, func() error {
 			text := l.must("status")
-			return as(strings.Contains(text, "index_users_email, ") && strings.Contains(text, "another replicator keeps this, too"),
+			return as(strings.Contains(text, "index_users_email, ") && strings.Contains(text, "also kept up by another replicator"),
 				"status of both:\n"+text)
 		})
 		if status := l.must("status", "users"); !strings.Contains(status, "running") || !strings.Contains(status, sharedText) {

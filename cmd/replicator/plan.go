@@ -73,7 +73,8 @@ func plan(cmd *cobra.Command, o *options, rate int, asJSON bool) error {
 		}
 	}
 	if err == nil && unknown > 0 {
-		err = fmt.Errorf("what becomes of %s is not known: `replicator check` says what is missing", plural(unknown, "view"))
+		err = fmt.Errorf("what the file would do to %s is not known: `replicator check` says what is missing",
+			plural(unknown, "view"))
 	}
 	return err
 }

@@ -182,7 +182,8 @@ func statusLines(views []replicator.ViewStatus, file remedy.File, columns int, c
 const seeManual = "docs/operating.md, At 3 a.m., says what helps"
 
 // sharedText warns that another program also keeps a view.
-const sharedText = "another replicator keeps this, too; all stays right, but stop one of the two unless both are meant"
+const sharedText = "also kept up by another replicator. The entries stay correct, but stop one of the two unless " +
+	"both are meant"
 
 // sharedLines shows sharedText once, for all views that it applies to.
 func sharedLines(views []replicator.ViewStatus, columns int, colour bool) []string {

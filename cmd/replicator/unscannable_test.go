@@ -11,7 +11,7 @@ import (
 // are filled together, and wherever they are filled again together.
 func TestATableThatCanNotBeScannedFailsItsViewsAlone(t *testing.T) {
 	t.Parallel()
-	const why = "nothing tells the rows of"
+	const why = "has no key by which a scan"
 	l := newBareLab(t, servertest.MySQL(t))
 	l.exec("CREATE TABLE good (id INT PRIMARY KEY, name VARCHAR(20), amt INT)",
 		"INSERT INTO good VALUES (1, 'a', 1)",

@@ -27,8 +27,8 @@ func (e differencesError) Error() string {
 	var left []string
 	switch {
 	case len(e.newer) > 0:
-		left = append(left, plural(int(e.n), "difference")+" left that the repair could not help, as what the sink "+
-			"remembers of these cells is newer than all that the source has: `replicator rebuild "+
+		left = append(left, plural(int(e.n), "difference")+" left that the repair could not fix, because the sink "+
+			"has applied newer versions of these cells than the source has: `replicator rebuild "+
 			strings.Join(e.newer, " ")+"`")
 	case len(e.beyond) > 0:
 		left = append(left, plural(int(e.n), "difference")+" left after the repair: repair once more, or "+
