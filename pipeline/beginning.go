@@ -34,7 +34,7 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (rep
 	case c.Unmarked && (!known || m.Epoch < c.Epoch):
 		return c.Standing, nil
 	case m != nil && !same:
-		return c.Standing, fmt.Errorf("another definition of it is kept there now: %w", replicator.ErrSinkLost)
+		return c.Standing, fmt.Errorf("the sink now holds another definition of it: %w", replicator.ErrSinkLost)
 	case !known && m != nil && m.Lost != nil:
 		return c.Standing, m.Lost
 	case !known:

@@ -186,7 +186,7 @@ func (c *composition) part(ctx context.Context) error {
 		var parted []*run
 		for _, views := range groups {
 			// The run has logged the reason, once for all views.
-			c.cfg.Log.Warn("views part from the others of their sink", "sink", c.cfg.Name,
+			c.cfg.Log.Warn("views now run separately from the others of their sink", "sink", c.cfg.Name,
 				"views", viewSet(views).names())
 			next, err := c.newRun(views, checkpointsOf(views, stood))
 			if err != nil {

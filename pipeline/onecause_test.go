@@ -36,7 +36,7 @@ func TestALossThatIsMendedIsOneLineOfTheLog(t *testing.T) {
 			p.caughtUp(t, source)
 			told := 0
 			for line := range strings.Lines(log.String()) {
-				if strings.Contains(line, "filled anew") {
+				if strings.Contains(line, "filled again") {
 					told++
 					if !strings.Contains(line, `views="[a b c d e]"`) {
 						t.Errorf("%s: %s", found, line)

@@ -173,7 +173,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 			unfilled = append(unfilled, v)
 		default:
 			if c != nil && (at.Position.Order < c.Position.Order || at.Filling() != c.Filling()) {
-				p.cfg.Log.Info("the sink stands before the checkpoint: reading begins there", "sink", p.cfg.Name,
+				p.cfg.Log.Info("the sink's checkpoint is before the saved one: reading begins there", "sink", p.cfg.Name,
 					"view", v.Name, "order", at.Position.Order, "checkpoint", c.Position.Order, "filling", at.Filling())
 			}
 			if p.begunAnew(c, m, at.Standing) {
@@ -186,7 +186,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	}
 	next.logFailed(p.cfg)
 	for where, views := range known.refilled {
-		p.cfg.Log.Warn("the sink has lost views"+where+": they are filled anew", "sink", p.cfg.Name,
+		p.cfg.Log.Warn("the sink has lost views"+where+": they are filled again", "sink", p.cfg.Name,
 			"views", views)
 	}
 	for _, begin := range []struct {
@@ -268,9 +268,9 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 	case !sameSaved:
 		return nil, replicator.Redefined(v, c.Fingerprint, v.Fingerprint)
 	case !sameMark && c == nil:
-		return nil, fmt.Errorf("sink %s keeps a view of this name by another definition, and no checkpoint here tells "+
-			"of that: if another program keeps it, give one of the two another name, or a database of its own; if "+
-			"none does, %w", p.cfg.Name, replicator.Redefined(v, m.Fingerprint, v.Fingerprint))
+		return nil, fmt.Errorf("sink %s keeps a view of this name with another definition, and no checkpoint is "+
+			"saved for it: if another program keeps that view, give one of the two another name, or a database of its "+
+			"own; if none does, %w", p.cfg.Name, replicator.Redefined(v, m.Fingerprint, v.Fingerprint))
 	case !sameMark:
 		return nil, replicator.Redefined(v, m.Fingerprint, v.Fingerprint)
 	case c == nil && !marked(m):
@@ -333,14 +333,15 @@ func (p *planner) displaced(v *replicator.View, known *remembered) error {
 	if !is {
 		return nil
 	}
-	remedy := "name the source as before, or stop the program, `replicator checkpoint forget %s`, and start: it is " +
-		"filled anew"
+	remedy := "name the source as before, or stop the program, run `replicator checkpoint forget %s`, and start " +
+		"it again: the view is filled again"
 	if p.cfg.changelog() != nil {
-		remedy = "name the topic as before, or stop all members, `replicator checkpoint forget %s` at each, and start: " +
-			"it is filled anew; if others keep a view of this name from there, give one of the two another name"
+		remedy = "name the topic as before, or stop all members, run `replicator checkpoint forget %s` at each, and " +
+			"start them: the view is filled again; if other programs keep a view of this name from there, give one of " +
+			"the two another name"
 	}
-	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it was kept from %s, which the configuration "+
-		"has no more: filled from %s beside that, sums count twice and what is gone stays; "+remedy,
+	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it was kept from %s, which is no longer "+
+		"configured; filled from %s as well, it would count sums twice and keep deleted rows; "+remedy,
 		v.ShownAs(), sourceNamed(from), sourceNamed(known.source), v.ShownAs())), v.Name)
 }
 

@@ -13,10 +13,10 @@ import (
 // applying take longer than the sink remembers deleted cells.
 const rereads = 5
 
-// errBehindHorizon ends a session whose source lags behind deletions that the sink has forgotten. Most likely another
-// replicator has taken over, as the next mark will show.
-var errBehindHorizon = errors.New("what was read from the source is older than what the sink remembers of deleted cells: " +
-	"is the server a replica that is behind, or [limits] deleted too short?")
+// errBehindHorizon is the error of a session whose source lags behind deletions that the sink has forgotten. Most
+// likely another replicator has taken over, as the next mark will show.
+var errBehindHorizon = errors.New("the source returned rows from before deletions that the sink has forgotten: " +
+	"is the server a replica that lags behind, or is [limits] deleted too short?")
 
 // applyOps applies a batch's ops. It re-reads two kinds of cells: those that the sink can no longer judge, and dead
 // cells without a letter. Only then does the batch count as applied.

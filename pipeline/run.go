@@ -180,7 +180,7 @@ func (r *run) reposition(ctx context.Context) error {
 			}
 		}
 		if !c.Unmarked && m.Below(c.Standing) {
-			r.cfg.Log.Warn("the sink fell back: reading goes back with it", "sink", r.cfg.Name, "view", c.View,
+			r.cfg.Log.Warn("the sink was set back: reading goes back to its checkpoint", "sink", r.cfg.Name, "view", c.View,
 				"order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}
 	}
@@ -234,7 +234,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 	c.Repair = c.Repair || partly || errors.Is(err, replicator.ErrSinkLost) // some contents may be left
 	r.progress.refill(c)
 	// The trouble is handled, so the error is neither Fatal nor a loss any more.
-	return errors.New(err.Error() + "; the views are filled anew")
+	return errors.New(err.Error() + "; the views are filled again")
 }
 
 // named adds the names of the stopped views to an error.
@@ -260,7 +260,7 @@ func (c *Config) stopsFor(loss error, views viewSet) error {
 		if c.Source.Name() != "" {
 			set += "--source " + c.Source.Name() + " "
 		}
-		way += "; or, if nothing of theirs changed there, go on behind this place with `" + set + views.words() + "`"
+		way += "; or, if none of their rows changed there, go on after this position with `" + set + views.words() + "`"
 	}
 	return replicator.Fatal(fmt.Errorf("%w; %s", loss, way))
 }

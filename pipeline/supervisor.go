@@ -158,8 +158,8 @@ func (s *supervisor) retryUnread(ctx context.Context) error {
 	next, err := s.planner.plan(ctx, s.unread)
 	if err != nil {
 		s.unreadAt = time.Now().Add(retryPause)
-		s.cfg.Log.Error("where views go on is not known yet", "sink", s.cfg.Name, "views", viewSet(s.unread).names(),
-			"retry_in", retryPause, "error", err)
+		s.cfg.Log.Error("the saved positions of views can't be read yet", "sink", s.cfg.Name,
+			"views", viewSet(s.unread).names(), "retry_in", retryPause, "error", err)
 		return nil
 	}
 	return s.carryOut(next)

@@ -116,7 +116,7 @@ func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 // discard removes the contents that views had before they were swapped.
 func (s *swapper) discard(ctx context.Context, views viewSet) {
 	if err := s.cfg.Sink.(replicator.Shadower).Discard(ctx, views); err != nil {
-		s.cfg.Log.Warn("what rebuilt views held before can't be removed", "sink", s.cfg.Name,
+		s.cfg.Log.Warn("the former contents of rebuilt views can't be removed", "sink", s.cfg.Name,
 			"views", views.names(), "error", err)
 	}
 }
@@ -125,7 +125,7 @@ func (s *swapper) discard(ctx context.Context, views viewSet) {
 func passed(shadows, live []replicator.Checkpoint) error {
 	for _, c := range live {
 		if shadows[0].Position.Order < c.Position.Order {
-			return fmt.Errorf("the rebuilt view %s has not passed the place of the live one", c.View)
+			return fmt.Errorf("the rebuilt view %s has not reached the position of the live one", c.View)
 		}
 	}
 	return nil
@@ -189,8 +189,8 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 	b.settleAt = time.Now().Add(retryPause)
 	known, err := s.planner.marks(ctx)
 	if err != nil {
-		s.cfg.Log.Error("what became of a swap is not known yet", "sink", s.cfg.Name, "views", b.views.names(),
-			"error", err)
+		s.cfg.Log.Error("it is not known yet whether rebuilt views were swapped in", "sink", s.cfg.Name,
+			"views", b.views.names(), "error", err)
 		return false, nil
 	}
 	var waiting, done []*replicator.View
@@ -203,7 +203,7 @@ func (s *swapper) settle(ctx context.Context, b *rebuild) (bool, error) {
 		}
 	}
 	if err := s.settled(ctx, done, moved); err != nil {
-		s.cfg.Log.Error("rebuilt views were swapped in, and that can't be saved yet", "sink", s.cfg.Name,
+		s.cfg.Log.Error("rebuilt views were swapped in, but this can't be saved yet", "sink", s.cfg.Name,
 			"views", viewSet(done).names(), "error", err)
 		return false, nil
 	}

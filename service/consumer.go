@@ -178,9 +178,9 @@ func (c *consumer) assign(ctx context.Context, partitions []kafka.Partition) {
 
 // give ends the pipelines of partitions, all at once, and waits for them.
 func (c *consumer) give(partitions []kafka.Partition, end func(*assigned)) {
-	c.log.Info("partitions are given up", "partitions", fmt.Sprint(partitions))
+	c.log.Info("giving up partitions", "partitions", fmt.Sprint(partitions))
 	if paused := c.arePaused(); len(paused) > 0 {
-		c.log.Warn("views that are paused here go on with these partitions where another member has them, unless they "+
+		c.log.Warn("paused views run again with these partitions at the members that take them, unless they "+
 			"are paused there, too", "views", paused, "partitions", fmt.Sprint(partitions))
 	}
 	var ending []*assigned
@@ -209,7 +209,8 @@ func (c *consumer) keep(ctx, stop context.Context, p kafka.Partition, starters *
 		if store, err = c.openPart(ctx, p); err == nil {
 			break
 		}
-		log.Warn("the checkpoints of a partition can't be opened yet: who had it may hold them", "error", err)
+		log.Warn("the checkpoints of a partition can't be opened yet: the member that had it may still hold them",
+			"error", err)
 		if pause.For(stop, time.Second) != nil || ctx.Err() != nil {
 			return
 		}

@@ -274,12 +274,12 @@ func (e *Explanation) reason() {
 		}
 		e.Why += ": " + e.deadBecause()
 	case e.Problem != "":
-		e.Why = "the view should hold nothing of the cell, which can't be computed (" + e.Problem + "), but holds " +
+		e.Why = "the cell can't be computed (" + e.Problem + "), so the view should hold nothing of it, but holds " +
 			"something: it is behind (`replicator status` tells the lag), or it was changed by hand " +
 			"(`replicator verify --repair " + e.View + "`)"
 	case e.Holds == AsExpected && e.spelt != "":
-		e.Why = "the source takes the key for " + e.spelt + ", which is how its newest row is spelt: the view is to hold " +
-			"nothing under this spelling, and doesn't"
+		e.Why = "the source's newest row spells the key " + e.spelt + ": the view should hold nothing under the other " +
+			"spelling, and doesn't"
 	case e.Holds == AsExpected && !e.Exists:
 		e.Why = "the source has no such cell, and the view holds nothing of it"
 	case e.Holds == AsExpected && e.expires && len(e.Expected) > 0:
@@ -287,9 +287,9 @@ func (e *Explanation) reason() {
 	case e.Holds == AsExpected:
 		e.Why = "the view is right"
 	case e.Applied == nil && !e.Exists && e.ofAnother:
-		e.Why = "the source has no such cell, and none was ever applied: what differs is of another cell of the key"
+		e.Why = "the source has no such cell, and none was ever applied: the difference is in another cell of the key"
 	case e.Applied == nil && !e.Exists:
-		e.Why = "the source has no such cell, and none was ever applied: somebody else put it there " +
+		e.Why = "the source has no such cell, and none was ever applied: another program put it there " +
 			"(`replicator verify --repair " + e.View + "` removes it)"
 	case e.Applied == nil:
 		e.Why = "nothing of the cell was ever applied to this view: it is not filled yet, or was emptied"
@@ -316,5 +316,6 @@ func (e *Explanation) deadBecause() string {
 	case len(e.Letters) > 0:
 		return e.Letters[0].Reason
 	}
-	return "the sink refused it (no letter here says why: `replicator verify --repair " + e.View + "` tries it again)"
+	return "the sink refused it, and no dead letter says why (`replicator verify --repair " + e.View +
+		"` tries it again)"
 }

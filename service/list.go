@@ -94,7 +94,7 @@ func (in *inspector) list(ctx context.Context, shard config.Shard, view *replica
 	defer func() { err = errors.Join(err, o.close()) }()
 	lister, ok := o.target.(replicator.Lister)
 	if !ok {
-		return found, nil, InvalidError{fmt.Errorf("sink %s can't list what stands behind a value", view.Sink)}
+		return found, nil, InvalidError{fmt.Errorf("sink %s can't list the entries of a value", view.Sink)}
 	}
 	if values, err = split(lister.ListedBy(0), by, values); err != nil {
 		return found, nil, InvalidError{err}
@@ -161,8 +161,8 @@ func showListing(view *replicator.View, l replicator.Listing) Listing {
 	repair := "another program changed it (`replicator verify --repair " + view.Name + "` corrects it)"
 	switch {
 	case len(l.Orphans) > 0:
-		shown.Why = "what is listed and came from no cell somebody else put there (`replicator verify --repair " + view.Name +
-			"` removes it)"
+		shown.Why = "another program wrote the entries that came from no cell (`replicator verify --repair " + view.Name +
+			"` removes them)"
 	case l.Sum == nil:
 	case l.Shown == "" && l.Sum.Sign() != 0:
 		shown.Why = "the sink shows no sum: " + repair

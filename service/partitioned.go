@@ -223,12 +223,12 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 	case len(all) == 1:
 		return all[0], publisher, nil
 	case len(all) > 1:
-		return "", publisher, fmt.Errorf("%w: topics %s are all of %s, so which of them tells of a cell is not known: "+
-			"have their publishers name their sources ([source.shards]), and name them so beside [source] topics",
+		return "", publisher, fmt.Errorf("%w: topics %s all hold cells of %s, so it is not known which of them has a cell: "+
+			"let their publishers name their sources ([source.shards]), and use these names beside [source] topics",
 			verify.ErrUnverifiable, strings.Join(all, " and "), changelog.Origin(origin))
 	case len(others) > 0:
-		return "", publisher, fmt.Errorf("%w: no topic of [source] topics is of %s: %s; name the servers so beside "+
-			"them ([source] dsn, or [source.shards])", verify.ErrUnverifiable, changelog.Origin(origin),
+		return "", publisher, fmt.Errorf("%w: no topic of [source] topics holds cells of %s: %s; use the same names "+
+			"of servers beside them ([source] dsn, or [source.shards])", verify.ErrUnverifiable, changelog.Origin(origin),
 			strings.Join(others, ", "))
 	}
 	return "", publisher, fmt.Errorf("%w: %w", verify.ErrUnverifiable, kafka.ErrUnmarked)

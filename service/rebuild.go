@@ -97,8 +97,8 @@ func rebuildByOther(ctx context.Context, cfg *config.Config, names []string, how
 		show.Say("rebuilt: " + strings.Join(names, ", "))
 		return nil
 	}
-	return errors.New("the process that rebuilt has ended before that was done: " +
-		"`replicator run`, or `replicator rebuild " + strings.Join(names, " ") + "` once more, goes on with it")
+	return errors.New("the running process ended before the rebuild was done: " +
+		"`replicator run`, or `replicator rebuild " + strings.Join(names, " ") + "` once more, continues it")
 }
 
 // rebuilt reports whether the checkpoints before and after show that the views were rebuilt in between.

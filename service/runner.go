@@ -105,7 +105,7 @@ func (r *Runner) run(stop context.Context, cfg *config.Config) (*config.Config, 
 	defer stopNow()
 	r.Log.Info("running", "views", len(cfg.Views), "sinks", len(s.sinks), "http", cfg.HTTP.Listen)
 	if err := r.sayBeginnings(stop, cfg); err != nil {
-		r.Log.Warn("from where the views go on can't be said", "error", err)
+		r.Log.Warn("the positions from which the views go on can't be read", "error", err)
 	}
 	var caughtUp error
 	var next *config.Config

@@ -109,7 +109,7 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 	b = append(b, t.tail...)
 	s.text = b
 	if len(b) == 0 {
-		return "", false, errors.New("its values are an empty text, which is no key and no member")
+		return "", false, errors.New("its values make an empty text, which can't be a key or a member")
 	}
 	return string(b), true, nil
 }

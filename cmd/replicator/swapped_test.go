@@ -155,7 +155,7 @@ func TestOnUnloggedSaysWhatBecomesOfTheViews(t *testing.T) {
 				}
 				eventually(t, func() error {
 					return as(len(l.rows("SELECT email FROM index_users_email WHERE email = 'n@x.org'")) == 1,
-						"the views are filled anew")
+						"the views are filled again")
 				})
 				l.caughtUp()
 				l.expect(emails, "b2@x.org b", "n@x.org n")

@@ -51,7 +51,7 @@ func amiss(alias string, found map[string]indexInfo) string {
 			return "it leads to index " + name + ", which is another view's"
 		}
 		if !found[name].filters(alias) {
-			return "on index " + name + " it has not the program's filter"
+			return "on index " + name + " it lacks the program's filter"
 		}
 	}
 	return ""
@@ -122,7 +122,7 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	} else if err != nil {
 		return fmt.Errorf("setting right what the alias %s shows: %w", k.alias, err)
 	}
-	s.log.Warn("readers saw what they should not: the alias is set right", "sink", s.name, "view", k.view.Name,
+	s.log.Warn("an alias showed documents that it should hide, and was corrected", "sink", s.name, "view", k.view.Name,
 		"alias", k.alias, "index", right, "was", wrong)
 	return nil
 }

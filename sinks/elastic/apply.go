@@ -49,8 +49,8 @@ func (t *Target) apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	pending := b.documents
 	for round := 0; len(pending) > 0; round++ {
 		if round > maxRounds {
-			return replicator.Applied{}, fmt.Errorf("%d documents of view %s were written by others each time they were to be "+
-				"written here", len(pending), pending[0].keeper.view.Name)
+			return replicator.Applied{}, fmt.Errorf("%d documents of view %s were changed by another program each time "+
+				"before this one could write them", len(pending), pending[0].keeper.view.Name)
 		}
 		var err error
 		if pending, err = b.round(ctx, pending); err != nil {

@@ -189,10 +189,10 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 	var findings []replicator.Finding
 	if wrong := amiss(alias, found); wrong != "" {
 		findings = append(findings, replicator.Finding{What: "view " + v.Name + ": alias", Level: replicator.Warn,
-			Detail: fmt.Sprintf("readers of the alias %s see what they should not, as documents of cells that are gone and %s: %s",
+			Detail: fmt.Sprintf("the alias %s shows documents that it should hide, such as those of deleted cells and %s: %s",
 				alias, registryID, wrong),
-			Fix: "keep scripts and templates from it; the program sets it right at a start, and within some ten seconds of " +
-				"changes while it runs"})
+			Fix: "let no script or template change the alias; the program corrects it at a start, and within some ten " +
+				"seconds of changes while it runs"})
 	}
 	for _, g := range all {
 		one := replicator.Finding{What: f.What, Level: replicator.OK}

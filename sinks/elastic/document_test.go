@@ -128,7 +128,7 @@ func TestReasonsShowNoValues(t *testing.T) {
 			"the cluster answers 400 illegal_argument_exception"},
 		{`{"error":{"type":"document_parsing_exception","reason":"[1:2] failed to parse: hunter2","caused_by":{"type":"illegal_argument_exception","reason":"Limit of total fields [1000] has been exceeded while adding new fields [1]"}}}`,
 			"the cluster answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded: set " +
-				"index.mapping.total_fields.limit in a settings_file, or leave out members that need no search by `fields`"},
+				"index.mapping.total_fields.limit in a settings_file, or use `fields` to leave out members that need no search"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"mapper [x] cannot be changed from type [text] to [long]"}}`,
 			"the cluster answers 400 illegal_argument_exception: mapper [x] cannot be changed from type [text] to [long]"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"hunter2: mapper [x] cannot be changed from type [text] to [long]"}}`,
@@ -140,7 +140,7 @@ func TestReasonsShowNoValues(t *testing.T) {
 			`task execution EWMA = 2.2ms, org.elasticsearch.common.util.concurrent.` +
 			`TaskExecutionTimeTrackingEsThreadPoolExecutor@1f[Running, pool size = 1, queued tasks = 10000]]"}}`,
 			"the cluster answers 400 es_rejected_execution_exception: " +
-				"the thread pool node-1/write takes no more (queue capacity 10000)"},
+				"the thread pool node-1/write is full (queue capacity 10000)"},
 		{`{"error":{"type":"es_rejected_execution_exception","reason":"rejected execution of primary operation [` +
 			`coordinating_and_primary_bytes=7, all_bytes=7, primary_operation_bytes=5, max_primary_bytes=9]"}}`,
 			"the cluster answers 400 es_rejected_execution_exception: the memory for writes, " +

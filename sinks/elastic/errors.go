@@ -101,22 +101,22 @@ func specific(typ, text string) string {
 		return fmt.Sprintf("the mapping is strict and has no field [%s]", m[1])
 	}
 	if m := ofImmense.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("the value of field [%s] is longer than 32766 bytes, which no term may be: "+
+		return fmt.Sprintf("the value of field [%s] is longer than 32766 bytes, the limit of a term: "+
 			"set ignore_above, or map it as text", m[1])
 	}
 	if m := ofMixed.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("field [%s] holds objects and other values, for which there is no mapping; %s", m[1], asItIs)
+		return fmt.Sprintf("field [%s] holds both objects and other values, which no mapping allows; %s", m[1], asItIs)
 	}
 	if ofMapper.MatchString(text) || ofPipeline.MatchString(text) { // they name fields, types and pipelines, no values
 		return text
 	}
 	if ofName.MatchString(text) {
-		return "a member's name is empty, or an empty part of it stands beside a dot, for which there is no mapping; " +
+		return "a member's name is empty, or has an empty part beside a dot, which no mapping allows; " +
 			asItIs
 	}
 	if m := ofLimit.FindStringSubmatch(text); m != nil {
 		if setting := limits[m[1]]; setting != "" {
-			return m[0] + ": set " + setting + " in a settings_file, or leave out members that need no search by `fields`"
+			return m[0] + ": set " + setting + " in a settings_file, or use `fields` to leave out members that need no search"
 		}
 		return m[0]
 	}
@@ -158,7 +158,7 @@ var (
 // the document.
 func full(text string) string {
 	if m := ofQueue.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("the thread pool %s takes no more (queue capacity %s)", m[1], m[2])
+		return fmt.Sprintf("the thread pool %s is full (queue capacity %s)", m[1], m[2])
 	}
 	if m := ofPressure.FindString(text); m != "" {
 		return "the memory for writes, indexing_pressure.memory.limit, has no room (" + m + ")"
@@ -216,13 +216,13 @@ var (
 func (f *failure) unblocking() string {
 	setting := strings.NewReplacer(" / ", "_", "-", "_", " ", "_")
 	if m := ofBlock.FindStringSubmatch(f.Reason); m != nil {
-		return fmt.Sprintf("the index is blocked: `PUT /%s/_settings {\"index.blocks.%s\": null}` ends that",
+		return fmt.Sprintf("the index is blocked: `PUT /%s/_settings {\"index.blocks.%s\": null}` removes the block",
 			m[1], setting.Replace(m[2]))
 	}
 	if m := ofClusterBlock.FindStringSubmatch(f.Reason); m != nil {
 		none := fmt.Sprintf("{\"cluster.blocks.%s\": null}", setting.Replace(m[1]))
 		return fmt.Sprintf("the whole cluster is blocked: "+
-			"`PUT /_cluster/settings {\"persistent\": %s, \"transient\": %[1]s}` ends that", none)
+			"`PUT /_cluster/settings {\"persistent\": %s, \"transient\": %[1]s}` removes the block", none)
 	}
 	switch {
 	case strings.Contains(f.Reason, "flood-stage"), strings.Contains(f.Reason, "index read-only / allow delete"):

@@ -110,7 +110,7 @@ func (c *client) writesEnd(ctx context.Context) error {
 	under, err := c.writes(ctx)
 	for late := time.Now().Add(writesPatience); err == nil && len(under) > 0; {
 		if time.Now().After(late) {
-			return fmt.Errorf("the cluster has been at a bulk request for %s", writesPatience)
+			return fmt.Errorf("a bulk request has not ended in the cluster for %s", writesPatience)
 		}
 		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
 			return err

@@ -102,7 +102,7 @@ func (r registry) render() ([]byte, error) {
 }
 
 // errAgain means that other replicators changed the marks in every round.
-var errAgain = errors.New("others write the same marks all the time")
+var errAgain = errors.New("other replicators keep changing the same marks")
 
 // update changes the marks of all kept views, each on the condition that no other process changed them in between. It
 // may call change several times, also on marks that change has already changed.

@@ -73,7 +73,7 @@ func (s *Sink) retireSuperseded(older []*generation) {
 func (s *Sink) removeRetired(ctx context.Context) {
 	for _, index := range s.retired.take() {
 		if err := s.remove(ctx, index); err != nil {
-			s.log.Warn("an index whose place another has taken can't be removed", "sink", s.name, "index", index, "error", err)
+			s.log.Warn("an index that was replaced can't be removed", "sink", s.name, "index", index, "error", err)
 		}
 	}
 }

@@ -154,7 +154,7 @@ func TestARefusedValueIsADeadLetterWithoutIt(t *testing.T) {
 		"a term that is immense": {`{"properties": {"n": {"type": "keyword"}}}`, secret + strings.Repeat("x", 40000),
 			"longer than 32766 bytes"},
 		"numbers and objects": {``, object("x", []any{int64(1), object("y", secret)}),
-			`field [n.x] holds objects and other values, for which there is no mapping; ` +
+			`field [n.x] holds both objects and other values, which no mapping allows; ` +
 				`map the field as "flattened" (OpenSearch: "flat_object"), or as "object" with "enabled": false; n is an object`},
 		"texts and numbers in objects": {``, []any{object("a", secret), object("a", int64(5))},
 			"mapper [n.a] cannot be changed from type ["},

@@ -215,7 +215,7 @@ func (b *threeBrokers) transactionDoesNotEnd() {
 	b.sink.takeover = 2 * time.Second
 	next := &keeper{sink: b.sink, view: b.view, topic: k.topic}
 	if err := next.takeOver(b.t.Context()); err == nil || replicator.IsFatal(err) ||
-		!strings.Contains(err.Error(), "does not end the transaction") {
+		!strings.Contains(err.Error(), "did not end the former publisher's transaction") {
 		b.t.Errorf("it says %v", err)
 	}
 	next.producer.Close()

@@ -251,7 +251,7 @@ func TestAClockThatIsWrongIsNamed(t *testing.T) {
 	apply(t, target, put(t, 1, 1, 10))
 	clock.by.Store(int64(2 * time.Hour))
 	_, err := target.Apply(t.Context(), []replicator.Op{put(t, 2, 1, 20)})
-	if err == nil || replicator.IsFatal(err) || !strings.Contains(err.Error(), "set the clocks right") {
+	if err == nil || replicator.IsFatal(err) || !strings.Contains(err.Error(), "correct the clocks") {
 		t.Errorf("it says %v", err)
 	}
 	clock.by.Store(0)

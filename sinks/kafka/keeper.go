@@ -171,9 +171,9 @@ func (k *keeper) takeOver(ctx context.Context) error {
 	defer cancel()
 	_, _, err = k.producer.ProducerID(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kerr.ConcurrentTransactions) {
-		err = fmt.Errorf("the cluster does not end the transaction of who published it before, for %v (%w): "+
-			"`kafka-transactions.sh describe --transactional-id %s` says which partitions are in it, the brokers' "+
-			"logs why it is open", k.sink.takeover, err, id)
+		err = fmt.Errorf("the cluster did not end the former publisher's transaction within %v (%w): "+
+			"`kafka-transactions.sh describe --transactional-id %s` shows its partitions, and the brokers' logs say why "+
+			"it is open", k.sink.takeover, err, id)
 	}
 	if err != nil {
 		return k.explain(err)
@@ -205,7 +205,7 @@ func (k *keeper) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.broken == nil {
-		k.broken = errors.New("the view was opened anew")
+		k.broken = errors.New("the view was opened again")
 	}
 	if k.producer != nil {
 		k.producer.Close()
@@ -223,7 +223,7 @@ func (k *keeper) discard() error {
 
 func (k *keeper) usable() error {
 	if k.broken != nil {
-		return fmt.Errorf("view %s was given up: %w", k.view.Name, k.broken)
+		return fmt.Errorf("view %s can no longer be written: %w", k.view.Name, k.broken)
 	}
 	return nil
 }
@@ -278,17 +278,17 @@ func isFenced(err error) bool {
 // explain says what a producer's error means.
 func (k *keeper) explain(err error) error {
 	if isFenced(err) {
-		return replicator.Fatal(fmt.Errorf("view %s: topic %s: %w: end one of the two; or the cluster gave up a "+
-			"transaction that took over %v (%w)", k.view.Name, k.topic.name, replicator.ErrTakenOver, transactionTimeout, err))
+		return replicator.Fatal(fmt.Errorf("view %s: topic %s: %w: stop one of the two; or the cluster ended a "+
+			"transaction that took longer than %v (%w)", k.view.Name, k.topic.name, replicator.ErrTakenOver,
+			transactionTimeout, err))
 	}
 	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) || errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		errors.Is(err, kerr.ClusterAuthorizationFailed) {
 		err = replicator.Fatal(fmt.Errorf("%w; docs/kafka.md lists what the user must be allowed to do", err))
 	}
 	if errors.Is(err, kerr.InvalidTimestamp) { // the record's timestamp is the time of the write
-		err = fmt.Errorf("%w: by the broker's clock this machine's is wrong by more than the topic's "+
-			"message.timestamp.after.max.ms (an hour if nobody set it) or message.timestamp.before.max.ms: set the clocks "+
-			"right", err)
+		err = fmt.Errorf("%w: this machine's clock differs from the broker's by more than the topic's "+
+			"message.timestamp.after.max.ms (an hour by default) or message.timestamp.before.max.ms: correct the clocks", err)
 	}
 	return fmt.Errorf("view %s: writing to topic %s: %w", k.view.Name, k.topic.name, err)
 }

@@ -84,7 +84,7 @@ func (k *keeper) register(ctx context.Context) error {
 	}
 	m := marks[place{k.source, k.view.Name}]
 	if m.err != nil {
-		return replicator.OfView(fmt.Errorf("%w; `replicator rebuild %s` begins anew", m.err, k.view.Name),
+		return replicator.OfView(fmt.Errorf("%w; `replicator rebuild %s` fills it again", m.err, k.view.Name),
 			k.view.Name)
 	}
 	if m.mark != nil && m.mark.Fingerprint == k.view.Fingerprint {
@@ -192,7 +192,7 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	}
 	end := ends[k.topic.marks.name][0]
 	if n := len(ends[k.topic.name]); n > k.topic.partitions {
-		return nil, fmt.Errorf("view %s: topic %s has %d partitions, and had %d: it is opened anew", k.view.Name,
+		return nil, fmt.Errorf("view %s: topic %s has %d partitions, and had %d: it is opened again", k.view.Name,
 			k.topic.name, n, k.topic.partitions)
 	}
 	starts, err := k.sink.starts(ctx, k.topic.name)

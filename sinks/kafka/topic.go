@@ -227,7 +227,7 @@ func (s *Sink) offsets(listed kadm.ListedOffsets, err error, what string, topics
 // if nothing. The second says why it could not check.
 func (s *Sink) lost(ctx context.Context, t *topic, m *changelog.Mark) (error, error) {
 	if t.id != m.Topic {
-		return fmt.Errorf("topic %s was made anew: %w", t.name, replicator.ErrSinkLost), nil
+		return fmt.Errorf("topic %s was deleted and created again: %w", t.name, replicator.ErrSinkLost), nil
 	}
 	ends, err := s.ends(ctx, t.name)
 	if err != nil {
@@ -248,7 +248,7 @@ func lostAbove(name string, starts map[int32]int64, begun []int64) error {
 			before = begun[p]
 		}
 		if start > before {
-			return fmt.Errorf("partition %d of topic %s begins at offset %d, and began at %d: what stood there was "+
+			return fmt.Errorf("partition %d of topic %s begins at offset %d, and began at %d: earlier records were "+
 				"removed, by its retention or by hand (set cleanup.policy=compact): %w", p, name, start, before,
 				replicator.ErrSinkLost)
 		}
@@ -259,7 +259,7 @@ func lostAbove(name string, starts map[int32]int64, begun []int64) error {
 func lostBelow(name string, ends map[int32]int64, marked []int64) error {
 	for p, offset := range marked {
 		if end := ends[int32(p)]; end <= offset {
-			return fmt.Errorf("partition %d of topic %s ends at offset %d, and had one at %d: %w", p, name, end, offset,
+			return fmt.Errorf("partition %d of topic %s ends at offset %d, and had a record at %d: %w", p, name, end, offset,
 				replicator.ErrSinkLost)
 		}
 	}

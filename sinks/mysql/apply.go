@@ -163,15 +163,15 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 		return stored
 	}
 	if len(c.rows) > 1 && c.keeper.single {
-		c.err = fmt.Errorf("the table takes one row a key, and there are %d", len(c.rows))
+		c.err = fmt.Errorf("the table takes one row for each key, and the cell makes %d", len(c.rows))
 		return stored
 	}
 	stored = appendRows(append(stored, c.keeper.salt...), c.rows)
 	form := stored[len(c.keeper.salt):]
 	if 2*len(form) > packet {
 		if n := quotedSize(form); n > packet {
-			c.err = fmt.Errorf("%d bytes, as a statement has them, are too much for the server's max_allowed_packet, "+
-				"%d", n, packet)
+			c.err = fmt.Errorf("the row takes %d bytes in a statement, which is more than the server's "+
+				"max_allowed_packet, %d", n, packet)
 			return stored
 		}
 	}

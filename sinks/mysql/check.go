@@ -156,14 +156,15 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	}
 	if len(k.loose) > 0 {
 		c := k.loose[0]
-		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: its column %s, %s, takes values for one "+
-			"that the view tells apart: where two such groups meet in one row, the view fails", f.Detail, c.name, c.collation)
+		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: its column %s, %s, treats values as "+
+			"equal that differ in the view: where two such groups meet in one row, the view fails", f.Detail, c.name,
+			c.collation)
 		f.Fix = k.alter + ", and then `replicator verify --repair " + v.Name + "`"
 		return f
 	}
 	if statements, err := s.narrower(ctx, k, from); err == nil && len(statements) > 0 {
 		f.Level, f.Fix = replicator.Warn, strings.Join(statements, "; ")
-		f.Detail += ": the source has wider columns, and what needs that becomes a dead letter"
+		f.Detail += ": the source has wider columns, and values that need the width become dead letters"
 		if settingsOf(v).Create {
 			f.Detail = "table " + settingsOf(v).Table + ": the source has wider columns. A column that the program made is " +
 				"widened when a row needs it, if the server need not copy a large table for that"

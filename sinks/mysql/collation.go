@@ -202,8 +202,8 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 				return nil, err
 			}
 			theirs := strings.TrimSpace(origin.Type + " " + origin.Collation)
-			problems = append(problems, fmt.Sprintf("its column %s, %s %s, takes values for one "+
-				"that column %s of table %s at the source, %s, tells apart: %s, and then `replicator verify --repair %s`",
+			problems = append(problems, fmt.Sprintf("its column %s, %s %s, treats values as equal "+
+				"that differ in column %s of table %s at the source, %s: %s, and then `replicator verify --repair %s`",
 				columns[i].name, columns[i].declared, columns[i].collation, origin.Name,
 				o.Table, theirs, alter, k.view.Name))
 			break

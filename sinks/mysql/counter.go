@@ -46,7 +46,7 @@ func (counterKind) check(k *keeper, sh *shape) []string {
 	}
 	problems := oneRow(k, sh, names, "group")
 	if a := k.amount(); integerBits[a.typ] == 0 && a.typ != "decimal" {
-		problems = append(problems, fmt.Sprintf("its column %s is %s, which adds up nothing exactly: "+
+		problems = append(problems, fmt.Sprintf("its column %s is %s, which can't add exactly: "+
 			"make it a BIGINT or a DECIMAL", a.name, a.declared))
 	}
 	return problems
@@ -181,7 +181,7 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 		if slices.ContainsFunc(some, func(r row) bool { return !held[id(r)] }) {
 			c := k.loose[0]
 			return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: two groups are one row, "+
-				"since its column %s, %s, takes values for one that the view tells apart: %s, and then "+
+				"because its column %s, %s, treats values as equal that differ in the view: %s, and then "+
 				"`replicator verify --repair %s`",
 				k.view.Name, settingsOf(k.view).Table, c.name, c.collation, k.alter, k.view.Name)), k.view.Name)
 		}

@@ -23,11 +23,11 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (s
 	for _, c := range columns {
 		typ := strings.ToLower(firstWord.FindString(c.typ))
 		if slices.Contains(unconvertible, typ) {
-			problems = append(problems, fmt.Sprintf("nothing can be converted to the type of its column %s, %s", c.name, typ))
+			problems = append(problems, fmt.Sprintf("no value can be converted to the type of its column %s, %s", c.name, typ))
 		}
 		if strings.EqualFold(c.name, settingsOf(v).ShardOn) && !slices.Contains(shardable, typ) {
-			problems = append(problems, fmt.Sprintf("its shard_on, %s, would be %s: integers, texts and bytes lead to "+
-				"a shard, nothing else does", c.name, typ))
+			problems = append(problems, fmt.Sprintf("its shard_on, %s, would be %s: only integers, texts and bytes "+
+				"can select a shard", c.name, typ))
 		}
 	}
 	if len(problems) > 0 {

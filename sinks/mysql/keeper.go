@@ -104,7 +104,7 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 		case c.generated:
 			problems = append(problems, fmt.Sprintf("its column %s is generated", name))
 		case !c.known():
-			problems = append(problems, fmt.Sprintf("nothing can be converted to the type of its column %s, %s", name,
+			problems = append(problems, fmt.Sprintf("no value can be converted to the type of its column %s, %s", name,
 				c.declared))
 		}
 		return c
@@ -192,7 +192,8 @@ func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 			here, parts[i] = append(here, i), true
 		}
 		if parts[-1] || len(parts) != len(t.Key) {
-			return nil, fmt.Errorf("its key is not made of exactly the key of table %s (%s)", f.Table, strings.Join(t.Key, ", "))
+			return nil, fmt.Errorf("its key must be made of the whole key of table %s (%s), and nothing else", f.Table,
+				strings.Join(t.Key, ", "))
 		}
 		if n > 0 && !slices.Equal(here, order) {
 			return nil, fmt.Errorf("its key is made of differing parts of the keys of tables %s and %s", v.From[0].Table,

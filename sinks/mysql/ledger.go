@@ -46,8 +46,8 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 		return err
 	}
 	k := t.kept[at.view]
-	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: without an amount that goes, "+
-		"column %s can't hold the sum (%s): widen the column; if the table was changed by hand, rebuild the view",
+	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: column %s can't hold the sum "+
+		"after an amount was subtracted (%s): widen the column; if the table was changed by hand, rebuild the view",
 		k.view.Name, settingsOf(k.view).Table, k.amount().name, rowReason(err))), k.view.Name)
 }
 

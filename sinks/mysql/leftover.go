@@ -87,7 +87,7 @@ func (s *Sink) removable(ctx context.Context, sh *shape) error {
 		}
 	}
 	if sh.isView || len(theirs) > 0 {
-		return refuse("the program did not make it, or not all of it (" + strings.Join(theirs, ", ") + ")")
+		return refuse("the program did not create it, or not all of its columns (" + strings.Join(theirs, ", ") + ")")
 	}
 	foreign, err := s.dependents(ctx, sh)
 	if err == nil && len(foreign) > 0 {

@@ -46,8 +46,8 @@ func (t *Target) unorder(ctx context.Context, err error, before int) (again bool
 		}
 		k.ordered.Store(!among)
 		if among && k.unordered.CompareAndSwap(false, true) {
-			t.sink.log.Info("the rows of a table are written without a look at its foreign keys, which are between tables of "+
-				"views: they come in any order", "sink", t.sink.name, "view", k.view.Name)
+			t.sink.log.Info("a table's foreign keys to other views' tables are not checked while its rows are written, "+
+				"because rows of different views come in any order", "sink", t.sink.name, "view", k.view.Name)
 		}
 	}
 	return t.unordered() > before, nil

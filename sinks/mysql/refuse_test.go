@@ -44,7 +44,7 @@ var refusals = []struct {
 	{"a view", "CREATE VIEW v AS SELECT 1 AS id, 2 AS email", replicator.View{Kind: "row"}, "not a table"},
 	{"half a key", "CREATE TABLE v (id BINARY(16) PRIMARY KEY, email TEXT)",
 		replicator.View{Kind: "row", From: from("fav"),
-			Settings: mysql.Settings{KeyFrom: []replicator.Field{{Name: "id", Path: "$object_id"}}}}, "exactly the key of table fav (object_id, user_id)"},
+			Settings: mysql.Settings{KeyFrom: []replicator.Field{{Name: "id", Path: "$object_id"}}}}, "the whole key of table fav (object_id, user_id), and nothing else"},
 	{"a counter without a key on its group", "CREATE TABLE v (email VARCHAR(50), n INT, KEY (email))",
 		replicator.View{Kind: "counter", From: from("cell.users"), Fields: fields("email", "n")}, "exactly the group"},
 	{"a counter with another unique key", "CREATE TABLE v (email VARCHAR(50) PRIMARY KEY, n INT UNIQUE)",

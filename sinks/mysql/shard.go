@@ -61,11 +61,11 @@ func (k *keeper) findShardColumn() (problems []string) {
 	} else if on.place = slices.IndexFunc(k.fields, named); on.place >= 0 {
 		on.column = k.fields[on.place]
 	} else {
-		return []string{fmt.Sprintf("its shard_on, %s, is no column of the view", settingsOf(k.view).ShardOn)}
+		return []string{fmt.Sprintf("its shard_on, %s, is not a column of the view", settingsOf(k.view).ShardOn)}
 	}
 	if !slices.Contains(shardable, on.typ) {
-		problems = append(problems, fmt.Sprintf("its shard_on, %s, is %s: integers, texts and bytes lead to a shard, "+
-			"nothing else does", on.name, on.declared))
+		problems = append(problems, fmt.Sprintf("its shard_on, %s, is %s: only integers, texts and bytes can select "+
+			"a shard", on.name, on.declared))
 	}
 	k.shardOn = on
 	return problems
