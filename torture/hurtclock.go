@@ -24,14 +24,14 @@ import (
 // clockFaults make clocks jump.
 func clockFaults() map[string]fault {
 	return map[string]fault{
-		"clock": {about: "the wall clock of the program's machine jumps, and for some back later", skewed: true,
+		"clock": {about: "the wall clock of the program's machine jumps, and sometimes jumps back later", skewed: true,
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				if err := w.setClock(ctx, jumps[f.Arg%uint64(len(jumps))]); err != nil || f.Arg%2 == 0 {
 					return nil, err
 				}
 				return func(ctx context.Context) error { return w.setClock(ctx, 0) }, nil
 			}},
-		"source clock": {about: "the wall clock of the source's machine jumps: what is logged has other times",
+		"source clock": {about: "the wall clock of the source's machine jumps, so events are logged with other times",
 			begin: func(_ context.Context, w *world, f Fault) (heal, error) {
 				w.load.skew.Store(int64(jumps[f.Arg%uint64(len(jumps))] / time.Second))
 				return func(context.Context) error { w.load.skew.Store(0); return nil }, nil

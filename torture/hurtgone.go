@@ -15,7 +15,7 @@ const goneRow = "gone row"
 // goneFaults make the program read the insert of a row that was gone when the program re-read it.
 func goneFaults() map[string]fault {
 	return map[string]fault{
-		goneRow: {about: "a row comes and goes before a look finds nothing, and its insert is read after that look",
+		goneRow: {about: "a row is inserted and deleted, a re-read finds nothing, and then its insert is read",
 			fits: func(p Plan) bool { return len(p.goneViews()) > 0 }, begin: comeAndGo},
 	}
 }

@@ -23,7 +23,7 @@ const late0 = 40
 // lateFaults create a history of a single entity that almost never happens by chance.
 func lateFaults() map[string]fault {
 	return map[string]fault{
-		heldPut: {about: "a put of a version that was deleted comes last, after a reset that yielded to a lower version",
+		heldPut: {about: "the insert of a deleted version is applied last, after a reset went back to a lower version",
 			fits:  func(p Plan) bool { return withFile(p) && p.lateView() != nil },
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) { return nil, w.putLate(ctx, f) }},
 	}

@@ -9,7 +9,7 @@ import (
 // logFaults delete the source's binlogs. The rows stay, and on_lost = "rebuild" fills the views from them.
 func logFaults() map[string]fault {
 	return map[string]fault{
-		"reset source": {about: "the source's binlogs begin anew, under the running program",
+		"reset source": {about: "the source's binlogs are reset while the program runs",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				if w.replica != nil { // the replica would have to be replaced, too
 					return nil, errSkipped
@@ -22,7 +22,7 @@ func logFaults() map[string]fault {
 				}
 				return nil, nil
 			}},
-		"reset source down": {about: "the source's binlogs begin anew while the program is down",
+		"reset source down": {about: "the source's binlogs are reset while the program is down",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				if w.replica != nil {
 					return nil, errSkipped
@@ -34,7 +34,7 @@ func logFaults() map[string]fault {
 				}
 				return w.start, nil
 			}},
-		"purge": {about: "the binlogs that the program has yet to read are purged while it is down",
+		"purge": {about: "the binlogs that the program still needs are purged while it is down",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				if w.replica != nil {
 					return nil, errSkipped
@@ -46,7 +46,7 @@ func logFaults() map[string]fault {
 				}
 				return w.start, nil
 			}},
-		"purge read": {about: "the binlogs before the last one are purged under the running program",
+		"purge read": {about: "all binlogs but the last are purged while the program runs",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				if w.replica != nil {
 					return nil, errSkipped

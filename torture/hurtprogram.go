@@ -48,7 +48,7 @@ func programFaults() map[string]fault {
 				return func(ctx context.Context) error { return w.reload(ctx, "") }, w.reload(ctx, v.Name)
 			}},
 		"second": {about: "a second program with a state of its own", fits: withFile, begin: second},
-		"late second": {about: "a second program that stands still in the middle of something, and goes on later",
+		"late second": {about: "a second program is suspended in the middle of its work, and goes on later",
 			fits: withFile, begin: lateSecond},
 		"reset": {about: "checkpoint reset",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {

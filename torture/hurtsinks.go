@@ -35,7 +35,7 @@ func sinkFaults() map[string]fault {
 			}},
 		"cache failover": {about: "a replica that lacks the last writes takes Redis's place", fits: into("cache"),
 			begin: cacheFailover},
-		"main restored": {about: "all tables of a sink's database are what they were, under the running program",
+		"main restored": {about: "all tables of a sink's database are set back to an older state while the program runs",
 			fits: into("main"), begin: restored},
 		swapAnswer: {about: "a view is rebuilt beside, and the link is cut as its tables are renamed",
 			fits:  func(p Plan) bool { return into("main")(p) && p.Shards*p.Parts == 1 },

@@ -23,9 +23,9 @@ func stateFaults() map[string]fault {
 				return healed(w.start(ctx))
 			}},
 		"old state": {about: "an older copy of the state directory comes back", fits: withFile, begin: oldState},
-		"state away": {about: "the state directory is not there for a while, under the running program", fits: withFile,
+		"state away": {about: "the state directory is missing for a while, while the program runs", fits: withFile,
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) { return w.stateAway() }},
-		"state down away": {about: "a file is where the state directory was while the program starts", fits: withFile,
+		"state down away": {about: "a file has the state directory's name while the program starts", fits: withFile,
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) { return w.stateBlocked(ctx) }},
 		stateFull: {about: "the disk of the state directory is full for a while", fits: withFile, mounts: true,
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) { return w.fillState() }},

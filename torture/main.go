@@ -237,7 +237,7 @@ func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writ
 		}
 	}
 	if wrong+broken > 0 {
-		return fmt.Errorf("%d runs were wrong, and the harness could not finish %d", wrong, broken)
+		return fmt.Errorf("%d runs were wrong, and the harness failed in %d more", wrong, broken)
 	}
 	fmt.Fprintf(out, "all right in %s: the reader looked at every view %d times\n",
 		time.Since(began).Round(time.Second), passes)

@@ -179,9 +179,9 @@ func printReport(out io.Writer, all []result) {
 		return
 	}
 	n := float64(total.runs)
-	fmt.Fprintf(out, "%d runs of %.1f s on average, %.1f s of it setup (seeds %s; %s to %s): %d wrong, %d stuck.\n"+
-		"From the last fault's healing until all was right it took %s s in half of the runs, %s s in nine of ten, %s s in\n"+
-		"99 of 100, and %s s at most. %d more the harness could not finish.\n\n",
+	fmt.Fprintf(out, "%d runs of %.1f s on average, of which setup took %.1f s (seeds %s; %s to %s): %d wrong, %d stuck.\n"+
+		"After the last fault had healed, all views were right within %s s in half of the runs, within %s s in nine of\n"+
+		"ten, within %s s in 99 of 100, and within %s s in all. Further runs in which the harness failed: %d.\n\n",
 		total.runs, took/n, setup/n, ranges(seeds), all[0].At.Format(time.DateOnly), all[len(all)-1].At.Format(time.DateOnly),
 		total.wrong, total.stuck, total.quantile(0.5), total.quantile(0.9), total.quantile(0.99), total.quantile(1),
 		len(harness))

@@ -30,8 +30,8 @@ func TestTheReportCountsWhatWasReallyRun(t *testing.T) {
 	var b strings.Builder
 	printReport(&b, all)
 	for _, want := range []string{
-		"4 runs of 4.0 s on average, 0.0 s of it setup (seeds 7–10; 2026-11-23 to 2026-11-23): 1 wrong, 1 stuck.",
-		"1 more the harness could not finish.\n\n- 11: no answer\n",
+		"4 runs of 4.0 s on average, of which setup took 0.0 s (seeds 7–10; 2026-11-23 to 2026-11-23): 1 wrong, 1 stuck.",
+		"Further runs in which the harness failed: 1.\n\n- 11: no answer\n",
 		"| Valkey 9.1.2 | Redis sink | 4 | 1 | 1 | 0.5 | 2.0 | 2.0 | 2.0 |\n",
 		"| kill | 3 | 1 | 0 | 0.5 | 2.0 | 2.0 | 2.0 |\n",
 		"| flush | 2 | 0 | 1 | 0.5 | 0.5 | 0.5 | 0.5 |\n",

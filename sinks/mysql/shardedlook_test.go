@@ -257,7 +257,7 @@ func TestOpenAndCheckRefuseWhatCannotBeSharded(t *testing.T) {
 		{"a DATETIME", typed("DATETIME"), replicator.View{Kind: "index"}, []string{"view view", "email", "datetime"}},
 		{"a SET", typed("SET('a','b')"), replicator.View{Kind: "index"}, []string{"view view", "email", "set('a','b')"}},
 		{"another column", typed("INT"), replicator.View{Kind: "index", Settings: mysql.Settings{ShardOn: "phone"}},
-			[]string{"view view", "phone, is no column"}},
+			[]string{"view view", "phone, is not a column"}},
 		{"types that differ", [2]string{fmt.Sprintf(index, "VARCHAR(50)"), fmt.Sprintf(index, "VARCHAR(60)")},
 			replicator.View{Kind: "index"},
 			[]string{"view view", "email", "varchar(50)", "varchar(60)", "s0", "s1", "alike"}},

@@ -52,7 +52,7 @@ type letter struct {
 // whose row is not shown must have a dead letter that says so.
 func testClaims(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, sources don't share entities
-		f.t.Skip("the target tells of no cell of another source")
+		f.t.Skip("the target does not report other sources' cells")
 	}
 	f.spread(3)
 	f.claimedBy("one", "other")
@@ -123,7 +123,7 @@ func (c *claims) play() {
 	c.drain()
 	c.check("after all was deleted")
 	if len(c.letters) > 0 {
-		c.t.Fatalf("there are letters of nothing: %v\n%s", c.letters, c.story())
+		c.t.Fatalf("dead letters are left after all was deleted: %v\n%s", c.letters, c.story())
 	}
 }
 
@@ -264,11 +264,11 @@ func (c *claims) check(when string) {
 			}
 		}
 		if got, want := c.s.Read(c.t, v), contents(v, from); !maps.Equal(got, want) {
-			c.t.Fatalf("%s, view %s holds\n%s\nand not\n%s\n%s", when, v.Name, list(got), list(want), c.story())
+			c.t.Fatalf("%s, view %s holds\n%s\nwant\n%s\n%s", when, v.Name, list(got), list(want), c.story())
 		}
 	}
 	if !maps.Equal(c.letters, waiting) {
-		c.t.Fatalf("%s, the letters are\n%v\nand not\n%v\n%s", when, c.letters, waiting, c.story())
+		c.t.Fatalf("%s, the dead letters are\n%v\nwant\n%v\n%s", when, c.letters, waiting, c.story())
 	}
 	dead := map[letter]bool{}
 	for _, s := range c.sides {
@@ -280,7 +280,7 @@ func (c *claims) check(when string) {
 		}
 	}
 	if !maps.Equal(dead, waiting) {
-		c.t.Fatalf("%s, the sink lists as dead\n%v\nand not\n%v\n%s", when, dead, waiting, c.story())
+		c.t.Fatalf("%s, the sink lists as dead\n%v\nwant\n%v\n%s", when, dead, waiting, c.story())
 	}
 }
 

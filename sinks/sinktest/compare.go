@@ -26,7 +26,7 @@ func (f *fixture) differences(ops []replicator.Op) map[at]replicator.DifferenceK
 		c, v := ops[d.Op].Cell, f.s.Views[d.View]
 		place := at{v.Name, f.entity(c.Key)}
 		if !v.Feeds(c) || kinds[place] != "" && kinds[place] != d.Kind {
-			f.t.Fatalf("Compare says of %s in view %s: %+v, of another cell of it %q", c, v.Name, d, kinds[place])
+			f.t.Fatalf("Compare finds of %s in view %s: %+v, of another cell of the entity %q", c, v.Name, d, kinds[place])
 		}
 		kinds[place] = d.Kind
 	}
@@ -37,7 +37,7 @@ func (f *fixture) differences(ops []replicator.Op) map[at]replicator.DifferenceK
 func (f *fixture) differ(when string, ops []replicator.Op, want map[at]replicator.DifferenceKind) {
 	f.t.Helper()
 	if got := f.differences(ops); !maps.Equal(got, want) {
-		f.t.Fatalf("%s: the differences are %v, and not %v", when, got, want)
+		f.t.Fatalf("%s: Compare finds %v, want %v", when, got, want)
 	}
 }
 
@@ -73,7 +73,7 @@ func testCompare(f *fixture) {
 	dead := map[int]body{right: maps.Clone(b[right])}
 	dead[right][unreadable] = unreadableIn
 	if got := f.differences(f.looks(5, 70, dead)); len(got) != 1 || got[at{unreadableIn, right}] != replicator.Extra {
-		f.t.Fatalf("view %s shows what can't be computed: the differences are %v", unreadableIn, got)
+		f.t.Fatalf("view %s can't compute the values, but Compare finds %v", unreadableIn, got)
 	}
 	found, err := f.target.Compare(f.t.Context(), ops)
 	if err != nil {
@@ -85,7 +85,7 @@ func testCompare(f *fixture) {
 			want = replicator.Unseen
 		}
 		if len(d.States) == 0 || slices.ContainsFunc(d.States, func(s replicator.State) bool { return s != want }) {
-			f.t.Fatalf("of %s the sink believes %+v, and says %+v", ops[d.Op].Cell, want, d.States)
+			f.t.Fatalf("of %s Compare returns the state %+[3]v, want %+[2]v", ops[d.Op].Cell, want, d.States)
 		}
 	}
 	f.showsOf("after it was compared", applied)
@@ -95,7 +95,7 @@ func testCompare(f *fixture) {
 // testByHand changes the views' contents with plain commands, and repairs them.
 func testByHand(f *fixture) {
 	if f.s.Plant == nil || f.s.Remove == nil {
-		f.t.Skip("the subject changes nothing by hand")
+		f.t.Skip("the subject has no Change: nothing is changed by hand")
 	}
 	const right, missing, stale, extra = 0, 1, 2, 3
 	tidier, tidies := f.target.(replicator.Tidier)
@@ -144,13 +144,13 @@ func testByHand(f *fixture) {
 			}
 			stray := got == "" && sum || kind != replicator.Missing && (got == "" || got == replicator.Missing)
 			if !stray || !tidies || len(f.strays(tidier, i)) == 0 { // a planted entry may look like one without a cell
-				f.t.Fatalf("after entity %d of view %s was changed by hand Compare says %q, and not %q",
+				f.t.Fatalf("after entity %d of view %s was changed by hand Compare finds %q, want %q",
 					place.entity, place.view, got, kind)
 			}
 		}
 		for place, kind := range found {
 			if want[place] == "" {
-				f.t.Fatalf("entity %d of view %s is said to be %s; nobody changed it", place.entity, place.view, kind)
+				f.t.Fatalf("Compare finds entity %d of view %s %s, but nothing changed it", place.entity, place.view, kind)
 			}
 		}
 		mend := repair(bodies)

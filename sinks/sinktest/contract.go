@@ -25,32 +25,32 @@ func contract(t *testing.T, s *Subject) {
 		{"a deleted version that was held up does not come back", testHeldUp},
 		{"a value that can't be computed contributes nothing", testUnreadable},
 		{"a bad value is rejected alone", testRejected},
-		{"what is dead is known until something newer is applied", testDead},
+		{"a dead cell is known as dead until a newer op is applied", testDead},
 		{"versions are the lowest of the views", testVersions},
-		{"what a view holds is walked through in pages", testHeld},
-		{"what nothing was applied to since an order is swept", testOutdated},
-		{"what a view holds is compared with what it should", testCompare},
-		{"what was changed by hand is found and repaired", testByHand},
-		{"what came from no cell is found and removed", testStrays},
-		{"a view that joins later gets what others have", testLateView},
+		{"the cells of a view are listed in pages", testHeld},
+		{"cells without an op since an order are outdated", testOutdated},
+		{"the entries of a view are compared with the expected ones", testCompare},
+		{"entries that were changed by hand are found and repaired", testByHand},
+		{"entries that came from no cell are found and removed", testStrays},
+		{"a view that joins later gets the same entries", testLateView},
 		{"a mark never falls", testMarks},
-		{"a mark is of the epoch that is marked", testOvertaken},
-		{"a mark that another target moved is told", testForeign},
+		{"a target marks only its own epoch", testOvertaken},
+		{"a mark that another target moved is reported", testForeign},
 		{"one target registers an epoch", testRegistered},
 		{"a mark that fell or is gone is a loss", testLost},
-		{"a mark that can't be read is the trouble of its view alone", testDamaged},
+		{"a mark that can't be read fails its view alone", testDamaged},
 		{"another process finds everything", testReopen},
-		{"a view that was forgotten or defined anew is filled anew", testForget},
-		{"what is gone is forgotten below the horizon, and read again there", testGone},
-		{"sources do not meet", testSources},
+		{"a view that was forgotten or redefined is filled again", testForget},
+		{"deleted cells are forgotten below the horizon, and changes there are unknown", testGone},
+		{"sources don't change each other's cells", testSources},
 		{"sources whose tables differ fill one view", testSourcesOfUnlikeTables},
-		{"a source's looks and late deletes leave what others put", testLooksOfOtherSources},
-		{"what moved between sources is compared as one of them has it", testMoved},
-		{"of two sources that have a row of one key the first is shown", testClaims},
+		{"re-reads and late deletes of one source leave other sources' entries", testLooksOfOtherSources},
+		{"an entity that moved between sources is compared with the one that has it", testMoved},
+		{"if two sources have a row of one key, the first is shown", testClaims},
 		{"readers see what was applied after a refresh", testRefresh},
 		{"shadows take the live views' place with their states and marks", testShadow},
 		{"shadows run beside their views and agree with them", testShadowBeside},
-		{"a swap that is cut short is made or not, and is completed", testCutSwap},
+		{"a swap that is cut short is made wholly or not at all", testCutSwap},
 		{"two writers of new cells agree", testTwoWriters},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func (f *fixture) reset(c replicator.Cell, version, asOf int64, b body) replicat
 func (f *fixture) apply(ops ...replicator.Op) {
 	f.t.Helper()
 	if a := f.try(ops...); len(a.Stale)+len(a.Rejected) > 0 {
-		f.t.Fatalf("Apply says %+v; nothing was stale or bad", a)
+		f.t.Fatalf("Apply returns %+v, want nothing stale or rejected", a)
 	}
 }
 
@@ -133,7 +133,7 @@ func (f *fixture) shows(when string, newest map[replicator.Cell]body) {
 			}
 		}
 		if got, want := f.s.Read(f.t, v), contents(v, from); !maps.Equal(got, want) {
-			f.t.Fatalf("%s, view %s holds\n%s\nand not\n%s", when, v.Name, list(got), list(want))
+			f.t.Fatalf("%s, view %s holds\n%s\nwant\n%s", when, v.Name, list(got), list(want))
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (f *fixture) staleOnly(a replicator.Applied, stale ...int) {
 	f.t.Helper()
 	slices.Sort(a.Stale)
 	if !slices.Equal(a.Stale, stale) || len(a.Rejected) > 0 {
-		f.t.Fatalf("Apply says %+v; stale were %v", a, stale)
+		f.t.Fatalf("Apply returns %+v, want these stale: %v", a, stale)
 	}
 }
 
@@ -241,10 +241,10 @@ func testRejected(f *fixture) {
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, rejects) || len(a.Stale) > 0 {
-			f.t.Fatalf("Apply says %+v; the bad value is one for views %v", a, rejects)
+			f.t.Fatalf("Apply returns %+v, want the value rejected for views %v", a, rejects)
 		}
 		if a := f.try(f.put(f.cells[1], 1, 10, bad)); len(a.Stale) != 1 || len(a.Rejected) > 0 {
-			f.t.Fatalf("Apply says %+v of a bad value that is stale", a)
+			f.t.Fatalf("Apply returns %+v for a bad value that is stale, want it only stale", a)
 		}
 		f.dead(f.cells[1], version, bad, rejects...)
 		for _, v := range rejects { // the old contribution goes: after a rejection, it must not look current
@@ -279,7 +279,7 @@ func (f *fixture) versions(want ...int64) {
 		f.t.Fatalf("Versions: %v", err)
 	}
 	if !slices.EqualFunc(got, want, func(s replicator.Span, lowest int64) bool { return s.Lowest == lowest }) {
-		f.t.Fatalf("versions are %v, and the lowest not %v", got, want)
+		f.t.Fatalf("the versions are %v, want the lowest to be %v", got, want)
 	}
 }
 
@@ -288,7 +288,7 @@ func (f *fixture) highest(want int64) {
 	f.t.Helper()
 	got, err := f.target.Versions(f.t.Context(), f.cells[:1])
 	if err != nil || got[0].Highest != want {
-		f.t.Fatalf("versions are %v (%v), and the highest not %d", got, err, want)
+		f.t.Fatalf("the versions are %v (%v), want the highest to be %d", got, err, want)
 	}
 }
 
@@ -351,7 +351,7 @@ func (f *fixture) mark(view string) (replicator.Mark, bool) {
 func testMarks(f *fixture) {
 	f.source = "marks"
 	if m, ok := f.mark(f.s.Views[0].Name); ok {
-		f.t.Fatalf("a mark before the view was opened: %+v", m)
+		f.t.Fatalf("the view has a mark before it was opened: %+v", m)
 	}
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	const odd = 1<<53 + 1 // not a float64
@@ -390,7 +390,7 @@ func testMarks(f *fixture) {
 		for _, v := range f.s.Views {
 			want := replicator.Mark{View: v.Name, Fingerprint: v.Fingerprint, Standing: step.want}
 			if m, _ := f.mark(v.Name); !reflect.DeepEqual(m, want) {
-				f.t.Fatalf("the mark is %+v, and not %+v", m, want)
+				f.t.Fatalf("the mark is %+v, want %+v", m, want)
 			}
 		}
 	}

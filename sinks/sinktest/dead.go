@@ -11,7 +11,7 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 	f.t.Helper()
 	for i := range f.s.Views {
 		if found := slices.Contains(f.listed(i), c); found != slices.Contains(views, i) {
-			f.t.Fatalf("a cell that is dead in views %v: that it is so in view %d is %v", views, i, found)
+			f.t.Fatalf("a cell is dead in views %v, and reported as dead in view %d: %v", views, i, found)
 		}
 	}
 	const asOf = firstOrder - 2
@@ -23,11 +23,11 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 		var found []int
 		for _, d := range differences {
 			if found = append(found, d.View); d.Kind != replicator.Dead {
-				f.t.Fatalf("a cell that is dead in views %v: %+v", views, d)
+				f.t.Fatalf("of a cell that is dead in views %v Compare returns %+v", views, d)
 			}
 		}
 		if slices.Sort(found); !slices.Equal(found, views) {
-			f.t.Fatalf("a cell that is dead in views %v is so in %v", views, found)
+			f.t.Fatalf("a cell is dead in views %v, and Compare reports it as dead in %v", views, found)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func testDead(f *fixture) {
 		f.t.Helper()
 		for i := range f.s.Views {
 			if cells := f.listed(i); len(cells) > 0 {
-				f.t.Fatalf("%s: %v are dead in view %d", when, cells, i)
+				f.t.Fatalf("%s: the cells %v are dead in view %d", when, cells, i)
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func testDead(f *fixture) {
 		older.Version, older.Order = 4, 40
 		a := f.try(older)
 		if len(a.Stale) != 1 || !slices.Equal(a.Dead, []replicator.ValueAt{{Op: 0, View: view}}) {
-			f.t.Fatalf("Apply says %+v of an op that is older than a dead letter in view %d", a, view)
+			f.t.Fatalf("Apply returns %+v for an op that is older than a dead letter in view %d", a, view)
 		}
 		for n, other := range f.cells {
 			end.Cell = other
@@ -78,7 +78,7 @@ func testDead(f *fixture) {
 			}
 		}
 		if a := f.try(older); len(a.Stale) != 1 || len(a.Dead) > 0 {
-			f.t.Fatalf("Apply says %+v of an op that is older than what stands there", a)
+			f.t.Fatalf("Apply returns %+v for an op that is older than the cell's state", a)
 		}
 		none("after newer ops")
 	}

@@ -87,7 +87,7 @@ func (f *fixture) fed(sink replicator.Sink) {
 	}
 	sources, err := sourced.Sources(f.t.Context())
 	if err != nil || !slices.Contains(sources, f.source) {
-		f.t.Fatalf("Sources: %q without %q (%v)", sources, f.source, err)
+		f.t.Fatalf("Sources returns %q, which lacks %q (%v)", sources, f.source, err)
 	}
 }
 
@@ -117,7 +117,7 @@ func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
 func testRefresh(f *fixture) {
 	refresher, ok := f.target.(replicator.Refresher)
 	if !ok {
-		f.t.Skip("the target is no Refresher: its readers see what was applied")
+		f.t.Skip("the target is not a Refresher: its readers see ops at once")
 	}
 	search := f.s.Search
 	if search == nil {
@@ -136,7 +136,7 @@ func testRefresh(f *fixture) {
 		}
 		for _, v := range f.s.Views {
 			if got, want := search(f.t, v), f.contents(v, shown); !maps.Equal(got, want) {
-				f.t.Fatalf("after a refresh a reader of view %s sees\n%s\nand not\n%s", v.Name, list(got), list(want))
+				f.t.Fatalf("after a refresh a reader of view %s sees\n%s\nwant\n%s", v.Name, list(got), list(want))
 			}
 		}
 	}

@@ -38,14 +38,14 @@ func (f *fixture) unknownOnly(a replicator.Applied, unknown []int, stale ...int)
 	f.t.Helper()
 	slices.Sort(a.Unknown)
 	if !slices.Equal(a.Unknown, unknown) {
-		f.t.Fatalf("Apply says %+v; unknown were %v", a, unknown)
+		f.t.Fatalf("Apply returns %+v, want these unknown: %v", a, unknown)
 	}
 	f.staleOnly(a, stale...)
 }
 
 func testGone(f *fixture) {
 	if _, ok := f.target.(replicator.Forgetter); !ok || f.s.Remembers {
-		f.t.Skip("the target is no Forgetter: it remembers what is gone for ever")
+		f.t.Skip("the target is not a Forgetter: it never forgets deleted cells")
 	}
 	f.source = "gone"
 	other := open(f.t, f.s, f.source, f.s.Views) // another process, which does not learn the horizon
@@ -60,14 +60,14 @@ func testGone(f *fixture) {
 
 	f.markAt(60, true)
 	if found := f.forgetGone(50); found.Remembered < 2 { // perhaps of other sources, and not during a fill
-		f.t.Errorf("in a fill the target counts %+v", found)
+		f.t.Errorf("during a fill ForgetGone returns %+v", found)
 	}
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // its deletion is known
 	f.markAt(100, false)
 	f.forgetGone(20) // nothing was deleted below that
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
 	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // a shard counts its own
-		f.t.Errorf("of two cells that are gone the target counts %+v", found)
+		f.t.Errorf("with two deleted cells ForgetGone returns %+v", found)
 	}
 	f.shows("after the gone cell was forgotten", shows)
 	for _, target := range []replicator.Target{own, other} {

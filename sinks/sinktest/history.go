@@ -292,7 +292,7 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 			op.Order, op.AsOf, b.reads[i]))
 	}
 	if len(applied.Rejected) > 0 {
-		return fmt.Errorf("Apply rejected what every target can hold: %w", applied.Rejected[0].Err)
+		return fmt.Errorf("Apply rejected a value that every target can hold: %w", applied.Rejected[0].Err)
 	}
 	if h.inOrder {
 		if err := h.look(b, left); err != nil {
@@ -304,7 +304,7 @@ func (h *history) apply(ctx context.Context, target int, b *batch) error {
 	}
 	for _, i := range applied.Unknown {
 		if max(b.ops[i].Order, b.ops[i].AsOf) >= h.marked {
-			return fmt.Errorf("Apply does not know what to make of an op that is not below what was marked")
+			return fmt.Errorf("Apply reports an op as unknown that is not below the mark")
 		}
 		if err := h.reread(ctx, target, b.ops[i]); err != nil {
 			return err
@@ -397,7 +397,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		h.floors[k] = floor
 		return nil
 	}
-	return fmt.Errorf("view %s: %s steps back: it had reached place %d and shows %v after {version %d order %d as-of %d}",
+	return fmt.Errorf("view %s: %s steps back: it had reached order %d, and shows %v after {version %d order %d as-of %d}",
 		v.Name, op.Cell, floor, shown, op.Version, op.Order, op.AsOf)
 }
 

@@ -36,7 +36,7 @@ func testLost(f *fixture) {
 		}
 		f.s.SetMark(f.t, f.source, view, c.damage)
 		if err := f.target.Mark(f.t.Context(), *c.marked); !errors.Is(err, replicator.ErrSinkLost) {
-			f.t.Fatalf("a mark %s, and Mark says %v", name, err)
+			f.t.Fatalf("the mark %s, and Mark returns %v", name, err)
 		}
 		f.s.SetMark(f.t, f.source, view, nil)
 	}
@@ -61,7 +61,7 @@ func testOvertaken(f *fixture) {
 		err := target.Mark(f.t.Context(), at)
 		overtaken, is := errors.AsType[*replicator.Overtaken](err)
 		if is != fails || err != nil && !is {
-			f.t.Fatalf("Mark of %+v, where the mark is %+v: %v", at, before, err)
+			f.t.Fatalf("Mark(%+v) over the mark %+v returns %v", at, before, err)
 		}
 		if now, _ := f.mark(f.s.Views[0].Name); fails && (now.Position != before.Position || overtaken.By != now.Position) {
 			f.t.Fatalf("the mark was %+v and is %+v, taken over by %+v", before, now, overtaken.By)
@@ -105,7 +105,7 @@ func testForeign(f *fixture) {
 	f.source = "foreign"
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	if _, ok := f.target.(replicator.Shared); !ok {
-		f.t.Skip("the subject is no replicator.Shared")
+		f.t.Skip("the target is not a replicator.Shared")
 	}
 	var names []string
 	for _, v := range f.s.Views {
@@ -121,7 +121,7 @@ func testForeign(f *fixture) {
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
-			f.t.Errorf("as %d is marked, another target has moved the marks of %q, want %q", order, got, want)
+			f.t.Errorf("Mark at order %d reports marks moved by another target for %q, want %q", order, got, want)
 		}
 	}
 	mark(f.target, 10)
@@ -150,7 +150,7 @@ func testDamaged(f *fixture) {
 	f.s.DamageMark(f.t, f.source, bad)
 	for _, v := range f.s.Views {
 		if m, ok := f.mark(v.Name); !ok || (m.Err != nil) != (v.Name == bad) || m.Err == nil && m.Position != at.Position {
-			f.t.Fatalf("the mark of view %s is damaged, that of %s is %+v (%t)", bad, v.Name, m, ok)
+			f.t.Fatalf("the mark of view %s is damaged, and the mark of view %s reads as %+v (%t)", bad, v.Name, m, ok)
 		}
 	}
 	sink := f.s.New(f.t)
@@ -166,7 +166,7 @@ func testDamaged(f *fixture) {
 	}
 	if len(others) > 0 {
 		if err := open(f.t, f.s, f.source, others).Mark(f.t.Context(), at); err != nil {
-			f.t.Fatalf("the other views: %v", err)
+			f.t.Fatalf("Mark of the other views: %v", err)
 		}
 	}
 	if err := sink.Forget(f.t.Context(), bad); err != nil {
@@ -174,6 +174,6 @@ func testDamaged(f *fixture) {
 	}
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	if err := f.target.Mark(f.t.Context(), at); err != nil {
-		f.t.Fatalf("once the view was forgotten: %v", err)
+		f.t.Fatalf("Mark after the view was forgotten: %v", err)
 	}
 }

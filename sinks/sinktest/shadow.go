@@ -31,7 +31,7 @@ func (f *fixture) shadowing(views []*replicator.View) *shadowing {
 	})
 	var ok bool
 	if b.builds, ok = b.sink.(replicator.Shadower); !ok {
-		f.t.Skip("the sink is no Shadower")
+		f.t.Skip("the sink is not a Shadower")
 	}
 	for _, v := range views {
 		shadow := b.builds.Shadow(v)
@@ -60,7 +60,7 @@ func (b *shadowing) open(views []*replicator.View) replicator.Target {
 func (b *shadowing) applies(target replicator.Target, ops []replicator.Op) {
 	b.t.Helper()
 	if a, err := target.Apply(b.t.Context(), ops); err != nil || len(a.Stale)+len(a.Rejected) > 0 {
-		b.t.Fatalf("Apply says %+v, %v", a, err)
+		b.t.Fatalf("Apply returns %+v, %v", a, err)
 	}
 }
 
@@ -116,7 +116,7 @@ func testShadow(f *fixture) {
 	versions, err := shadow.Versions(f.t.Context(), f.cells)
 	known := func(s replicator.Span) bool { return s.Highest != replicator.NoVersion }
 	if err != nil || slices.ContainsFunc(versions, known) {
-		f.t.Fatalf("a shadow that begins knows the versions %v: %v", versions, err)
+		f.t.Fatalf("a new shadow knows the versions %v: %v", versions, err)
 	}
 	dead := maps.Clone(bodies[bad])
 	dead[unreadable] = f.s.Views[0].Name
@@ -143,11 +143,11 @@ func testShadow(f *fixture) {
 	b.stands(90, 3)
 	older := f.puts(7, 75, map[int]body{changed: bodies[6]})
 	if a := f.try(older...); len(a.Stale) != len(older) {
-		f.t.Fatalf("after the swap Apply says %+v of ops that are older than what the shadow had", a)
+		f.t.Fatalf("after the swap Apply returns %+v for ops that are older than the shadow's states", a)
 	}
 	for _, c := range f.of(bad) {
 		if f.s.Views[0].Feeds(c) && !slices.Contains(f.listed(0), c) {
-			f.t.Fatalf("after the swap %s is no dead letter any more", c)
+			f.t.Fatalf("after the swap %s is no longer a dead letter", c)
 		}
 	}
 	rebuilt[bad], rebuilt[gone] = bodies[bad], bodies[gone]
@@ -210,7 +210,7 @@ func (b *shadowing) goesOn(ops []replicator.Op) {
 	_, err := b.target.Apply(b.t.Context(), ops)
 	switch {
 	case errors.Is(err, replicator.ErrSinkLost) || replicator.IsFatal(err):
-		b.t.Fatalf("while shadows are filled the live views say %v", err)
+		b.t.Fatalf("while shadows are filled the live views fail: %v", err)
 	case err != nil:
 		b.target = open(b.t, b.s, b.source, b.s.Views)
 		b.apply(ops...)
@@ -252,7 +252,7 @@ func (b *shadowing) older(target replicator.Target, ops []replicator.Op) bool {
 	}
 	for call, err := range errs {
 		if errors.Is(err, replicator.ErrSinkLost) || replicator.IsFatal(err) {
-			b.t.Errorf("%s by a target of before the swap: %v", call, err)
+			b.t.Errorf("%s by a target from before the swap: %v", call, err)
 		}
 	}
 	return errs["Apply"] == nil
@@ -263,7 +263,7 @@ func (b *shadowing) without(shown map[int]body) {
 	b.t.Helper()
 	err := b.builds.Swap(b.t.Context(), b.source, b.views)
 	if Refuses(b.t, err, b.views, names(b.views)...); !replicator.IsFatal(err) {
-		b.t.Fatalf("a swap without shadows says %v", err)
+		b.t.Fatalf("a swap without shadows returns %v", err)
 	}
 	if err := b.builds.Discard(b.t.Context(), b.views); err != nil {
 		b.t.Fatalf("Discard without shadows: %v", err)

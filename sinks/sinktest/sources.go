@@ -14,7 +14,7 @@ func testSources(f *fixture) {
 	other := open(f.t, f.s, "other", f.s.Views)
 	versions, err := other.Versions(f.t.Context(), []replicator.Cell{c})
 	if err != nil || versions[0].Highest != replicator.NoVersion {
-		f.t.Fatalf("another source's cell stands at %v (%v)", versions, err)
+		f.t.Fatalf("another source's cell has the versions %v (%v)", versions, err)
 	}
 }
 
@@ -23,7 +23,7 @@ func testSources(f *fixture) {
 // cell by cell.
 func testLooksOfOtherSources(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, a sink only names cells of its own source
-		f.t.Skip("the target tells of no cell of another source")
+		f.t.Skip("the target does not report other sources' cells")
 	}
 	one, other := open(f.t, f.s, "one", f.s.Views), open(f.t, f.s, "other", f.s.Views)
 	apply := func(target replicator.Target, op replicator.Op) {
@@ -78,7 +78,7 @@ type side struct {
 // longer has it. If neither has an entity, or its row differs, one of the verifies must find and repair that.
 func testMoved(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, sources don't share entities
-		f.t.Skip("the target tells of no cell of another source")
+		f.t.Skip("the target does not report other sources' cells")
 	}
 	const moved, stayed, there = 0, 1, 2
 	f.spread(3)
@@ -110,7 +110,7 @@ func testMoved(f *fixture) {
 	for _, s := range []side{other, one} {
 		for view, ops := range f.verified(s) {
 			if v := f.s.Views[view].Name; f.differences(ops)[at{v, moved}] == "" {
-				f.t.Fatalf("a source that put in view %s what it has no more finds no difference", v)
+				f.t.Fatalf("Compare with a source that no longer has a cell finds no difference in view %s", v)
 			}
 			f.apply(ops...)
 		}
@@ -155,7 +155,7 @@ func (f *fixture) verifies(when string, want map[at]replicator.DifferenceKind, s
 		}
 	}
 	if !maps.Equal(found, want) {
-		f.t.Fatalf("%s: the differences are %v, and not %v", when, found, want)
+		f.t.Fatalf("%s: Compare finds %v, want %v", when, found, want)
 	}
 }
 
@@ -188,7 +188,7 @@ func testSourcesOfUnlikeTables(f *fixture) {
 			}
 			for _, m := range marks {
 				if want := of[source][0].Fingerprint; m.Fingerprint != want {
-					f.t.Errorf("the mark of view %s for %s has fingerprint %s, %s, not %s", m.View, source,
+					f.t.Errorf("the mark of view %s for %s has fingerprint %s, %s, want %s", m.View, source,
 						m.Fingerprint, when, want)
 				}
 			}

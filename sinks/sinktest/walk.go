@@ -34,13 +34,13 @@ func testHeld(f *fixture) {
 			var got []replicator.Key // any cell will do for an entity with several
 			for _, c := range f.cellsOf("Held", limit, f.held(i)) {
 				if !v.Feeds(c) {
-					f.t.Fatalf("view %s is said to hold entries of %s, which does not feed it", v.Name, c)
+					f.t.Fatalf("Held lists entries of view %s for cell %s, which does not feed it", v.Name, c)
 				}
 				got = append(got, c.Key)
 			}
 			slices.Sort(got)
 			if got = slices.Compact(got); !slices.Equal(got, want) {
-				f.t.Fatalf("in pages of %d view %s is said to hold entries of %v, and not of %v", limit, v.Name, got, want)
+				f.t.Fatalf("in pages of %d Held lists entries of view %s for the cells %v, want %v", limit, v.Name, got, want)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func testOutdated(f *fixture) {
 	f.apply(f.looks(5, before, map[int]body{2: bodies[2]})...)
 	f.apply(f.looks(5, before-5, map[int]body{3: nil})...)
 	if a := f.try(f.puts(4, before+1, map[int]body{5: bodies[5]})...); len(a.Stale) != len(f.of(5)) {
-		f.t.Fatalf("Apply says %+v of older ops", a)
+		f.t.Fatalf("Apply returns %+v for older ops", a)
 	}
 	f.apply(f.puts(5, before-1, map[int]body{6: bodies[6]})...)
 	f.apply(f.puts(6, before+9, map[int]body{7: bodies[7]})...)
@@ -95,7 +95,7 @@ func testOutdated(f *fixture) {
 	})
 	for _, c := range want {
 		if !swept[c] {
-			f.t.Fatalf("%s was found no more once others had been looked at", c)
+			f.t.Fatalf("%s is not listed any more after other cells were read", c)
 		}
 	}
 	delete(bodies, 8)
