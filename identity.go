@@ -21,7 +21,7 @@ const NamesGiven = "\n"
 var ErrRedefined = errors.New("a source table changed since the view was filled")
 
 // ErrOtherKeys: the keys of two tables can never be equal.
-var ErrOtherKeys = errors.New("one key of a table is not the same key of the other")
+var ErrOtherKeys = errors.New("the keys of the two tables are of different types")
 
 // identityBytes is the length of a table's part of a fingerprint: one byte for the versions, then a hash of the
 // identity.

@@ -28,7 +28,7 @@ func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]
 	now := make([]string, len(views))
 	identities, err := d.cfg.Source.Identities(ctx, replicator.Feeding(views))
 	if err != nil {
-		return nil, replicator.OfSource(fmt.Errorf("asking the source what its tables are: %w", err))
+		return nil, replicator.OfSource(fmt.Errorf("reading the definitions of the source's tables: %w", err))
 	}
 	for i, v := range views {
 		now[i] = replicator.DefinedOn(v, identities)
@@ -95,6 +95,6 @@ func sameKeys(ctx context.Context, source replicator.Source, v *replicator.View)
 	if err = source.SameKeys(ctx, tables); !errors.Is(err, replicator.ErrOtherKeys) {
 		return nil, replicator.OfSource(err)
 	}
-	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it can't merge what it is made from: %w; "+
+	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: its tables can't be merged: %w; "+
 		"give both columns one type, or make a view of each", v.ShownAs(), err)), v.Name), nil
 }

@@ -20,7 +20,7 @@ func inherit(ctx context.Context, store replicator.Store, v *replicator.View) er
 		err = forgetShadow(ctx, store, v)
 	}
 	if err != nil {
-		return fmt.Errorf("view %s: taking over what its rebuild left in the store: %w", v.Name, err)
+		return fmt.Errorf("view %s: taking over the checkpoints and dead letters of its rebuild: %w", v.Name, err)
 	}
 	return nil
 }

@@ -261,7 +261,7 @@ func notReady(v replicator.ViewStatus) string {
 	case v.Error != "":
 		return v.State + ": " + v.Error
 	case v.Frozen:
-		return v.State + ": what it shows is not kept up until that is done"
+		return v.State + ": its contents are not kept up to date until that is done"
 	}
 	return v.State
 }

@@ -19,7 +19,7 @@ func TestReadyTellsTheTruthForEachView(t *testing.T) {
 		"running":    {viewOf("v", replicator.StateRunning, lag(0)), true, `"reasons":[]`},
 		"rebuilding": {viewOf("v", replicator.StateRebuilding, lag(0)), true, `"reasons":[]`},
 		"frozen": {replicator.ViewStatus{State: replicator.StateRebuilding, Frozen: true}, false,
-			`"rebuilding: what it shows is not kept up until that is done"`},
+			`"rebuilding: its contents are not kept up to date until that is done"`},
 		"lag unknown":    {viewOf("v", replicator.StateRunning, nil), false, "its lag is not known"},
 		"failed":         {failed, false, `{"view":"f","sink":"main","reason":"failed: no table x"}`},
 		"paused":         {viewOf("v", replicator.StatePaused, lag(0)), false, `"reason":"paused"`},

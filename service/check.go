@@ -73,7 +73,7 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 		fix := "name a directory in checkpoint.path that the program's user may make and write, or give that user " +
 			"its files"
 		if cfg.Checkpoint.Store == "mysql" {
-			fix = "grant the user of checkpoint.dsn what it lacks, or correct checkpoint.dsn"
+			fix = "grant the user of checkpoint.dsn the missing privileges, or correct checkpoint.dsn"
 		}
 		findings = append(findings, replicator.Finding{What: "checkpoint store", Level: replicator.Fail, Detail: err.Error(),
 			Fix: fix})
@@ -288,7 +288,7 @@ func (s Setup) checkTopics(ctx context.Context) (findings []replicator.Finding, 
 			f.Level, f.Detail = replicator.Fail, err.Error()
 		} else if len(status.Members) > len(status.Partitions) {
 			f.Level = replicator.Warn
-			f.Detail += fmt.Sprintf(" for %d partitions: those beyond have nothing to do", len(status.Partitions))
+			f.Detail += fmt.Sprintf(" for %d partitions: the surplus members have nothing to do", len(status.Partitions))
 		}
 		findings = append(findings, f)
 	}

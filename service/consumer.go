@@ -357,5 +357,5 @@ func keepsPositions(cfg *config.Config, what string) error {
 		return nil
 	}
 	return InvalidError{fmt.Errorf("%s: checkpoint %s does not know the partitions of a source in Kafka: `replicator "+
-		"rebuild` reads the topic from its beginning, `replicator checkpoint forget` begins anew", cfg.File, what)}
+		"rebuild` reads the topic from its beginning, `replicator checkpoint forget` starts over", cfg.File, what)}
 }

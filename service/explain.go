@@ -97,7 +97,7 @@ func ofShards(all []Explanation) []Explanation {
 		shards := strings.Join(slices.Sorted(maps.Keys(having)), " and ")
 		for i := range all {
 			if e := &all[i]; e.Exists && e.Holds != AsExpected && e.Holds != Unknown {
-				e.Why = "the source's shards " + shards + " have rows of this entity, and what was read first is shown: " +
+				e.Why = "the source's shards " + shards + " have rows of this entity, and the one that was read first is shown: " +
 					"delete the row in one of them, if the entity does not move"
 			}
 		}

@@ -60,8 +60,8 @@ func (s *Service) fences(ctx context.Context, at server.Fence) (map[string]strin
 		case err == nil && len(fences) > 0:
 			return fences, nil
 		case err == nil:
-			return nil, fmt.Errorf("%w: [source] topics tell of %s, and not of %s: name one with --source", server.ErrInvalid,
-				strings.Join(slices.Sorted(maps.Keys(others)), " and "), changelog.Origin(at.Source))
+			return nil, fmt.Errorf("%w: [source] topics hold cells of %s, but not of %s: name one with --source",
+				server.ErrInvalid, strings.Join(slices.Sorted(maps.Keys(others)), " and "), changelog.Origin(at.Source))
 		}
 		if pause.For(ctx, 200*time.Millisecond) != nil {
 			return nil, errors.Join(err, context.Cause(ctx))

@@ -31,7 +31,7 @@ func rebuildAlone(ctx context.Context, setup Setup, names []string, how server.R
 	err = s.beginRebuild(ctx, names, how)
 	if errors.Is(err, replicator.ErrRebuilding) {
 		show.Say("an interrupted rebuild continues where it stopped; " +
-			"what was changed by hand since then may need another one")
+			"if tables were changed by hand since then, rebuild again")
 		err = rebuildOthers(ctx, s, names, how)
 	}
 	if err == nil {

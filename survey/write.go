@@ -119,7 +119,7 @@ func (t *text) table(f *followed) {
 		t.say("Views have its other columns, too: %s.", shownList(own))
 	}
 	if f.isOutbox() {
-		t.say("What is deleted from an outbox is deleted from its views, too: they hold what was not published yet.")
+		t.say("Rows deleted from an outbox are deleted from its views, too: views hold the events not published yet.")
 	}
 	if len(f.objects) > 0 {
 		t.say("Objects in JSON are in %s: views reach into them by $COLUMN.PROPERTY.", shownList(f.objects))

@@ -92,7 +92,7 @@ func checkpointSet(o *options) *cobra.Command {
 		Use:   "set --pos FILE:POS [VIEW…]",
 		Short: "Go on from another place in the binlog",
 		Long: `Sets the position of the named views (all, if none is named). Everything between the old position
-and a later new one is skipped: rebuild the views afterwards, unless you know that nothing of theirs
+and a later new one is skipped: rebuild the views afterwards, unless you know that none of their rows
 changed there. An earlier position is harmless. If the source is sharded, --source names the shard
 whose binlog it is.
 The program must not be running.`,

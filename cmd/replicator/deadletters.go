@@ -38,7 +38,7 @@ func deadLettersList(o *options) *cobra.Command {
 		Short: "List dead letters: how many there are of each kind, or each of them",
 		Long: `Lists dead letters by view, table and reason, the most frequent first, with the id of one of each
 kind. --all lists each of them, oldest first, and so does --json. --limit shows that many, and
---after those behind the one with that id.`,
+--after begins after the one with that id.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := loadViews(o, viewsNamed(l.view))
@@ -57,7 +57,7 @@ kind. --all lists each of them, oldest first, and so does --json. --limit shows 
 	cmd.Flags().BoolVar(&l.json, "json", false, "one JSON object per line, each dead letter")
 	cmd.Flags().BoolVar(&l.all, "all", false, "each dead letter")
 	cmd.Flags().IntVar(&l.limit, "limit", 0, "`N` of them at most; 0: no limit")
-	cmd.Flags().StringVar(&l.after, "after", "", "those behind the one with this `ID`")
+	cmd.Flags().StringVar(&l.after, "after", "", "only those after the one with this `ID`")
 	cmd.Flags().StringVar(&l.view, "view", "", "only those of this `view`")
 	_ = cmd.RegisterFlagCompletionFunc("view", o.completeView)
 	return cmd

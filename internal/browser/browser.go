@@ -248,7 +248,7 @@ func (p *Page) Wait(expression string) {
 		if !holds && pause.For(ctx, 20*time.Millisecond) != nil {
 			text := ""
 			p.Eval("document.documentElement.innerText", &text)
-			p.t.Fatalf("it never was so: %s\n%s", expression, text)
+			p.t.Fatalf("the condition never became true: %s\n%s", expression, text)
 		}
 	}
 }

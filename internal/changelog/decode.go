@@ -101,7 +101,7 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 	switch {
 	case err != nil:
 	case seen != all:
-		err = notOurs("it has not the headers op, version, order and as_of, once each")
+		err = notOurs("it must have the headers op, version, order and as_of, once each")
 	case what != opPut && what != opReset && what != opGone && what != opDead:
 		err = notOurs("its header op says %.20q", what)
 	case s.Version < replicator.NoVersion || s.Order < 0 || s.AsOf < 0 || s.AsOf > s.Order:
@@ -173,7 +173,7 @@ func (d *Decoder) decodeRow(r *Record, value []byte) error {
 		return notOurs("its value is not the JSON that it should be")
 	}
 	if v.state != r.State {
-		return notOurs("its value and its headers tell of different states")
+		return notOurs("its value and its headers describe different states")
 	}
 	if r.Dead = v.dead; r.Dead != "" {
 		return nil
@@ -182,8 +182,8 @@ func (d *Decoder) decodeRow(r *Record, value []byte) error {
 	case v.raw != nil:
 		v.row.Body, r.Codec = v.raw, v.codec
 	case v.codec != "":
-		return notOurs("it names a codec and has no raw body")
-	case v.body != nil: // a copy: the record shares memory with all records of the same fetch
+		return notOurs("it names a codec but has no raw body")
+	case v.body != nil: // a copy, because the record shares memory with everything fetched with it
 		v.row.Body, r.Codec = bytes.Clone(v.body), "json"
 	}
 	r.Row = v.row

@@ -76,7 +76,7 @@ func DecodeMark(in *kgo.Record) (view, source string, m *Mark, err error) {
 	d := json.NewDecoder(bytes.NewReader(in.Key))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&k); err != nil || k.Mark == "" {
-		return "", "", nil, notOurs("its key is no mark's")
+		return "", "", nil, notOurs("its key is not the key of a mark")
 	}
 	if in.Value == nil {
 		return k.Mark, k.Source, nil, nil

@@ -43,7 +43,7 @@ func entering(err error) string {
 	var unproven *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &unproven):
-		return "correct ca_cert, or server_name: the server's certificate is not what they demand"
+		return "correct ca_cert, or server_name: the server's certificate does not match them"
 	case hasStatus(err, http.StatusUnauthorized):
 		return "correct username and password, or api_key"
 	case hasStatus(err, http.StatusForbidden):

@@ -76,7 +76,8 @@ func (t *Target) versions(ctx context.Context, cells []replicator.Cell) ([]repli
 
 // errReplaced means that another replicator, or another source's pipeline, has made a newer generation since the target
 // was opened.
-var errReplaced = fmt.Errorf("a view was rebuilt or begun again since the views were opened: %w", replicator.ErrOpenAgain)
+var errReplaced = fmt.Errorf("a view was rebuilt or started over since the views were opened: %w",
+	replicator.ErrOpenAgain)
 
 // replaced returns errReplaced instead of err if an index is missing because a newer generation of the view replaced
 // it. Then nothing is lost.

@@ -132,7 +132,8 @@ func (s *Sink) usable(v *replicator.View, t *topic) error {
 	case !t.marks.compacted:
 		return refuse("%s", notCompacted(t.marks))
 	case t.marks.partitions != 1:
-		return refuse("topic %s has %d partitions; marks need 1: make it anew", t.marks.name, t.marks.partitions)
+		return refuse("topic %s has %d partitions, but marks need exactly 1: delete it and create it again",
+			t.marks.name, t.marks.partitions)
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 	var flush int
 	if err := s.db.QueryRowContext(ctx, "SELECT @@innodb_flush_log_at_trx_commit").Scan(&flush); err == nil && flush != 1 {
 		found = append(found, replicator.Finding{What: what + ": innodb_flush_log_at_trx_commit", Level: replicator.Warn,
-			Detail: fmt.Sprintf("it is %d: what was applied may be lost when the machine fails (the loss is noticed, "+
-				"and made good)", flush),
+			Detail: fmt.Sprintf("it is %d: applied changes may be lost when the machine fails (the program notices, "+
+				"and applies them again)", flush),
 			Fix: "SET GLOBAL innodb_flush_log_at_trx_commit = 1"})
 	}
 	if srv.packet < 4<<20 {
@@ -144,7 +144,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 				return f
 			}
 			if _, left, why, err := s.madeAnew(ctx, v, sh); err == nil && len(left) > 0 {
-				f.Detail += fmt.Sprintf("; columns that were made for something else stay as they are, as a rebuild is in place (%s): %s",
+				f.Detail += fmt.Sprintf("; columns of an earlier definition stay as they are, because a rebuild is in place (%s): %s",
 					why, strings.Join(left, ", "))
 			}
 		}
@@ -188,7 +188,7 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 		f.Level, f.Detail = replicator.Fail, err.Error()
 	case gone != "":
 		f.Level = replicator.Warn
-		f.Detail += " was dropped, and what the view held with it: the view stops, if on_lost does not fill it again"
+		f.Detail += " was dropped, with the contents of the view: the view stops, unless on_lost = \"rebuild\" fills it again"
 		f.Fix = "`replicator rebuild " + v.Name + "` creates the table and fills it"
 	default:
 		f.Detail += " is not there yet; the first start creates it"

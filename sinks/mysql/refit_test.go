@@ -367,5 +367,5 @@ func TestCheckTellsATableThatWasDroppedFromOneThatIsNotThereYet(t *testing.T) {
 	}
 	found("kept", replicator.OK, "table v")
 	exec(t, db, "DROP TABLE v")
-	found("dropped", replicator.Warn, "table v was dropped, and what the view held with it")
+	found("dropped", replicator.Warn, "table v was dropped, with the contents of the view")
 }

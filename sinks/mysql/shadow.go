@@ -104,7 +104,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 		}
 	}
 	if _, table := split(live, s.database); !hasRoomBeside(table) {
-		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s is too long for one beside it: rebuild --in-place",
+		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s leaves no room for a suffix: rebuild --in-place",
 			v.Shadows, live))
 	}
 	shadow, aside := s.tableName(name), s.tableName(name+"_")
@@ -448,8 +448,8 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 	return nil
 }
 
-// errSwapped says that since the target was opened, a rebuilt view was swapped in, or a counter begun again.
-var errSwapped = fmt.Errorf("a rebuilt view was swapped in, or a counter begun again, since the views were opened: %w",
+// errSwapped: since the target was opened, the views were swapped or are being swapped, or a counter was begun again.
+var errSwapped = fmt.Errorf("a rebuilt view was swapped in, or a counter started over, since the views were opened: %w",
 	replicator.ErrOpenAgain)
 
 // readEpoch returns how many swaps and repeated beginnings of counters the sink has seen.

@@ -219,7 +219,7 @@ func page[T any](
 		return nil, "", err
 	}
 	if at.Shard < 0 || at.Shard >= len(t.shards) {
-		return nil, "", fmt.Errorf("a page of sink %s begins at a place that it never named", t.sink.name)
+		return nil, "", fmt.Errorf("a page of sink %s begins at an unknown shard", t.sink.name)
 	}
 	some, next, err := read(at.Shard, at.After)
 	if err != nil {
