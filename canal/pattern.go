@@ -279,8 +279,8 @@ func (t *tables) add(w *watched) error {
 		t.byPlace[database] = map[string]*watched{}
 	}
 	if other := t.byPlace[database][name]; other != nil {
-		return replicator.OfTable(w.Name, replicator.Fatal(fmt.Errorf("tables %s and %s both stand for %s.%s: a row of it is "+
-			"one cell; change one of the patterns", other.Name, w.Name, w.Database, w.Table.Table)))
+		return replicator.OfTable(w.Name, replicator.Fatal(fmt.Errorf("tables %s and %s both match %s.%s, which can "+
+			"belong to one only; change one of the patterns", other.Name, w.Name, w.Database, w.Table.Table)))
 	}
 	t.byPlace[database][name] = w
 	t.byName[w.Name] = append(t.byName[w.Name], w)

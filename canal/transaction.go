@@ -282,9 +282,9 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 	return !s.tx.explicit, nil
 }
 
-// wayOut tells the operator what to do about changes that the binlog doesn't list.
-const wayOut = "`replicator rebuild " + remedy.Views + "` fills its views again. To go on without it, behind the end of " +
-	"this transaction (SHOW BINLOG EVENTS tells it), use checkpoint set"
+// wayOut is the advice for changes that a binlog doesn't list.
+const wayOut = "`replicator rebuild " + remedy.Views + "` fills its views again. To skip this transaction, use " +
+	"checkpoint set with the position of its end (SHOW BINLOG EVENTS shows it)"
 
 // rolledBack reports a transaction that was rolled back, entirely or in part. The binlog has its rows only if it did
 // something irreversible: it changed tables of an engine without transactions, or on MariaDB created or dropped a
