@@ -145,7 +145,7 @@ func lettersKept(ctx context.Context, l *boundLab, n int) error {
 	return l.rows(ctx, "index_email", 0)
 }
 
-// A tiny row has one of the table's keys, each of which occurs ten times with different numbers.
+// tinyDDL creates a table that has ten rows for each key, with different numbers.
 const tinyDDL = "CREATE TABLE " + sourceDatabase + ".tiny (id BIGINT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v INT NOT NULL)"
 
 func tinyRows(ctx context.Context, l *boundLab, n int) error {

@@ -33,7 +33,7 @@ const (
 	newPhase       = iota // the first cell of each entity
 	movedPhase            // a newer one of each, with another email: its index entry moves
 	unchangedPhase        // a newer one of each with the same content: only the version rises
-	hotPhase              // as many again, all of one entity
+	hotPhase              // the same number of cells, all of one entity
 )
 
 // distinctPhases are the phases' names.

@@ -61,7 +61,7 @@ type lookup struct {
 	filling bool                // whether the publisher is still filling the topic
 }
 
-// firstPlace is not after any Order of an origin.
+// firstPlace is the lowest Order that an origin can have.
 const firstPlace = 1
 
 // mayCome reports whether a cell may lack a record only because the publisher has not reached it yet.

@@ -32,7 +32,7 @@ type Reader struct {
 	asked   time.Time
 
 	// complete is when everything was last read, or when reading began at the first record. For delete.retention.ms
-	// from then on, no deleted cell that was read since has lost its tombstone. Zero: not known.
+	// after that, Kafka keeps the tombstone of every cell that was deleted since. Zero: not known.
 	complete time.Time
 }
 

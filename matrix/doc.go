@@ -1,5 +1,5 @@
 // Package matrix runs one scenario on every release of a source that the program promises to follow: with the server's
-// defaults, and with the other value of each setting that changes how it is read, which are GTIDs and the names of
+// defaults, and with the other value of two settings that change how the server is read: GTIDs, and the names of
 // columns in the binlog.
 //
 // The scenario: writers change a table of plain rows and a table of cells with versions, both tables are altered, the

@@ -19,7 +19,7 @@ type bodies struct {
 	column  string
 	codec   string              // the codec of most values; "" if none is known
 	sure    bool                // this codec decodes every value, and no other codec does
-	reason  string              // how many of how many values it decodes
+	reason  string              // how many of the sampled values the codec decodes, in words
 	decoded []replicator.Object // by row; nil where there is none
 }
 
@@ -143,7 +143,7 @@ func findBody(t *Table, keyed []string, stages [][]Codec) (found *bodies, others
 		b := &all[i]
 		named := bodyRank(b.column) < len(bodyNames)
 		binary := !t.col(b.column).Text
-		// A text that is not an object is an ordinary property. So is a single column of settings beside many plain
+		// Texts that are not objects are ordinary properties. So is one column of settings beside many plain
 		// columns.
 		if found == nil && (b.codec != "" && (plain <= 1 || named && plain <= 4) || b.codec == "" && binary && named) {
 			found = b

@@ -11,7 +11,7 @@ import (
 type numbered struct {
 	numberedName
 	tables []*Table // those that were sampled, by name
-	names  []string // of all
+	names  []string // the names of all tables of the group
 	shared *bool    // whether two of them may have rows of one key; nil: not known yet
 }
 

@@ -69,7 +69,7 @@ var versionNames = []string{"version", "ref_key", "revision", "rev", "ver", "seq
 func (r *roles) versions(t *Table) bool {
 	best := 0
 	for _, u := range t.Unique {
-		for i := len(u) - 1; i > 0; i-- { // a version comes after the columns that it is a version of
+		for i := len(u) - 1; i > 0; i-- { // in its key, a version follows the entity's columns
 			name := u[i]
 			rank := versionRank(t, name)
 			rest := slices.Delete(slices.Clone(u), i, i+1)
@@ -130,7 +130,7 @@ func (r *roles) splitColumn(t *Table, cell []string) {
 		case n > 0:
 			rank++
 		case rank == 1:
-			continue // nothing suggests it
+			continue // nothing suggests that the column holds the kind
 		}
 		if rank > best {
 			best, found = rank, i

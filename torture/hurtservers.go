@@ -43,7 +43,7 @@ func serverFaults() map[string]fault {
 	return all
 }
 
-// setBack restores a server's current data later.
+// setBack copies a server's data, and later restores the copy.
 func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 	if err := s.Kill(); err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	}
 }
 
-// cacheFailover begins a copy of Redis, which replaces it later.
+// cacheFailover starts a replica of Redis, which later takes Redis's place.
 func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	asked, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -152,7 +152,7 @@ func (w *world) stateReadOnly(ctx context.Context) (heal, error) {
 	}, w.start(ctx)
 }
 
-// oldState restores the state directory's current content later.
+// oldState copies the state directory, and later restores the copy.
 func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
 	w.end(syscall.SIGKILL)
 	kept := filepath.Join(w.program.Dir, fmt.Sprintf("kept%d", f.Arg))

@@ -142,7 +142,7 @@ func (w *workload) change(ctx context.Context, tx execer, t Table, r *rand.Rand)
 		return w.move(ctx, tx, t, r)
 	}
 	n := r.IntN(t.Keys)
-	if r.IntN(4) == 0 { // frequently used ones
+	if r.IntN(4) == 0 { // keys that change often
 		n = r.IntN(min(t.Keys, 8))
 	}
 	if n >= Kept && r.IntN(4) == 0 {

@@ -133,7 +133,7 @@ type world struct {
 	servers   *farm
 	source    *servers.Server
 	at        addresses
-	links     map[string]*link // the program's, by sink, and source; the harness's own, without faults
+	links     map[string]*link // the program's, to the source and each sink; the harness's own, without faults
 	sourceDBs []*sql.DB        // as root, not through the program's link; one for each shard
 	sinkDBs   []*sql.DB        // one for each shard
 	redis     *goredis.Client

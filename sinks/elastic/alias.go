@@ -85,7 +85,7 @@ func numberOf(alias, index string) int {
 	if m == nil || m[1] != alias {
 		return 0
 	}
-	number, _ := strconv.Atoi(m[2]) // a number that is too large is none of ours: 0
+	number, _ := strconv.Atoi(m[2]) // a number that is too large is not the program's: 0
 	return number
 }
 

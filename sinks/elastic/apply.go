@@ -197,7 +197,7 @@ func (b *batch) decide(d *document) error {
 				made.Shown, made.Dead, made.Waits = false, true, true
 			}
 			if !d.keeper.merged {
-				next = next[:0] // the only cell there is
+				next = next[:0] // the document has one cell
 			}
 			next = next.with(&made)
 			if heir >= 0 {

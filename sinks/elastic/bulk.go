@@ -39,7 +39,7 @@ type document struct {
 	keeper      *keeper // nil for a registry
 	changes     []change
 
-	whole      bool // it must be read with its fields, or was: the state alone is not enough
+	whole      bool // it was or must be read with its fields, not only its state
 	known      bool // whether the document exists is known or assumed
 	remembered bool // it was not read: what is known is from this target's last write
 	exists     bool

@@ -31,7 +31,7 @@ type client struct {
 	states pace // how many documents' states to read at once
 
 	openSearch atomic.Bool // the server is OpenSearch
-	doubted    atomic.Bool // whether that still holds must be asked again
+	doubted    atomic.Bool // the server must be asked again what it is
 }
 
 // Timeout is how long to wait for the first byte of an answer, by default (see Config.Timeout). The whole answer may

@@ -53,9 +53,9 @@ func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: why}
 }
 
-// compare returns where a document differs from what its changes, all of the source's cells among them, require. It
-// takes other sources' contributions as the document states them: their own verify compares those. It also returns
-// which of the changes are dead.
+// compare returns where a document differs from what its changes require. The changes must include all of the
+// source's cells. compare takes other sources' contributions as the document states them, because their own verify
+// compares those. It also returns which of the changes are dead.
 func (b *batch) compare(d *document) (differences []replicator.Difference, err error) {
 	k := d.keeper
 	stands := d.contents()

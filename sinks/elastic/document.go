@@ -76,7 +76,7 @@ type slot struct {
 	name string // slotName of the cell
 	key  replicator.Key
 	judge.Known
-	barren bool     // it Waits, and its contribution can't be stored
+	barren bool     // the cell waits for another source's cell, and its contribution can't be stored
 	fields [][]byte // JSON texts in the order of the view's fields, nil where one is missing
 }
 

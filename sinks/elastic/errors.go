@@ -24,7 +24,7 @@ type failure struct {
 type reason struct {
 	Type   string  `json:"type"`
 	Reason string  `json:"reason"`
-	Index  string  `json:"index"` // that it is about; "" if it is about none
+	Index  string  `json:"index"` // the index at fault; "" if there is none
 	Cause  *reason `json:"caused_by"`
 }
 

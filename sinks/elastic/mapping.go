@@ -234,7 +234,7 @@ func ofJSON(of *seen.Values) object {
 	return unsearched()
 }
 
-// flat sums up what was seen as Elasticsearch sees it: a list counts as its elements.
+// flat summarizes the seen values as Elasticsearch counts them: a list counts as its elements.
 func flat(of *seen.Values) seen.Values {
 	all := *of
 	if e := of.Elements; e != nil {

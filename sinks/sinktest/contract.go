@@ -194,7 +194,8 @@ func testDelete(f *fixture) {
 	f.shows("after it was inserted again", map[replicator.Cell]body{c: old})
 }
 
-// A reset that yields to a later put must still be remembered.
+// testHeldUp applies a re-read after a later put. The re-read changes nothing, but the sink must remember its as-of. So
+// a late put of a version that was deleted before the re-read is stale.
 func testHeldUp(f *fixture) {
 	c, old, deleted := f.cells[0], f.body(), f.body()
 	f.apply(f.put(c, 3, 33, old))
@@ -412,7 +413,7 @@ func testReopen(f *fixture) {
 	}
 }
 
-// Both writers may treat a new cell as unseen, if the sink allows that. Then the older one wins now and then.
+// Two writers apply ops to the same new cells. If a sink lets both judge a cell as unseen, the older op sometimes wins.
 func testTwoWriters(f *fixture) {
 	const rounds, cells = 20, 10
 	f.cells = nil

@@ -32,8 +32,8 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 	}
 }
 
-// A process that opens the sink later knows which cells are dead, even if the list of dead letters is lost. The result
-// of a stale op includes what the sink has.
+// testDead checks that a process that opens the sink later knows which cells are dead, even if the list of dead letters
+// is lost. Apply reports a dead cell also for an op that is stale.
 func testDead(f *fixture) {
 	c := f.cells[0]
 	fed := func(v *replicator.View) bool { return v.Feeds(c) }

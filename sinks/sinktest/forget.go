@@ -11,7 +11,7 @@ import (
 // it did not confirm, and marks the end.
 func (f *fixture) fill(order int64, bodies map[int]body) {
 	f.t.Helper()
-	f.apply(f.puts(2, order, bodies)...) // older than the previous content, which is not known
+	f.apply(f.puts(2, order, bodies)...) // older than the previous content, whose state is forgotten
 	look := func(cells []replicator.Cell) {
 		var ops []replicator.Op
 		for _, c := range cells {

@@ -204,7 +204,8 @@ func (h *history) forget(ctx context.Context) error {
 	}
 }
 
-// reread re-reads the cell of an op with the result unknown, and applies the current row. A dead process does not.
+// reread re-reads the cell of an op that Apply reported as unknown, and applies the current row. A dead process does
+// not.
 func (h *history) reread(ctx context.Context, target int, op replicator.Op) error {
 	i := slices.IndexFunc(h.source.cells, func(c *cell) bool { return c.id == op.Cell })
 	asOf := h.claim(max(h.began, h.marked))
@@ -239,7 +240,7 @@ func (h *history) scan() {
 				other = r
 			}
 		}
-		for _, r := range []row{other, *newest} { // either chunk order
+		for _, r := range []row{other, *newest} { // the two chunks may arrive in either order
 			at := &batch{}
 			version := r.version
 			if !c.versioned {
@@ -368,7 +369,7 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 		// may show for a moment. So a scan raises no floor. A view for which that is not acceptable is filled in a
 		// shadow.
 		return nil
-	case read.claim != 0: // a full re-read: the cell at the claim or later
+	case read.claim != 0: // a full re-read shows the cell at the claimed position or later
 		floor = max(floor, read.claim)
 		h.seen[k] = max(h.seen[k], read.seen)
 	case op.Order != 0 && op.Order <= h.seen[k]:

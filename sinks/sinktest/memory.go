@@ -96,7 +96,7 @@ func (t *memoryTarget) Unclaimed(
 	return cells, next, nil
 }
 
-// Strays implements replicator.Tidier. In this sink, they have cells.
+// Strays implements replicator.Tidier. In this sink, every stray names a cell.
 func (t *memoryTarget) Strays(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -149,7 +149,7 @@ func (t *memoryTarget) ForgetGone(
 	return replicator.GoneCells{Forgotten: len(gone), Remembered: len(kept)}, "", nil
 }
 
-// Remembered returns about how many cells the sink knows something.
+// Remembered returns the number of cells that the sink knows something about.
 func (r *Reference) Remembered() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -31,7 +31,7 @@ type pending struct {
 type batch struct {
 	ops   []replicator.Op
 	reads []read // by op: zero for changes from the log
-	until int    // with it, all events before are applied
+	until int    // once the batch is applied, so are all events before this one
 	dead  bool   // its process has ended
 }
 

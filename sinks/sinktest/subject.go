@@ -91,8 +91,8 @@ func RowText(v *replicator.View, fields []any) string {
 // body is a row's content: its properties by name. A nil body means no row.
 type body map[string]any
 
-// hidden is a property with which a row contributes nothing to any view, like a false where. With unreadable, a view's
-// contribution can't be computed.
+// A row with the property hidden contributes nothing to any view, like a row whose where is false. The property
+// unreadable names a view: the row's contribution to that view can't be computed.
 const (
 	hidden     = "hidden"
 	unreadable = "unreadable"
