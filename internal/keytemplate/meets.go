@@ -3,7 +3,7 @@ package keytemplate
 import "strings"
 
 // Delimiter returns the byte in the text between two values that ends the first value. That byte is percent-encoded in
-// the value. It is 0 if the text has no such byte, because percent-encoding itself writes all of its bytes.
+// the value. It returns 0 if the text has only % and hexadecimal digits, which percent-encoding itself writes.
 func Delimiter(between string) byte {
 	for i := range len(between) {
 		if !strings.ContainsRune("%0123456789ABCDEF", rune(between[i])) {

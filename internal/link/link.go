@@ -112,7 +112,7 @@ type connector struct {
 	setup      []string
 	asks       time.Duration // see Options
 	generation atomic.Int64  // counts losses and moves: older connections are not used again
-	renewals   atomic.Int64  // counts Renew and refusals: the same, but the server ends their sessions in order
+	renewals   atomic.Int64  // counts renewals: older connections are not used again, but their sessions end in order
 
 	mu     sync.Mutex
 	lost   []string // the user locks of lost sessions that the server may still run

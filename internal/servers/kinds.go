@@ -39,7 +39,7 @@ type spec struct {
 	server   []string          // the names of the server's program, the preferred one first
 	programs []string          // programs of the packages to keep besides the server
 	aliases  map[string]string // names of another kind's programs → the ones here
-	clients  Kind              // the kind whose clients serve, where this one comes without some; may be ""
+	clients  Kind              // the kind whose clients are used if this kind lacks some; may be ""
 	mariadb  bool              // what `mysqld --version` must say of a server in PATH
 	min      version           // the oldest usable release in PATH
 	below    version           // the first release that is too new

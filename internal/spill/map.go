@@ -222,7 +222,7 @@ func (m *Map) due() int {
 		case t == tier:
 			same++
 		}
-		if same >= mergedAtOnce { // with all that are no larger
+		if same >= mergedAtOnce { // with all runs that are no larger
 			from = i
 		}
 	}

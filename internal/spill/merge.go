@@ -34,7 +34,7 @@ func merge(all []source, each func(key, value []byte) (bool, error)) error {
 			return err
 		}
 		kept := left[:0]
-		for i, s := range left { // other sources with this key; the newest is last, because key is part of its memory
+		for i, s := range left { // advance all sources with this key, the newest last, because key is part of its memory
 			if k, _ := s.entry(); i == newest || i < newest && bytes.Equal(k, key) {
 				more, err := s.next()
 				if err != nil {

@@ -237,7 +237,7 @@ func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind
 	for _, kind := range kinds {
 		kind = chosen(t, kind)
 		if slices.Contains(done, kind) {
-			continue // a kind that replaces two
+			continue // this kind replaces two kinds and runs once
 		}
 		done = append(done, kind)
 		tests.Go(func() { runKind(t, kind, test) })
