@@ -20,7 +20,7 @@ import (
 const profiledCells = 500_000
 
 // gatherProfile writes the compiler's profile (package guide) to the file that the arguments name. It profiles the
-// program in the tasks of peers, with distinct cells, in a scan, with documents, and live.
+// program in the tasks of "peers", and in the stages for distinct cells, a fill, documents and latency.
 func gatherProfile(ctx context.Context, args []string, out, progress io.Writer) (err error) {
 	if len(args) != 1 {
 		return errors.New("profile: name the file to write, " + guide.Path)

@@ -19,7 +19,7 @@ type result struct {
 	SourceCPU float64  `json:"source_cpu_us"`
 	SinkCPU   float64  `json:"sink_cpu_us"`
 	PeakBytes int64    `json:"peak_bytes,omitempty"`
-	OfRaw     float64  `json:"of_raw,omitempty"` // speed ÷ that of the raw stages
+	OfRaw     float64  `json:"of_raw,omitempty"` // the program's speed ÷ the speed of the raw stages
 	Raw       string   `json:"raw,omitempty"`    // the names of those stages
 	Checked   int64    `json:"rows_checked,omitempty"`
 	Latency   *latency `json:"latency,omitempty"`

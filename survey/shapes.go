@@ -131,7 +131,7 @@ func (r *roles) attributes(t *Table) bool {
 		len(t.Columns) > 8 || len(distinct(t.Values[attribute.Name])) > fewSorts {
 		return false
 	}
-	for _, u := range t.Unique { // (entity, attribute), and perhaps the value's store or language
+	for _, u := range t.Unique { // the key is the entity, the attribute, and perhaps the value's store or language
 		if len(u) > 1 && has(u, attribute.Name) && !has(u, value.Name) {
 			r.key = without(u, attribute.Name)
 			r.column, r.valueOf = attribute.Name, value.Name

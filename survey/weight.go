@@ -10,7 +10,7 @@ import (
 // Only a few views are enabled. They belong to the tables that matter most to users. Such a table has a name like
 // users, orders or products, contains email addresses, is referenced by many others, or has many rows.
 
-// mattering lists the last words of such tables' names, in the singular.
+// mattering lists the last words of important tables' names, in the singular.
 var mattering = []string{"user", "customer", "member", "account", "person", "people", "order", "product", "article",
 	"post", "item", "invoice", "payment"}
 

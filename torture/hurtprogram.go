@@ -40,8 +40,8 @@ func programFaults() map[string]fault {
 		"reload": {about: "SIGHUP without a view, and with it again",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				v := w.any(f)
-				// A sink without views is a different case. And without the view of the parents, the children's rows become
-				// dead letters, which nobody retries.
+				// The view must not be the only one of its sink. Nor may it be the view of the parents: without it, the
+				// children's rows become dead letters, which nobody retries.
 				if len(w.plan.views(v.Sink)) < 2 || v.Table == forest[1].Name {
 					return nil, w.reload(ctx, "")
 				}

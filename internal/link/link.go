@@ -231,7 +231,7 @@ type conn struct {
 	generation int64
 	renewals   int64
 	marker     string // the name of the user lock that its session holds; "": none
-	server     string // which one it is; "": not known
+	server     string // the server that the session is on; "": not known
 }
 
 // setUp sets up the session, takes its marker lock, and ends the sessions that were lost before.

@@ -196,7 +196,7 @@ func unsignedAsDouble(properties object) (changed bool) {
 		if m["type"] == "unsigned_long" {
 			m["type"], changed = "double", true
 		}
-		inner, _ := m["properties"].(object) // of a join's rows
+		inner, _ := m["properties"].(object) // the fields of a join's rows
 		changed = unsignedAsDouble(inner) || changed
 	}
 	return changed

@@ -150,7 +150,7 @@ func (c *client) known(properties object) object {
 	}
 	for name, field := range properties {
 		m, _ := field.(object)
-		if inner, ok := m["properties"].(object); ok { // of a join's rows
+		if inner, ok := m["properties"].(object); ok { // the fields of a join's rows
 			c.known(inner)
 		} else if m["type"] == "flattened" {
 			properties[name] = unsearched()

@@ -54,7 +54,7 @@ func (d *document) blame(f *failure) error {
 		reason = errTooLarge(0)
 	}
 	suspected := hasOddName
-	if field := f.field(); field != "" { // a reason names a member of an object by its path
+	if field := f.field(); field != "" { // for a member of an object, it is the path
 		suspected = func(name string, _ []byte) bool { return name == field || strings.HasPrefix(field, name+".") }
 	}
 	if s, field := d.suspect(suspected); s != nil {
