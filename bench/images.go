@@ -158,7 +158,7 @@ func (l *lab) sameRows(ctx context.Context, columns int, source, sink string) (c
 		checked++
 	}
 	if got.Next() {
-		return 0, errors.New("the result is wrong: the view has rows that the source has not")
+		return 0, errors.New("the result is wrong: the view has rows that the source lacks")
 	}
 	return checked, errors.Join(want.Err(), got.Err())
 }

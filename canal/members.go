@@ -293,9 +293,9 @@ func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check fun
 	}
 	c.ok(what, fmt.Sprintf("%s.%s: %d of the %d tables that match can be read", p.Database, p.Table.Table, well, len(listed)))
 	if p.Shared {
-		rows := "of equal keys in two tables only one would be shown"
+		rows := "if two tables have the same key, only one of the two rows is shown"
 		if p.Version != "" {
-			rows = "of equal keys in two tables the row with the highest " + p.Version + " is shown"
+			rows = "if two tables have the same key, the row with the highest " + p.Version + " is shown"
 		}
 		c.warn(what, "its key doesn't say in which table a row is: "+rows,
 			"put \"$table\" (and \"$database\", where the database has a * or ?) into the key if two tables may have the same key")

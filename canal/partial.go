@@ -213,8 +213,8 @@ func (c *checker) rowColumns(srv server, x *selection) {
 		case containsFold(t.roleNames(), column.Name):
 			who, fix = "which has a role", "make it a column that is written"
 		}
-		c.warn("table "+t.Name, fmt.Sprintf("the generated column %s, %s: MariaDB (11.8 at the latest) leaves it "+
-			"out of the binlog where rows are updated or deleted: %s", column.Name, who, cost), fix)
+		c.warn("table "+t.Name, fmt.Sprintf("the generated column %s, %s: MariaDB (from 11.8 on, perhaps earlier) "+
+			"leaves it out of the binlog where rows are updated or deleted: %s", column.Name, who, cost), fix)
 	}
 }
 

@@ -55,7 +55,7 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 		return f, err
 	}
 	f.Level = replicator.Warn
-	f.Detail = "OFF, and the server replicates another one: what it gets from there is not in its binlog"
+	f.Detail = "OFF, and the server is a replica: the changes that it replicates are not in its binlog"
 	f.Fix = "start it with " + f.What + " = ON, or read the server that it replicates"
 	only, err := variable(ctx, db, "read_only")
 	if err == nil && only != "" && !isOff(only) {

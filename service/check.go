@@ -70,7 +70,7 @@ func Check(ctx context.Context, setup Setup) (findings []replicator.Finding, err
 	}
 	saved, unread := Checkpoints(ctx, cfg)
 	if err := storable(ctx, cfg); err != nil {
-		fix := "name a directory in checkpoint.path that the program's user may make and write, or give that user " +
+		fix := "set checkpoint.path to a directory that the program's user can create and write, or give that user " +
 			"its files"
 		if cfg.Checkpoint.Store == "mysql" {
 			fix = "grant the user of checkpoint.dsn the missing privileges, or correct checkpoint.dsn"

@@ -216,7 +216,7 @@ func topicOf(ctx context.Context, cluster *kafka.Cluster, topics []string, origi
 		case p.Source == origin:
 			all, publisher = append(all, name), p
 		default:
-			others = append(others, fmt.Sprintf("%s is of %s", name, changelog.Origin(p.Source)))
+			others = append(others, fmt.Sprintf("%s holds those of %s", name, changelog.Origin(p.Source)))
 		}
 	}
 	switch {

@@ -148,7 +148,7 @@ func TestCheckFindsAStateDirectoryThatCanNotBeMade(t *testing.T) {
 		l.configure(source, strings.Replace(program, `"state"`, `"`+path+`"`, 1), mainSink, emailView)
 		r := l.run("check")
 		if r.code != exitFailed || !strings.Contains(r.out, "checkpoint store: checkpoint: the state directory "+path) ||
-			!strings.Contains(r.out, "name a directory in checkpoint.path") {
+			!strings.Contains(r.out, "set checkpoint.path to a directory") {
 			t.Errorf("exit status %d:\n%s%s", r.code, r.out, r.errors)
 		}
 	}

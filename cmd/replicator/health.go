@@ -33,6 +33,6 @@ known; else 1, with the reason. It needs no shell and none of the file's secrets
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&ready, "ready", false, "every view has to run, and its lag to be known")
+	cmd.Flags().BoolVar(&ready, "ready", false, "also require that every view runs and its lag is known")
 	return cmd
 }

@@ -90,12 +90,12 @@ func TestARepairAtAMemberTakesNothingOfAnotherOriginAway(t *testing.T) {
 	views := []string{"users", "index_users_email", "names"}
 	one := l.memberOfShards(`dsn = "${DSN}"`)
 	for _, args := range [][]string{{"verify", "--repair"}, {"verify"}} {
-		if r := one.run(append(args, views...)...); r.code != 1 || !strings.Contains(r.errors, "is of shard a") {
+		if r := one.run(append(args, views...)...); r.code != 1 || !strings.Contains(r.errors, "holds those of shard a") {
 			t.Errorf("%v with a dsn without a name: exit status %d: %s%s", args, r.code, r.out, r.errors)
 		}
 	}
 	out := one.run("check").out
-	if !strings.Contains(out, "verify and explain") || !strings.Contains(out, "is of shard b") {
+	if !strings.Contains(out, "verify and explain") || !strings.Contains(out, "holds those of shard b") {
 		t.Errorf("check says\n%s", out)
 	}
 	right("after a repair that was refused")

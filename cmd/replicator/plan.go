@@ -44,7 +44,7 @@ as unchanged, with what is wrong with the file, and the exit status is 2.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
-	cmd.Flags().IntVar(&rate, "rate", 0, "`rows` a second that fills are taken to write")
+	cmd.Flags().IntVar(&rate, "rate", 0, "`rows` a second that fills are assumed to write")
 	return cmd
 }
 

@@ -57,6 +57,6 @@ func Claimed(look replicator.Op, fellows []Fellow) error {
 }
 
 func claimed(by Fellow) error {
-	return fmt.Errorf("%w: the view shows that of shard %s, and this one once that is gone. If the entity does not move, "+
-		"delete the row in one of the two shards", replicator.ErrClaimed, by.Source)
+	return fmt.Errorf("%w: the view shows the row of shard %s, and this one once that row is deleted. If the "+
+		"entity does not move, delete the row in one of the two shards", replicator.ErrClaimed, by.Source)
 }

@@ -18,7 +18,7 @@ type claims struct {
 	names   []string
 	sides   map[string]*claimant
 	owner   map[replicator.Cell]string // the source whose row the views show
-	letters map[letter]bool            // as a store would have them
+	letters map[letter]bool            // the dead letters that a store would have
 	now     int64
 	trace   []string
 }

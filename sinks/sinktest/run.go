@@ -83,7 +83,7 @@ func newEnvironment(t testing.TB, s *Subject) *environment {
 	if err := errors.Join(err, sink.Close()); err != nil {
 		t.Fatalf("Marks: %v", err)
 	}
-	for _, m := range marks { // of an earlier environment: states below it may be forgotten
+	for _, m := range marks { // an earlier environment's marks: states below them may be forgotten
 		env.base = max(env.base, m.Position.Order+1)
 	}
 	begin := replicator.Standing{Position: replicator.Position{Order: env.base, Token: "begin"},
