@@ -145,12 +145,3 @@ func TestAReplayBelowTheHorizonShowsNothingOld(t *testing.T) {
 		holds(t, f, sink.Reference, "a")
 	})
 }
-
-func TestAWalkRestsForTheCellsThatItOnlyLookedAt(t *testing.T) {
-	for forgotten, want := range map[int]time.Duration{0: 40 * time.Millisecond, pageSize / 2: 20 * time.Millisecond,
-		pageSize: 0, 2 * pageSize: 0} {
-		if got := restAfter(10*time.Millisecond, replicator.GoneCells{Forgotten: forgotten}); got != want {
-			t.Errorf("%d of %d cells forgotten in 10 ms: it rests for %s, want %s", forgotten, pageSize, got, want)
-		}
-	}
-}
