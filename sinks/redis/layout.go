@@ -118,9 +118,10 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 
 // How the layout says where a state or a text is.
 const (
-	layoutValue = iota // among the record's values
-	layoutSame         // a state: that of the view before; a key: a text, and then the entity's key
-	layoutAsOf         // a state among the values, whose as-of is its order
+	layoutValue  = iota // among the record's values
+	layoutSame          // a state: that of the view before; a key: a text, and then the entity's key
+	layoutAsOf          // a state among the values, whose as-of is its order
+	layoutEntity        // a member: the entity's key
 )
 
 // compact appends the record's layout and its values. It reports false if the record needs the full form.
@@ -215,13 +216,16 @@ func (w *compacter) claimKey(kind byte, key string) {
 	w.layout, w.values = append(w.layout, layoutValue), wire.AppendText(w.values, key)
 }
 
-// text writes a member or an amount. One that is empty or "1" is part of the layout.
+// text writes a member or an amount. The layout says that it is empty, "1" or the entity's key.
 func (w *compacter) text(s string) {
-	if s == "" || s == "1" {
+	switch s {
+	case "", "1":
 		w.layout = wire.AppendText(append(w.layout, layoutSame), s)
-		return
+	case w.entity:
+		w.layout = append(w.layout, layoutEntity)
+	default:
+		w.layout, w.values = append(w.layout, layoutValue), wire.AppendText(w.values, s)
 	}
-	w.layout, w.values = append(w.layout, layoutValue), wire.AppendText(w.values, s)
 }
 
 // expander reads what a compacter wrote.
@@ -305,8 +309,11 @@ func (in *expander) readClaims() string {
 }
 
 func (in *expander) text() string {
-	if in.layout.Byte() == layoutSame {
+	switch in.layout.Byte() {
+	case layoutSame:
 		return in.layout.Text()
+	case layoutEntity:
+		return in.entity
 	}
 	return in.values.Text()
 }

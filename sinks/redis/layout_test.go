@@ -51,6 +51,7 @@ func TestCompactRecordsAreReadAsTheyWereWritten(t *testing.T) {
 					v.state = c.views[0].state
 				case 2:
 					v.state.AsOf = v.state.Order
+					v.claims = string(appendClaims(nil, []claim{{kind: kindRanking, key: "top", member: entity, amount: "7"}}))
 				}
 			}
 		}
