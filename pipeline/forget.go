@@ -90,7 +90,8 @@ func (f *forgetter) run(ctx context.Context) error {
 	}
 }
 
-// walk examines all cells.
+// walk examines all cells. It pauses for four fifths of the time, but no longer than a deletion is remembered: where
+// many cells are deleted, or the sink is slow, more would come meanwhile than it forgets.
 func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horizon int64) error {
 	found, began := replicator.GoneCells{}, time.Now()
 	for after := ""; ; {
@@ -103,7 +104,10 @@ func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horiz
 		if after = next; after == "" {
 			break
 		}
-		if err := pause.For(ctx, restAfter(time.Since(asked), some)); err != nil {
+		if time.Since(began) > f.cfg.Deleted {
+			continue
+		}
+		if err := pause.For(ctx, 4*time.Since(asked)); err != nil {
 			return err
 		}
 	}
@@ -115,11 +119,4 @@ func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horiz
 			"took", time.Since(began).Round(time.Millisecond))
 	}
 	return nil
-}
-
-// restAfter is how long a walk pauses after a page that took some time: four times as long for cells that it only looked
-// at, and not at all for those that it forgot. So a walk over cells that live takes a fifth of the time, and cells that
-// are deleted all the time are forgotten as fast as the sink can.
-func restAfter(took time.Duration, page replicator.GoneCells) time.Duration {
-	return 4 * took * time.Duration(max(forgetPage-page.Forgotten, 0)) / forgetPage
 }

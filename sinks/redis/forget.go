@@ -53,7 +53,7 @@ func (t *Target) ForgetGone(
 	if err != nil {
 		return found, "", err
 	}
-	for some := range slices.Chunk(keys, callEntities) {
+	for some := range slices.Chunk(keys, recordPage) {
 		n, err := t.sink.forgetSome(ctx, some, known)
 		if found.Add(n); err != nil {
 			return found, "", err
@@ -172,7 +172,7 @@ func (s *Sink) forgetSome(
 		return found, err
 	}
 	var changed []string
-	var args []any
+	var args []any // two for each changed record
 	for i, r := range records {
 		cells := len(r.cells)
 		if r.nonce == "" || len(r.pending) > 0 {
@@ -197,11 +197,16 @@ func (s *Sink) forgetSome(
 		found.Forgotten += cells - len(r.cells)
 		changed, args = append(changed, keys[i]), append(args, r.nonce, stored)
 	}
-	if len(changed) == 0 {
+	var calls []call
+	for i := 0; i < len(changed); i += callEntities {
+		end := min(i+callEntities, len(changed))
+		calls = append(calls, newCall(changed[i:end], args[2*i:2*end]...))
+	}
+	if len(calls) == 0 {
 		return found, nil
 	}
 	// Records that another batch has changed meanwhile stay, and are counted anyway: the count is only logged.
-	if _, err := s.run(ctx, s.forgetGone, []call{newCall(changed, args...)}); err != nil {
+	if _, err := s.run(ctx, s.forgetGone, calls); err != nil {
 		return found, classify(err, "forgetting cells that are gone")
 	}
 	return found, nil
