@@ -36,7 +36,7 @@ func TestAnExplanationSaysWhy(t *testing.T) {
 			Applied: version(1), placed: true},
 			"behind (`replicator status`"},
 		{"a delete that was not applied", Explanation{Holds: "extra", Applied: version(2)}, "the view is behind"},
-		{"nothing, beside what differs", Explanation{Holds: "missing", ofAnother: true}, "of another cell of the key"},
+		{"nothing, beside what differs", Explanation{Holds: "missing", ofAnother: true}, "in another cell of the key"},
 		{"changed", Explanation{Holds: "stale", Exists: true, Version: version(2), Applied: version(2)},
 			"the sink has applied this version"},
 	} {
