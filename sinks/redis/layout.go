@@ -83,7 +83,7 @@ func (l *layouts) lost(g *registry) (lost []string) {
 
 // lay divides the entities' new records into layouts and values, and registers layouts that they share with others.
 func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
-	if b.cluster {
+	if b.cluster || b.registry == nil { // nil until a target that only takes back contributions has written once
 		return nil
 	}
 	var unknown []string
