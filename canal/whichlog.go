@@ -314,7 +314,7 @@ func (r *resolver) refusal(t token, d ruling) error {
 // errAnother: a place is not in the log that was read.
 func errAnother(at token, why string) error {
 	return replicator.Fatal(fmt.Errorf("%w: %s in the source's binlog is not the position that was read before: %s. Its "+
-		"binlogs were reset (RESET), or it was restored or rolled back. If the views include everything before some "+
+		"binlogs were reset (RESET), or it was restored or set back. If the views include everything before some "+
 		"position of the log, checkpoint set lets them go on from there", replicator.ErrLost,
 		at, why))
 }
