@@ -162,8 +162,8 @@ func (k Key) Partition() int {
 // and "%" are percent-encoded, so that two keys never look the same.
 func (k Key) String() string { return string(k.AppendString(make([]byte, 0, 64))) }
 
-// AppendKinds appends a letter for each value of the key. With them, AppendKey makes the key again from String's text. It
-// appends nothing for a malformed key.
+// AppendKinds appends a letter for each value of the key. With them, AppendKey makes the key again from String's text.
+// It appends nothing for a malformed key.
 func (k Key) AppendKinds(dst []byte) []byte {
 	from := len(dst)
 	for rest := []byte(k); len(rest) > 0; {

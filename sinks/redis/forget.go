@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Deleted cells are forgotten on one server only, below horizons: log positions that only rise. The registry has them, by
-// the view's id in records and its generation.
+// Deleted cells are forgotten on one server only, below horizons: log positions that only rise. The registry has them,
+// by the view's id in records and its generation.
 
 var _ replicator.Forgetter = (*Target)(nil)
 

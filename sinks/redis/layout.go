@@ -40,8 +40,8 @@ func layoutID(layout string) string {
 }
 
 // errNoLayout: the record's layout is unknown. The registry has it, unless that was lost.
-var errNoLayout = errors.New("the layout of its record is not in " + registryKey + ", which something else removed or " +
-	"changed: stop the program, delete all keys that begin with " + prefix + ", and start: it fills the views again")
+var errNoLayout = errors.New("the layout of its record is not in " + registryKey + ", which something else removed " +
+	"or changed: stop the program, delete all keys that begin with " + prefix + ", and start: it fills the views again")
 
 // layouts are the layouts that this process knows, by their ids. They are never forgotten. It is safe for concurrent
 // use, and nil knows none.

@@ -108,9 +108,11 @@ func (t *Target) keepRegistry(g *registry) {
 	t.registry.Store(g)
 }
 
-// registerLayouts adds layouts to a registry, and returns the registry with them. If another process has changed the stored
-// one since g was read, nothing is added: records then have the full form until the next time.
-func (s *Sink) registerLayouts(ctx context.Context, g *registry, layouts []string) (_ *registry, added bool, err error) {
+// registerLayouts adds layouts to a registry, and returns the registry with them. If another process has changed the
+// stored one since g was read, nothing is added: records then have the full form until the next time.
+func (s *Sink) registerLayouts(
+	ctx context.Context, g *registry, layouts []string,
+) (_ *registry, added bool, err error) {
 	var fields []string
 	bytes := g.bytes
 	for _, layout := range layouts {
