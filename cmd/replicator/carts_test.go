@@ -177,7 +177,7 @@ func TestNothingGrowsWhereRowsComeAndGo(t *testing.T) {
 		if time.Now().After(next) {
 			next = next.Add(every)
 			n := c.measure()
-			n.program = p.memory()
+			n.program = processMemory(t, p.Pid(), "VmRSS:")
 			t.Logf("%s: %+v", time.Since(begun).Round(time.Second), n)
 			all = append(all, n)
 		}
@@ -191,19 +191,4 @@ func TestNothingGrowsWhereRowsComeAndGo(t *testing.T) {
 	c.exec("DELETE FROM cart WHERE id > 1000")
 	c.forget()
 	p.stop()
-}
-
-// memory is the process' resident memory in bytes.
-func (p *process) memory() int64 {
-	p.lab.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
-	if err != nil {
-		p.lab.t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(status), "VmRSS:")
-	var kib int64
-	if _, err := fmt.Sscan(after, &kib); err != nil {
-		p.lab.t.Fatal(err)
-	}
-	return kib << 10
 }

@@ -315,7 +315,7 @@ func TestAHugeTransactionTakesBoundedMemory(t *testing.T) {
 				}
 			}
 			l.expect("SELECT COUNT(*) FROM index_users_email", strconv.Itoa(rows))
-			peak := peakMemory(t, p.Pid())
+			peak := processMemory(t, p.Pid(), "VmHWM:")
 			t.Logf("a transaction of %d MiB: %d MiB resident at most", size>>20, peak>>20)
 			if peak > most {
 				t.Errorf("%d MiB resident for a transaction of %d MiB", peak>>20, size>>20)
@@ -335,13 +335,13 @@ fields = ["email", "pad"]
 `
 
 // peakMemory is the most that a process had resident, in bytes.
-func peakMemory(t *testing.T, pid int) int64 {
+func processMemory(t *testing.T, pid int, field string) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	_, rest, _ := strings.Cut(string(text), field)
 	kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 	if err != nil {
 		t.Fatal(err)
