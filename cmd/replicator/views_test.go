@@ -334,7 +334,7 @@ key = "u:{$row_key}"
 fields = ["email", "pad"]
 `
 
-// peakMemory is the most that a process had resident, in bytes.
+// processMemory is a size of a process in bytes, by its field in /proc/PID/status.
 func processMemory(t *testing.T, pid int, field string) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
