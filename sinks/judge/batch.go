@@ -27,7 +27,7 @@ type verdict struct {
 	applied bool
 	dead    bool  // it is not applied, and the cell is a dead letter in the view
 	why     error // why the target can't hold the value
-	claimed error // the error that the view shows another source's cell: see Claim
+	claimed error // the error if the view shows another source's cell: see Claim
 
 	elsewhere string // the source whose cell the view shows, if this one has nothing to show; else ""
 }
@@ -90,10 +90,10 @@ func (b *Batch) Judge(op, value int, known Known) (next replicator.State, applie
 }
 
 // Reject records why the target can't hold a value; nil: it can. A sink calls it for values that count, and for values
-// that are never judged because their state can't be known.
+// that it never judges because it can't know their state.
 func (b *Batch) Reject(op, value int, why error) { b.verdicts[b.first[op]+value].why = why }
 
-// RejectBeside adds another cell's value that the target refused because of an op.
+// RejectBeside records that the target refused another cell's value because of an op.
 func (b *Batch) RejectBeside(op, view int, why error) {
 	b.beside = append(b.beside, replicator.Rejected{Op: op, View: view, Err: why})
 }

@@ -47,7 +47,8 @@ func (b *Batch) Claim(op, value int, next replicator.State, fellows []Fellow) (y
 	return yields, waits, heir
 }
 
-// Claimed returns why a view does not show the row that a re-read found: it shows a fellow. nil: it shows the row.
+// Claimed returns why a view does not show the row that a re-read found: it shows the row of a fellow. It returns nil
+// if the view shows the re-read's row.
 func Claimed(look replicator.Op, fellows []Fellow) error {
 	leader := slices.IndexFunc(fellows, Fellow.Leads)
 	if leader < 0 || look.Version == replicator.NoVersion {

@@ -8,7 +8,8 @@ import (
 	"replicator"
 )
 
-// Of a cell that several sources have a row of the first is shown: the others wait, and one takes its place.
+// If several sources have a row of a cell, the first one is shown. The others wait, and one of them replaces it when it
+// goes.
 func TestWhoseCellIsShownOfSeveralSources(t *testing.T) {
 	at := func(k Known, version int64) Known {
 		k.State = replicator.State{Version: version, Order: version}
@@ -63,7 +64,7 @@ func TestWhoseCellIsShownOfSeveralSources(t *testing.T) {
 			if claimed != test.claimed || !reflect.DeepEqual(applied.Elsewhere, test.elsewhere) {
 				t.Errorf("the outcome is %+v", applied)
 			}
-			b.Judge(0, 0, Unseen) // once more, after a lost race: nobody else has it
+			b.Judge(0, 0, Unseen) // after a lost race, when no other source has the cell
 			if again := b.Applied(); len(again.Rejected)+len(again.Elsewhere) > 0 {
 				t.Errorf("judged again: %+v", again)
 			}

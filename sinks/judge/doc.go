@@ -10,7 +10,7 @@
 //
 // # Invariants
 //
-//   - replicator.State.Next is called here and nowhere else.
+//   - No sink calls replicator.State.Next itself: this package does.
 //   - A value may be judged again, when a transaction is repeated or a race was lost: the last time counts.
 //   - Nothing here is safe for concurrent use, except Marks, Lately and Novelty.
 package judge

@@ -292,7 +292,8 @@ func TestMarksThatFell(t *testing.T) {
 	}
 }
 
-// Two targets that were opened before either marked anything would write the places of two logs in one epoch.
+// Two targets may be opened before either marks anything. Without the check, they would write positions of two logs in
+// one epoch.
 func TestAnEpochIsRegisteredByOneTarget(t *testing.T) {
 	at := func(epoch, order int64, token string) replicator.Standing {
 		return replicator.Standing{Position: replicator.Position{Order: epoch<<replicator.EpochShift + order, Token: token}}

@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// Lately remembers what a sink wrote lately, so that the sink need not read it before the next write. The answer may be
-// out of date, so that write must be conditional. Lately is safe for concurrent use. The zero value remembers nothing:
-// see NewLately.
+// Lately remembers what a sink wrote lately, so that the sink need not read it before the next write. A remembered
+// value may be out of date, so that write must be conditional. Lately is safe for concurrent use. Use NewLately: the
+// zero value remembers two values at most.
 type Lately[K comparable, V any] struct {
 	mu         sync.Mutex
 	most       int
 	young, old map[K]V
 }
 
-// NewLately makes a Lately that remembers the last most values, or up to twice as many.
+// NewLately makes a Lately that remembers the newest values: at least as many as most says, and at most twice as many.
 func NewLately[K comparable, V any](most int) *Lately[K, V] { return &Lately[K, V]{most: most} }
 
 // Get returns the value of a key.
@@ -50,7 +50,7 @@ func (l *Lately[K, V]) Forget(key K) {
 	delete(l.young, key)
 }
 
-// Novelty guesses whether the next write is new to the sink, from recent writes.
+// Novelty guesses, from recent writes, whether the next write is new to the sink.
 type Novelty struct{ share atomic.Int64 } // in thousandths
 
 // Likely reports whether most recent writes were new.

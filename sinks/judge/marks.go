@@ -10,14 +10,13 @@ import (
 	"replicator"
 )
 
-// Marks is each view's last mark that an open target saw or wrote. It detects a mark that fell, which means that the
+// Marks holds each view's last mark that an open target saw or wrote. It detects a mark that fell, which means that the
 // sink lost data. It is safe for concurrent use.
 //
-// A crash or failover of the server may lose only changes since the last mark, so that no mark falls. If the client
-// connects to the new server between two batches, nothing fails, and the next mark would claim the lost changes. So
-// Marks also knows the server's name, which changes with another server or a restart. If the name has changed, and
+// A crash or failover of the server may lose only changes since the last mark. Then no mark falls. If the client
+// connects to the new server between two batches, nothing fails either, and the next mark would claim the lost changes.
+// So Marks also knows the server's name, which changes with a restart or another server. If the name has changed, and
 // something was applied since the last mark, nothing is marked. The next session then applies the changes again.
-// and something was applied since the last mark, nothing is marked. The next session then applies it again.
 type Marks struct {
 	views   []*replicator.View
 	applied atomic.Bool // a batch was applied since the last mark
@@ -37,8 +36,8 @@ func NewMarks(views []*replicator.View, at []replicator.Standing, server string)
 func (m *Marks) Applied() { m.applied.Store(true) }
 
 // ErrOtherServer is the error of a mark that would go to another server.
-var ErrOtherServer = errors.New("the server was restarted, or another one has its place: what was written since the " +
-	"last mark may be lost, and is written again")
+var ErrOtherServer = errors.New("the server was restarted, or another one took its place: changes since the last " +
+	"mark may be lost, and are applied again")
 
 // ErrFell is the error of a mark that is lower than the one last seen: the sink lost data.
 var ErrFell = fmt.Errorf("fell: %w", replicator.ErrSinkLost)
@@ -136,9 +135,9 @@ func (m *Marking) Raise(view int, stood replicator.Standing) (replicator.Standin
 	return raised, m.Note(view, raised)
 }
 
-// Note records a view's resulting mark, if it differs from Raise's result because there are several copies. It fails
-// with replicator.Overtaken if that is not in the epoch that is marked: changes of this target, or of another one,
-// would be stale.
+// Note records a view's new mark. A sink calls it itself if the mark has several copies, otherwise Raise does. It fails
+// with replicator.Overtaken if the new mark is of another epoch than the one that is being marked: changes of this
+// target, or of another one, would be stale.
 func (m *Marking) Note(view int, marked replicator.Standing) error {
 	if marked.Position.Epoch() != m.at.Position.Epoch() {
 		return &replicator.Overtaken{View: m.marks.views[view].Name, By: marked.Position}

@@ -21,8 +21,8 @@ type Sources struct {
 }
 
 // Others are the other sources that may have a row of an entity, in groups. A key belongs to one source of each group.
-// A shard is a group of its own. The partitions of another topic are a group, in order, because each shard of the
-// origin has a topic.
+// Each shard is a group of its own. The partitions of another topic are a group, in order: each shard of the origin has
+// its own topic.
 type Others [][]string
 
 // Others returns the sources besides the named one.
@@ -80,5 +80,5 @@ func (o Others) Of(key replicator.Key) (names []string) {
 	return names
 }
 
-// Names are the names of all others.
+// Names returns the names of all others.
 func (o Others) Names() []string { return slices.Concat(o...) }

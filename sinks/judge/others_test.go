@@ -9,7 +9,7 @@ import (
 	"replicator"
 )
 
-// An entity has one place in each other shard, and one partition in each other topic.
+// An entity may be in each other shard, and in one partition of each other topic.
 func TestAnEntityMayMoveToOnePlaceOfEachOtherOrigin(t *testing.T) {
 	shards := Sources{Shards: []string{"a", "b", "c"}}
 	topics := Sources{Partitions: func(context.Context) ([]string, error) {

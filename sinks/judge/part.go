@@ -17,17 +17,17 @@ type Part struct {
 // NewPart makes an empty part. views are the other target's, by their numbers in the batch's target.
 func NewPart(views []int) Part { return Part{views: views} }
 
-// Add adds the other target's share of an op.
+// Add adds the other target's share of an op. place is the op's index in the batch.
 func (p *Part) Add(place int, op replicator.Op) {
 	p.Ops, p.of = append(p.Ops, op), append(p.of, place)
 }
 
-// At returns the place in the batch of a value of the part.
+// At returns the place in the whole batch of one of the part's values.
 func (p *Part) At(op, view int) replicator.ValueAt {
 	return replicator.ValueAt{Op: p.of[op], View: p.views[view]}
 }
 
-// Include adds the outcome of a part. A value counts if it counts in one part, and is rejected if one part rejects it.
+// Include adds the outcome of a part. A value counts if it counts in one part. It is rejected if one part rejects it.
 func (b *Batch) Include(p *Part, outcome replicator.Applied) {
 	stale := make([]bool, len(p.Ops))
 	for _, i := range outcome.Stale {

@@ -25,12 +25,12 @@ type Target struct {
 	memory  *memory
 
 	evictions evictions
-	batches   sync.Pool // of *batch, to be used again
+	batches   sync.Pool // of *batch, for reuse
 
-	registry  atomic.Pointer[registry] // as it was read last
+	registry  atomic.Pointer[registry] // as it was last read
 	proposals proposals
 
-	reclaims bool // it exists only to take back what earlier definitions, views or sources put there
+	reclaims bool // the target only removes contributions of earlier definitions, views or sources
 }
 
 var _ replicator.Target = (*Target)(nil)
@@ -87,8 +87,10 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return b.Applied(), nil
 }
 
-// decide is e.decide, except that it checks whether a later generation is another process's, looks for layouts that
-// another process has registered, and removes damaged records.
+// decide calls e.decide, and handles three of its errors. If the record's layout is unknown, another process may have
+// registered the layout, so decide reads the registry. If the layout stays unknown, or the record is damaged, decide
+// removes the record. If the record has a later generation of a view, decide checks whether another process owns that
+// generation.
 func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	for looked := false; ; {
 		err := e.decide(b)
@@ -115,9 +117,10 @@ func (t *Target) decide(ctx context.Context, b *batch, e *entity) error {
 	}
 }
 
-// disown ignores a later generation in a record if the marks say that the view's own is the latest. A process that
-// begins a generation writes its mark first. But a batch in flight when the marks are lost leaves such records, if the
-// clock is then set back before the next generation is made of it. The states of such a generation count for nothing.
+// disown makes the view ignore a later generation in a record, if the marks say that the view's own generation is the
+// latest. A process that begins a generation writes its mark first, so no process owns this one. It is left over if a
+// batch was in flight when the marks were lost, and the clock was set back before it gave the next generation its
+// number. The states of such a generation don't count.
 func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	known, err := t.sink.readMarks(ctx, t.source)
 	if err != nil || known[newer.k.view.Name] == nil {
@@ -133,7 +136,7 @@ func (t *Target) disown(ctx context.Context, newer newerError) (bool, error) {
 	return true, nil
 }
 
-// unknown are the entities whose records' contents are unknown.
+// unknown returns the entities whose records are not known.
 func unknown(entities []*entity) []*entity {
 	return slices.DeleteFunc(slices.Clone(entities), func(e *entity) bool { return e.known })
 }
@@ -154,14 +157,15 @@ func (t *Target) read(ctx context.Context, entities []*entity) error {
 	return nil
 }
 
-// sumBeyond precedes a member of a ranking in the scripts' reason against a change. Otherwise the reason is a type.
+// sumBeyond begins a script's reason against a change if a ranking's sum would exceed a double. The member follows. Any
+// other reason is the type of the key.
 const sumBeyond = "="
 
-// refused is the error of a claim that can't be held, given the scripts' reason.
+// refused returns the error for a claim that the key can't hold. found is the script's reason.
 func refused(key, found string) error {
 	if member, is := strings.CutPrefix(found, sumBeyond); is {
-		return fmt.Errorf("with it the sum of member %q in %q is beyond what a score, a double, can be (±1.8e308): "+
-			"correct or delete rows that it is made of, then retry", member, key)
+		return fmt.Errorf("the sum of member %q in %q would exceed the range of a score, which is a double (±1.8e308): "+
+			"correct or delete rows that add to it, then retry", member, key)
 	}
 	return fmt.Errorf("the key %q holds a %s that something else put there: delete or rename it, then retry", key, found)
 }

@@ -15,7 +15,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// audit finds which of some sums are wrong, and calls do with those. Only one audit runs at a time, under a name.
+// audit finds the wrong sums in list, and calls do with them, if there are any. Only one audit runs at a time on a
+// server. name identifies it.
 func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(name string, wrong []wrongSum) error) error {
 	if len(list) == 0 {
 		return nil
@@ -25,7 +26,7 @@ func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(nam
 	if err != nil {
 		return err
 	}
-	defer func() { // an audit that ends otherwise is forgotten a minute later
+	defer func() { // if this fails, the audit expires a minute later
 		_, _ = t.step(context.WithoutCancel(ctx), nil, "end", name, k)
 	}()
 	s := t.sums(k, 0)
@@ -56,7 +57,7 @@ func (t *Target) audit(ctx context.Context, k *keeper, list []sumAt, do func(nam
 	return do(name, wrong)
 }
 
-// beginAudit begins an audit when no other one is running, and returns what is remembered of the sums at that moment.
+// beginAudit begins an audit, once no other one is running. It returns the stored sums as they are at that moment.
 func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name string) ([]any, error) {
 	keys, args := make([]string, len(list)), make([]any, len(list))
 	for i, at := range list {
@@ -73,10 +74,10 @@ func (t *Target) beginAudit(ctx context.Context, k *keeper, list []sumAt, name s
 	}
 }
 
-// errOvertaken: this audit did not continue for a minute, so another one has begun.
-var errOvertaken = errors.New("it was interrupted for too long: another one has begun")
+// errOvertaken means that this audit expired, because it made no step for a minute. Another one may have begun.
+var errOvertaken = errors.New("the comparison of sums was interrupted for over a minute: repeat it")
 
-// addAsOf adds the contents of all records at the moment when an audit began.
+// addAsOf adds up all records as they were when the audit began.
 func (s *sums) addAsOf(ctx context.Context, name string) error {
 	before := map[string]string{} // the contents of records that were replaced since
 	seen := map[string]bool{}     // a scan may return a key twice
@@ -120,7 +121,7 @@ func (s *sums) addAsOf(ctx context.Context, name string) error {
 	})
 }
 
-// step makes a step of an audit; nil if another one is running.
+// step makes a step of an audit. It returns nil if another audit is running, or if this one has expired.
 func (t *Target) step(ctx context.Context, keys []string, step, name string, k *keeper, args ...any) ([]any, error) {
 	c := newCall(append([]string{checkKey, beforeKey}, keys...), append([]any{step, name, string(k.kind)}, args...)...)
 	cmds, err := t.sink.run(ctx, t.sink.sums, []call{c})
@@ -138,7 +139,7 @@ func (t *Target) step(ctx context.Context, keys []string, step, name string, k *
 	return nil, nil
 }
 
-// tidySums corrects sums.
+// tidySums corrects the wrong sums in list, and returns how many there were.
 func (t *Target) tidySums(ctx context.Context, view int, list []sumAt) (mended int, err error) {
 	k := t.keepers[view]
 	if t.sink.cluster {

@@ -22,7 +22,7 @@ import (
 // benchBatch is how many cells a lane applies at once when it has much to do.
 const benchBatch = 800
 
-// benchLanes are how many batches are under way at once.
+// benchLanes is how many batches are under way at once.
 const benchLanes = 2
 
 // benchEntities is how many entities the benchmarks write to.
@@ -41,7 +41,8 @@ func benchKey(n uint64) replicator.Key {
 	return key
 }
 
-// BenchmarkHSET is the limit: hashes of five fields, pipelined, without any check. An op is a hash.
+// BenchmarkHSET measures the lower limit of the cost: hashes of five fields, pipelined, without any check. An op is a
+// hash.
 func BenchmarkHSET(b *testing.B) {
 	rdb := client(b, servertest.Own(b, servers.Redis7))
 	var next atomic.Uint64
@@ -70,8 +71,8 @@ func BenchmarkHSET(b *testing.B) {
 	})
 }
 
-// BenchmarkApply is the same through the sink, new and moved alike; and sets that entities move between. An op is a
-// cell.
+// BenchmarkApply measures writes through the sink: of hashes, of sets that entities move between, and of counters. An
+// op is a cell.
 func BenchmarkApply(b *testing.B) {
 	users := []replicator.Feed{{Table: "cell", Column: "users"}}
 	hash := &replicator.View{Name: "users", Kind: "hash", From: users, Fields: paths(benchFields...), Key: "user:{}",
@@ -102,7 +103,7 @@ func BenchmarkApply(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			var batches [][]replicator.Op // made beforehand: they are no part of what the sink costs
+			var batches [][]replicator.Op // made beforehand, because they are not a cost of the sink
 			for i := uint64(0); i < uint64(b.N); {
 				ops := make([]replicator.Op, 0, benchBatch)
 				for ; len(ops) < benchBatch && i < uint64(b.N); i++ {
@@ -134,7 +135,8 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkDecide is what a batch of one lane costs before and after the server is asked. An op is a cell.
+// BenchmarkDecide measures what a batch of one lane costs apart from the server: decisions and arguments of scripts. An
+// op is a cell.
 func BenchmarkDecide(b *testing.B) {
 	for name, work := range decisions(b) {
 		b.Run(name, func(b *testing.B) {
@@ -146,11 +148,11 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// decided is what one batch comes to.
+// decided counts the script calls of one batch, their keys, and the bytes of their arguments.
 type decided struct{ calls, keys, bytes int }
 
-// decisions are batches of benchBatch cells that are new, that move, that stay, and that are stale, and what it takes
-// to decide each and to make the script's arguments.
+// decisions returns functions that decide batches of benchBatch cells and make the script's arguments. The cells are
+// new, moved, merged, or stale.
 func decisions(t testing.TB) map[string]func() decided {
 	users := []replicator.Feed{{Table: "cell", Column: "users"}}
 	hash := &replicator.View{Name: "users", Kind: "hash", From: users, Fields: paths(benchFields...), Key: "user:{}"}
@@ -162,7 +164,7 @@ func decisions(t testing.TB) map[string]func() decided {
 	for _, c := range []struct {
 		name  string
 		views []*replicator.View
-		// of the row that is known, and of the op: 0 if nothing is known
+		// the rounds of the stored row and of the op; 0 if nothing is stored
 		knew, comes uint64
 	}{
 		{"new", []*replicator.View{hash, index}, 0, 1},
@@ -195,7 +197,8 @@ func decisions(t testing.TB) map[string]func() decided {
 	return all
 }
 
-// decideAll decides a batch on what is stored, and makes the script's arguments.
+// decideAll decides a batch, given the stored records, and makes the script's arguments. each, if set, is called with
+// every entity that is to be written.
 func decideAll(t testing.TB, target *Target, ops []replicator.Op, stored map[string]string,
 	each func(*entity)) (out decided) {
 	t.Helper()
@@ -226,8 +229,8 @@ func decideAll(t testing.TB, target *Target, ops []replicator.Op, stored map[str
 	return out
 }
 
-// reportCPU reports what an op costs the server, and the client with the benchmark itself: figures that a busy machine
-// changes less than the time.
+// reportCPU reports the CPU time of an op: that of the server, and that of the client with the benchmark itself. A busy
+// machine changes these figures less than the elapsed time.
 func reportCPU(b *testing.B, rdb *redis.Client) func() {
 	b.Helper()
 	used := func() (server, client time.Duration) {

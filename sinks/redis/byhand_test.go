@@ -11,8 +11,8 @@ import (
 	"replicator"
 )
 
-// namesOfKinds are the names that the templates of kinds make: a view's keys begin with what stands before the first
-// brace, and where that is the key, the entity stands behind it.
+// namesOfKinds implements config.Names for the templates of kinds. A view's keys begin with the text before the first
+// brace of its template. The rest of a key counts as the entity.
 type namesOfKinds struct{}
 
 func (namesOfKinds) Has(string) bool { return true }
@@ -32,7 +32,7 @@ func (n namesOfKinds) Makes(v *replicator.View, name string) bool {
 	return is
 }
 
-// plant puts entries where a view shows them, with plain commands.
+// plant writes entries where a view would show them, with plain commands.
 func plant(
 	t testing.TB, rdb redis.UniversalClient, v *replicator.View, c replicator.Cell, entries []replicator.Entry,
 ) {
@@ -68,7 +68,7 @@ func plant(
 	})
 }
 
-// remove takes entries away from where a view shows them, with plain commands.
+// remove removes entries from where a view shows them, with plain commands.
 func remove(
 	t testing.TB, rdb redis.UniversalClient, v *replicator.View, c replicator.Cell, entries []replicator.Entry,
 ) {
@@ -101,7 +101,7 @@ func byHand(
 	}
 }
 
-// memberOf is the member that an entry has in a set or a ranking.
+// memberOf returns the member of an entry in a set or a ranking.
 func memberOf(c replicator.Cell, e replicator.Entry) string {
 	if e.Member != "" {
 		return e.Member

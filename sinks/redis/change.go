@@ -7,8 +7,9 @@ import (
 	"replicator"
 )
 
-// changes computes the changes of keys from the moves, given the new record. Sets and rankings come first, as the
-// script requires. If views share a key (meet), it is treated as the first one's.
+// changes computes the changes of keys from the batch's moves, given the new record. Sets and rankings come first, as
+// the script requires. meet reports that changes of two views have the same key: they keep their order, and the type of
+// the first one counts.
 func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err error) {
 	moves, views := b.moves, 0
 	all = b.changes.take(2 * len(moves))
@@ -44,8 +45,8 @@ func (e *entity) changes(b *batch, after *record) (all []change, meet bool, err 
 	return all, meet, nil
 }
 
-// staying leaves out changes that would remove what another view shows. In a cluster the post that this view
-// contributed to the key is removed anyway. For a set, such a change names no member.
+// staying leaves out changes that would remove what another view shows. In a cluster, each of them becomes a change of
+// a set without members, which removes the post of this view and leaves the key as it is.
 func staying(all []change, cluster bool) []change {
 	if !cluster {
 		return slices.DeleteFunc(all, func(ch change) bool { return ch.stays })
@@ -77,8 +78,8 @@ func sameKey(all []change) bool {
 	return false
 }
 
-// place is a change's rank among those of an entity: changes that can be undone come before those that may be refused
-// when they are tried.
+// place returns the rank of a change among the changes of an entity. Sets and rankings come first: the script can undo
+// them if a later change is refused.
 func (ch *change) place() int {
 	switch {
 	case ch.kind == kindSet:
@@ -95,9 +96,9 @@ type changer struct {
 	entity *entity
 	after  *record
 	moves  []move
-	whole  bool            // the change lists all amounts that the entity claims; otherwise only those to be added
+	whole  bool            // changes of sums list all amounts that the entity claims, not only what is added
 	first  int             // the view's first change in out
-	places map[viewKey]int // by key: the index in out; nil while there are few
+	places map[viewKey]int // by key: the index in out; nil while out is short
 	out    []change
 	cells  []cellClaims // what every cell of the entity now contributes; nil until needed
 	one    [1]cellClaims
@@ -166,7 +167,7 @@ func (c *changer) wholeAmounts(t viewKey) error {
 	return nil
 }
 
-// at returns the change of a key. There is one per key.
+// at returns the change of a key, which is new if there was none. A key has only one change.
 func (c *changer) at(t viewKey) (ch *change, isNew bool) {
 	i, known := c.places[t]
 	if c.places == nil {
@@ -196,7 +197,8 @@ func (c *changer) leave(t viewKey) {
 	delete(c.places, t)
 }
 
-// begin begins the change of a key that depends on all of the entity's cells. It returns nil if it was made before.
+// begin begins the change of a key, and returns it with what all cells of the entity contribute. It returns nil if the
+// key has a change already.
 func (c *changer) begin(t viewKey) (ch *change, cells []cellClaims, err error) {
 	ch, isNew := c.at(t)
 	if !isNew {
@@ -206,7 +208,7 @@ func (c *changer) begin(t viewKey) (ch *change, cells []cellClaims, err error) {
 	return ch, cells, err
 }
 
-// contributions are the new contributions of all cells of the entity to the view, whichever source has them.
+// contributions returns what all cells of the entity now contribute to the view, from every source.
 func (c *changer) contributions() ([]cellClaims, error) {
 	if c.cells != nil {
 		return c.cells, nil
@@ -239,7 +241,7 @@ func (c *changer) contributions() ([]cellClaims, error) {
 	return c.cells, nil
 }
 
-// setChange keeps the entity in a set as long as one of its cells claims it.
+// setChange adds the entity to a set, or removes it once none of its cells claims the set.
 func (c *changer) setChange(t viewKey, m move) error {
 	is := func(x claim) bool { return x.kind == t.kind && x.key == t.key }
 	if !m.rewrite && len(m.old)+len(m.new) <= few && slices.ContainsFunc(m.old, is) && slices.ContainsFunc(m.new, is) {
@@ -259,9 +261,9 @@ func (c *changer) setChange(t viewKey, m move) error {
 	return err
 }
 
-// claimedByOthers reports whether another view of the entity shows something at a key of an earlier definition, and
-// which rows. Views may exchange names, and a new view may replace one that ended. Two views of one configuration never
-// share a key, so nothing else need be checked.
+// claimedByOthers reports whether another view shows something of the entity at a key, and returns the rows that it
+// shows there. This can be so only if a move removes what an earlier definition put there: views may have exchanged
+// their keys, or a new view may have replaced one that ended. Two views of one configuration never share a key.
 func (c *changer) claimedByOthers(t viewKey) (claimed bool, rows []*row, err error) {
 	if !slices.ContainsFunc(c.moves, func(m move) bool { return m.former }) {
 		return false, nil, nil

@@ -19,15 +19,15 @@ func (r *report) add(what string, level replicator.Level, detail, fix string) {
 	*r = append(*r, replicator.Finding{What: what, Level: level, Detail: detail, Fix: fix})
 }
 
-// Check checks what the views need of the server: its version, its memory and disk settings, permissions, and the
-// views' definitions.
+// Check checks what the views need of the server (version, memory and disk settings, permissions), and the views'
+// definitions.
 func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	var found report
 	what := func(name string) string { return "sink " + s.name + ": " + name }
 	if err := s.rdb.Ping(ctx).Err(); err != nil {
 		fix := "correct url, username, password or TLS settings of the sink, or start the server"
 		if passes(err) {
-			fix = "the sink's settings are right: mend what the server says, or wait until it has passed"
+			fix = "the sink's settings are right: fix the problem that the server reports, or wait until it has passed"
 		}
 		found.add(what("connection"), replicator.Fail, classify(err, "connecting").Error(), fix)
 		return found
@@ -51,8 +51,8 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	case d.level() != replicator.OK:
 		found.add(what("permissions"), d.level(), d.detail(), d.fix())
 	case d.mayNotAsk():
-		found.add(what("permissions"), replicator.Warn, "the user may not ask what it may do: what it lacks shows "+
-			"only when it is needed, and then stops every view", "ACL SETUSER "+cmp.Or(d.user, s.user, "default")+
+		found.add(what("permissions"), replicator.Warn, "the user may not ask for its own permissions: a missing "+
+			"one shows only when it is needed, and then stops every view", "ACL SETUSER "+cmp.Or(d.user, s.user, "default")+
 			" +acl|whoami +acl|dryrun")
 	case d.silence == nil:
 		found.add(what("permissions"), replicator.OK, "user "+d.user+" may do all that is needed", "")
@@ -69,8 +69,8 @@ type adder func(part string, level replicator.Level, detail, fix string)
 func (s *Sink) checkNode(ctx context.Context, node redis.Cmdable, add adder) {
 	if text, err := node.Info(ctx).Result(); err != nil {
 		add("INFO", replicator.Warn, classify(err, "INFO").Error(),
-			"let the user run INFO: it shows version and settings, and by it evictions and a failover that lost the last "+
-				"writes are noticed")
+			"let the user run INFO: it shows version and settings, and reveals evictions and failovers that lost the last "+
+				"writes")
 	} else {
 		checkInfo(parseInfo(text), s.cluster, add)
 	}
@@ -116,8 +116,8 @@ func checkInfo(info map[string]string, cluster bool, add adder) {
 		add("maxmemory", replicator.Warn, "maxmemory_policy is "+policy+": keys with an expiry vanish early when memory is "+
 			"short, and once there are none the server takes no writes", setNoEviction)
 	default:
-		add("maxmemory", replicator.Fail, "maxmemory_policy is "+policy+": when memory is short the server drops what the "+
-			"program remembers of rows, and what sums are made of", setNoEviction)
+		add("maxmemory", replicator.Fail, "maxmemory_policy is "+policy+": when memory is short the server drops the "+
+			"program's own records of rows and sums", setNoEviction)
 	}
 	saved := info["aof_enabled"] != "0" || info["rdb_last_save_time"] == "" || info["rdb_saves"] != "0"
 	if saved || info["connected_slaves"] != "0" {
@@ -158,7 +158,7 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// keep makes a keeper of a view, or says why it can't be kept.
+// keep makes a keeper of a view. The error says why the view can't be kept.
 func (s *Sink) keep(ctx context.Context, v *replicator.View, index int, may permissions) (*keeper, error) {
 	k, err := newKeeper(v, index)
 	if err == nil {
@@ -170,7 +170,7 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, index int, may perm
 	return k, nil
 }
 
-// checkView reports why a view can't be kept, or may not be.
+// checkView reports whether the view can be kept, and whether the user has the permissions for it.
 func (s *Sink) checkView(ctx context.Context, v *replicator.View, index int, may permissions, found *report) {
 	what := "view " + v.Name
 	k, err := newKeeper(v, index)
@@ -200,7 +200,7 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, index int, may
 		}
 	}
 	if err != nil {
-		found.add(what, replicator.Fail, err.Error(), "mend what the server says")
+		found.add(what, replicator.Fail, err.Error(), "fix the problem that the server reports")
 		return
 	}
 	found.add(what, replicator.OK, "keys "+v.Key, "")

@@ -11,7 +11,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// findings are the levels that Check gives, by what it looked at.
+// findings returns the level of each finding of Check, by what was checked.
 func findings(t *testing.T, c Config, views ...*replicator.View) map[string]replicator.Level {
 	t.Helper()
 	s := newSink(t, c)
@@ -37,7 +37,7 @@ func findings(t *testing.T, c Config, views ...*replicator.View) map[string]repl
 func TestCheck(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
-			s := servertest.Own(t, kind, "--appendonly", "yes") // as check wants a server to be
+			s := servertest.Own(t, kind, "--appendonly", "yes") // so that Check finds nothing wrong
 			rdb := client(t, s)
 			v := view("h", "hash", "h:{k}", "a")
 			expect := func(c Config, what string, want replicator.Level) {
@@ -170,8 +170,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	})
 }
 
-// A view that the user may not keep, or that can't be kept at all, is refused by itself, and Check says so with the
-// same words.
+// Open refuses only the views that can't be kept, or that the user lacks permissions for. Check says so in the same
+// words.
 func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 	s := servertest.Own(t, servers.Redis7)
 	if err := client(t, s).Do(t.Context(), "ACL", "SETUSER", "default", "-zadd").Err(); err != nil {
@@ -205,7 +205,8 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 	}
 }
 
-// What an entity's changes did before one of them failed counts once: they are all made again, or others are.
+// If one of an entity's changes fails, the earlier ones must not count twice when they, or those of a newer version,
+// are made later.
 func TestAnEntityThatFailsMidwayCountsNothing(t *testing.T) {
 	counter, ranking := view("counter", "counter", "c:{a}", "n"), view("ranking", "ranking", "z", "n")
 	members, last := view("members", "index", "m"), view("last", "ranking", "last", "n")
@@ -264,7 +265,7 @@ func TestAnEntityThatFailsMidwayCountsNothing(t *testing.T) {
 	}
 }
 
-// What somebody made of a sum is removed, and the pipeline hears of it: it compares the views then.
+// A sum that another program damaged is removed, and counts as evicted, so that the pipeline compares the views.
 func TestADamagedSumCountsAsEvicted(t *testing.T) {
 	for what, damage := range map[string][][]string{
 		"another type":                 {{"DEL", "replicator:sum:{z}"}, {"SET", "replicator:sum:{z}", "x"}},

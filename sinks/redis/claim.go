@@ -18,7 +18,7 @@ type claim struct {
 	row    *row   // of h and j
 }
 
-// The kinds of claims, as the scripts know them, too.
+// The kinds of claims. The scripts use the same letters.
 const (
 	kindHash    = 'h'
 	kindJSON    = 'j'
@@ -28,7 +28,7 @@ const (
 	kindCounter = 'c'
 	kindRanking = 'z'
 	kindDead    = 'd' // no contribution: the cell is a dead letter in the view
-	kindWaiting = 'w' // after a kindDead: the claims, in stored form, that wait until another source's row goes
+	kindWaiting = 'w' // after a kindDead: claims, in stored form, that wait until another source's row goes
 )
 
 // row is a cell's contribution to a hash or a JSON object.
@@ -133,8 +133,8 @@ func (a *arena) parseClaims(s string) ([]claim, error) {
 	return claims, nil
 }
 
-// otherValues reports whether two lists of claims are of one row each, without kept values, and differ only in the
-// row's digest: key and names are the same.
+// otherValues reports whether each list of claims is one row without kept values, and the rows differ only in their
+// digests: key and field names are the same.
 func otherValues(a string, b []byte) bool {
 	in := wire.NewReader(a)
 	if kind := in.Byte(); kind != kindHash && kind != kindJSON || len(a) != len(b) {
@@ -157,10 +157,11 @@ func counts(kind byte) bool {
 	return false
 }
 
-// counted is a claim's amount.
+// counted returns the claim's amount; "1" if it has none.
 func (c *claim) counted() string { return cmp.Or(c.amount, "1") }
 
-// added is the scripts' form of a new claim: the amount, and in a ranking, which also counts claims, one claim more.
+// added returns the amount of a new claim in the form that the scripts take. In a ranking, which also counts claims, it
+// stands for one claim more.
 func (c *claim) added() string {
 	if c.kind == kindRanking {
 		return "+" + c.counted()
@@ -168,7 +169,7 @@ func (c *claim) added() string {
 	return c.counted()
 }
 
-// takenBack is the scripts' form of a claim that is gone.
+// takenBack returns the amount of a removed claim in the form that the scripts take.
 func (c *claim) takenBack() string {
 	if c.kind == kindRanking {
 		return "-" + c.counted()
@@ -176,7 +177,7 @@ func (c *claim) takenBack() string {
 	return negated(c.counted())
 }
 
-// again is the scripts' form of a claim whose remembered value is shown again.
+// again returns the form of an amount that adds nothing: the scripts show the stored sum again.
 func (c *claim) again() string {
 	if c.kind == kindRanking {
 		return "="
@@ -187,8 +188,8 @@ func (c *claim) again() string {
 // barren is the amount of a kindWaiting whose claims can't be held.
 const barren = "-"
 
-// waiting are the claims of a cell that waits for another source's row to go: a dead letter, and what the cell would
-// claim. why says that these claims can't be held.
+// waiting returns the claims of a cell that waits for another source's row to go: a dead letter, and the claims that
+// the cell will have. If the view can't hold them, why is the reason.
 func waiting(claims []claim, why error) []claim {
 	waits := claim{kind: kindWaiting}
 	if why != nil {
@@ -196,7 +197,7 @@ func waiting(claims []claim, why error) []claim {
 	}
 	for i := range claims {
 		if r := claims[i].row; r != nil {
-			r.kept = true // their values are unknown by then
+			r.kept = true // the row is not read again when its turn comes
 		}
 	}
 	waits.member = string(appendClaims(nil, claims))

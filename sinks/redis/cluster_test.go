@@ -21,7 +21,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// clusterKeys are the keys of all masters.
+// clusterKeys returns the keys of all masters.
 func clusterKeys(ctx context.Context, rdb *redis.ClusterClient, pattern string) ([]string, error) {
 	var mu sync.Mutex
 	var keys []string
@@ -72,8 +72,8 @@ func startCluster(t testing.TB, kind servers.Kind) (nodes []*servers.Server, rdb
 	return nodes, rdb, c
 }
 
-// startNode starts a server that may be a cluster's node, and says the port of its bus. That is the server's + 10000
-// unless it is said, which is among the kernel's own, which connections take.
+// startNode starts a server that may be a cluster's node, and returns the port of its cluster bus. The default is the
+// server's port + 10000, which the kernel may give to a connection.
 func startNode(t testing.TB, kind servers.Kind) (node *servers.Server, bus int) {
 	t.Helper()
 	bus = busPort(t)
@@ -81,11 +81,11 @@ func startNode(t testing.TB, kind servers.Kind) (node *servers.Server, bus int) 
 		"--cluster-require-full-coverage", "yes", "--cluster-port", strconv.Itoa(bus)), bus
 }
 
-// busPort is a free port that no connection is given by the kernel.
+// busPort returns a free port that the kernel gives to no connection.
 func busPort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
-		port := 10000 + rand.IntN(10000) // servers have theirs from 20000 on
+		port := 10000 + rand.IntN(10000) // the servers' ports begin at 20000
 		if l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
 			l.Close()
 			return port
@@ -115,7 +115,7 @@ func wait(t testing.TB, what string, condition func() error) {
 	}
 }
 
-// TestCluster runs the suite of all sinks in a cluster, where an entity's record and its keys live apart.
+// TestCluster runs the suite of all sinks in a cluster, where an entity's record and its keys are in different slots.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	_, rdb, c := startCluster(t, servers.Redis7)
@@ -136,7 +136,8 @@ func TestCluster(t *testing.T) {
 			nothingLeft(t, rdb)
 			t.Run("crashes", func(t *testing.T) {
 				empty(t)
-				// What is between a record and its keys, which live apart, does not differ among kinds of views.
+				// The kinds of views don't differ in the steps between a record and its keys, so one kind runs the
+				// whole suite.
 				run := sinktest.RunHistories
 				if name == "index" {
 					run = sinktest.Run
@@ -165,7 +166,7 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// evictionsInClusterAreTold has nodes evict keys of somebody's that expire, and no marks.
+// evictionsInClusterAreTold makes nodes evict another program's keys, which expire, and no marks.
 func evictionsInClusterAreTold(t *testing.T, rdb *redis.ClusterClient, c Config) {
 	sink := newSink(t, c)
 	defer sink.Close()
@@ -214,8 +215,8 @@ func evictionsInClusterAreTold(t *testing.T, rdb *redis.ClusterClient, c Config)
 	}
 }
 
-// inClusterSumsAreMendedAsTheyChange: what somebody wrote beside keys stops nothing. What nobody else tells of who
-// contributes is noticed as an eviction is, and then compared.
+// inClusterSumsAreMendedAsTheyChange checks that foreign values beside keys stop no change. If the posts are lost,
+// which nothing else repeats, the loss counts as an eviction, so that the views are compared.
 func inClusterSumsAreMendedAsTheyChange(
 	t *testing.T, rdb redis.UniversalClient, target *Target, right func(*testing.T),
 ) {
@@ -229,7 +230,7 @@ func inClusterSumsAreMendedAsTheyChange(
 		if err := rdb.RPush(ctx, own, "theirs").Err(); err != nil {
 			t.Fatal(err)
 		}
-		target.Evicted() // what was before is nothing here
+		target.Evicted() // earlier evictions don't count here
 		change := sumOp(t, "y", "1", 2, int64(40))
 		change.AsOf = 1000
 		if a := apply(t, target, change); len(a.Rejected) > 0 {
@@ -254,7 +255,7 @@ func inClusterSumsAreMendedAsTheyChange(
 	}
 }
 
-// nothingLeft checks that after every cell was deleted no key is left but the sink's memory of them.
+// nothingLeft checks that no keys are left after every cell was deleted, except what the sink remembers.
 func nothingLeft(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	for _, key := range keysLike(t, rdb, "*") {

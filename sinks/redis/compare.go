@@ -20,7 +20,7 @@ import (
 // whose record changed meanwhile is compared again.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	var found []replicator.Difference
-	todo := t.newBatch(ops).list // the findings may refer to it, so the batch's memory is not reused
+	todo := t.newBatch(ops).list // the batch is never released, because the findings may refer to its memory
 	for try := 0; len(todo) > 0; try++ {
 		if try == maxTries {
 			return nil, fmt.Errorf("%d entities are changed all the time", len(todo))
@@ -61,17 +61,17 @@ func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator
 // comparison compares one view's contents of one entity.
 type comparison struct {
 	k      *keeper
-	op     int // the first of the entity's
+	op     int // the entity's first op
 	states []replicator.State
 	text   string                  // the entity's key
 	want   []claim                 // what its cells should contribute
 	known  []claim                 // the claims according to its record
 	spots  []spot                  // one for each claim in want or known
-	dead   []replicator.Difference // its cells of which the view can hold nothing
+	dead   []replicator.Difference // its cells that the view can't show
 
 	applied bool // according to the records, each cell's expected contribution was applied
-	unclear bool // it shows another source's row, whose contents only that source knows
-	unknown bool // the view has no record of the entity: what it shows was claimed by no cell, and is not kept
+	unclear bool // the view shows another source's row, and only that source knows the values
+	unknown bool // the record says nothing of the entity in this view: no cell claims what the view shows
 }
 
 // spot is a place where a view shows a claim: a key, or a member in one.
@@ -86,10 +86,10 @@ type spot struct {
 	right  bool           // it shows what is wanted
 }
 
-// comparisons lists what to compare of an entity: each view once.
+// comparisons returns what to compare of an entity, one comparison for each view.
 func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op) ([]*comparison, error) {
 	r, err := t.sink.parse(ctx, new(arena), e.stored, e.text)
-	if errors.Is(err, errDamaged) || errors.Is(err, errNoLayout) { // a repair recreates it: everything in it is missing
+	if errors.Is(err, errDamaged) || errors.Is(err, errNoLayout) { // a repair writes it again: all counts as missing
 		r, err = new(record), nil
 	}
 	if err != nil {
@@ -143,7 +143,8 @@ func (t *Target) comparisons(ctx context.Context, e *entity, ops []replicator.Op
 	return list, nil
 }
 
-// others adds the contributions of other sources' cells. They are assumed to be right: their own verify compares them.
+// others adds the contributions of other sources' cells, and returns them. It assumes that they are right: each
+// source's own verify compares them.
 func (c *comparison) others(r *record) (cells []cellClaims, err error) {
 	for i := range r.cells {
 		for _, id := range c.k.ids[1:] {
@@ -180,7 +181,7 @@ func (c *comparison) merge(cells []cellClaims) {
 	c.want = rows
 }
 
-// place finds the spots where something is expected or known.
+// place lists the spots where the view should show a claim, or shows one according to the record.
 func (c *comparison) place() {
 	for _, x := range slices.Concat(c.want, c.known) {
 		same := func(o claim) bool { return o.kind == x.kind && o.key == x.key && o.member == x.member }
@@ -195,7 +196,7 @@ func (c *comparison) place() {
 	}
 }
 
-// show reads what the spots show.
+// show reads what the view shows at the spots, and judges it.
 func (s *Sink) show(ctx context.Context, list []*comparison) error {
 	failed := func(err error) bool { // a key of another type counts as missing
 		return err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "WRONGTYPE")
@@ -228,7 +229,7 @@ func (s *Sink) show(ctx context.Context, list []*comparison) error {
 	return nil
 }
 
-// ask reads what a spot shows.
+// ask queues the command that reads what the view shows at a spot.
 func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text string) redis.Cmder {
 	member := cmp.Or(c.member, text)
 	switch k.kind {
@@ -246,8 +247,8 @@ func (k *keeper) ask(ctx context.Context, p redis.Pipeliner, c claim, text strin
 	return p.Get(ctx, c.key)
 }
 
-// The view and its state change in one step, because other entities may share them. So they are read at one moment. A
-// key of another type counts as missing.
+// These scripts read a key and the sink's key beside it at one moment, because other entities may change both at any
+// time. A key of another type counts as missing.
 const (
 	asking = `local function ask(...)
 	local answer = redis.pcall(...)
@@ -260,7 +261,7 @@ end
 	scoreAndSum     = asking + `return {ask('ZSCORE', KEYS[1], ARGV[1]), ask('HGET', KEYS[2], ARGV[1])}`
 )
 
-// judge sets whether a spot shows something of the entity, and whether that is right.
+// judge sets whether the view shows something of the entity at a spot, and whether that is right.
 func (c *comparison) judge(s *spot) {
 	wanted := s.want != nil
 	switch cmd := s.cmd.(type) {
@@ -274,9 +275,9 @@ func (c *comparison) judge(s *spot) {
 		s.held, s.gone = cmd.Val() && (wanted || s.known), cmd.Err() == nil && !cmd.Val()
 		s.right = wanted && s.held
 	case *redis.Cmd:
-		both, _ := cmd.Slice() // show has seen its error
+		both, _ := cmd.Slice() // show has checked the error
 		if c.k.kind != kindUnique {
-			// A sum is right if it is shown as remembered, and if the record has the expected amount.
+			// A sum is right if the key shows the stored sum, and the record has the expected amount (differences).
 			s.held = s.known
 			s.right = wanted && s.known && sameSum(c.k.kind, both[0], both[1])
 			return
@@ -292,18 +293,19 @@ func (c *comparison) judge(s *spot) {
 	}
 }
 
-// sameSum reports whether a sum is shown as remembered.
+// sameSum reports whether a key shows the sum that is stored beside it.
 func sameSum(kind byte, shown, sum any) bool {
 	if kind == kindCounter || shown == nil || sum == nil {
 		return shown == sum
 	}
-	_, exact, _ := strings.Cut(fmt.Sprint(sum), " ") // behind the number of claims
+	_, exact, _ := strings.Cut(fmt.Sprint(sum), " ") // the sum follows the number of claims
 	score, err1 := strconv.ParseFloat(fmt.Sprint(shown), 64)
 	remembered, err2 := strconv.ParseFloat(exact, 64)
 	return err1 == nil && (err2 == nil || errors.Is(err2, strconv.ErrRange)) && score == remembered
 }
 
-// judgeHash judges the view's fields of a hash. There are none if the key has another type.
+// judgeHash reports whether a hash has any of the view's fields, and whether they are as wanted. values is empty if the
+// key has another type.
 func (k *keeper) judgeHash(values []any, want *claim) (held, right bool) {
 	right = want != nil && (len(values) > 0 || len(want.row.fields) == 0)
 	for i, v := range values {
@@ -320,7 +322,7 @@ func (k *keeper) judgeHash(values []any, want *claim) (held, right bool) {
 	return held, right
 }
 
-// entry is what a spot shows, for people. It is empty for a sum, which has other contributions, too.
+// entry returns what the view shows at a spot, for a report. It is not used for sums, which include other entities.
 func (k *keeper) entry(s spot) replicator.Entry {
 	e := replicator.Entry{Key: s.claim.key, Member: s.claim.member, Fields: make([]any, len(k.names))}
 	switch cmd := s.cmd.(type) {
@@ -328,7 +330,7 @@ func (k *keeper) entry(s spot) replicator.Entry {
 		copy(e.Fields, cmd.Val())
 	case *redis.StringCmd:
 		var values map[string]json.RawMessage
-		if json.Unmarshal([]byte(cmd.Val()), &values) != nil { // somebody else wrote it
+		if json.Unmarshal([]byte(cmd.Val()), &values) != nil { // another program wrote it
 			e.Member = cmd.Val()
 			break
 		}
@@ -347,7 +349,7 @@ func (k *keeper) entry(s spot) replicator.Entry {
 // sums reports whether the view shows sums of several entities' amounts.
 func (k *keeper) sums() bool { return k.kind == kindCounter || k.kind == kindRanking }
 
-// held is the entity's part of the view; for sums, its total amounts.
+// held returns what the view shows of the entity. For sums, it returns the amounts that the entity's record claims.
 func (c *comparison) held() (held []replicator.Entry) {
 	if c.k.sums() {
 		for _, x := range c.known {
@@ -367,7 +369,7 @@ func (c *comparison) held() (held []replicator.Entry) {
 	return held
 }
 
-// differences summarizes the spots' results.
+// differences returns what is wrong with the view's contents for the entity.
 func (c *comparison) differences() []replicator.Difference {
 	if c.unclear {
 		return c.dead

@@ -32,8 +32,8 @@ func paths(paths ...string) []replicator.Field {
 	return out
 }
 
-// kinds are views of every kind, by the kind that their test is called after. A template's value stands in braces; {}
-// is the cell's key.
+// kinds returns views of every kind, by the name of their test. In a template, a path stands in braces; {} is the
+// cell's key.
 func kinds() map[string][]*replicator.View {
 	users, profile := replicator.Feed{Table: "cell", Column: "users"}, replicator.Feed{Table: "cell", Column: "profile"}
 	all, fav := replicator.Feed{Table: "cell"}, replicator.Feed{Table: "fav"}
@@ -107,12 +107,12 @@ func entry(v *replicator.View, c replicator.Cell, fields []any) (replicator.Entr
 		ok = false
 	}
 	if v.Kind == "ranking" && e.Member == "" {
-		e.Member = c.Key.String() // as the sink does; said here for the suite's model
+		e.Member = c.Key.String() // the sink does the same; the suite's model needs to know
 	}
 	return e, ok
 }
 
-// read reads what a view's keys hold, without the sink.
+// read returns what a view's keys hold, without using the sink.
 func read(t testing.TB, rdb redis.UniversalClient, v *replicator.View) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -174,8 +174,8 @@ func readKey(t testing.TB, rdb redis.UniversalClient, v *replicator.View, key st
 		out[key] = row(values)
 		return err
 	case v.Kind == "index" && settingsOf(v).Unique:
-		// Which of those that claim the value shows is for the sink to choose. So the suite is told who claims it, and that
-		// somebody else shows would be one too many.
+		// The sink may show any of those that claim the value. So the suite gets all that claim it, and the one that is
+		// shown: if that one claims nothing, it is one too many.
 		shown, err := rdb.Get(ctx, key).Result()
 		if err != nil {
 			return err
@@ -277,8 +277,9 @@ func subject(t testing.TB, views []*replicator.View, rdb redis.UniversalClient, 
 	}
 }
 
-// TestConformance runs the suite of all sinks for every kind of view on Redis 7. The other servers run the commands of
-// every kind of view in its random histories, and the contract, which differs among no servers, for two of them.
+// TestConformance runs the suite of all sinks for every kind of view on Redis 7. On the other servers, every kind runs
+// the random histories, which use all its commands. Only two kinds run the whole suite there, because servers don't
+// differ in the contract.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {

@@ -31,14 +31,14 @@ type Config struct {
 
 	TLS config.TLS
 
-	Timeout time.Duration // how long a connection may go without an answer before it counts as lost; 0: the constant Timeout
+	Timeout time.Duration // when a connection without an answer counts as lost; 0: after the constant Timeout
 
-	Sources judge.Sources // all sources that feed the sink, if there are several that an entity may move between
+	Sources judge.Sources // all sources that feed the sink, if entities may move from one to another
 
-	// Feeds reports whether a source of that name feeds the sink, or once did; nil: Sources are those that do.
+	// Feeds reports whether a source of that name feeds the sink now. nil: only Sources.Shards do.
 	Feeds func(source string) bool
 
-	Names  config.Names // for finding orphans in a view; nil: they are not searched for
+	Names  config.Names // for finding orphans in views; nil: they are not searched for
 	Logger *slog.Logger // nil: none
 }
 
@@ -51,8 +51,7 @@ const dialTimeout = 5 * time.Second
 // lifetime is the age at which a connection is replaced. The new one shows where the address now leads: see links.
 const lifetime = time.Minute
 
-// quiet keeps the client's own messages, which go to standard error, out of the program's log. The errors contain them
-// anyway.
+// quiet keeps the client from writing messages of its own to standard error. The errors that it returns say the same.
 var quiet = sync.OnceFunc(func() { redis.SetLogger(silence{}) })
 
 type silence struct{}
@@ -80,8 +79,8 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 	u := redis.UniversalOptions{
 		DB: first.DB, Username: first.Username, Password: first.Password, TLSConfig: first.TLSConfig,
 		MasterName: c.Sentinel, IsClusterMode: c.Cluster, Protocol: 2,
-		// A command that failed may have been executed: the session decides again, by what the records then say. In a
-		// cluster MaxRetries also counts MOVED and ASK, which are not failures.
+		// A command that failed may have been executed, so it is not repeated: the session reads the records and
+		// decides again. In a cluster MaxRetries also counts MOVED and ASK, which are not failures.
 		MaxRetries: -1, MaxRedirects: 8,
 		DialTimeout: dialTimeout, DialerRetries: 1,
 		ReadTimeout: c.Timeout, WriteTimeout: c.Timeout, ContextTimeoutEnabled: true,
@@ -121,14 +120,14 @@ func connect(c Config) (redis.UniversalClient, *links, error) {
 			return redis.NewClient(node)
 		}
 		cluster := redis.NewClusterClient(o)
-		// Otherwise the client learns who has which slots only every 10 s, and uses a dead node until then.
+		// Without this, the client learns only every 10 s which node has which slots, and uses a dead node until then.
 		known.unreached = func() { cluster.ReloadState(context.Background()) }
 		return cluster, known, nil
 	}
 	return redis.NewUniversalClient(&u), known, nil
 }
 
-// secure sets up TLS, if a URL says rediss:// or if there is any certificate.
+// secure sets up TLS, if a URL says rediss:// or if a certificate or a server name is configured.
 func (c Config) secure(u *redis.UniversalOptions) error {
 	if u.TLSConfig == nil {
 		if c.TLS.CACert == "" && c.TLS.Cert == "" && c.TLS.ServerName == "" {
@@ -138,7 +137,7 @@ func (c Config) secure(u *redis.UniversalOptions) error {
 	}
 	u.TLSConfig = u.TLSConfig.Clone()
 	if len(u.Addrs) > 1 || u.MasterName != "" {
-		u.TLSConfig.ServerName = "" // each node's own address
+		u.TLSConfig.ServerName = "" // each node's certificate must name its own address
 	}
 	return c.TLS.Secure(u.TLSConfig)
 }

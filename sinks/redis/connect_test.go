@@ -24,7 +24,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// works opens the sink of a configuration and has it keep an entry, which is returned.
+// works returns a sink with the configuration, after it has opened a view and written an entry.
 func works(t *testing.T, c Config) *Sink {
 	t.Helper()
 	sink := newSink(t, c)
@@ -45,7 +45,7 @@ func works(t *testing.T, c Config) *Sink {
 }
 
 func TestASocketLeadsToTheServer(t *testing.T) {
-	dir, err := os.MkdirTemp("", "redis") // the path of a socket has at most 107 bytes
+	dir, err := os.MkdirTemp("", "redis") // t.TempDir may be too long: the path of a socket has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestASocketLeadsToTheServer(t *testing.T) {
 
 func TestALoginOfItsOwnIsEnough(t *testing.T) {
 	s := servertest.Own(t, servers.Redis7)
-	// What docs/operating.md says that the user needs.
+	// The permissions that docs/operating.md says the user needs.
 	err := client(t, s).Do(t.Context(), "ACL", "SETUSER", "replicator", "on", ">secret", "~*", "+@read", "+@write",
 		"+@scripting",
 		"+@transaction", "+@connection", "-@dangerous", "+info").Err()
@@ -162,7 +162,7 @@ func TestAReplicaIsTemporarilyNoGood(t *testing.T) {
 	apply(t, target, op)
 }
 
-// refusal is a server's error, as a client gets it.
+// refusal is an error of the server as the client returns it.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// TestWhatACellCosts holds what each cell costs on any machine: the memory that is allocated for it, the keys and bytes
-// that are sent, and how many calls of the script a batch takes. Whoever makes one of them larger says here why.
+// TestWhatACellCosts limits what a cell costs on any machine: the memory that is allocated for it, the keys and bytes
+// that are sent, and the number of script calls for a batch. A change that raises a limit must say why here.
 func TestWhatACellCosts(t *testing.T) {
 	const batch = benchBatch
 	for name, most := range map[string]struct {
-		allocations float64 // a batch
+		allocations float64 // per batch
 		decided
 	}{
 		"new":    {45, decided{calls: 7, keys: 3 * batch, bytes: 302 * batch}},
@@ -23,7 +23,8 @@ func TestWhatACellCosts(t *testing.T) {
 			if got := work(); got.calls > most.calls || got.keys > most.keys || got.bytes > most.bytes {
 				t.Errorf("a batch of %d takes %+v, at most %+v so far", batch, got, most.decided)
 			}
-			// The least of several: a pool forgets what it holds now and then, under the race detector every fourth time.
+			// The least of several counts, because a pool drops its contents now and then; under the race detector,
+			// every fourth time.
 			got := math.Inf(1)
 			for range 20 {
 				got = min(got, testing.AllocsPerRun(1, func() { work() }))

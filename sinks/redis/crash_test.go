@@ -16,8 +16,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// cut makes requests fail, before or after the server got them, or when it got a part of them: one in six, so that a
-// call of a dozen requests gets to its last one in a few tries.
+// cut makes requests fail at random: before the server got them, after that, or when it got a part of them. Most
+// succeed, so that a call of a dozen requests reaches its last one in a few tries.
 type cut struct{ made atomic.Int64 }
 
 var errCut = errors.New("cut by the test")
@@ -32,7 +32,7 @@ func (c *cut) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (c *cut) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if len(cmds) > 1 && rand.IntN(6) == 0 { // whichever reached their nodes
+		if len(cmds) > 1 && rand.IntN(6) == 0 { // only some reach their nodes
 			c.made.Add(1)
 			some := append([]redis.Cmder(nil), cmds...)
 			rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
@@ -56,8 +56,7 @@ func (c *cut) between(do func() error) error {
 	return do()
 }
 
-// stubborn is a sink that repeats what was cut, as a pipeline does after a crash. Another one writes to the same
-// server.
+// stubborn is a sink that repeats what was cut, as a pipeline does after a crash.
 type stubborn struct{ *Sink }
 
 type stubbornTarget struct{ replicator.Target }
@@ -102,7 +101,7 @@ func (t stubbornTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 func (t stubbornTarget) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
 ) (n replicator.GoneCells, next string, err error) {
-	forgotten := 0 // by requests whose answers were lost: what they took away is there no more
+	forgotten := 0 // also counts cells whose request succeeded, but whose answer was lost
 	err = again(func() error {
 		n, next, err = t.Target.(replicator.Forgetter).ForgetGone(ctx, horizon, after, limit)
 		forgotten += n.Forgotten
@@ -142,7 +141,7 @@ func (t stubbornTarget) Mark(ctx context.Context, at replicator.Standing) error 
 	return again(func() error { return t.Target.Mark(ctx, at) })
 }
 
-// cutting has the suite, or a part of it, run over connections that are cut now and then.
+// cutting runs the suite, or a part of it, over connections that are cut now and then.
 func cutting(t *testing.T, views []*replicator.View, rdb redis.UniversalClient, c Config, histories int,
 	run func(*testing.T, sinktest.Subject)) {
 	t.Helper()
@@ -159,7 +158,7 @@ func cutting(t *testing.T, views []*replicator.View, rdb redis.UniversalClient, 
 	t.Logf("%d requests were cut", hook.made.Load())
 }
 
-// TestCrashes runs the suite while requests fail at random, on one server and in a cluster.
+// TestCrashes runs the suite on one server while requests fail at random. TestCluster does the same in a cluster.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	for name, views := range kinds() {

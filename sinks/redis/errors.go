@@ -19,8 +19,8 @@ import (
 const beginAnew = "remove the keys of the sink's views and all that begin with \"" + prefix +
 	"\", and then `replicator rebuild " + remedy.Views + "`"
 
-// plainErrors are errors of the server and of the scripts (DAMAGED: lib.lua) that quote only what the sink itself sent.
-// Each has advice if the operator must act. They are identified by their first word.
+// plainErrors explains errors of the server and of the scripts (DAMAGED: lib.lua), by their first word. Messages have
+// the explanation instead of the server's text, which may quote values. A fatal error needs the operator.
 var plainErrors = map[string]struct {
 	fatal bool
 	hint  string
@@ -45,7 +45,7 @@ var plainErrors = map[string]struct {
 	"UNBLOCKED":   {false, "the server became a replica"},
 }
 
-// plainError is one of plainErrors, by its word.
+// plainError is the first word of one of plainErrors.
 type plainError string
 
 func (e plainError) Error() string { return string(e) + ": " + plainErrors[string(e)].hint }
@@ -53,7 +53,7 @@ func (e plainError) Error() string { return string(e) + ": " + plainErrors[strin
 // noPermission is the server's error if the user lacks a permission.
 const noPermission = plainError("NOPERM")
 
-// quoted matches what an error may quote of the values sent, which must not reach a log.
+// quoted matches the quotes in an error. They may contain values that were sent, which must not reach a log.
 var quoted = regexp.MustCompile("[`'\"].*[`'\"]")
 
 // refusals are the servers' messages in a script whose user lacks a permission: Redis, Redis 7, Valkey 9.
@@ -65,7 +65,7 @@ var refusals = []string{"The user executing the script", "No permissions to acce
 var unknownCommand = regexp.MustCompile("(?i)unknown (?:redis |valkey )?command " +
 	"(?:[`']([a-z.|]+)[`'],|called from script)")
 
-// word is the word that identifies an error, and whether it is one of plainErrors.
+// word returns the word that identifies an error, and whether it is one of plainErrors.
 func word(text string) (word string, known bool) {
 	if slices.ContainsFunc(refusals, func(r string) bool { return strings.Contains(text, r) }) {
 		return "NOPERM", true
@@ -83,7 +83,7 @@ func word(text string) (word string, known bool) {
 	return word, false
 }
 
-// passes reports whether an error is the server's, and no setting of the sink's can fix it.
+// passes reports whether the error comes from the server's present state, so that no setting of the sink can fix it.
 func passes(err error) bool {
 	var fromServer redis.Error
 	if !errors.As(err, &fromServer) {
@@ -93,7 +93,8 @@ func passes(err error) bool {
 	return known && !plainErrors[w].fatal
 }
 
-// classify adds to err what was being done, and marks errors that only the operator can fix.
+// classify adds to err what was being done, removes quoted values, and makes errors Fatal that only the operator can
+// fix.
 func classify(err error, doing string) error {
 	if err == nil || replicator.IsFatal(err) || errors.Is(err, context.Canceled) {
 		return err
@@ -116,7 +117,7 @@ func classify(err error, doing string) error {
 	if m := unknownCommand.FindStringSubmatch(text); m != nil {
 		return replicator.Fatal(fmt.Errorf("%s: the server has no command %s: take its rename-command out of the "+
 			"server's configuration", doing,
-			cmp.Or(strings.ToUpper(m[1]), "of a script's, which `replicator check` names")))
+			cmp.Or(strings.ToUpper(m[1]), "that a script needs (`replicator check` names it)")))
 	}
 	return fmt.Errorf("%s: %s", doing, quoted.ReplaceAllString(text, "…"))
 }

@@ -8,23 +8,25 @@ import (
 
 var _ replicator.Evicter = (*Target)(nil)
 
-// evictions counts the keys that the servers evicted (INFO's evicted_keys), of any program: the servers don't say
-// which. Every mark reads the count. The marks store the count that the pipeline was told, so that it learns of the
-// others after a restart, too. A user who may not run INFO learns of none.
+// evictions counts the keys that the servers evicted (evicted_keys in INFO). Keys of other programs are included,
+// because the servers don't say which keys they evicted. Every mark reads the count, and stores the count that the
+// pipeline was last told. So the pipeline learns of the other evictions even after a restart. If the user may not run
+// INFO, evictions go unnoticed.
 type evictions struct {
 	mu    sync.Mutex
-	now   int64 // what the servers said last
+	now   int64 // the servers' last count
 	known int64 // the count when the pipeline was last told
-	news  int64 // since then
+	news  int64 // evictions since then
 }
 
-// begin begins to count.
+// begin sets the count from which later evictions are counted.
 func (e *evictions) begin(now int64) { e.now, e.known = now, now }
 
-// since adds the evictions since a view's mark stored their count.
+// since counts the evictions that followed a view's mark. marked is the count in the mark. Of several marks, the one
+// with the most evictions counts.
 func (e *evictions) since(marked int64) { e.news = max(e.news, grown(marked, e.now)) }
 
-// grown is the growth of a count that restarts with the server.
+// grown returns the growth of a count that begins at 0 again when the server restarts.
 func grown(from, to int64) int64 {
 	if to >= from {
 		return to - from
@@ -32,7 +34,7 @@ func grown(from, to int64) int64 {
 	return to
 }
 
-// are sets the current count.
+// are sets the servers' current count.
 func (e *evictions) are(now int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -40,14 +42,14 @@ func (e *evictions) are(now int64) {
 	e.now = now
 }
 
-// lost records that data is gone without the servers having counted it.
+// lost records that data is gone, although the servers counted no eviction.
 func (e *evictions) lost() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.news++
 }
 
-// told is the count when the pipeline was last told.
+// told returns the count when the pipeline was last told.
 func (e *evictions) told() int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// fillUp writes keys of nobody's until the server evicts some, and returns how many it has evicted.
+// fillUp writes another program's keys until the server evicts some, and returns how many it has evicted.
 func fillUp(t *testing.T, f *fixture) (evicted int64) {
 	t.Helper()
 	f.cli(t, "CONFIG", "SET", "maxmemory", "5mb")
@@ -30,7 +30,8 @@ func evictedKeys(t *testing.T, f *fixture) (n int64) {
 	return n
 }
 
-// TestEvictionsAreTold: by the next mark, once, and after a restart those that nobody was told of.
+// TestEvictionsAreTold checks that the next mark finds evictions, and that they are told once. If the process ends
+// before that, the next one tells them.
 func TestEvictionsAreTold(t *testing.T) {
 	t.Parallel()
 	f := open(t)
@@ -56,12 +57,12 @@ func TestEvictionsAreTold(t *testing.T) {
 	told(target, 0)
 	marks := f.rdb.Dump(t.Context(), f.sink.markKeys("")[0]).Val()
 	n := fillUp(t, f)
-	// The server evicts at random: that marks are lost is another test's.
+	// The server evicts at random. Another test loses marks.
 	if err := f.rdb.RestoreReplace(t.Context(), f.sink.markKeys("")[0], 0, marks).Err(); err != nil {
 		t.Fatal(err)
 	}
 
-	mark(target) // nobody asks, and the process ends
+	mark(target) // nothing calls Evicted before the process ends
 	target = f.open(t, v)
 	told(target, n)
 	told(target, 0)
@@ -77,7 +78,8 @@ func TestEvictionsAreTold(t *testing.T) {
 	told(f.open(t, view("new", "hash", "new:{k}", "a")), 0)
 }
 
-// TestWhoMayNotAskForEvictionsMarksAllTheSame: managed servers and narrow users refuse INFO.
+// TestWhoMayNotAskForEvictionsMarksAllTheSame checks that marks work without INFO, which managed servers and users with
+// few permissions are refused.
 func TestWhoMayNotAskForEvictionsMarksAllTheSame(t *testing.T) {
 	t.Parallel()
 	f := open(t)

@@ -2,10 +2,10 @@ package redis
 
 import "strconv"
 
-// Keys of a view with an expiry expire. The records of their entities stay, so that a replay of an older change doesn't
-// bring a key back. So every change that counts writes the key, even if its value is the same, and nothing else does:
-// no repeated read, and no comparison. For a comparison, an expired key is right as long as the records say that the
-// last change was applied.
+// The keys of a view with an expiry expire. The records of their entities stay, so a replay of an older change doesn't
+// bring a key back. Every change that counts restarts the expiry of the keys, even if the value is the same. So do
+// fills and repairs. A repetition of a change that was applied already does not, nor does a comparison. A comparison
+// accepts an expired key if the records say that the last change was applied.
 
 // goes is when a key expires after a change: after some milliseconds, or never, or as before.
 type goes int64
@@ -18,7 +18,7 @@ const (
 // after reports whether the key expires some time after the change.
 func (g goes) after() bool { return g > 0 }
 
-// text is the scripts' form.
+// text returns the expiry in the form that the scripts take.
 func (g goes) text() string {
 	if g == asIs {
 		return ""
@@ -26,8 +26,8 @@ func (g goes) text() string {
 	return strconv.FormatInt(int64(g), 10)
 }
 
-// outlive makes the keys of a view without an expiry stay, even if an earlier definition gave them one. Writing a
-// string removes its expiry anyway.
+// outlive makes the keys of a view that has no expiry lose the expiry of an earlier definition. Writing a string
+// removes its expiry anyway.
 func (k *keeper) outlive() {
 	switch k.kind {
 	case kindHash, kindSet, kindMembers:
@@ -37,7 +37,7 @@ func (k *keeper) outlive() {
 	}
 }
 
-// applied reports whether a record says that the cell's expected contribution was applied last.
+// applied reports whether the record says that the cell's expected contribution is the one that was applied last.
 func (k *keeper) applied(v *viewRecord, claims []claim) bool {
 	applied := ""
 	if v != nil && v.generation == k.generation {

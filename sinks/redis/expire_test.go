@@ -17,7 +17,7 @@ import (
 
 const day = 24 * time.Hour
 
-// expiring are a view of each kind that can expire; their keys are NAME:k, but those of the indexes NAME:v.
+// expiring returns a view of each kind that can expire. Their keys are NAME:ENTITY, those of the indexes NAME:v.
 func expiring(expire time.Duration) []*replicator.View {
 	views := []*replicator.View{view("h", "hash", "h:{k}", "a", "b"), view("j", "json", "j:{k}", "a", "b"),
 		view("s", "index", "s:{a}"), view("m", "index", "m:{a}")}
@@ -29,7 +29,7 @@ func expiring(expire time.Duration) []*replicator.View {
 	return views
 }
 
-// expiringOp is an op of an entity that is listed at v, or of one that is gone.
+// expiringOp returns an op that shows the entity in all views, in the indexes at v; or nowhere, if a is nil.
 func expiringOp(t *testing.T, entity string, n int64, a any) replicator.Op {
 	op := replicator.Op{Cell: cellOf(t, "cell", "users", entity), Version: n, Order: n}
 	for i, e := range []replicator.Entry{
@@ -45,7 +45,7 @@ func expiringOp(t *testing.T, entity string, n int64, a any) replicator.Op {
 	return op
 }
 
-// goesIn is after how long a key goes; -1ns: never, -2ns: there is none.
+// goesIn returns how long a key has left; -1ns: it never expires, -2ns: there is no key.
 func goesIn(t *testing.T, rdb redis.UniversalClient, key string) time.Duration {
 	t.Helper()
 	d, err := rdb.PTTL(t.Context(), key).Result()
@@ -55,7 +55,7 @@ func goesIn(t *testing.T, rdb redis.UniversalClient, key string) time.Duration {
 	return d
 }
 
-// spend lets most of keys' time pass at once.
+// spend leaves keys only an hour of their time.
 func spend(t *testing.T, rdb redis.UniversalClient, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
@@ -65,7 +65,7 @@ func spend(t *testing.T, rdb redis.UniversalClient, keys ...string) {
 	}
 }
 
-// pass lets keys expire.
+// pass removes keys, as if they had expired.
 func pass(t *testing.T, rdb redis.UniversalClient, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
@@ -86,7 +86,7 @@ func openViews(t *testing.T, sink *Sink, views []*replicator.View) replicator.Ta
 
 var expiringKeys = []string{"h:x", "j:x", "s:v", "m:v"}
 
-// fresh finds keys whose time has just begun.
+// fresh checks that the time of keys has just begun.
 func fresh(t *testing.T, rdb redis.UniversalClient, when string, keys ...string) {
 	t.Helper()
 	for _, key := range keys {
@@ -161,7 +161,7 @@ func TestEveryChangeOfAnEntityBeginsTheTimeOfItsKeysAgain(t *testing.T) {
 	})
 }
 
-// The server counts the time, whatever the tests say of it.
+// The other tests pretend that time passes. Here the server's clock counts.
 func TestAKeyGoesWhenItsTimeIsOver(t *testing.T) {
 	f := open(t, expiring(50*time.Millisecond)...)
 	apply(t, f.target, expiringOp(t, "x", 1, "1"))
@@ -235,7 +235,7 @@ func TestAnExpiredKeyIsNoDifference(t *testing.T) {
 	})
 }
 
-// A view that expires no more has keys that stay.
+// If a view's expiry is removed, its keys stay.
 func TestKeysOfAViewThatExpiresNoMoreStay(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		sink := newSink(t, c)
@@ -265,7 +265,8 @@ func TestKeysOfAViewThatExpiresNoMoreStay(t *testing.T) {
 	})
 }
 
-// In a cluster a change stands in the record before it reaches its keys. Who finishes it lets them expire, too.
+// In a cluster, a change is in the record before it reaches its keys. The process that finishes it sets the expiry,
+// too.
 func TestAKeyExpiresThoughAnotherProcessFinishesItsChange(t *testing.T) {
 	t.Parallel()
 	_, rdb, c := startCluster(t, servers.Redis7)
@@ -322,7 +323,7 @@ func TestAViewThatMayNotExpireItsKeysFailsAlone(t *testing.T) {
 func TestExpiringViewsPassTheHistories(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		var views []*replicator.View
-		for _, kind := range []string{"hash", "index"} { // several kinds in one sink meet in the records
+		for _, kind := range []string{"hash", "index"} { // an entity's record then has several kinds
 			for _, v := range kinds()[kind] {
 				v.Settings = Settings{Expire: day}
 				views = append(views, v)

@@ -13,7 +13,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// TestAClusterWhoseReplicaTakesOver: the client learns of it when a node can't be reached, not by and by.
+// TestAClusterWhoseReplicaTakesOver checks that the client asks who has which slots as soon as it can't reach a node,
+// not only at its next regular refresh.
 func TestAClusterWhoseReplicaTakesOver(t *testing.T) {
 	t.Parallel()
 	for name, stop := range map[string]func(*servers.Server) error{
@@ -52,7 +53,8 @@ func TestAClusterWhoseReplicaTakesOver(t *testing.T) {
 	}
 }
 
-// addReplica adds a replica of a cluster's master, and waits until it has what its master has and all know it.
+// addReplica adds a replica of a cluster's master. It waits until the replica is connected to the master and all
+// masters know it.
 func addReplica(t *testing.T, master *servers.Server, cluster *redis.ClusterClient) {
 	t.Helper()
 	node, bus := startNode(t, servers.Redis7)

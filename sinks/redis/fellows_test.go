@@ -16,7 +16,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// moving has sources that feed views of one sink.
+// moving has several sources that feed views of one sink.
 type moving struct {
 	t       *testing.T
 	rdb     redis.UniversalClient
@@ -49,7 +49,7 @@ func (m *moving) open(source string) {
 	m.targets[source] = target
 }
 
-// op is one of a cell: a body of "email city amount", or none.
+// op returns an op of a cell. body is "email city amount"; if it is empty, the cell is deleted.
 func (m *moving) op(column string, key any, n int64, body string) replicator.Op {
 	op := replicator.Op{Cell: cellOf(m.t, "cell", column, key), Version: n, Order: n}
 	if body == "" {
@@ -80,7 +80,7 @@ func (m *moving) apply(source string, ops ...replicator.Op) {
 	apply(m.t, m.targets[source], ops...)
 }
 
-// shown is what users' keys hold, key by key.
+// shown returns what users' keys hold.
 func (m *moving) shown() map[string]string {
 	m.t.Helper()
 	shown := map[string]string{}
@@ -119,7 +119,7 @@ func (m *moving) shows(when string, want map[string]string) {
 	}
 }
 
-// movable are views of all kinds, some of which merge two cells of an entity.
+// movable returns views of all kinds. Some merge two cells of an entity.
 func movable() []*replicator.View {
 	users, both := feed("cell", "users"), append(feed("cell", "users"), feed("cell", "profile")...)
 	amount := []replicator.Field{{Name: "sum", Path: "amount"}}
@@ -155,8 +155,8 @@ func everywhere(t *testing.T, test func(t *testing.T, rdb redis.UniversalClient,
 	})
 }
 
-// Each source is read by itself, so what it says of an entity that has moved to another one may come after what that
-// says, cell by cell or all at once.
+// Each source is read separately. So the delete of an entity that has moved may be applied after the new source's
+// insert, for all cells at once or one by one.
 func TestADeleteLeavesWhatHasMovedToAnotherSource(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		for _, v := range movable() {
@@ -193,7 +193,7 @@ func TestADeleteLeavesWhatHasMovedToAnotherSource(t *testing.T) {
 	})
 }
 
-// A change that the source made before the entity moved may come late, too: it shows until the delete follows.
+// A change that the source made before the entity moved may be late, too. It shows until the source's delete follows.
 func TestALateChangeTakesNothingForGood(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		m := newMoving(t, rdb, c, movable(), "from", "to")
@@ -210,7 +210,7 @@ func TestALateChangeTakesNothingForGood(t *testing.T) {
 	})
 }
 
-// Whichever comes first, and however closely: what one source has stays.
+// Two sources apply a move at the same time: whichever is first, the row that one of them has stays.
 func TestMovesBetweenSourcesThatAreReadAtOnce(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		m := newMoving(t, rdb, c, movable(), "a", "b")
@@ -219,7 +219,7 @@ func TestMovesBetweenSourcesThatAreReadAtOnce(t *testing.T) {
 			for _, key := range keys {
 				body := ""
 				if is {
-					body = "b@x city-" + key // of unique values nobody says which of several is shown
+					body = "b@x city-" + key // distinct, because a unique value may show any of those that claim it
 				}
 				all = append(all, m.op("users", key, n, body))
 			}
@@ -250,7 +250,7 @@ func TestMovesBetweenSourcesThatAreReadAtOnce(t *testing.T) {
 	})
 }
 
-// Only who changes what another source changed last asks for more.
+// An op needs more round trips only if another source wrote the record last.
 func TestRoundTripsWhereSeveralSourcesFeedASink(t *testing.T) {
 	s := servertest.Own(t, servers.Redis7)
 	m := newMoving(t, client(t, s), Config{URLs: []string{s.DSN("0")}}, movable(), "it's \"a\": 100%\n", "b")
@@ -276,7 +276,7 @@ func TestRoundTripsWhereSeveralSourcesFeedASink(t *testing.T) {
 	}
 	history("1", false) // layouts are registered when they are met again
 	history("2", false)
-	// In this order: who met another's record last takes no key for new.
+	// The order matters: a source that has just met another's record does not assume that keys are new.
 	m.apply(a, m.op("users", "warm", 1, "b@x here"))
 	m.apply("b", m.op("users", "warm", 1, "b@x here"))
 	history("", true)
@@ -285,8 +285,8 @@ func TestRoundTripsWhereSeveralSourcesFeedASink(t *testing.T) {
 	}
 }
 
-// What a source put that feeds the sink no more, as it was renamed or there were no shards then, holds up nobody's
-// deletes.
+// Rows of a source that no longer feeds the sink, because it was renamed or is sharded now, don't hold up deletes of
+// other sources.
 func TestASourceThatIsNoMoreHoldsNothing(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		for _, old := range []string{"", "old"} {
@@ -300,8 +300,8 @@ func TestASourceThatIsNoMoreHoldsNothing(t *testing.T) {
 	})
 }
 
-// Once a view was forgotten, what a source put into it that feeds the sink no more goes with the next fill: by all
-// kinds, what the sources that feed it now don't put there.
+// After a view was forgotten, the next fill removes what former sources contributed, in views of every kind. What
+// present sources contribute stays.
 func TestWhatASourceThatIsNoMorePutIntoAForgottenViewGoes(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		m := newMoving(t, rdb, c, movable(), "new")
@@ -328,8 +328,8 @@ func TestWhatASourceThatIsNoMorePutIntoAForgottenViewGoes(t *testing.T) {
 	})
 }
 
-// The partitions of a topic are not known beforehand: some may begin while another one takes back what the topic before
-// put there, and none loses what it put.
+// The partitions of a topic are not known beforehand. Some may begin while another one removes what the former topic
+// contributed. None loses its own contributions.
 func TestWhatATopicThatWasReplacedPutThereGoesWhilePartitionsBegin(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		c.Feeds = func(source string) bool { return strings.HasPrefix(source, "new/") }
@@ -361,7 +361,7 @@ func TestWhatATopicThatWasReplacedPutThereGoesWhilePartitionsBegin(t *testing.T)
 		began := false
 		first := m.targets["new/0"].(*Target)
 		feeds := first.sink.feeds
-		first.sink.feeds = func(source string) bool { // asked once the sources are known
+		first.sink.feeds = func(source string) bool { // called after the sources were read
 			if source == "old/0" && !began {
 				began = true
 				m.open("new/1")
@@ -369,7 +369,7 @@ func TestWhatATopicThatWasReplacedPutThereGoesWhilePartitionsBegin(t *testing.T)
 			}
 			return feeds(source)
 		}
-		for range 2 { // the second finds nothing to do
+		for range 2 { // the second time there is nothing to do
 			if err := first.Relinquish(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Deleted cells are forgotten on one server only, below horizons: log positions that only rise. The registry has them,
-// by the view's id in records and its generation.
+// The sink forgets deleted cells below horizons, which are log positions that only rise. The registry has the horizons,
+// by view id and generation. In a cluster, nothing is forgotten.
 
 var _ replicator.Forgetter = (*Target)(nil)
 
@@ -24,7 +24,7 @@ func horizonField(id viewID, generation uint64) string {
 	return fmt.Sprintf("%x:%d", string(id), generation)
 }
 
-// horizon is the horizon of a view in a generation; 0 if there is none. g may be nil.
+// horizon returns the horizon of a view in a generation; 0 if there is none. g may be nil.
 func (g *registry) horizon(id viewID, generation uint64) int64 {
 	if g == nil || len(g.fields) == 0 {
 		return 0
@@ -100,10 +100,10 @@ func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	return fmt.Errorf("other replicators raise the horizons all the time")
 }
 
-// forgettables decides what records may forget: nothing in a cluster.
+// forgettables decides which cells may be removed from records. In a cluster, none may.
 type forgettables struct {
 	*registry
-	generations map[viewID]uint64 // that count
+	generations map[viewID]uint64 // by view: the generation that counts
 }
 
 func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
@@ -133,8 +133,8 @@ func (s *Sink) forgettables(ctx context.Context) (*forgettables, error) {
 	return f, nil
 }
 
-// may reports whether a cell can be forgotten: no view that knows the cell needs it. An earlier generation of a view
-// counts only if the cell is not gone, or shows something.
+// may reports whether a cell can be forgotten: no view that knows the cell needs its state. A view's earlier generation
+// needs the state only if the cell is not gone, or shows something.
 func (f *forgettables) may(c *cellRecord) bool {
 	for i := range c.views {
 		v := &c.views[i]
@@ -172,7 +172,7 @@ func (s *Sink) forgetSome(
 		return found, err
 	}
 	var changed []string
-	var args []any // two for each changed record
+	var args []any // for each changed record: the nonce that was read, the new record
 	for i, r := range records {
 		cells := len(r.cells)
 		if r.nonce == "" || len(r.pending) > 0 {
@@ -205,7 +205,7 @@ func (s *Sink) forgetSome(
 	if len(calls) == 0 {
 		return found, nil
 	}
-	// Records that another batch has changed meanwhile stay, and are counted anyway: the count is only logged.
+	// Records that another batch has changed meanwhile stay. They are counted anyway, because the count is only logged.
 	if _, err := s.run(ctx, s.forgetGone, calls); err != nil {
 		return found, classify(err, "forgetting cells that are gone")
 	}

@@ -9,14 +9,14 @@ import (
 	"replicator"
 )
 
-// Cells' records contain what they contributed by an earlier definition of a view. Cells that still feed the view
-// replace it when they are next applied, by the fill at the latest. That is not enough in two cases:
+// Records still contain what cells contributed under an earlier definition of a view. A cell that still feeds the view
+// replaces that contribution when it is next applied, at the latest by the fill. This is not enough in two cases:
 //
 //   - Contributions of another kind would block the view's own at the same key (a hash where a JSON object must be).
-//     Or, if Redis has one type for both kinds, removing them later would remove what another entity has put there.
-//     They are removed before anything is applied: Open.
-//   - Cells that no longer feed the view are never applied again. Their contributions are removed after the fill:
-//     Relinquish.
+//     Or, if Redis has one type for both kinds, their removal would remove what another entity has put there meanwhile.
+//     So Open removes them before anything is applied (makeRoom).
+//   - Cells that no longer feed the view are never applied again. Relinquish removes their contributions after the
+//     fill.
 
 var (
 	_ replicator.Relinquisher = (*Target)(nil)
@@ -37,8 +37,8 @@ func (t *Target) Relinquish(ctx context.Context) error {
 	return t.recall(ctx)
 }
 
-// vacate removes the contributions of former sources to views that were forgotten since. The present sources recreate
-// the view's contents. What one of them claims stays, as when an entity moves to it.
+// vacate removes what former sources contributed to views that were forgotten since. The fills of the present sources
+// write the views again. Claims of a present source stay, as when an entity moves to it.
 func (t *Target) vacate(ctx context.Context) error {
 	if !t.sink.feeds(t.source) {
 		return nil
@@ -84,8 +84,8 @@ func (t *Target) vacate(ctx context.Context) error {
 	return nil
 }
 
-// makeRoom removes contributions of another kind than the views' present one, and contributions of another view that
-// has the name now, as when views exchange their keys.
+// makeRoom removes contributions that would block those of the present views: contributions of another kind, which a
+// view had before, and contributions at keys that a view of another kind has now, as when views exchange their keys.
 func (t *Target) makeRoom(ctx context.Context) error {
 	return t.takeBack(ctx, func(k *keeper, _ *cellRecord, v *viewRecord) (bool, error) {
 		claims, err := parseClaims(v.claims)
@@ -96,15 +96,16 @@ func (t *Target) makeRoom(ctx context.Context) error {
 	})
 }
 
-// isOfAnother reports whether a claim of a view is in the place of one of another kind now.
+// isOfAnother reports whether a claim of k is at a key that another view, of another kind, can make now.
 func (t *Target) isOfAnother(k *keeper, c claim) bool {
 	return t.sink.names != nil && slices.ContainsFunc(t.keepers, func(o *keeper) bool {
 		return o != k && o.kind != c.kind && t.sink.names.Makes(o.view, c.key)
 	})
 }
 
-// takeBack removes contributions by earlier definitions of views that are being filled, if which selects them. It
-// writes as of the generation before the views', so that the cells' states count for none of them.
+// takeBack removes what earlier definitions put into views that are being filled. The function which selects the
+// contributions. takeBack writes with the generation before the views' own, so that the states that it leaves don't
+// count.
 func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, *viewRecord) (bool, error)) error {
 	if !slices.ContainsFunc(t.keepers, func(k *keeper) bool { return k.former }) {
 		return nil
@@ -125,13 +126,14 @@ func (t *Target) takeBack(ctx context.Context, which func(*keeper, *cellRecord, 
 	return nil
 }
 
-// reclaiming is a target without views yet, for removing contributions of a source.
+// reclaiming returns a target that removes contributions of a source. The caller adds the views.
 func (t *Target) reclaiming(source string) *Target {
 	return &Target{sink: t.sink, source: source, marks: t.marks, memory: newMemory(), reclaims: true}
 }
 
-// applyEach applies to every cell with a record in the target's source the values that of returns, which are empty. No
-// version decides about them: the target's keepers are of another generation than the states.
+// applyEach calls of with each cell that has a record, and applies the values that it returns. They are empty, so they
+// remove contributions. They always count, because the target's keepers are of another generation than the stored
+// states.
 func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicator.Value, error)) error {
 	var ops []replicator.Op
 	apply := func() error {
@@ -142,7 +144,7 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicat
 	err := t.eachRecord(ctx, func(key string, r *record) (err error) {
 		for i := range r.cells {
 			c := &r.cells[i]
-			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1} // any place does
+			op := replicator.Op{Cell: c.cell, Version: replicator.NoVersion, AsOf: 1} // any position does
 			if op.Values, err = of(c); err != nil {
 				return replicator.Fatal(fmt.Errorf("%s: %w", key, err))
 			}
@@ -161,7 +163,7 @@ func (t *Target) applyEach(ctx context.Context, of func(*cellRecord) ([]replicat
 	return apply()
 }
 
-// empty removes all contributions of cells to the target's views.
+// empty removes all that cells contribute to the target's views.
 func (t *Target) empty(ctx context.Context) error {
 	return t.applyEach(ctx, func(c *cellRecord) (values []replicator.Value, _ error) {
 		for _, k := range t.keepers {
@@ -173,7 +175,8 @@ func (t *Target) empty(ctx context.Context) error {
 	})
 }
 
-// former are the values that remove a cell's contributions, by earlier definitions, to the views that which selects.
+// former returns the values that remove what a cell contributed under earlier definitions. The function which selects
+// the contributions.
 func (t *Target) former(
 	c *cellRecord, which func(*keeper, *cellRecord, *viewRecord) (bool, error),
 ) (values []replicator.Value, err error) {

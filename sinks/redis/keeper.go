@@ -12,7 +12,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// viewID identifies a view of a source in records. It is part of a hash of both names, so that a record is
+// viewID identifies a view of a source in records. It is the beginning of a hash of both names, so that a record is
 // self-contained.
 type viewID string
 
@@ -29,16 +29,16 @@ func idOf(source, view string) viewID {
 // keeper keeps one view.
 type keeper struct {
 	view       *replicator.View
-	index      int      // in Target.Views
+	index      int      // its index in Target.views
 	names      []string // of its fields
 	id         viewID   // the view's id in records, for the target's source
 	shows      viewID   // the view's id in changes of keys; for a database server, it is the same for all sources
 	ids        []viewID // the view's ids for all sources that an entity may move to, the own one first
 	fellows    []string // the other sources, in the order of ids
 	generation uint64
-	evicted    int64 // by its mark, when the view was opened: see evictions
+	evicted    int64 // the count in the view's mark when it was opened: see evictions
 	filling    bool  // the view was being filled when it was opened
-	former     bool  // it may also show contributions by an earlier definition
+	former     bool  // the view may still show contributions of an earlier definition
 	kind       byte  // of its claims
 	goes       goes  // when a key expires after a change that shows something there
 
@@ -80,8 +80,8 @@ func newKeeper(v *replicator.View, index int) (*keeper, error) {
 	return k, nil
 }
 
-// feedBy sets the source that feeds the view, and the other sources that its entities may move to. For a partition,
-// whose name alone has a slash, these are only other topics.
+// feedBy sets the source that feeds the view, and the other sources that its entities may move to. A partition, which
+// alone has a slash in its name, has only those of other topics.
 func (k *keeper) feedBy(source string, others []string) {
 	k.id, k.shows = idOf(source, k.view.Name), idOf("", k.view.Name)
 	if strings.Contains(source, "/") && len(others) == 0 {
@@ -93,8 +93,8 @@ func (k *keeper) feedBy(source string, others []string) {
 	}
 }
 
-// maxName is how many bytes a key and its member may have. Redis accepts 512 MB, but each is repeated in records, in
-// scripts' arguments and in the memory beside them: a name of 10 MB takes the process 300 MB.
+// maxName is how many bytes a key and its member may have together. Redis accepts 512 MB, but records, scripts'
+// arguments and their copies in memory repeat the text: a name of 10 MB takes the process 300 MB.
 const maxName = 64 << 10
 
 // claims converts a value to claims.
@@ -159,7 +159,7 @@ func distinct(claims []claim) []claim {
 	})
 }
 
-// row is a cell's contribution to a hash or a JSON object: the fields that it has.
+// row returns a cell's contribution to a hash or a JSON object: the fields that it has.
 func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error) {
 	if len(values) != len(k.view.Fields) {
 		return nil, fmt.Errorf("it has %d fields, the view %d", len(values), len(k.view.Fields))
@@ -183,13 +183,15 @@ func (k *keeper) row(a *arena, cell replicator.Cell, values []any) (*row, error)
 	return r, nil
 }
 
-// merges reports whether other cells of the same key may feed the view. Each contribution is then kept in the record.
+// merges reports whether other cells of the same key may feed the view. The record then keeps the values of each
+// contribution.
 func (k *keeper) merges(cell replicator.Cell) bool {
 	return judge.Shares(k.view, func(string) bool { return cell.Column != "" })
 }
 
-// known is a record's state of a cell in the view, as far as it counts. An earlier generation only says that something
-// must still be removed: what the view shows, a dead letter, or a row of the source, by which it leads.
+// known returns the sink's knowledge of a cell in the view, from its record. The state of another generation doesn't
+// count. It only shows that something must still be removed: a contribution, a dead letter, or a row of the source, by
+// which the cell leads (judge.Fellow).
 func (k *keeper) known(v *viewRecord) judge.Known {
 	switch {
 	case v == nil:
@@ -200,12 +202,12 @@ func (k *keeper) known(v *viewRecord) judge.Known {
 	return judge.Known{State: v.state, Shown: v.contributes(), Dead: v.dead()}
 }
 
-// The sink's own keys. Those beside a user's key are in the same slot of a cluster.
+// The sink's own keys. In a cluster, those beside a user's key are in the same slot.
 const (
 	prefix       = "replicator:"
 	entityPrefix = prefix + "entity:"
 	marksPrefix  = prefix + "marks:"
-	sumPrefix    = prefix + "sum:"    // a counter's exact sum; each sum of a ranking's members, and how many claim it
+	sumPrefix    = prefix + "sum:"    // exact sums; in a ranking also how many claim each member
 	claimPrefix  = prefix + "claims:" // how often each member of a set, or of a unique value, is claimed
 	postPrefix   = prefix + "posts:"  // in a cluster: who contributes what
 )
@@ -213,13 +215,13 @@ const (
 // escapeSource escapes a source's name, so that no other key can begin like it.
 var escapeSource = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// recordKey is the key of an entity's record.
+// recordKey returns the key of an entity's record. text is the entity's key.
 func recordKey(text string) string { return entityPrefix + ":" + text }
 
-// entityOf is the entity's key in the key of its record.
+// entityOf returns the entity's key, given the key of its record.
 func entityOf(record string) string { return strings.TrimPrefix(record, entityPrefix+":") }
 
-// beside is the sink's key beside a user's key, in the same slot; "" if there is none.
+// beside returns the sink's key beside a user's key, in the same slot; "" if the kind has none.
 func beside(kind byte, key string) string {
 	switch kind {
 	case kindCounter, kindRanking:

@@ -14,37 +14,38 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Most records of a view differ in little: the version, the log position, the digest of the values. So a record is
-// split in two. Its layout has what other records have, too: the table, the views, the fields' names, how keys are made
-// of the entity's key. The registry stores each layout once, by an id that is made of its contents. The record itself
-// has the id, and the values that the layout leaves open:
+// The records of a view differ only in a few values, such as the version, the log position and the digest. So a record
+// is split in two. Its layout has the parts that many records share: the table, the views, the names of the fields, and
+// how keys are made from the entity's key. The registry stores each layout once, by an id that is a hash of its
+// contents. The record has that id, and the values that the layout leaves open:
 //
 //	8 bytes    nonce
 //	1 byte     compactFormat
 //	4 bytes    the layout's id
 //	values     in the order in which the layout needs them
 //
-// A record with pending changes or a revision, as in a cluster, and one whose layout is not registered, has the full
-// form instead: see record.
+// A record has the full form instead (see record) if it has pending changes or a revision, as in a cluster, or if its
+// layout is not registered.
 
 const (
 	compactFormat = 2
 	layoutIDSize  = 4
 )
 
-// layoutID is the name that records have for a layout: the first bytes of its SHA-256. So it never means anything else,
-// even after the registry was lost and made again.
+// layoutID returns the id of a layout: the first bytes of its SHA-256. So an id never gets another meaning, even if the
+// registry is lost and made again.
 func layoutID(layout string) string {
 	sum := sha256.Sum256([]byte(layout))
 	return string(sum[:layoutIDSize])
 }
 
-// errNoLayout: the record's layout is unknown. The registry has it, unless that was lost.
+// errNoLayout means that this process does not know the record's layout. The registry has the layout, unless something
+// removed it.
 var errNoLayout = errors.New("the layout of its record is not in " + registryKey + ", which something else removed " +
 	"or changed: stop the program, delete all keys that begin with " + prefix + ", and start: it fills the views again")
 
-// layouts are the layouts that this process knows, by their ids. They are never forgotten. It is safe for concurrent
-// use, and nil knows none.
+// layouts holds the layouts that this process knows, by their ids. It never forgets one. It is safe for concurrent use.
+// A nil layouts knows none.
 type layouts struct {
 	mu sync.RWMutex
 	of map[string]string
@@ -81,9 +82,9 @@ func (l *layouts) lost(g *registry) (lost []string) {
 	return lost
 }
 
-// lay divides the entities' new records into layouts and values, and registers layouts that they share with others.
+// lay divides the entities' new records into layouts and values, and registers layouts that several records share.
 func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
-	if b.cluster || b.registry == nil { // nil until a target that only takes back contributions has written once
+	if b.cluster || b.registry == nil { // nil before the first write of a target that only removes
 		return nil
 	}
 	var unknown []string
@@ -116,12 +117,12 @@ func (t *Target) lay(ctx context.Context, b *batch, entities []*entity) error {
 	return nil
 }
 
-// How the layout says where a state or a text is.
+// Where a state or a text is, according to the layout.
 const (
-	layoutValue  = iota // among the record's values
-	layoutSame          // a state: that of the view before; a key: a text, and then the entity's key
-	layoutAsOf          // a state among the values, whose as-of is its order
-	layoutEntity        // a member: the entity's key
+	layoutValue  = iota // it is among the record's values
+	layoutSame          // a state: the last view's; a key: a text here, then the entity's key; a text: here
+	layoutAsOf          // a state: it is among the values, and its as-of equals its order
+	layoutEntity        // a text: it is the entity's key
 )
 
 // compact appends the record's layout and its values. It reports false if the record needs the full form.
@@ -155,7 +156,7 @@ type compacter struct {
 	scratch        [64]byte
 }
 
-// key writes a cell's key: its kinds, which make it of the entity's key, or the key itself.
+// key writes a cell's key. If the kinds of its parts and the entity's key determine it, only the kinds are written.
 func (w *compacter) key(k replicator.Key) {
 	var kinds [8]byte
 	list := k.AppendKinds(kinds[:0])
@@ -180,7 +181,7 @@ func (w *compacter) state(s, last replicator.State, hasLast bool) {
 	w.layout, w.values = append(w.layout, where), judge.AppendState(w.values, s)
 }
 
-// claims writes claims, of which the stored form is given, and a zero.
+// claims writes claims, which are given in their stored form, and then a zero. It reports false if they are damaged.
 func (w *compacter) claims(stored string) bool {
 	in := wire.NewReader(stored)
 	for in.More() {
@@ -206,8 +207,8 @@ func (w *compacter) claims(stored string) bool {
 	return !in.Bad()
 }
 
-// claimKey writes the key of a claim. A row's key mostly ends in the entity's. Other keys are made of contents: if they
-// end alike, that is by chance.
+// claimKey writes the key of a claim. The key of a row mostly ends in the entity's key, which is then left out. Other
+// keys are made from the row's contents, and end in the entity's key only by chance.
 func (w *compacter) claimKey(kind byte, key string) {
 	if begin, ends := strings.CutSuffix(key, w.entity); ends && w.entity != "" && (kind == kindHash || kind == kindJSON) {
 		w.layout = wire.AppendText(append(w.layout, layoutSame), begin)
@@ -216,7 +217,8 @@ func (w *compacter) claimKey(kind byte, key string) {
 	w.layout, w.values = append(w.layout, layoutValue), wire.AppendText(w.values, key)
 }
 
-// text writes a member or an amount. The layout says that it is empty, "1" or the entity's key.
+// text writes a member or an amount. If it is empty, "1" or the entity's key, the layout says so; otherwise it is among
+// the values.
 func (w *compacter) text(s string) {
 	switch s {
 	case "", "1":

@@ -12,7 +12,7 @@ import (
 	"replicator"
 )
 
-// compactForm is the compact form of a record, and the layout that it needs; "" if it has none.
+// compactForm returns the compact form of a record, and the layout that it needs; "" if the record has no compact form.
 func compactForm(r *record, entity string) (stored string, known *layouts) {
 	layout, values, ok := r.compact(nil, nil, entity)
 	if !ok {

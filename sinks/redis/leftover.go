@@ -10,7 +10,8 @@ import (
 
 var _ replicator.Emptier = (*Sink)(nil)
 
-// Left implements replicator.Emptier. The records of its cells show what a view put there.
+// Left implements replicator.Emptier. It counts the cells that still contribute to the view, according to their
+// records.
 func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftover, err error) {
 	targets, err := s.leaving(ctx, view)
 	entries := int64(0)
@@ -32,7 +33,7 @@ func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftove
 	return left, err
 }
 
-// Empty implements replicator.Emptier. It removes each cell's contribution, like that of a deleted cell.
+// Empty implements replicator.Emptier. It removes each cell's contribution, as if the cell had been deleted.
 func (s *Sink) Empty(ctx context.Context, view string) error {
 	targets, err := s.leaving(ctx, view)
 	if err != nil {
@@ -49,8 +50,8 @@ func (s *Sink) Empty(ctx context.Context, view string) error {
 	return nil
 }
 
-// leaving are targets for a view of which only the name is known, one for each source that fed it. Their generation is
-// above all earlier ones, so that no state of a cell counts.
+// leaving returns targets for a view that is known only by its name, one for each source that fed it. Their generation
+// is above all earlier ones, so no stored state of a cell counts.
 func (s *Sink) leaving(ctx context.Context, view string) (targets []*Target, err error) {
 	sources, err := s.Sources(ctx)
 	if err != nil {

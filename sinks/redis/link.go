@@ -17,13 +17,13 @@ import (
 
 // links decides which connections must not be used again. There are two reasons:
 //
-//   - A link went silent: no end and no answer arrive any more on any open connection, while new ones work. The idle
-//     connections in the pool are as dead as the one that showed it, and each would cost a timeout.
+//   - A link went silent: open connections receive no answer and are never closed, while new connections work. The idle
+//     connections in the pool are as dead as the one that timed out, and each would cost a timeout of its own.
 //   - The address now leads to another server (a service's address, a proxy, a name). Open connections still lead to
 //     the former server, which may accept writes that readers never see.
 type links struct {
-	lost  atomic.Int64 // how often either happened: connections from before the last time are not used again
-	moved atomic.Int64 // how often the latter did
+	lost  atomic.Int64 // how often either happened; older connections are not used again
+	moved atomic.Int64 // how often an address led to another server
 
 	// unreached, if set, is called when a server can't be reached. It must not block.
 	unreached func()
@@ -47,8 +47,8 @@ func (l *links) over(dial dialer) dialer {
 	}
 }
 
-// greets finds out to which server new connections to an address lead. The connection that reveals another server is
-// used once, and then dropped like earlier ones, because it was counted before that was known.
+// greets finds out which server new connections to an address lead to. A connection that reveals another server is used
+// once, and then dropped like earlier ones, because it was made before the change was counted.
 func (l *links) greets(address string) func(context.Context, *redis.Conn) error {
 	return func(ctx context.Context, c *redis.Conn) error {
 		text, err := c.Info(ctx, "server").Result()
@@ -86,8 +86,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return n, c.note(err)
 }
 
-// SetReadDeadline sets when a read fails. The first answer, to the login, must arrive as fast as a connection: the
-// system accepts connections even for a server that hangs.
+// SetReadDeadline sets when a read fails. The first answer, to the login, must arrive within dialTimeout, because the
+// operating system accepts connections even for a server that hangs.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	if first := time.Now().Add(dialTimeout); !c.answered && t.After(first) {
 		t = first
@@ -100,7 +100,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, c.note(err)
 }
 
-// note records a missing answer. A connection from before the last loss says nothing about later connections.
+// note records that an answer is missing. A connection from before the last loss says nothing about later ones.
 func (c *conn) note(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.links.lost.CompareAndSwap(c.at, c.at+1)
@@ -128,7 +128,7 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	return unseen{}, nil
 }
 
-// unseen is a socket that the pool can't look into: with TLS, data there is normal.
+// unseen stands for a socket that the pool must not look into: with TLS, unread data is normal.
 type unseen struct{}
 
 func (unseen) Control(func(uintptr)) error    { return nil }

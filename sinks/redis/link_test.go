@@ -15,8 +15,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// TestOneSilentLinkCostsOneWait: every connection that stands idle in the pool is as dead as the one that showed it,
-// and is left, not waited for.
+// TestOneSilentLinkCostsOneWait checks that one timeout is enough: the idle connections in the pool are as dead as the
+// one that timed out, and are not used again.
 func TestOneSilentLinkCostsOneWait(t *testing.T) {
 	s := servertest.Own(t, servers.Redis7)
 	link := servertest.NewLink(t, s.Addr())
@@ -41,7 +41,7 @@ func TestOneSilentLinkCostsOneWait(t *testing.T) {
 	}
 }
 
-// hold makes a pool have at least n connections, which stand idle then.
+// hold makes a pool have at least n connections, which are idle afterwards.
 func hold(t *testing.T, rdb redis.UniversalClient, n int) {
 	t.Helper()
 	var conns []*redis.Conn
@@ -51,15 +51,15 @@ func hold(t *testing.T, rdb redis.UniversalClient, n int) {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range conns { // into the pool
+	for _, c := range conns { // back into the pool
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestOpenConnectionsToAnEarlierServerAreNotUsedAgain: an address leads to another server now, as a proxy's or a
-// service's does after a failover, and the one before still answers on the connections that are open, and takes writes.
+// TestOpenConnectionsToAnEarlierServerAreNotUsedAgain covers an address that leads to another server now, like that of
+// a proxy or a service after a failover. The former server still answers on open connections, and accepts writes.
 func TestOpenConnectionsToAnEarlierServerAreNotUsedAgain(t *testing.T) {
 	v := view("c", "counter", "c:{n}", "n")
 	cell := func(i int64) replicator.Op {
@@ -74,7 +74,7 @@ func TestOpenConnectionsToAnEarlierServerAreNotUsedAgain(t *testing.T) {
 	if err := before.target.Mark(t.Context(), at(10)); err != nil {
 		t.Fatal(err)
 	}
-	marks := before.rdb.HGetAll(t.Context(), marksPrefix).Val() // the one that takes over has the newest ones
+	marks := before.rdb.HGetAll(t.Context(), marksPrefix).Val() // the server that takes over has the newest marks
 	if err := after.rdb.HSet(t.Context(), marksPrefix, marks).Err(); err != nil || len(marks) != 1 {
 		t.Fatal(marks, err)
 	}
@@ -88,7 +88,7 @@ func TestOpenConnectionsToAnEarlierServerAreNotUsedAgain(t *testing.T) {
 		t.Helper()
 		link.Lead(to.server.Addr())
 		conns++
-		hold(t, f.sink.rdb, conns) // one more is needed
+		hold(t, f.sink.rdb, conns) // so that a new connection is made
 	}
 
 	lead(after)
@@ -96,7 +96,7 @@ func TestOpenConnectionsToAnEarlierServerAreNotUsedAgain(t *testing.T) {
 	if err := target.Mark(t.Context(), at(20)); !errors.Is(err, judge.ErrOtherServer) {
 		t.Errorf("Mark returns %v", err)
 	}
-	target = f.open(t, v) // as the session that follows does
+	target = f.open(t, v) // as the next session does
 	apply(t, target, cell(2))
 	if err := target.Mark(t.Context(), at(20)); err != nil {
 		t.Error(err)

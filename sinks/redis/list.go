@@ -20,7 +20,7 @@ var _ replicator.Lister = (*Target)(nil)
 func (t *Target) ListedBy(view int) (names []string) {
 	v := t.keepers[view].view
 	of := func(template string) {
-		parts, _, _ := keytemplate.Parse(template) // Open has read it
+		parts, _, _ := keytemplate.Parse(template) // the configuration has checked it
 		for _, p := range parts {
 			names = append(names, p.Path)
 		}
@@ -36,7 +36,7 @@ func (t *Target) ListedBy(view int) (names []string) {
 	return names
 }
 
-// spotted is the place in a view that some values lead to.
+// spotted returns the place in the view that belongs to the values of its templates.
 func (k *keeper) spotted(values []string) (c claim) {
 	c.kind = k.kind
 	parts, tail, _ := keytemplate.Parse(k.view.Key)
@@ -50,8 +50,8 @@ func (k *keeper) spotted(values []string) (c claim) {
 	return c
 }
 
-// List implements replicator.Lister. The members of a set of keys lead to their records. For anything else, the records
-// of all entities are read.
+// List implements replicator.Lister. A set of keys leads to the records of its members. For any other kind, all records
+// are read.
 func (t *Target) List(
 	ctx context.Context, view int, values []string, limit int,
 ) (found replicator.Listing, err error) {
@@ -70,13 +70,13 @@ func (t *Target) List(
 		err = t.listClaims(ctx, k, at, limit, &found)
 	}
 	if err != nil {
-		err = classify(err, "view "+k.view.Name+": listing what stands behind "+found.Place)
+		err = classify(err, "view "+k.view.Name+": listing the cells behind "+found.Place)
 	}
 	return found, err
 }
 
-// shown is what readers see at a place: a sum, or the holder of a unique value; "" for nothing, or for a list. A key of
-// another type shows nothing of the view.
+// shown returns what readers see at a place: a sum, or the holder of a unique value; "" for nothing, or for a list. A
+// key of another type shows nothing of the view.
 func (s *Sink) shown(ctx context.Context, at claim) (text string, err error) {
 	switch at.kind {
 	case kindCounter, kindUnique:
@@ -153,7 +153,7 @@ func (t *Target) listClaims(
 	})
 }
 
-// list adds an entity's cells that claim a place, or a place in a set of other members.
+// list adds those of an entity's cells that claim the place. In a set, a claim of any member counts.
 func (k *keeper) list(r *record, entity string, at claim, limit int, found *replicator.Listing) error {
 	for i := range r.cells {
 		v := r.cells[i].view(k.id)

@@ -8,7 +8,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A client's pool whose server was gone looks once a second whether it is back, and only then whether it was closed.
+// After a server was unreachable, the client's pool tries once a second whether it is back. Only then does it notice
+// that the client was closed.
 func TestMain(m *testing.M) {
 	servertest.Main(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }

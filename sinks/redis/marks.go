@@ -36,13 +36,13 @@ type storedMark struct {
 	replicator.StoredStanding
 }
 
-// at is the mark with another standing.
+// at returns the mark with other progress.
 func (m storedMark) at(at replicator.Standing) storedMark {
 	m.StoredStanding = at.Stored()
 	return m
 }
 
-// opened is the mark of a view that was opened and never marked.
+// opened returns the mark of a view that was opened and never marked.
 func opened(fingerprint string, generation uint64) storedMark {
 	return storedMark{Fingerprint: fingerprint, Generation: generation,
 		StoredStanding: replicator.StoredStanding{Phase: replicator.PhaseFilling}}
@@ -51,11 +51,11 @@ func opened(fingerprint string, generation uint64) storedMark {
 // sourcesKey is the set of sources that have marks.
 const sourcesKey = prefix + "sources"
 
-// copies is the number of copies of its marks in a cluster, spread over the slots so that every node has one. A node
-// that loses data loses its newest marks, too. The lowest copy counts.
+// copies is the number of copies of each mark in a cluster. They are spread over the slots, so that every node has one:
+// a node that loses data loses its newest marks, too. The lowest copy counts.
 const copies = 64
 
-// markKeys are the hashes with the marks of a source.
+// markKeys returns the keys of the hashes with the marks of a source, one for each copy.
 func (s *Sink) markKeys(source string) []string {
 	name := marksPrefix + escapeSource.Replace(source)
 	if !s.cluster {
@@ -78,7 +78,7 @@ func newViewMark(n int) *viewMark {
 	return &viewMark{raw: make([]string, n), marks: make([]storedMark, n)}
 }
 
-// with is the mark with every copy replaced.
+// with returns the mark with every copy replaced.
 func (m *viewMark) with(next func(storedMark) storedMark) *viewMark {
 	changed := newViewMark(len(m.marks))
 	for i, one := range m.marks {
@@ -88,7 +88,8 @@ func (m *viewMark) with(next func(storedMark) storedMark) *viewMark {
 	return changed
 }
 
-// whole combines the copies; false if one is missing or forgotten, or has another generation than the others.
+// whole combines the copies. It returns false if a copy is missing or forgotten, or has another generation or
+// fingerprint than the others.
 func (m *viewMark) whole() (storedMark, bool) {
 	first := m.marks[0]
 	lowest := first.Standing()
@@ -106,7 +107,7 @@ func (m *viewMark) forgotten() bool {
 	return !slices.ContainsFunc(m.marks, func(one storedMark) bool { return !one.Forgotten })
 }
 
-// keys are the templates of the keys that the view may have written, and more.
+// keys returns the templates of all keys that the view may have written, and more.
 func (m *viewMark) keys(more ...string) []string {
 	for _, one := range m.marks {
 		more = append(more, one.Keys...)
@@ -118,7 +119,8 @@ func (m *viewMark) keys(more ...string) []string {
 // vacated reports whether nothing is left of the source's contributions to the view.
 func (m *viewMark) vacated() bool { return m.forgotten() && m.marks[0].Vacated }
 
-// generation is a new generation: above every earlier one, including forgotten ones. It is the time.
+// generation returns a new generation: the time, or a higher number if the last generation, forgotten or not, is not
+// below the time.
 func (m *viewMark) generation() uint64 {
 	g := uint64(time.Now().UnixMilli())
 	for _, one := range m.marks {
@@ -162,8 +164,8 @@ type newMark struct {
 	old, new *viewMark
 }
 
-// changeMarks replaces marks of a source in every copy, if they are still those that change was given; otherwise it
-// calls change again. expected are the servers' names (swap).
+// changeMarks replaces marks of a source in every copy, if they are still those that change was given. Otherwise it
+// calls change again. expected are the names of the servers: see swap.
 func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 	change func(known map[string]*viewMark) ([]newMark, error)) (markedOn, error) {
 	for range maxTries {
@@ -182,18 +184,18 @@ func (s *Sink) changeMarks(ctx context.Context, source, expected string,
 	return markedOn{}, errors.New("other replicators write the same marks all the time")
 }
 
-// markedOn describes the servers that have the marks: their names, separated by commas, and the total of keys evicted
-// since they were started; 0 if they don't say.
+// markedOn describes the servers that have the marks: their names, separated by commas, and how many keys they have
+// evicted since they were started. A server that doesn't say counts as 0.
 type markedOn struct {
 	servers string
 	evicted int64
 }
 
-// swap replaces marks in every copy that is unchanged and on the expected server. It reports whether it replaced all of
-// them, and which servers have the copies: their names, separated by commas. A server's name is its run_id, which
-// changes with each start, and its master_replid, which changes when a replica takes over, or a first one connects; it
-// is empty if the user may not run INFO. The names are preceded by how often the address led to another server: between
-// two marks on one server it may have led elsewhere and back.
+// swap replaces marks in each copy that is unchanged and on the expected server. It reports whether it replaced all
+// copies, and which servers have them. A server's name is its run_id, which changes with each start, and its
+// master_replid, which changes when a replica takes over or the first replica connects. The name is empty if the user
+// may not run INFO. The list of names begins with the number of times that an address has led to another server:
+// between two marks on one server, it may have led elsewhere and back.
 func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMark) (bool, markedOn, error) {
 	keys := s.markKeys(source)
 	calls := make([]call, 0, len(keys))
@@ -219,7 +221,7 @@ func (s *Sink) swap(ctx context.Context, source, expected string, marks []newMar
 	for i, cmd := range cmds {
 		answer, err := cmd.Slice()
 		if err == nil && len(answer) != 3 {
-			err = errors.New("the script of marks answers with something else")
+			err = errors.New("the script of the marks returned an unexpected answer")
 		}
 		if err != nil {
 			return false, markedOn{}, classify(err, "writing marks")
@@ -248,11 +250,11 @@ func (m storedMark) encode() string {
 	return string(b)
 }
 
-// register gives each view its generation, or a new one if it isn't known by this definition. It returns each view's
-// progress, and the servers' names.
+// register gives each view its stored generation, or a new one if the sink doesn't know the view by this definition. It
+// returns each view's progress, and the servers' names.
 func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) ([]replicator.Standing, markedOn, error) {
-	// Nothing is written if everything is known: `explain` and `verify` also work with a server that accepts no writes,
-	// because it is full or a replica.
+	// If everything is known, nothing is written. So `explain` and `verify` also work with a server that accepts no
+	// writes, because it is full or a replica.
 	if known, err := s.rdb.SIsMember(ctx, sourcesKey, source).Result(); err != nil {
 		return nil, markedOn{}, classify(err, "looking for the source")
 	} else if !known {
@@ -289,8 +291,8 @@ func (s *Sink) register(ctx context.Context, source string, keepers []*keeper) (
 	return marked, on, err
 }
 
-// occupant is a former view with leftover keys that v can also make; "" if there is none. Amounts there would count
-// twice. Within one configuration the same rule refuses the two views.
+// occupant returns the name of a former view that left keys which v can also make; "" if there is none. Amounts at
+// these keys would count twice. Two views of one configuration are refused by the same rule.
 func (s *Sink) occupant(v *replicator.View, known map[string]*viewMark) string {
 	if s.names == nil {
 		return ""
@@ -305,9 +307,9 @@ func (s *Sink) occupant(v *replicator.View, known map[string]*viewMark) string {
 	return ""
 }
 
-// occupied describes the problem of a view in another's place, and the fix.
+// occupied describes the problem that the view by left keys, and the fix.
 func occupied(by string) (detail, fix string) {
-	return "view " + by + ", which the configuration has no more, left keys that this one can make",
+	return "view " + by + ", which is no longer in the configuration, left keys that this view can also make",
 		"stop the program, remove them with `replicator checkpoint forget " + by + " --data`, and start; or give this " +
 			"view a key that begins with other text"
 }
@@ -328,15 +330,15 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	return found, nil
 }
 
-// Sources implements replicator.Sourced. Once it has fed a view, a source stays in the list.
+// Sources implements replicator.Sourced. A source that has fed a view stays in the list.
 func (s *Sink) Sources(ctx context.Context) ([]string, error) {
 	sources, err := s.rdb.SMembers(ctx, sourcesKey).Result()
 	return sources, classify(err, "reading the sources")
 }
 
-// Forget implements replicator.Sink. Only the generation of the marks stays, because the next one must be above it: the
-// clock may be another machine's by then. The states count in no later generation. The cells' contributions stay known,
-// so that the next fill can remove them.
+// Forget implements replicator.Sink. Of the marks, only the generation and the templates of the keys stay. The next
+// generation must be above this one, even if another machine's clock gives it. States don't count in a later
+// generation. The cells' contributions stay known, so that the next fill can remove them.
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	sources, err := s.Sources(ctx)
 	if err != nil {
@@ -350,7 +352,7 @@ func (s *Sink) Forget(ctx context.Context, view string) error {
 	return nil
 }
 
-// forget leaves a stub of a view's mark, which may say that the source's contributions were removed (Vacated).
+// forget replaces a view's mark by a stub. The stub may say that the source's contributions were removed (Vacated).
 func (s *Sink) forget(ctx context.Context, source, view string, stub storedMark) error {
 	_, err := s.changeMarks(ctx, source, "", func(known map[string]*viewMark) ([]newMark, error) {
 		m := known[view]
@@ -407,7 +409,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return err
 }
 
-// check says why a view's mark can't be raised.
+// check returns why a view's mark can't be raised.
 func (k *keeper) check(m *viewMark, marking *judge.Marking, view int) error {
 	if m == nil {
 		return marking.Gone(view)
@@ -415,7 +417,8 @@ func (k *keeper) check(m *viewMark, marking *judge.Marking, view int) error {
 	mark, ok := m.whole()
 	switch {
 	case !ok:
-		return fmt.Errorf("view %s: a part of the cluster has no mark of it: %w", k.view.Name, replicator.ErrSinkLost)
+		return fmt.Errorf("view %s: its mark is damaged, forgotten, or missing in a part of the cluster: %w", k.view.Name,
+			replicator.ErrSinkLost)
 	case mark.Generation != k.generation:
 		return fmt.Errorf("view %s: %w", k.view.Name, errors.Join(errNewer, replicator.ErrSinkLost))
 	}

@@ -44,7 +44,7 @@ func TestLossShowsInTheMarks(t *testing.T) {
 	}
 }
 
-// Generations are made of the time, and clocks differ: a view that was forgotten stays known by its generation alone.
+// Generations are made of the time, and clocks differ. So the generation of a forgotten view must stay known.
 func TestAViewIsForgottenAlsoWhereTheClockWasAhead(t *testing.T) {
 	v := view("c", "counter", "c:{a}", "n")
 	f := open(t, v)
@@ -66,8 +66,7 @@ func TestAViewIsForgottenAlsoWhereTheClockWasAhead(t *testing.T) {
 	}
 }
 
-// What is known of a view that was forgotten, or redefined, belongs to another generation than what an open target
-// knows.
+// An open target has an earlier generation than a view that was forgotten or redefined since.
 func TestATargetOfAnEarlierGenerationWritesNothing(t *testing.T) {
 	v := view("c", "counter", "c:{a}", "n")
 	f := open(t, v)
@@ -84,8 +83,8 @@ func TestATargetOfAnEarlierGenerationWritesNothing(t *testing.T) {
 	}
 }
 
-// A batch in flight writes its records also where the marks have just been lost, and a clock may be set back: the next
-// generation can be below that of a record. Nobody is of that one, as the marks say.
+// A batch in flight may write records after the marks were lost, and a clock may be set back. Then the next generation
+// is below that of the records. According to the marks, no process has the records' generation.
 func TestARecordOfAGenerationThatNobodyIsOf(t *testing.T) {
 	v := view("c", "counter", "c:{a}", "n")
 	f := open(t, v)
@@ -104,8 +103,8 @@ func TestARecordOfAGenerationThatNobodyIsOf(t *testing.T) {
 	}
 }
 
-// TestAFailoverThatLostWrites: a replica that had stopped listening takes over. What it lacks shows in the marks, and
-// reading on from there makes it right.
+// TestAFailoverThatLostWrites makes a replica take over that had stopped following. The marks show what it lacks, and
+// applying from there makes it right.
 func TestAFailoverThatLostWrites(t *testing.T) {
 	v := view("c", "counter", "c:{a}", "n")
 	f := open(t, v)
@@ -125,7 +124,7 @@ func TestAFailoverThatLostWrites(t *testing.T) {
 		}
 		return err
 	})
-	f.target = f.open(t, v) // a server without replicas takes another master_replid for the first one
+	f.target = f.open(t, v) // master_replid changes when the first replica connects
 	ops := func(n int64) []replicator.Op {
 		var ops []replicator.Op
 		for i := range int64(20) {
@@ -183,7 +182,7 @@ func TestAFailoverThatLostWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range []int64{4, 5, 6, 7, 8, 9} { // from before the mark, as after a crash
+	for _, n := range []int64{4, 5, 6, 7, 8, 9} { // beginning before the mark, as after a crash
 		apply(t, target, ops(n)...)
 	}
 	for i := range want {
@@ -193,8 +192,8 @@ func TestAFailoverThatLostWrites(t *testing.T) {
 	}
 }
 
-// A replica that has the newest mark, and lacks what was written after it, takes over between two batches: no
-// connection is in use, so nothing fails, and the mark did not fall.
+// A replica takes over between two batches. It has the newest mark, and lacks what was written after it. No connection
+// is in use, so nothing fails, and the mark did not fall.
 func TestWhatWasLostBehindTheNewestMarkIsNotMarked(t *testing.T) {
 	at := func(order int64) replicator.Standing {
 		return replicator.Standing{Position: replicator.Position{Order: order, Token: "x"}}
@@ -205,7 +204,7 @@ func TestWhatWasLostBehindTheNewestMarkIsNotMarked(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		lose  func(t *testing.T, f *fixture)
-		fails bool // whether the mark that follows does
+		fails bool // the next mark fails
 	}{
 		"nothing happened": {func(*testing.T, *fixture) {}, false},
 		"it was restarted without what came last": {func(t *testing.T, f *fixture) {
@@ -223,7 +222,7 @@ func TestWhatWasLostBehindTheNewestMarkIsNotMarked(t *testing.T) {
 		}, false},
 		"a replica took over": {func(t *testing.T, f *fixture) {
 			apply(t, f.target, cell(2))
-			// As if the replica had the client's address now: what it is called is another thing, its data is the same.
+			// As if a replica had taken over the address: the data is the same, but the master_replid is another.
 			f.cli(t, "REPLICAOF", "127.0.0.1", "1")
 			f.cli(t, "REPLICAOF", "NO", "ONE")
 		}, true},
@@ -235,13 +234,13 @@ func TestWhatWasLostBehindTheNewestMarkIsNotMarked(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.lose(t, f)
-			for range 2 { // asking again does not help
+			for range 2 { // a second try gives the same result
 				err := f.target.Mark(t.Context(), at(30))
 				if errors.Is(err, judge.ErrOtherServer) != c.fails || err != nil && !c.fails {
 					t.Errorf("Mark returns %v", err)
 				}
 			}
-			next := f.open(t, v) // as the session that follows does, which begins at the mark
+			next := f.open(t, v) // as the next session does, which begins at the mark
 			if err := next.Mark(t.Context(), at(40)); err != nil {
 				t.Errorf("a target that was opened since marks nothing: %v", err)
 			}
@@ -249,7 +248,7 @@ func TestWhatWasLostBehindTheNewestMarkIsNotMarked(t *testing.T) {
 	}
 }
 
-// kill kills a server, and has it come back with what it saved.
+// kill kills a server and restarts it with the data that it saved.
 func kill(t *testing.T, f *fixture) {
 	t.Helper()
 	if err := f.server.Kill(); err != nil {

@@ -9,20 +9,20 @@ import (
 
 // Live work consists of small batches of entities that were written a moment ago, or are new. Their records need not be
 // read: the script applies the changes only if the records are as assumed, and otherwise returns the actual ones. So
-// such a batch takes one round trip instead of two. If a decision needs no write, no script has checked the record: it
-// is read, and decided again.
+// such a batch takes one round trip instead of two. If an entity needs no write, no script checks the assumption. Then
+// its record is read, and the entity is decided again.
 
 const (
-	// remembersUpTo is the largest batch, in entities, that is remembered: to remember a larger one costs more than to
-	// read it.
+	// remembersUpTo is the size of the largest batch that is remembered, in entities. Remembering a larger one costs
+	// more than reading it.
 	remembersUpTo = 64
-	// remembered is how many records are remembered at least, of 50 to 300 bytes each.
+	// remembered is the least number of records that are remembered. They have 50 to 300 bytes each.
 	remembered = 10_000
-	// remembersBytes is the largest record that is remembered.
+	// remembersBytes is the size of the largest record that is remembered.
 	remembersBytes = 1 << 10
 )
 
-// memory has the records that this target wrote last, by their keys.
+// memory holds the records that this target wrote last, by their keys.
 type memory struct {
 	*judge.Lately[string, string]
 	novelty judge.Novelty
@@ -30,8 +30,8 @@ type memory struct {
 
 func newMemory() *memory { return &memory{Lately: judge.NewLately[string, string](remembered)} }
 
-// recall fills in remembered records, and assumes that other entities are new if most lately were. A re-read concerns a
-// known entity.
+// recall fills in the records that are remembered. It assumes that other entities are new if most recent ones were,
+// except entities of re-reads, which are known.
 func (m *memory) recall(b *batch) {
 	if b.cluster { // in a cluster a record may have to be finished, which shows only when it is read
 		return

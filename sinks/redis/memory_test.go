@@ -32,8 +32,8 @@ func (h *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// What was written lately, and what is new where most is, takes one round trip; what is assumed wrongly one more; and
-// the outcome is always that of reading.
+// An entity that was written lately takes one round trip, and so does a new one when most are new. A wrong assumption
+// takes one more. The outcome is always as if the record had been read.
 func TestWhatIsAssumedOfRecordsIsCheckedByTheScript(t *testing.T) {
 	f := open(t, view("h", "hash", "h:{k}", "a"), view("s", "index", "s:{a}"))
 	other := f.open(t, view("h", "hash", "h:{k}", "a"), view("s", "index", "s:{a}"))

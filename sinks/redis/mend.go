@@ -6,10 +6,11 @@ import (
 )
 
 // If another program writes to the sink's own keys, their contents are lost, as if the server had evicted them. So
-// damaged keys are removed and counted as evicted: the views are then compared with the source, and the sums with the
-// records. In a cluster the sums are recomputed at once: see posted.go.
+// damaged keys are removed and count as evicted: the pipeline then compares the views with the source, and the sums
+// with the records. In a cluster the sums are recomputed at once: see posted.go.
 
-// mend removes damaged sums and claims, if a write met any, and reports whether the write must be repeated.
+// mend removes damaged sums and claims, if a write failed because of them, and reports whether the write must be
+// repeated.
 func (t *Target) mend(ctx context.Context, met error, written []*entity) (bool, error) {
 	word, is := errors.AsType[plainError](met)
 	if !is || word != "DAMAGED" && word != "WRONGTYPE" {
@@ -44,7 +45,7 @@ func (t *Target) mend(ctx context.Context, met error, written []*entity) (bool, 
 	return removed, nil
 }
 
-// isDamaged reports whether the sink's key beside a change's key is no sum, or has another type.
+// isDamaged reports whether the sink's key beside a change's key has another type, or holds no valid sum.
 func (t *Target) isDamaged(ctx context.Context, ch *change) (bool, error) {
 	list := []sumAt{{key: ch.key}}
 	if ch.kind != kindCounter {

@@ -24,7 +24,7 @@ func (c *changer) rowChange(t viewKey) error {
 		switch {
 		case !exists && stays:
 			ch.stays = true
-		case len(untouched) > 0: // it can't be made anew
+		case len(untouched) > 0: // its text can't be made without them
 			c.leave(t)
 		case exists:
 			ch.args, ch.strict = []string{merged.json()}, true
@@ -64,8 +64,8 @@ func sortCells(view *replicator.View, cells []cellClaims) {
 	slices.SortFunc(cells, func(a, b cellClaims) int { return judge.Order(view, a.cell, b.cell) })
 }
 
-// merge merges cells' contributions to a key: each field comes from the first cell that has it. Fields of which only
-// the names are known are left untouched.
+// merge merges cells' contributions to a key: each field comes from the first cell that has it. untouched are the
+// fields whose values are not known, only their names: they stay as they are.
 func merge(a *arena, t viewKey, names []string, cells []cellClaims) (merged row, exists bool, untouched []string) {
 	rows := make([]*row, 0, few)
 	for _, cell := range cells {
@@ -105,12 +105,12 @@ func (r *row) follows(names []string) bool {
 
 func (r *row) has(name string) bool { return r.index(name) >= 0 }
 
-// index is a field's index in the row; -1 if it has none of the name.
+// index returns a field's index in the row; -1 if the row lacks the field.
 func (r *row) index(name string) int {
 	return slices.IndexFunc(r.fields, func(f field) bool { return f.name == name })
 }
 
-// json is the object of the fields.
+// json returns the fields as a JSON object.
 func (r *row) json() string {
 	b := []byte{'{'}
 	for i, f := range r.fields {

@@ -44,7 +44,7 @@ func (l *list) addBytes(s []byte) {
 	l.text = append(l.text, s...)
 }
 
-// addHead adds the header of a text. Lua's texts are bytes, so all of them are binary.
+// addHead adds the header of a text. Lua's texts are bytes, so a text may be binary.
 func (l *list) addHead(size int) {
 	l.n++
 	switch {

@@ -16,8 +16,8 @@ type wrongKey struct {
 	found  string // the type that it has, or the script's other reason
 }
 
-// settle removes keys that are the view's own, once, and notes that nothing can be shown at the others. The entities
-// must be decided again.
+// settle removes each key that is the view's own, but only once in a batch. It blocks the other keys, which can show
+// nothing. The entities must be decided again.
 func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 	for _, w := range wrong {
 		if strings.HasPrefix(w.found, sumBeyond) {
@@ -26,7 +26,7 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 		}
 		own, err := w.entity.showedAt(ctx, s, w.at)
 		if other := beside(w.at.kind, w.at.key); err == nil && !own && other != "" {
-			var n int64 // the number of keys beside it, with others' sums or claims
+			var n int64 // 1 if the sink has sums or claims of other entities beside it
 			n, err = s.rdb.Exists(ctx, other).Result()
 			own = n > 0
 		}
@@ -47,13 +47,13 @@ func (s *Sink) settle(ctx context.Context, wrong []wrongKey) error {
 
 const removeIfOfType = `if redis.call('TYPE', KEYS[1]).ok == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
-// showedAt reports whether the entity's record says that the view shows something of it at a key.
+// showedAt reports whether the view shows something of the entity at a key, according to its record.
 func (e *entity) showedAt(ctx context.Context, s *Sink, k viewKey) (bool, error) {
 	r, err := s.parse(ctx, new(arena), e.stored, e.text)
 	if err != nil {
 		return false, err
 	}
-	for _, p := range r.pending { // in a cluster the record is written first
+	for _, p := range r.pending { // in a cluster the record is written before the key
 		if p.viewKey == k {
 			return false, nil
 		}

@@ -10,8 +10,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// TestAKeyOfAViewThatWasOverwrittenIsTakenBack: what was shown at a key is the view's, whatever somebody put in its
-// place. A key that the view has not shown anything at yet may be anybody's.
+// TestAKeyOfAViewThatWasOverwrittenIsTakenBack checks that a key is the view's if the view has shown something there,
+// whatever another program wrote to it. A key where the view has shown nothing may belong to another program.
 func TestAKeyOfAViewThatWasOverwrittenIsTakenBack(t *testing.T) {
 	t.Parallel()
 	views := []*replicator.View{view("h", "hash", "h:{k}", "n"), view("j", "json", "j:{k}", "n"),
@@ -96,7 +96,7 @@ func TestAKeyOfAViewThatWasOverwrittenIsTakenBack(t *testing.T) {
 	t.Run("one server", func(t *testing.T) {
 		f := open(t)
 		run(t, f.rdb, f.sink)
-		// What several entities show at a key is the view's for whoever comes.
+		// A key that shows several entities is the view's for a new entity, too.
 		target := f.open(t, views...)
 		for _, i := range []int{3, 4, 5, 6} {
 			f.cli(t, "DEL", views[i].Name+":x")
@@ -117,7 +117,8 @@ func TestAKeyOfAViewThatWasOverwrittenIsTakenBack(t *testing.T) {
 	})
 }
 
-// TestWhatIsShownOfAnEntityWhoseRecordIsGoneIsMissing: nobody claims it, and it would be taken for a stray.
+// TestWhatIsShownOfAnEntityWhoseRecordIsGoneIsMissing checks that such contents differ from the source: no cell claims
+// them, so they would be taken for orphans.
 func TestWhatIsShownOfAnEntityWhoseRecordIsGoneIsMissing(t *testing.T) {
 	f := open(t)
 	f.sink.names = namesOfTests{}
@@ -135,7 +136,7 @@ func TestWhatIsShownOfAnEntityWhoseRecordIsGoneIsMissing(t *testing.T) {
 	}
 	first := op(9)
 	first.Values = first.Values[:1]
-	apply(t, target, first) // a repair of one view, after which the entity has a record
+	apply(t, target, first) // the repair of one view gives the entity a record
 	differences, err = target.Compare(t.Context(), []replicator.Op{op(9)})
 	if err != nil || len(differences) != 1 || differences[0].View != 1 || differences[0].Kind != replicator.Missing {
 		t.Errorf("after a repair of the first view: %+v (%v)", differences, err)

@@ -49,23 +49,23 @@ var ownCommands = [][]string{
 type permissions struct {
 	sink    *Sink
 	user    string          // "": the server can't be asked
-	silence error           // why not
+	silence error           // why it can't
 	unknown map[string]bool // commands that the server does not have
 }
 
 // denied lists what the user may not do.
 type denied struct {
 	user     string
-	commands []string // that are not permitted
+	commands []string // commands that are not permitted, as phrased in messages
 	keys     []string // inaccessible keys, as phrased in messages
 	guessed  bool     // the keys are made up, so a narrow pattern may rightly exclude them
-	pattern  string   // that permits all keys of the view; "": it is not known
+	pattern  string   // the key pattern that permits all keys of the view; "": unknown
 	unknown  []string // commands that the server does not have, as phrased in messages
 	silence  error    // why the server did not answer some questions
 }
 
-// asksPermissions finds out who the user is. Before 7.0 there is no dry run, or the user may not ask: then the first
-// write will show.
+// asksPermissions asks for the name of the user. If the user may not ask, or the server has no dry run because it is
+// older than 7.0, a missing permission shows only at the first write.
 func (s *Sink) asksPermissions(ctx context.Context) permissions {
 	p := permissions{sink: s, unknown: s.unknownCommands(ctx)}
 	if p.user, p.silence = s.rdb.Do(ctx, "ACL", "WHOAMI").Text(); p.silence != nil {
@@ -74,8 +74,8 @@ func (s *Sink) asksPermissions(ctx context.Context) permissions {
 	return p
 }
 
-// unknownCommands are the sink's commands that a configuration removed from the server (rename-command). A dry run
-// doesn't show that.
+// unknownCommands returns the commands that the sink needs and that the server's configuration removed
+// (rename-command). A dry run doesn't show that.
 func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
 	names := []any{"COMMAND", "INFO", "EVALSHA", "EVAL", "SCAN", "PEXPIRE", "PERSIST"}
 	for _, commands := range append(slices.Collect(maps.Values(commandsOf)), ownCommands) {
@@ -85,7 +85,7 @@ func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
 	}
 	answer, err := s.rdb.Do(ctx, names...).Slice()
 	unknown := map[string]bool{}
-	if err == nil && len(answer) == len(names)-2 { // otherwise the user may not ask: the first call will show
+	if err == nil && len(answer) == len(names)-2 { // otherwise the user may not ask, and the first call shows it
 		for i, a := range answer {
 			if a == nil {
 				unknown[names[i+2].(string)] = true
@@ -95,8 +95,8 @@ func (s *Sink) unknownCommands(ctx context.Context) map[string]bool {
 	return unknown
 }
 
-// own are the denied actions on the sink's own keys. These begin alike, so an inaccessible key is as bad as a denied
-// command.
+// own returns what the user may not do with the sink's own keys. All of them begin alike, so an inaccessible key is as
+// bad as a denied command.
 func (p permissions) own(ctx context.Context) denied {
 	commands := [][]any{{"EVALSHA", "0", "0"}, {"EVAL", "return 1", "0"}, {"SCAN", "0"}}
 	for _, c := range ownCommands {
@@ -105,7 +105,7 @@ func (p permissions) own(ctx context.Context) denied {
 	return p.try(ctx, commands)
 }
 
-// view are the denied commands of a view. The key is made up, unless the view has only one.
+// view returns what the user may not do at keys of a view. It asks about a made-up key, unless the view has only one.
 func (p permissions) view(ctx context.Context, k *keeper) denied {
 	begins, many := k.begins()
 	if many {
@@ -116,8 +116,8 @@ func (p permissions) view(ctx context.Context, k *keeper) denied {
 	return p.tryView(ctx, k, begins)
 }
 
-// viewAt are the denied commands of a view at some of its keys. It asks for them in the form of a script call, all at
-// once.
+// viewAt returns what the user may not do at some keys of a view. It asks about the keys as those of script calls, all
+// at once.
 func (p permissions) viewAt(ctx context.Context, k *keeper, keys []string) denied {
 	d := p.tryView(ctx, k, keys[0])
 	d.keys = nil
@@ -130,7 +130,7 @@ func (p permissions) viewAt(ctx context.Context, k *keeper, keys []string) denie
 		calls = append(calls, call)
 	}
 	if called := p.try(ctx, calls); len(called.keys) > 0 {
-		d.keys = []string{"the user has no permissions to access some of its keys"} // which may hold values of rows
+		d.keys = []string{"the user has no permissions to access some of its keys"} // the keys may hold values of rows
 	}
 	return d
 }
@@ -148,10 +148,10 @@ func (p permissions) tryView(ctx context.Context, k *keeper, key string) denied 
 	return d
 }
 
-// literally escapes text so that a pattern matches it literally.
+// literally escapes a text for use in a key pattern.
 var literally = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`)
 
-// begins is the common prefix of all keys of the view. It is the only key unless there are many.
+// begins returns the text that all keys of the view begin with. If many is false, it is the only key.
 func (k *keeper) begins() (text string, many bool) {
 	parts, tail, err := keytemplate.Parse(k.view.Key)
 	switch {
@@ -163,7 +163,7 @@ func (k *keeper) begins() (text string, many bool) {
 	return tail, false
 }
 
-// try asks for all commands in one round trip.
+// try asks about all commands in one round trip.
 func (p permissions) try(ctx context.Context, commands [][]any) denied {
 	d := denied{user: p.user, silence: p.silence}
 	pipe := p.sink.rdb.Pipeline()
@@ -195,7 +195,7 @@ func (p permissions) try(ctx context.Context, commands [][]any) denied {
 	return d
 }
 
-// refusal is the error of denied actions; nil if nothing is denied, or perhaps nothing.
+// refusal returns the error about what is denied; nil if nothing is, or if that is uncertain (guessed).
 func (d denied) refusal() error {
 	if d.level() != replicator.Fail {
 		return nil
@@ -215,16 +215,16 @@ func (d denied) fix() string {
 	if len(d.commands) > 0 {
 		line += " +@read +@write +@scripting +@keyspace +info"
 	}
-	if len(d.keys) > 0 { // besides the pattern of all keys, the server accepts no other
+	if len(d.keys) > 0 { // after the pattern of all keys, the server accepts no other
 		line += " ~" + prefix + "* ~" + cmp.Or(d.pattern, "PATTERN, where PATTERN is that of the views' keys")
 	}
 	if len(d.keys) > 0 && d.guessed {
-		line += "; unless those that it may access are all that the views have"
+		line += "; unless the views have only keys that the user may access"
 	}
 	return line
 }
 
-// level is how bad the denial is.
+// level returns how bad the denial is.
 func (d denied) level() replicator.Level {
 	switch {
 	case len(d.unknown)+len(d.commands) > 0, len(d.keys) > 0 && !d.guessed:
@@ -235,11 +235,11 @@ func (d denied) level() replicator.Level {
 	return replicator.OK
 }
 
-// mayNotAsk reports whether the server would have said more to another user.
+// mayNotAsk reports whether the user may not ask about permissions.
 func (d denied) mayNotAsk() bool { return redis.HasErrorPrefix(d.silence, "NOPERM") }
 
-// blame finds out which view's permission a failed write lacks: a script call writes all views of an entity, and the
-// server refuses it as a whole. It returns err if it can't find out.
+// blame finds out which views a failed write lacked permissions for. A script call writes all views of an entity, and
+// the server refuses the call as a whole. If blame can't find out, it returns err.
 func (t *Target) blame(ctx context.Context, err error, written []*entity) error {
 	if !errors.Is(err, noPermission) {
 		return err

@@ -14,7 +14,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// permittedViews are four, and an op of cell n that each of them shows.
+// permittedViews returns four views, and an op of cell n that all of them show.
 func permittedViews(t *testing.T) (views []*replicator.View, op func(n int64) replicator.Op) {
 	index, ranking := view("index", "index", "by:{a}"), view("ranking", "ranking", "rank", "n")
 	index.Member, ranking.Member = "{a}", "{a}"
@@ -35,7 +35,7 @@ func permittedViews(t *testing.T) (views []*replicator.View, op func(n int64) re
 	}
 }
 
-// setUser sets up a user, at every server.
+// setUser sets up the user rep on every server.
 func setUser(t *testing.T, rdb redis.UniversalClient, rules ...any) {
 	t.Helper()
 	set := func(ctx context.Context, c redis.UniversalClient) error {
@@ -52,11 +52,11 @@ func setUser(t *testing.T, rdb redis.UniversalClient, rules ...any) {
 	}
 }
 
-// mayAsk are rights that are enough, and those to ask about rights.
+// mayAsk has permissions that are enough for the sink, and those to ask about permissions.
 const mayAsk = "+@all -@dangerous +info +acl|whoami +acl|dryrun"
 
-// TestAViewThatLacksAPermissionFailsAlone: one call of the script writes what all views show of an entity, and the
-// server refuses all of it.
+// TestAViewThatLacksAPermissionFailsAlone checks that only this view fails, although one script call writes all views
+// of an entity, and the server refuses the whole call.
 func TestAViewThatLacksAPermissionFailsAlone(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestAViewThatLacksAPermissionFailsAlone(t *testing.T) {
 			rdb := client(t, s)
 			for name, c := range map[string]struct {
 				rules, view, fix string
-				opens            bool // without the permission
+				opens            bool // the view opens without the permission
 			}{
 				"a key":      {"resetkeys ~h:* ~by:* ~c:* ~replicator:*", "ranking", " ~replicator:* ~rank", false},
 				"a command":  {"-zadd", "ranking", " +@read +@write +@scripting", false},
@@ -138,8 +138,8 @@ func without(name string, views []*replicator.View, op replicator.Op) (rest []*r
 	return rest, op
 }
 
-// TestAViewOfAClusterThatLacksAPermissionFailsAlone: the record says already what its key does not show yet, which the
-// other views come upon.
+// TestAViewOfAClusterThatLacksAPermissionFailsAlone checks that the other views go on, although they find the view's
+// pending change in the record.
 func TestAViewOfAClusterThatLacksAPermissionFailsAlone(t *testing.T) {
 	_, rdb, c := startCluster(t, servers.Redis7)
 	const rules = "~* +cluster " + mayAsk
@@ -175,7 +175,8 @@ func TestAViewOfAClusterThatLacksAPermissionFailsAlone(t *testing.T) {
 	}
 }
 
-// TestWhoMayNotAskIsToldOfAllViews: which view it is stays unknown then.
+// TestWhoMayNotAskIsToldOfAllViews checks that the error concerns all views if the user may not ask about permissions:
+// the view that lacks one stays unknown.
 func TestWhoMayNotAskIsToldOfAllViews(t *testing.T) {
 	s := servertest.Own(t, servers.Redis7)
 	rdb := client(t, s)

@@ -12,13 +12,13 @@ import (
 	"replicator"
 )
 
-// placed is a view and what it shows of a cell.
+// placed is a view, and the entry that it shows of a cell.
 type placed struct {
 	*replicator.View
 	entry replicator.Entry
 }
 
-// shows are views of the kinds that show cells' own things: at h:…, j:… and s:….
+// shows returns views of kinds whose entries belong to single cells, at the keys h:…, j:… and s:….
 func shows(word string, value string, fields ...string) []placed {
 	values := func() (all []any) {
 		for _, f := range fields {
@@ -33,7 +33,8 @@ func shows(word string, value string, fields ...string) []placed {
 	}
 }
 
-// places opens views, has cells shown in them (each at a key of its own, which ends as the cell's), and ends the fill.
+// places opens views, fills them with cells, and ends the fill. of returns the views, and their entries for a cell,
+// given its key.
 func places(t *testing.T, sink *Sink, version int64, cells []replicator.Cell, of func(cell string) []placed) *Target {
 	t.Helper()
 	var views []*replicator.View
@@ -61,7 +62,7 @@ func places(t *testing.T, sink *Sink, version int64, cells []replicator.Cell, of
 	return target.(*Target)
 }
 
-// held is what stands at h:…, j:… and s:….
+// held returns what the keys h:…, j:… and s:… hold.
 func held(t *testing.T, rdb redis.UniversalClient, values ...string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -76,7 +77,7 @@ func held(t *testing.T, rdb redis.UniversalClient, values ...string) map[string]
 	return found
 }
 
-// TestViewsThatExchangeTheirKeysKeepWhatEachShows, one filled after the other.
+// TestViewsThatExchangeTheirKeysKeepWhatEachShows fills one view after the other.
 func TestViewsThatExchangeTheirKeysKeepWhatEachShows(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		sink := newSink(t, c)
@@ -102,13 +103,13 @@ func TestViewsThatExchangeTheirKeysKeepWhatEachShows(t *testing.T) {
 	})
 }
 
-// namesNow are the names of views of which the configuration has only those that are called new.
+// namesNow implements config.Names for a configuration that has only views whose names begin with "new".
 type namesNow struct{ namesOfKinds }
 
 func (namesNow) Has(view string) bool { return strings.HasPrefix(view, "new") }
 
-// TestAViewIsNotFilledWhereAnotherOneHasEnded: what that one counted there would be counted twice. Once it is removed,
-// the place is free.
+// TestAViewIsNotFilledWhereAnotherOneHasEnded checks that a view is refused while a former one has data at its keys:
+// amounts there would count twice. Once the data is removed, the view can be filled.
 func TestAViewIsNotFilledWhereAnotherOneHasEnded(t *testing.T) {
 	everywhere(t, func(t *testing.T, rdb redis.UniversalClient, c Config) {
 		sink := newSink(t, c)
@@ -133,7 +134,7 @@ func TestAViewIsNotFilledWhereAnotherOneHasEnded(t *testing.T) {
 		if strings.Contains(fmt.Sprint(err), "elsewhere") || !replicator.IsOfViews(err) {
 			t.Errorf("it is an error of the other view, too: %v", err)
 		}
-		for _, name := range []string{"old-h", "old-s"} { // the command
+		for _, name := range []string{"old-h", "old-s"} { // as the command does
 			if err := sink.Empty(t.Context(), name); err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +149,7 @@ func TestAViewIsNotFilledWhereAnotherOneHasEnded(t *testing.T) {
 		if got, want := held(t, rdb, "x")["x"], `[a=newa]{"a":"olda"}[x]`; got != want {
 			t.Errorf("held is %s, want %s", got, want)
 		}
-		if err := sink.Forget(t.Context(), "old-j"); err != nil { // which leaves what it shows
+		if err := sink.Forget(t.Context(), "old-j"); err != nil { // which leaves the keys of old-j
 			t.Fatal(err)
 		}
 		if _, err := sink.Open(t.Context(), "", []*replicator.View{now[1].View}); err == nil {

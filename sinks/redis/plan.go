@@ -13,17 +13,17 @@ import (
 type entity struct {
 	key  string // of its record
 	text string // its key, as templates show it
-	ops  []int  // by their place in the batch
+	ops  []int  // their indexes in the batch
 
 	known   bool               // the record's contents are known: it was read, a script returned it, or it is assumed
-	assumed bool               // it was neither read nor told
-	stored  string             // that; "" if there is none
-	blocked map[viewKey]string // keys that can't show it, and the script's reason
-	freed   []viewKey          // keys that could, and were removed: the entity's contributions are written again
+	assumed bool               // stored is a guess: it was neither read nor returned
+	stored  string             // the record; "" if there is none
+	blocked map[viewKey]string // keys that can't show the entity, and the script's reason
+	freed   []viewKey          // keys with foreign values that were removed: all contributions are written again
 	plan    plan
-	layout  string // of the new record, if it is not registered
-	id      string // of the registered layout; "" for the full form
-	values  string // that the layout leaves open
+	layout  string // the new record's layout, if it is not registered
+	id      string // the id of the registered layout; "" for the full form
+	values  string // the values that the layout leaves open
 	next    string // the new record, in its stored form
 }
 
@@ -36,10 +36,10 @@ type viewKey struct {
 
 // plan is what to do with an entity, decided by its record.
 type plan struct {
-	record  *record // as it is to be
-	changed bool    // it is another than it was
+	record  *record // the new record
+	changed bool    // the new record differs from the stored one
 	changes []change
-	meet    bool // several of them have one key
+	meet    bool // several changes have the same key
 }
 
 // change is the change of one key.
@@ -48,7 +48,7 @@ type change struct {
 	strict bool // something is added: another type at the key is an error
 	stays  bool // another view, which has replaced this one, shows what would be removed
 	goes   goes
-	fields int // of a hash: how many fields are set
+	fields int // of a hash: the number of fields to set
 	args   []string
 }
 
@@ -58,14 +58,14 @@ type move struct {
 	id       viewID // the view's id in the record, which includes the cell's source
 	cell     replicator.Cell
 	old, new []claim
-	rewrite  bool // write even unchanged values: they may have been changed by hand
-	former   bool // the old ones come from an earlier definition, or a former view or source
+	rewrite  bool // write even unchanged values: the keys may have been changed by hand
+	former   bool // the old claims come from an earlier definition, or a former view or source
 }
 
-// errNewer: another process has begun a later generation of the view.
+// errNewer means that another process has begun a later generation of the view.
 var errNewer = errors.New("another replicator has forgotten or redefined the view since this one opened it")
 
-// newerError is errNewer as found in a record.
+// newerError is errNewer, with the generation that a record has.
 type newerError struct {
 	k          *keeper
 	generation uint64
@@ -79,20 +79,20 @@ type batch struct {
 	*judge.Batch
 	keepers []*keeper
 	ops     []replicator.Op
-	cluster bool // keys and records live apart
-	reclaim bool // see Target
+	cluster bool // keys and records are in different slots
+	reclaim bool // see Target.reclaims
 
-	registry *registry // that it is decided and written by
-	layouts  *layouts  // that records are read by
+	registry *registry // by which the batch is decided and written
+	layouts  *layouts  // for parsing records
 	behind   bool      // the registry has changed since
-	layout   []byte    // of a record, for lay to use again
+	layout   []byte    // memory of lay, for reuse
 
 	arena
 	entities []entity
 	list     []*entity
-	known    map[string]*entity // by the keys of their records
+	known    map[string]*entity // by the key of the record
 	places   []int
-	moves    []move // of the entity that is decided
+	moves    []move // of the entity that is being decided
 	changer  changer
 	writing  writing
 }
@@ -111,7 +111,7 @@ func (t *Target) newBatch(ops []replicator.Op) *batch {
 	return b
 }
 
-// release gives back the batch's memory. Nothing of its entities may be used any more, including texts.
+// release gives back the batch's memory. Nothing of its entities, not even a string, may be used after that.
 func (t *Target) release(b *batch) {
 	clear(b.known)
 	clear(b.entities)
@@ -170,7 +170,7 @@ func (e *entity) decide(b *batch) error {
 	return err
 }
 
-// knownIn is the record's state of an op's cell in the view of one of its values.
+// knownIn returns the record's state of an op's cell, in the view of one of the op's values.
 func (b *batch) knownIn(r *record, op, value int) judge.Known {
 	k := b.keepers[b.ops[op].Values[value].View]
 	known := k.known(r.find(b.ops[op].Cell, k.id))
@@ -221,7 +221,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	same := string(text) == is.claims
 	kept := b.keep(text)
 	if same && next == known.State && !m.rewrite && heir < 0 {
-		return nil // the same once more
+		return nil // nothing changes
 	}
 	m.rewrite = m.rewrite || k.goes.after() // every change restarts the key's expiry
 	if !same || m.rewrite {
@@ -245,7 +245,7 @@ func (e *entity) decideValue(b *batch, i, n int) error {
 	return nil
 }
 
-// fellows are the record's states of a cell at other sources.
+// fellows returns the record's states of the same cell at other sources.
 func (e *entity) fellows(r *record, c replicator.Cell, k *keeper) (fellows []judge.Fellow, records []*viewRecord) {
 	for i, source := range k.fellows {
 		v := r.find(c, k.ids[i+1])
@@ -270,7 +270,7 @@ func (b *batch) promote(k *keeper, c replicator.Cell, waited *viewRecord, barren
 	switch m.old, err = b.parseClaims(waited.claims); {
 	case err != nil:
 	case barren:
-		m.new = m.old[:1] // that it is dead
+		m.new = m.old[:1] // only the dead letter
 	default:
 		m.new, err = b.parseClaims(text)
 	}
@@ -295,7 +295,7 @@ func (e *entity) block(k viewKey, found string) {
 	e.blocked[k] = found
 }
 
-// blocks says why claims can't be held: one is at a key that can't show it.
+// blocks returns why claims can't be held, if one is at a blocked key.
 func (e *entity) blocks(k *keeper, claims []claim) error {
 	if len(e.blocked) == 0 {
 		return nil

@@ -12,18 +12,18 @@ import (
 	"replicator/sinks/judge"
 )
 
-// In a cluster, all contributions to a key are stored beside it, in its slot. So one script can add up and correct its
-// sums, at one moment, without an audit. comparison.judge compares the contributions with the records. The script
-// blocks the node while it reads all contributions to one key.
+// In a cluster, all contributions to a key are stored beside it, in its slot. So one script can add up the
+// contributions and correct the sums of the key, at one moment and without an audit. isPosted and posts.go compare the
+// contributions with the records. The script blocks the node while it reads all contributions to one key.
 
 //go:embed posted.lua
 var postedSource string
 
-// postKey is the key of the posts: who contributes what to a key.
+// postKey returns the key of the posts: the hash of what each entity contributes to a key.
 func postKey(key string) string { return postPrefix + sameSlot(key) }
 
-// comparePosted compares the sums at some keys with the contributions to them, and may correct them. It returns what
-// was wrong.
+// comparePosted compares the sums at some keys with the contributions to the keys. It returns the wrong sums, and
+// corrects them if mend is set.
 func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, mend bool) ([]replicator.Stray, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -52,7 +52,7 @@ func (t *Target) comparePosted(ctx context.Context, kind byte, keys []string, me
 	return slices.DeleteFunc(wrong, func(s replicator.Stray) bool { return s.Kind == "" }), nil
 }
 
-// strayPosted finds the sink's keys beside keys of a view that have no contributions.
+// strayPosted finds sums that are stored beside keys of a view without contributions.
 func (t *Target) strayPosted(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -81,7 +81,7 @@ func (t *Target) strayPosted(
 	return strays, next, classify(err, doing)
 }
 
-// unposted are those of some keys that have no contributions.
+// unposted returns those of some keys that have no contributions.
 func (t *Target) unposted(ctx context.Context, keys []string) ([]string, error) {
 	cmds, err := t.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {
@@ -113,8 +113,8 @@ func (t *Target) tidyPosted(ctx context.Context, view int, list []sumAt) (mended
 	return len(wrong), err
 }
 
-// mendPosted removes foreign data beside the keys of some changes, and recomputes sums from the contributions. If the
-// contributions themselves were overwritten, that counts as evicted.
+// mendPosted removes foreign data beside the keys of pending changes, and recomputes their sums from the contributions.
+// If the contributions themselves were overwritten, that counts as evicted.
 func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool, err error) {
 	for _, e := range written {
 		for i := range e.plan.record.pending {
@@ -139,12 +139,12 @@ func (t *Target) mendPosted(ctx context.Context, written []*entity) (mended bool
 	return mended, nil
 }
 
-// isPosted asks for a post of the entity with what a spot shows.
+// isPosted queues the query whether the entity has a post at a spot's key.
 func (c *comparison) isPosted(ctx context.Context, p redis.Pipeliner, s *spot) {
 	if counts(c.k.kind) {
 		s.posted = p.HExists(ctx, postKey(s.claim.key), string(c.k.shows)+recordKey(c.text))
 	}
 }
 
-// lacksPost reports whether there is no such post.
+// lacksPost reports whether the entity should have a post at the key, and has none.
 func (s *spot) lacksPost() bool { return s.posted != nil && !s.posted.Val() }

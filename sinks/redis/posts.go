@@ -12,25 +12,24 @@ import (
 	"replicator"
 )
 
-// In a cluster a single node may fall back: its replica that took over lacked the last writes, or it came back empty.
-// An entity's contribution to a key of that node, and its record on another one, are then of two times. A fill restores
-// what the record says, because it writes everything again. But contributions at a key that no record has any more
-// would remain, because a record has only its entity's last contribution. So after a fill, the posts of all keys are
-// read, and those that contradict the records are removed. A verification finds them, too.
+// In a cluster, a single node may fall back to an earlier state: a replica that lacked the last writes took over, or
+// the node came back empty. An entity's record on one node and its contributions on another then disagree. A fill
+// restores what the records say, because it writes everything again. But a contribution that no record mentions any
+// more would remain, because a record has only its entity's last contributions. So after a fill, the sink reads the
+// posts of all keys, and removes those that contradict the records (recall). A verification finds them, too.
 
 // post is one entity's stored contribution to a key of a view, in a cluster.
 type post struct {
 	entity   entity
-	pending  pending // what takes it back
-	revision uint64  // at which it was put there
-	held     string  // what is remembered of it
+	pending  pending // the change that removes it
+	revision uint64  // the revision at which it was written
+	held     string  // its stored form
 }
 
 // who identifies the entity and the view in the posts.
 func (p *post) who() string { return string(p.pending.id) + p.entity.key }
 
-// recall removes contributions to the target's views in a cluster that the records of the source's entities no longer
-// have.
+// recall removes, in a cluster, contributions to the target's views that no record has any more.
 func (t *Target) recall(ctx context.Context) error {
 	if !t.sink.cluster {
 		return nil
@@ -52,7 +51,7 @@ func (t *Target) recall(ctx context.Context) error {
 	}
 }
 
-// eachPost pages through the posts of the target's views and source in a hash of posts.
+// eachPost calls do with the posts of the target's views in a hash of posts, a page at a time.
 func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error) error {
 	for cursor := uint64(0); ; {
 		var fields []string
@@ -69,11 +68,11 @@ func (t *Target) eachPost(ctx context.Context, key string, do func([]post) error
 	}
 }
 
-// strayPosts finds contributions to a view in a cluster that no record of this source has any more.
+// strayPosts finds, in a cluster, contributions to a view that no record has any more. It also finds wrong sums.
 func (t *Target) strayPosts(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
-	const doing = "looking for what no record has"
+	const doing = "looking for contributions that no record has"
 	k, id := t.keepers[view], t.keepers[view].shows
 	var sums []string
 	keys, next, err := t.sink.scan(ctx, postPrefix, "hash", after, limit)
@@ -98,7 +97,7 @@ func (t *Target) strayPosts(
 				if err != nil {
 					return err
 				}
-				if held == p.held { // the record was not written between
+				if held == p.held { // the contribution was not written meanwhile
 					strays = append(strays, p.stray())
 				}
 			}
@@ -112,7 +111,7 @@ func (t *Target) strayPosts(
 	return append(strays, wrong...), next, classify(err, doing)
 }
 
-// stray is the post as an orphan, whose place leads Tidy to removePost.
+// stray returns the post as an orphan. Its place makes Tidy call removePost.
 func (p *post) stray() replicator.Stray {
 	at := placeOf(p.pending.key, "", p.entity.text)
 	return replicator.Stray{Name: p.pending.key + " " + p.entity.text, At: at, Kind: replicator.Extra}
@@ -135,10 +134,10 @@ func (t *Target) removePost(ctx context.Context, view int, key, text string) (re
 	return true, t.recallPosts(ctx, posts)
 }
 
-// postedAt is the user's key of a key of posts: the inverse of postKey.
+// postedAt returns the user's key of a hash of posts. It is the inverse of postKey.
 func postedAt(posts string) string { return besideOf(posts, postPrefix) }
 
-// besideOf is the user's key of one of the sink's own keys with a prefix.
+// besideOf returns the user's key, given the sink's key beside it and the prefix of that key.
 func besideOf(own, prefix string) string {
 	tag, key, _ := strings.Cut(strings.TrimPrefix(own, prefix+"{"), "}")
 	if key == "" {
@@ -147,7 +146,7 @@ func besideOf(own, prefix string) string {
 	return key[1:]
 }
 
-// posts are those of the target's views and source among the fields of a key's posts.
+// posts returns the posts of the target's views, given the fields and values of a key's posts.
 func (t *Target) posts(key string, fields []string) (list []post) {
 	begin := recordKey("")
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -171,10 +170,10 @@ func (t *Target) posts(key string, fields []string) (list []post) {
 	return list
 }
 
-// revisionDigits is the length of a revision that the scripts compare.
+// revisionDigits is the number of digits of a revision in posts. The scripts compare revisions as texts.
 const revisionDigits = 20
 
-// takenBack is the change that removes an entity's contribution to a key.
+// takenBack returns the change that removes an entity's contribution to a key.
 func (k *keeper) takenBack(key, text string) pending {
 	p := pending{viewKey: viewKey{k.shows, k.kind, key}}
 	switch p.kind {
@@ -186,8 +185,8 @@ func (k *keeper) takenBack(key, text string) pending {
 	return p
 }
 
-// withoutRecord are the posts that the records don't have. Their revision becomes that of the record. A record that is
-// written meanwhile has a later one, and so has its contribution.
+// withoutRecord returns the posts that the records don't have. Each gets the record's revision if that is higher. If
+// the record is written meanwhile, its new contribution has a still higher revision, and stays.
 func (t *Target) withoutRecord(ctx context.Context, posts []post) (without []post, err error) {
 	if len(posts) == 0 {
 		return nil, nil
@@ -238,7 +237,7 @@ func (r *record) has(k viewKey) (bool, error) {
 		return true, nil
 	}
 	for i := range r.cells {
-		for _, v := range r.cells[i].views { // of whichever source
+		for _, v := range r.cells[i].views { // whatever the source
 			claims, err := parseClaims(v.claims)
 			if err != nil {
 				return false, err

@@ -20,8 +20,8 @@ func TestThePostsOfAKeyLeadBackToIt(t *testing.T) {
 	}
 }
 
-// TestANodeThatSteppedBackIsMadeGoodByAFill: the others hold what came later, records and contributions alike. A node
-// that lost everything stepped back as far as can be.
+// TestANodeThatSteppedBackIsMadeGoodByAFill sets one node back to an earlier state, or to none at all. The other nodes
+// keep later records and contributions.
 func TestANodeThatSteppedBackIsMadeGoodByAFill(t *testing.T) {
 	t.Parallel()
 	nodes, rdb, c := startCluster(t, servers.Redis7)
@@ -31,7 +31,7 @@ func TestANodeThatSteppedBackIsMadeGoodByAFill(t *testing.T) {
 	views[1].Member, views[4].Member = "{m}", "{m}"
 	views[2].Settings = Settings{Unique: true}
 	const cells = 60
-	// Each version of a cell is elsewhere in all views but the last; a hash's key is the entity's.
+	// Each version of a cell has other keys in all views but the last, where the key is the entity's.
 	op := func(i, version int64, gone, fill bool) replicator.Op {
 		o := replicator.Op{Cell: cellOf(t, "cell", "users", i), Version: version, Order: version,
 			Values: make([]replicator.Value, len(views))}
@@ -66,7 +66,7 @@ func TestANodeThatSteppedBackIsMadeGoodByAFill(t *testing.T) {
 		var ops []replicator.Op
 		for i := range int64(cells) {
 			switch {
-			case version == 3 && i%5 == 0: // deleted at last
+			case version == 3 && i%5 == 0: // deleted in the last version
 				ops = append(ops, op(i, version, true, fill))
 			default:
 				ops = append(ops, op(i, version, false, fill))

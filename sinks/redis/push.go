@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// In a cluster an entity's record and the keys that it contributes to are in different slots, and no script reaches
+// In a cluster, an entity's record and the keys that it contributes to are in different slots, and no script reaches
 // both. So a change takes several steps. Any process may repeat each of them:
 //
-//  1. The record is replaced, if it is unchanged since the decision. It now has the entity's new contributions, and the
-//     keys that may not show them yet. It has a new revision.
-//  2. Each of those keys is set to what the record says, first where something is added, then where something is
+//  1. The record is replaced, if it is unchanged since the decision. It then has the entity's new contributions, a new
+//     revision, and a list of pending keys, which may not show the contributions yet.
+//  2. Each pending key is set to what the record says, first where something is added, then where something is
 //     removed. So a reader may briefly find an entity twice, but never misses it. The last contribution and its
-//     revision are stored beside the key: a delayed command does nothing once a later one has arrived.
-//  3. The record is replaced again: nothing is pending.
+//     revision are stored beside the key, so that a delayed command does nothing once a later one has arrived.
+//  3. The record is replaced again, without pending keys.
 //
-// A crash in between leaves a record with pending keys. The op was not acknowledged, so it or a later op of the entity
-// comes again. Any process that reads a record with pending keys completes them, even if its op is stale.
+// If the process ends in between, the record keeps its pending keys. The op was not acknowledged, so it or a later op
+// of the entity comes again. Any process that reads a record with pending keys completes them, even if its op is stale.
 
 //go:embed swap.lua
 var swapSource string
@@ -30,8 +30,8 @@ var pushSource string
 
 const gonePrefix = prefix + "gone:" // in a cluster: the revision at which a contribution was removed
 
-// addPending records which keys must be told of changes. The revision is above every earlier one, even if the record
-// was lost: it is the time.
+// addPending adds the changed keys to the pending ones, and raises the revision. The revision is made of the time, so
+// it is above every earlier one even if the record was lost.
 func (r *record) addPending(changes []change) {
 	r.revision = max(r.revision+1, uint64(time.Now().UnixMicro()))
 	for _, ch := range changes {
@@ -56,7 +56,7 @@ func (p *pending) empty() bool {
 	return len(p.args) == 0
 }
 
-// writeInCluster is write in a cluster.
+// writeInCluster does in a cluster what write does on one server.
 func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity) (again map[*entity]bool, err error) {
 	again = map[*entity]bool{}
 	var decided []*entity
@@ -74,7 +74,7 @@ func (s *Sink) writeInCluster(ctx context.Context, b *batch, entities []*entity)
 	}
 	done := func(pending) bool { return true }
 	err = s.pushAll(ctx, b, entities, func(p *pending) bool { return !own(p) }, again)
-	if errors.Is(err, noPermission) { // another view lacks it: it stays pending, and that view reports the error
+	if errors.Is(err, noPermission) { // another view lacks it: its change stays pending, and its own write fails
 		done, err = func(p pending) bool { return own(&p) }, nil
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *batch) keeps(id viewID) bool {
 	return slices.ContainsFunc(b.keepers, func(k *keeper) bool { return k.shows == id })
 }
 
-// again makes an entity be read and decided once more.
+// again notes that an entity must be read and decided once more.
 func (e *entity) again(again map[*entity]bool) {
 	e.known = false
 	again[e] = true
@@ -129,8 +129,8 @@ func (s *Sink) swapRecords(ctx context.Context, b *batch, entities []*entity, ag
 	return nil
 }
 
-// pushAll tells keys about changes in the records: first those where something is added, then those where everything is
-// removed.
+// pushAll writes pending changes to their keys: first those that add something, then those that remove everything. The
+// function some selects the changes.
 func (s *Sink) pushAll(
 	ctx context.Context, b *batch, entities []*entity, some func(*pending) bool, again map[*entity]bool,
 ) error {
@@ -184,7 +184,7 @@ func (s *Sink) pushSome(
 	return s.settle(ctx, wrong)
 }
 
-// push is the call that tells a key the entity's contribution.
+// push returns the call of the script that writes the entity's contribution to a key.
 func (e *entity) push(p *pending, revision uint64) call {
 	slot := sameSlot(p.key)
 	who := string(p.id) + e.key

@@ -10,12 +10,12 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A record is what the sink remembers of one entity: for each of its cells and each view the state, and the cell's last
+// A record is what the sink remembers of one entity: for each of its cells and each view, the state and the cell's last
 // contribution. It is one string in Redis:
 //
 //	8 bytes    nonce: a new one each time the record is written, so that a script can tell whether the record has
 //	           changed since a decision
-//	1 byte     fullFormat, or compactFormat with another form of the rest: see layout.go
+//	1 byte     fullFormat; or compactFormat, and then the rest has another form: see layout.go
 //	uvarint    revision; see push.go
 //	cells      their number, and each: table, column, key, the number of views, and each of these:
 //	    id of the view (6 bytes), generation, state (version + 1, order, as-of), claims
@@ -24,7 +24,7 @@ import (
 //
 // Numbers are uvarints; texts and lists of claims are preceded by their length.
 type record struct {
-	nonce    string // of what was read; "": there is no record yet
+	nonce    string // of the record that was read; "": there is none yet
 	revision uint64
 	cells    []cellRecord
 	pending  []pending
@@ -40,8 +40,9 @@ type cellRecord struct {
 	views []viewRecord
 }
 
-// viewRecord is the known state of a cell in a view. The claims are those that its key shows now, in any generation.
-// The state counts only in the generation that made it: a view that was forgotten or redefined begins a new one.
+// viewRecord is the known state of a cell in a view. The claims are what the view's keys show now, whichever generation
+// wrote them. The state counts only in the generation that wrote it: a view that was forgotten or redefined begins a
+// new one.
 type viewRecord struct {
 	id         viewID
 	generation uint64
@@ -55,7 +56,7 @@ func (v *viewRecord) dead() bool { return v.claims != "" && v.claims[0] == kindD
 // contributes reports whether the view's keys show something of the cell.
 func (v *viewRecord) contributes() bool { return v.claims != "" && !v.dead() }
 
-// pending is a change of one key that is in the record before the key is touched. It exists only in a cluster, where a
+// pending is a change of one key. It is written to the record before the key. It exists only in a cluster, where the
 // key and the record are in different slots.
 type pending struct {
 	viewKey
@@ -170,7 +171,7 @@ func (r *record) find(c replicator.Cell, id viewID) *viewRecord {
 	return nil
 }
 
-// set stores the state of a cell in a view, one of several.
+// set stores the state of a cell in a view. views is the number of views that a new cell gets room for.
 func (a *arena) set(r *record, c replicator.Cell, v viewRecord, views int) {
 	cell := r.cell(c)
 	if cell == nil {

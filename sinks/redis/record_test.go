@@ -81,7 +81,7 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// A record outlives the program that wrote it: its bytes are a promise.
+// A later release must read the records that this one writes.
 func TestTheStoredFormOfARecord(t *testing.T) {
 	row := &row{digest: digest([]byte("0123456789abcdef")), whole: true, fields: []field{{"name", "Ann"}, {"city", ""}}}
 	kept := *row
@@ -125,7 +125,7 @@ func TestTheStoredFormOfARecord(t *testing.T) {
 	}
 }
 
-// What otherValues says makes the old claims needless: it must never be said of rows that differ in more.
+// If otherValues is true, the old claims are not read. So it must be false for rows that differ in more than values.
 func TestOnlyRowsOfOneKeyAndTheSameNamesDifferInValuesAlone(t *testing.T) {
 	one := func(kind byte, key string, sum byte, names ...string) []claim {
 		r := &row{digest: digest{sum}}

@@ -24,8 +24,8 @@ type Sink struct {
 	log     *slog.Logger
 	rdb     redis.UniversalClient
 	links   *links
-	names   config.Names  // nil: strays are not looked for
-	sources judge.Sources // sources that feed it, and that an entity may move between
+	names   config.Names  // nil: orphans are not searched for
+	sources judge.Sources // sources that feed the sink, if entities may move between them
 	feeds   func(source string) bool
 	layouts layouts
 
@@ -36,7 +36,7 @@ type Sink struct {
 
 var _ replicator.Sink = (*Sink)(nil)
 
-// New makes a sink. It does not connect yet. It returns an error if c is wrong.
+// New makes a sink. It does not connect yet. It fails if the configuration is wrong.
 func New(c Config) (*Sink, error) {
 	rdb, links, err := connect(c)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err != nil {
 		return nil, err
 	}
-	// A missing permission must show before a script has done half of its work.
+	// A missing permission must be found before a script fails halfway.
 	may := s.asksPermissions(ctx)
 	if err := may.own(ctx).refusal(); err != nil {
 		return nil, err

@@ -13,19 +13,19 @@ import (
 	"replicator"
 )
 
-// The registry is a hash of the sink's own, on one server. It holds the horizons (forget.go) and the layouts of records
-// (layout.go), and a number that changes whenever anything else in it does. A batch is decided and written by the
-// registry that the target read last. The script that writes it does nothing if the number has changed. So no horizon
-// rises unnoticed between decision and write, and no record has a layout that the server lost. In a cluster, where the
-// registry and the records are on different nodes, there is none.
+// The registry is one of the sink's own keys, a hash on one server. It holds the horizons (forget.go), the layouts of
+// records (layout.go), and a version that changes with every other field. A batch is decided and written by the
+// registry that the target read last. The script that writes the batch does nothing if the version has changed. So no
+// horizon rises unnoticed between decision and write, and no record is written with a layout that the server has lost.
+// A cluster has no registry, because the registry and the records would be on different nodes.
 
 const (
 	registryKey = prefix + "registry"
 
-	// registryVersion is the field of the number. No other field has that length.
+	// registryVersion is the field of the version. No other field has that name.
 	registryVersion = "version"
 
-	// layoutField is what the fields of layouts begin with. The rest is the id, in hexadecimal digits.
+	// layoutField is what the names of the layouts' fields begin with. The id follows, in hexadecimal digits.
 	layoutField = "layout:"
 
 	// layoutBytes is how much all layouts of a registry may take. Beyond it, records with other layouts have the full
@@ -37,16 +37,17 @@ const (
 type registry struct {
 	version string            // "": there is none yet
 	fields  map[string]string // as they are stored
-	ids     map[string]string // by layout
+	ids     map[string]string // by layout: its id
 	bytes   int               // of all layouts
 }
 
-// newRegistry makes a registry of stored fields.
+// newRegistry makes a registry from its stored fields.
 func newRegistry(fields map[string]string) *registry {
 	g := &registry{version: fields[registryVersion], fields: fields, ids: map[string]string{}}
 	for name, value := range fields {
 		if digits, is := strings.CutPrefix(name, layoutField); is {
-			// An id that the contents don't have was changed by something else. Then no record can be read by it.
+			// A layout whose hash is not its id was changed by another program. It is left out, so no record is read by
+			// it.
 			if id, err := hex.DecodeString(digits); err == nil && layoutID(value) == string(id) {
 				g.ids[value] = string(id)
 				g.bytes += len(value)
@@ -56,7 +57,7 @@ func newRegistry(fields map[string]string) *registry {
 	return g
 }
 
-// id is the id of a layout; "" if it is not registered. g may be nil.
+// id returns the id of a layout; "" if the layout is not registered. g may be nil.
 func (g *registry) id(layout string) string {
 	if g == nil {
 		return ""
@@ -64,7 +65,7 @@ func (g *registry) id(layout string) string {
 	return g.ids[layout]
 }
 
-// number is the version. g may be nil.
+// number returns the version. g may be nil.
 func (g *registry) number() string {
 	if g == nil {
 		return ""
@@ -87,8 +88,8 @@ func (s *Sink) readRegistry(ctx context.Context) (*registry, error) {
 	return g, nil
 }
 
-// learn reads the registry, and puts back the layouts that it has lost, as after a failover to a replica that lagged
-// behind. Targets that only take back contributions have no horizons: what they apply has no log position.
+// learn reads the registry, and puts back the layouts that it lacks, as after a failover to a replica that lagged
+// behind.
 func (t *Target) learn(ctx context.Context) error {
 	g, err := t.sink.readRegistry(ctx)
 	if err != nil {
@@ -101,6 +102,8 @@ func (t *Target) learn(ctx context.Context) error {
 	return nil
 }
 
+// keepRegistry makes the target use a registry. A target that only removes contributions uses no horizons, because its
+// ops have no real log position.
 func (t *Target) keepRegistry(g *registry) {
 	if t.reclaims {
 		g = &registry{version: g.version, ids: g.ids, bytes: g.bytes}
@@ -108,8 +111,8 @@ func (t *Target) keepRegistry(g *registry) {
 	t.registry.Store(g)
 }
 
-// registerLayouts adds layouts to a registry, and returns the registry with them. If another process has changed the
-// stored one since g was read, nothing is added: records then have the full form until the next time.
+// registerLayouts adds layouts to the stored registry, and returns the registry with them. If another process has
+// changed the stored one since g was read, nothing is added, and the records have the full form this time.
 func (s *Sink) registerLayouts(
 	ctx context.Context, g *registry, layouts []string,
 ) (_ *registry, added bool, err error) {
@@ -121,7 +124,7 @@ func (s *Sink) registerLayouts(
 			continue
 		}
 		bytes += len(layout)
-		fields = append(fields, name, "", strings.Clone(layout)) // a batch's memory is used again
+		fields = append(fields, name, "", strings.Clone(layout)) // the batch's memory is reused
 	}
 	if len(fields) == 0 || s.cluster {
 		return g, false, nil
@@ -145,15 +148,15 @@ func (s *Sink) registerLayouts(
 	return next, true, nil
 }
 
-// changeRegistry changes fields of the stored registry if it still is the one that was read. Of each field are given:
-// the name, what was read ("" for nothing), what is to be.
+// changeRegistry changes fields of the stored registry, unless it has changed since g was read. Each field is three
+// strings: its name, the value that was read ("" for none), and the new value.
 func (s *Sink) changeRegistry(ctx context.Context, g *registry, fields []string) (version string, ok bool, err error) {
 	was, err := strconv.ParseUint("0"+g.version, 10, 64)
 	if err != nil {
 		return "", false, replicator.Fatal(fmt.Errorf("the key %s is damaged: delete it, and then "+
 			"`replicator verify --repair`", registryKey))
 	}
-	// Never an earlier number, even if the hash was lost meanwhile.
+	// The new version is above every earlier one, even if the hash was lost meanwhile.
 	version = strconv.FormatUint(max(was+1, uint64(time.Now().UnixMicro())), 10)
 	c := newCall([]string{registryKey}, "", registryVersion, g.version, version)
 	for _, field := range fields {
@@ -171,7 +174,8 @@ func (s *Sink) changeRegistry(ctx context.Context, g *registry, fields []string)
 	return version, answer[0] == int64(1), nil
 }
 
-// parse reads an entity's record, whose layout another process may have registered since the registry was read.
+// parse parses an entity's record. If its layout is unknown, another process may have registered it, so parse reads the
+// registry.
 func (s *Sink) parse(ctx context.Context, a *arena, stored, entity string) (*record, error) {
 	r, err := a.parseRecord(stored, entity, &s.layouts)
 	if err != errNoLayout {
@@ -183,18 +187,19 @@ func (s *Sink) parse(ctx context.Context, a *arena, stored, entity string) (*rec
 	return a.parseRecord(stored, entity, &s.layouts)
 }
 
-// proposals are layouts that a target has met, and that its registry lacks. It is safe for concurrent use.
+// proposals remembers layouts that a target has met, and that its registry lacks. It is safe for concurrent use.
 type proposals struct {
 	mu   sync.Mutex
 	seen map[string]bool
 	next time.Time // when the next layouts may be registered
 }
 
-// maxProposals bounds how many layouts are remembered that were met once.
+// maxProposals is about the greatest number of layouts that are remembered.
 const maxProposals = 1000
 
-// met notes the layouts of a batch's records, and returns those that are worth being registered: they were met twice.
-// Each change of the registry makes other batches be decided again, so there is one a second, or ten in a row.
+// met notes the layouts of a batch's records, and returns those to register: the ones that were met before. Each change
+// of the registry makes other batches be decided again. So met returns layouts only once a second, or ten times in a
+// row after a pause.
 func (p *proposals) met(layouts []string, now time.Time) (twice []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// scoring are a ranking and views beside it, and an op of a cell that puts amounts to members of the ranking.
+// scoring returns a ranking and three other views, and a function that makes an op of a cell. of has members of the
+// ranking, each followed by its amount.
 func scoring(t *testing.T) (views []*replicator.View, op func(cell string, version int64, of ...any) replicator.Op) {
 	ranking := view("z", "ranking", "z", "n")
 	ranking.Member = "{a}"
@@ -34,8 +35,8 @@ func scoring(t *testing.T) (views []*replicator.View, op func(cell string, versi
 	}
 }
 
-// TestARowWhoseScoreIsNoDoubleIsADeadLetter: ZADD refuses what is infinite to a double, or 0 and is not. The views go
-// on, and once rows that the sum is made of are gone it is right again.
+// TestARowWhoseScoreIsNoDoubleIsADeadLetter covers numbers that ZADD refuses: those that as a double are infinite, or 0
+// without being 0. The views go on. Once rows that add to a sum are gone, the sum is right again.
 func TestARowWhoseScoreIsNoDoubleIsADeadLetter(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -61,7 +62,7 @@ func testScores(t *testing.T, rdb redis.UniversalClient, c Config) {
 	steps := []struct {
 		what    string
 		op      replicator.Op
-		refused string // a part of the reason
+		refused string // a part of the error
 		scores  string
 		count   string // what the counter beside it shows
 	}{
@@ -112,7 +113,8 @@ func testScores(t *testing.T, rdb redis.UniversalClient, c Config) {
 	}
 }
 
-// TestARankingIsTakenBackWhereAHashBesideItIsRefused: what is done all the same, without the hash, counts once.
+// TestARankingIsTakenBackWhereAHashBesideItIsRefused checks that the ranking counts the entity once, although it is
+// written twice: with the hash, which is refused, and then without it.
 func TestARankingIsTakenBackWhereAHashBesideItIsRefused(t *testing.T) {
 	views, op := scoring(t)
 	f := open(t, views...)

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// script is a Lua script with the name that a server knows it by.
+// script is a Lua script, and the name by which a server knows it.
 type script struct{ source, sha string }
 
 func newScript(source string) script {
@@ -20,17 +20,17 @@ func newScript(source string) script {
 // of keys, the keys, the arguments.
 type call []any
 
-// newCall makes a call of a few arguments.
+// newCall makes a call.
 func newCall(keys []string, args ...any) call {
 	c := make(call, 3, 3+len(keys)+len(args))
 	c[2] = len(keys)
-	for _, key := range keys { // texts, not pointers to them: a cluster's client looks for the first key
+	for _, key := range keys { // strings, not pointers: the client of a cluster reads the first key
 		c = append(c, key)
 	}
 	return append(c, args...)
 }
 
-// command is the call as a command, by the script's name or with its source.
+// command returns the call as a command: EVALSHA with the script's name, or EVAL with its source.
 func (c call) command(ctx context.Context, name string, script any) *redis.Cmd {
 	c[0], c[1] = name, script
 	cmd := redis.NewCmd(ctx, c...)
@@ -38,8 +38,8 @@ func (c call) command(ctx context.Context, name string, script any) *redis.Cmd {
 	return cmd
 }
 
-// run calls a script several times in one round trip. It sends the script to a server that does not know it (because it
-// was restarted, took over, or was told to forget its scripts).
+// run calls a script several times in one round trip. If the server does not know the script, run sends its source.
+// That happens when the server was restarted, took over, or was told to forget its scripts.
 func (s *Sink) run(ctx context.Context, script script, calls []call) ([]*redis.Cmd, error) {
 	cmds := make([]*redis.Cmd, len(calls))
 	for round := 0; ; round++ {

@@ -20,7 +20,7 @@ import (
 // part of fingerprints: they never change.
 type Settings struct {
 	Unique bool          `json:"unique,omitempty"` // of an index: one key per value, which holds one member
-	Expire time.Duration `json:"expire,omitempty"` // how long after the last change of its entity a key expires; 0: it stays
+	Expire time.Duration `json:"expire,omitempty"` // how long after the last change of its entity a key expires; 0: never
 }
 
 // Expires reports whether keys of the view expire some time after the last change.
@@ -113,11 +113,11 @@ func readConnection(s *config.Section) any {
 // urlForm ends every error about a URL.
 const urlForm = "it has the form redis://USER:PASSWORD@HOST:PORT/NUMBER, rediss:// for TLS, or unix:///PATH?db=NUMBER"
 
-// errNumbered: a cluster's nodes refuse every database but 0.
+// errNumbered is the error for a cluster's URL with a database: the nodes refuse every one but 0.
 var errNumbered = errors.New("names a database by its number, and a cluster has only database 0: leave it out")
 
-// parseURL parses a URL as the client does. Its errors never contain any of it, because a password may be anywhere in a
-// mistyped URL, and the client's own error quotes it.
+// parseURL parses a URL as the client does. Its errors never quote the URL, because a mistyped one may have the
+// password anywhere. The client's own errors quote it.
 func parseURL(text string) (*redis.Options, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -140,7 +140,8 @@ func parseURL(text string) (*redis.Options, error) {
 		"sake); username and password are keys of their own, and " + urlForm)
 }
 
-// maxExpire is ten years. A server's limit is some hundred million years, and a script's numbers end earlier.
+// maxExpire is ten years. A server's own limit is some hundred million years, but numbers in scripts lose precision
+// before that.
 const maxExpire = 10 * 365 * 24 * time.Hour
 
 func readView(s *config.ViewSection) config.Target {
@@ -170,7 +171,7 @@ func readView(s *config.ViewSection) config.Target {
 	return config.Target{Key: "key", Places: databases(s.Sink), Template: v.Key}
 }
 
-// databases are the databases that a sink's URLs lead to, for finding two sinks in one.
+// databases returns the databases that a sink's URLs lead to. Two sinks must not share one.
 func databases(sink *config.Sink) (all []string) {
 	at, _ := sink.Settings.(Connection)
 	for _, u := range at.URLs {
@@ -198,7 +199,7 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 	return New(c)
 }
 
-// storedAs is the Redis type of a view's keys.
+// storedAs returns the Redis type of a view's keys.
 func storedAs(v *replicator.View) string {
 	switch {
 	case v.Kind == "hash":

@@ -66,7 +66,7 @@ func cellOf(t testing.TB, table, column string, key any) replicator.Cell {
 	return replicator.Cell{Table: table, Column: column, Key: k}
 }
 
-// put makes an op that is applied after all of a lower n.
+// put makes an op with the version and the log position n.
 func put(c replicator.Cell, n int64, entries ...replicator.Entry) replicator.Op {
 	return replicator.Op{Cell: c, Version: n, Order: n, Values: []replicator.Value{{Entries: entries}}}
 }
@@ -80,7 +80,7 @@ func view(name, kind, key string, fields ...string) *replicator.View {
 		Fingerprint: "1"}
 }
 
-// cli asks the server as a person would.
+// cli runs redis-cli, as an operator would.
 func (f *fixture) cli(t testing.TB, args ...string) string {
 	t.Helper()
 	program, err := servers.Program(f.server.Kind, "redis-cli")
@@ -213,7 +213,7 @@ func TestAnotherTypeAtTheKeyIsRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // applied twice: rejected twice
+	for range 2 { // both times the values are rejected
 		applied := apply(t, f.target, op(good, 1, "good"), op(bad, 1, "bad"))
 		if len(applied.Rejected) != len(views) {
 			t.Fatalf("%d values were rejected, want %d: %v", len(applied.Rejected), len(views), applied.Rejected)
@@ -235,7 +235,7 @@ func TestAnotherTypeAtTheKeyIsRejected(t *testing.T) {
 	for _, v := range views {
 		f.rdb.Del(t.Context(), v.Name+":bad")
 	}
-	if applied := apply(t, f.target, op(bad, 1, "bad")); len(applied.Rejected) > 0 { // as a dead letter is tried again
+	if applied := apply(t, f.target, op(bad, 1, "bad")); len(applied.Rejected) > 0 { // as a dead letter is retried
 		t.Errorf("rejected although the keys are free: %v", applied.Rejected[0].Err)
 	}
 	for _, v := range views {
@@ -323,7 +323,7 @@ func TestBigAndDecimalSums(t *testing.T) {
 	}
 }
 
-// A counter of zero is none, but a score of zero is one: the member is there as long as a cell claims it.
+// A counter of zero is removed, but a score of zero stays as long as a cell claims the member.
 func TestAMemberOfARankingStaysWithAScoreOfZero(t *testing.T) {
 	ranking := view("z", "ranking", "z:{a}", "n")
 	ranking.Member = "{a}"

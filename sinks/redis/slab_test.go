@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What is given out is empty, has room, is zero, and is nobody else's until it is taken back; and however large the
-// batches become, no more is kept than the largest ones need.
+// A slice that the slab hands out is empty, zero and large enough, and overlaps no other one until the reset. The slab
+// keeps no more memory than the largest batches need.
 func TestASlabGivesNothingOutTwice(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var s slab[int]

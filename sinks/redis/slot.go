@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// sameSlot is a text that hashes to the slot of key in a cluster. No other key has the same text.
+// sameSlot returns a text that hashes to the slot of key in a cluster. No other key has the same text.
 func sameSlot(key string) string {
 	if !strings.ContainsAny(key, "{}") {
 		return "{" + key + "}"
@@ -18,7 +18,7 @@ func sameSlot(key string) string {
 	return "{" + tag + "}:" + key
 }
 
-// tagOf is the part of a key that decides its slot: the contents of its first braces, or the whole key.
+// tagOf returns the part of a key that decides its slot: the contents of its first braces, or the whole key.
 func tagOf(key string) string {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open+1:], '}'); n > 0 {
@@ -33,7 +33,7 @@ const slots = 16384
 
 func slotOf(key string) uint16 { return crc16(tagOf(key)) % slots }
 
-// crc16 is the CRC that Redis uses: polynomial 0x1021, nothing reflected, from zero.
+// crc16 is the CRC that Redis uses: polynomial 0x1021, without reflection, initial value 0.
 func crc16(s string) (crc uint16) {
 	for i := range len(s) {
 		crc ^= uint16(s[i]) << 8
@@ -48,7 +48,7 @@ func crc16(s string) (crc uint16) {
 	return crc
 }
 
-// slotTag is a text without braces that hashes to the slot. Every slot has one of a few digits.
+// slotTag returns a text without braces that hashes to the slot. Every slot has one of a few digits.
 func slotTag(slot uint16) string {
 	for n := 0; ; n++ {
 		if tag := strconv.Itoa(n); crc16(tag)%slots == slot {
@@ -57,10 +57,10 @@ func slotTag(slot uint16) string {
 	}
 }
 
-// markTags are the tags of the marks' copies. Finding them takes some 100,000 hashes.
+// markTags returns the tags of the marks' copies. Finding them takes some 100,000 hashes.
 var markTags = sync.OnceValue(func() []string { return spreadTags(copies) })
 
-// spreadTags are n texts that hash to slots at equal distances.
+// spreadTags returns n texts that hash to slots at equal distances.
 func spreadTags(n int) []string {
 	tags := make([]string, n)
 	for i, missing := 0, n; missing > 0; i++ {

@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// What a record takes beside what a view shows, as docs/sizing.md says it, by cells with a key of 16 bytes. Run with
-// -v, it shows the figures.
+// TestTheRecordsTakeTheSpaceThatSizingSays limits how much memory a record takes, in addition to the view's own keys.
+// docs/sizing.md has the figures, for cells with a key of 16 bytes. Run the test with -v to see them.
 func TestTheRecordsTakeTheSpaceThatSizingSays(t *testing.T) {
 	const cells = 10_000
 	cities := []string{"Lyon", "Oslo", "Porto", "Gdansk", "Graz"}

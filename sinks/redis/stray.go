@@ -15,8 +15,8 @@ import (
 
 var _ replicator.Tidier = (*Target)(nil)
 
-// Unclaimed implements replicator.Tidier. It finds nothing: a key doesn't show its cell, and the records know
-// everything that the sink itself once put there, whatever became of the view since: see Outdated.
+// Unclaimed implements replicator.Tidier. It finds nothing, because a key doesn't tell its cell. The entries that the
+// sink itself wrote are in the records, even if the view has changed since: Outdated finds them.
 func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", nil
 }
@@ -73,15 +73,16 @@ func (t *Target) Strays(
 	return strays, next, err
 }
 
-// The prefixes of a search's places. The sums come first, because they show unclaimed items, then the keys. In a
-// cluster the posts follow, and then sums without contributions.
+// The prefixes of the places where a search continues. On one server, the sums come before the keys, because a key
+// without its sum would count as an orphan. In a cluster, the keys come first, then the posts, and then sums without
+// contributions.
 const (
 	inKeys  = "keys "
 	inPosts = "posts "
 	inSums  = "sums "
 )
 
-// strayKeys is Strays for keys that the view's template makes.
+// strayKeys finds orphans among the keys that the view's template can make.
 func (t *Target) strayKeys(
 	ctx context.Context, view int, after string, limit int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -142,7 +143,7 @@ func (s *search) at(ctx context.Context, c candidate) (strays []replicator.Stray
 	}
 }
 
-// member completes a candidate that is a member of a set of keys: its entity is the owner.
+// member completes a candidate that is a member. In a set of keys, the member itself is the entity.
 func (s *search) member(c candidate) candidate {
 	if s.k.kind == kindSet {
 		c.entities = []string{c.member}
@@ -150,8 +151,8 @@ func (s *search) member(c candidate) candidate {
 	return c
 }
 
-// among returns the candidates that are orphans. It examines all together first, and then each apparent orphan alone,
-// at one moment.
+// among returns the candidates that are orphans. It examines all of them together, and then each apparent orphan again,
+// alone and at one moment.
 func (s *search) among(ctx context.Context, candidates []candidate) (strays []replicator.Stray, err error) {
 	probes := make([]probe, len(candidates))
 	_, err = s.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -187,7 +188,7 @@ type transactional interface {
 	TxPipelined(ctx context.Context, fn func(redis.Pipeliner) error) ([]redis.Cmder, error)
 }
 
-// isStray examines one candidate in one transaction, because a script changes contents and claims together.
+// isStray examines one candidate in one transaction, because scripts change contents and claims together.
 func (s *search) isStray(ctx context.Context, client transactional, c candidate) (bool, error) {
 	var found probe
 	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -200,7 +201,7 @@ func (s *search) isStray(ctx context.Context, client transactional, c candidate)
 	return found.stray(ctx, s.sink)
 }
 
-// claimKeys are the keys that say who claims a candidate. In a cluster they are in the key's own slot.
+// claimKeys returns the keys that tell who claims a candidate. In a cluster they are in the candidate's own slot.
 func (s *search) claimKeys(c candidate) []string {
 	if other := beside(s.k.kind, c.key); other != "" {
 		return []string{other}
@@ -221,7 +222,7 @@ type probe struct {
 	kind    byte
 	held    redis.Cmder
 	claimed []redis.Cmder // integers that are 1 if it is claimed, or records
-	records []string      // their keys, if claimed are records
+	records []string      // if claimed has records: their keys
 }
 
 func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe {
@@ -254,10 +255,10 @@ func (s *search) ask(ctx context.Context, p redis.Pipeliner, c candidate) probe 
 	return found
 }
 
-// stray evaluates the answers.
+// stray reports whether the candidate is an orphan, according to the answers.
 func (p *probe) stray(ctx context.Context, s *Sink) (bool, error) {
 	for i, cmd := range p.claimed {
-		// A pipeline returns only its first error, which may be that another record does not exist.
+		// The pipeline returned only its first error, which may be that another record does not exist.
 		if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
 			return false, err
 		}
@@ -293,7 +294,7 @@ func (p *probe) stray(ctx context.Context, s *Sink) (bool, error) {
 
 func anyView(viewID) bool { return true }
 
-// claimsKey reports whether some cell of the entity contributes to the key, by one of some views.
+// claimsKey reports whether some cell of the entity contributes to the key, through a view for which by returns true.
 func (r *record) claimsKey(kind byte, key string, by func(viewID) bool) (bool, error) {
 	for _, c := range r.cells {
 		for _, v := range c.views {
@@ -312,7 +313,7 @@ func (r *record) claimsKey(kind byte, key string, by func(viewID) bool) (bool, e
 	return false, nil
 }
 
-// Tidy implements replicator.Tidier. From a hash it removes the view's fields.
+// Tidy implements replicator.Tidier. From a hash it removes only the view's fields.
 func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) (removed int, err error) {
 	const doing = "removing orphans"
 	s := search{t.sink, t.keepers[view]}

@@ -11,7 +11,8 @@ import (
 	"replicator"
 )
 
-// namesOfTests takes all keys that begin as a view's do for the view's; whose they are stands behind the colon.
+// namesOfTests implements config.Names: a key that begins with a view's name belongs to the view. The entity follows
+// the colon.
 type namesOfTests struct{}
 
 func (namesOfTests) Has(string) bool { return true }
@@ -28,7 +29,7 @@ func (n namesOfTests) Makes(v *replicator.View, name string) bool {
 	return is
 }
 
-// strayViews are one of each kind; the value of view v is at the key v:….
+// strayViews returns a view of each kind. The keys of view v begin with v:.
 func strayViews() []*replicator.View {
 	views := []*replicator.View{view("h", "hash", "h:{k}", "a"), view("j", "json", "j:{k}", "a"),
 		view("s", "index", "s:{a}"),
@@ -126,7 +127,7 @@ func strays(t *testing.T, rdb redis.UniversalClient, target replicator.Target) {
 	}
 }
 
-// Who claims a key is not known as long as a record can't be read, also where the records before it are not there.
+// As long as a record can't be read, it may claim the key, so the key is no orphan.
 func TestNothingIsAStrayThatAnUnreadableRecordMayClaim(t *testing.T) {
 	f := open(t)
 	f.sink.names = namesOfTests{}

@@ -20,12 +20,12 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Counters, rankings and indexes whose values several entities claim have a sum beside each key, to which each change
-// adds. If Redis evicts a sum, or a record that contributed to it, the sum is wrong until it is recomputed. So a
-// verification, and a rebuild, add up all records and compare the result with the sums. Before that, the records are
-// compared with the source.
+// Counters, rankings, and indexes whose values several entities may claim, have a sum beside each key. Each change adds
+// to it. If Redis evicts a sum, or a record that contributed to it, the sum is wrong until it is recomputed. So a
+// verification or a rebuild adds up all records and compares the result with the sums. Before that, it compares the
+// records with the source.
 //
-// Records change while they are read, so sums that doubtful finds may be right. audit computes the sums as of one
+// Records change while they are read, so a sum that doubtful returns may be right. audit computes the sums as of one
 // moment: from then on, the script that applies changes keeps the former contents of each record when it first replaces
 // it. An amount that a sum lacked at that moment stays missing until it is corrected, whatever is added meanwhile.
 
@@ -43,7 +43,7 @@ type sumAt struct{ key, member string }
 
 func (a sumAt) place() uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(a.key + "\x00" + a.member)) // it never fails
+	_, _ = h.Write([]byte(a.key + "\x00" + a.member)) // Write never fails
 	return h.Sum64()
 }
 
@@ -60,13 +60,13 @@ func (t *tally) add(claims int64, amount *big.Rat) {
 	t.amount.Add(&t.amount, amount)
 }
 
-// text is an amount in decimal digits.
+// text returns the amount in decimal digits.
 func (t *tally) text() string {
-	places, _ := t.amount.FloatPrec() // sums of decimals end
+	places, _ := t.amount.FloatPrec() // a sum of decimals has finitely many digits
 	return t.amount.FloatString(places)
 }
 
-// tallyOf parses a remembered sum; false if it is none.
+// tallyOf parses a stored sum; nil is a sum of nothing. It returns false if the value is not a sum.
 func tallyOf(kind byte, stored any) (*tally, bool) {
 	t := new(tally)
 	text, ok := stored.(string)
@@ -96,7 +96,7 @@ func (t *tally) same(kind byte, other *tally) bool {
 type wrongSum struct {
 	sumAt
 	lacks   tally
-	damaged bool // what is remembered is no sum
+	damaged bool // the stored value is not a sum
 	kind    replicator.DifferenceKind
 }
 
@@ -104,7 +104,7 @@ type wrongSum struct {
 type sums struct {
 	*Target
 	k        *keeper
-	from, to uint64 // which places
+	from, to uint64 // the range of places (sumAt.place) that are added up
 	only     map[sumAt]bool
 	most     int64
 	size     int64
@@ -120,7 +120,7 @@ func (t *Target) sums(k *keeper, from uint64) *sums {
 	return &sums{Target: t, k: k, from: from, to: math.MaxUint64, most: t.sink.sumBytes, of: map[sumAt]*tally{}}
 }
 
-// at is the tally of a sum; nil if it is not among those being added up.
+// at returns the tally of a sum; nil if the sum is not among those being added up.
 func (s *sums) at(a sumAt) *tally {
 	if s.only != nil && !s.only[a] {
 		return nil
@@ -139,7 +139,7 @@ func (s *sums) at(a sumAt) *tally {
 	return s.of[a]
 }
 
-// narrow leaves out the places after one.
+// narrow leaves out all places above to.
 func (s *sums) narrow(to uint64) {
 	s.to = to
 	maps.DeleteFunc(s.of, func(a sumAt, _ *tally) bool {
@@ -182,7 +182,7 @@ func (s *sums) add(key string, r *record) (counts bool, err error) {
 	return counts, nil
 }
 
-// isOurs reports whether the view owns a key that a view with id claims.
+// isOurs reports whether the view owns a key that the view with id claims.
 func (s *sums) isOurs(id viewID, key string) bool {
 	if slices.Contains(s.k.ids, id) {
 		return true
@@ -194,7 +194,7 @@ func (s *sums) isOurs(id viewID, key string) bool {
 	return is
 }
 
-// straySums finds sums that differ from the records, from a place on.
+// straySums finds sums that differ from the records. It continues at the place after.
 func (t *Target) straySums(ctx context.Context, view int, after string) ([]replicator.Stray, string, error) {
 	const doing = "comparing the sums with what was added"
 	k := t.keepers[view]
@@ -226,8 +226,8 @@ func (t *Target) straySums(ctx context.Context, view int, after string) ([]repli
 	return strays, next, nil
 }
 
-// doubtful are sums that may be wrong: they differ from the records, which change meanwhile. It returns the place up to
-// which it searched.
+// doubtful returns sums that differ from the records. They may still be right, because records change meanwhile. It
+// also returns the place up to which it searched.
 func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt, uint64, error) {
 	s := t.sums(k, from)
 	err := t.eachRecord(ctx, func(key string, r *record) error {
@@ -260,7 +260,7 @@ func (t *Target) doubtful(ctx context.Context, k *keeper, from uint64) ([]sumAt,
 	return differ, s.to, nil
 }
 
-// addShown adds the sums of the keys that the view shows, because there may be no record of them.
+// addShown includes the sums of the keys that the view shows, because there may be no record of them.
 func (s *sums) addShown(ctx context.Context) error {
 	if s.sink.names == nil || s.sink.names.Begins(s.k.view) == "" {
 		return nil
@@ -284,7 +284,7 @@ func (s *sums) addShown(ctx context.Context) error {
 	}
 }
 
-// addMembers adds the sums that are stored beside a key.
+// addMembers includes the sums that are stored beside a key.
 func (s *sums) addMembers(ctx context.Context, key string) error {
 	if s.k.kind == kindCounter {
 		s.at(sumAt{key: key})
@@ -307,7 +307,7 @@ func (s *sums) addMembers(ctx context.Context, key string) error {
 	}
 }
 
-// remembered reads the sink's values beside the keys.
+// remembered reads the stored sums.
 func (s *sums) remembered(ctx context.Context, list []sumAt) ([]any, error) {
 	cmds, err := s.sink.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, at := range list {

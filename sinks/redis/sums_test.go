@@ -11,7 +11,7 @@ import (
 	"replicator"
 )
 
-// sumViews are those to which several entities add.
+// sumViews returns views with sums, to which several entities contribute.
 func sumViews() []*replicator.View {
 	views := []*replicator.View{view("c", "counter", "c:{a}", "n"), view("z", "ranking", "z:{a}", "n"),
 		view("u", "index", "u:{a}"), view("m", "index", "m:{a}")}
@@ -33,7 +33,7 @@ func sumOp(t testing.TB, entity, group string, version int64, n any) replicator.
 	return op
 }
 
-// allStrays are those of one view.
+// allStrays returns all orphans of a view.
 func allStrays(t *testing.T, target replicator.Target, view int) (found []replicator.Stray) {
 	t.Helper()
 	for after := ""; ; {
@@ -48,7 +48,7 @@ func allStrays(t *testing.T, target replicator.Target, view int) (found []replic
 	}
 }
 
-// mend does what verify and a rebuild do: it writes each entity again, then puts right what no entity accounts for.
+// mend does what verify and a rebuild do: it writes each entity again, then corrects what no entity accounts for.
 func mend(t *testing.T, target replicator.Target, ops ...replicator.Op) (mended int) {
 	t.Helper()
 	for _, op := range ops {
@@ -65,8 +65,8 @@ func mend(t *testing.T, target replicator.Target, ops ...replicator.Op) (mended 
 	return mended
 }
 
-// TestSumsAreComputedAnew: whichever of a view's keys and of the program's own is lost or wrong, alone, the sums are
-// what the rows say again after a repair. Nothing else would ever notice some of it.
+// TestSumsAreComputedAnew removes or damages one key at a time, of the views or of the sink. A repair must then restore
+// the sums, although nothing else would notice some of the damage.
 func TestSumsAreComputedAnew(t *testing.T) {
 	t.Parallel()
 	f := open(t)
@@ -74,7 +74,7 @@ func TestSumsAreComputedAnew(t *testing.T) {
 	t.Run("in little memory", func(t *testing.T) {
 		f.sink.sumBytes = 1
 		f.cli(t, "DEL", beside(kindCounter, "c:1"), beside(kindCounter, "c:2"))
-		strays := allStrays(t, target, 0) // the sums first: a key without one is nobody's
+		strays := allStrays(t, target, 0) // missing sums, and then the keys that lack them
 		if len(strays) != 4 || strays[0].Kind != replicator.Missing || strays[1].Kind != replicator.Missing {
 			t.Errorf("wrong are %v", strays)
 		}
@@ -82,7 +82,7 @@ func TestSumsAreComputedAnew(t *testing.T) {
 	})
 }
 
-// sumsAreComputedAnew returns what repairs the views and checks them.
+// sumsAreComputedAnew returns the target, and a function that repairs the views and checks them.
 func sumsAreComputedAnew(t *testing.T, rdb redis.UniversalClient, sink *Sink) (*Target, func(*testing.T)) {
 	sink.names = namesOfTests{}
 	target := openViews(t, sink, sumViews()).(*Target)
@@ -143,7 +143,7 @@ func sumsAreComputedAnew(t *testing.T, rdb redis.UniversalClient, sink *Sink) (*
 		t.Run(name, func(t *testing.T) {
 			do(t, command...)
 			if command[1] == beside(kindCounter, "c:3") {
-				defer do(t, "DEL", command[1]) // no key of the view leads there
+				defer do(t, "DEL", command[1]) // no key of the view leads to it
 			}
 			right(t)
 		})
@@ -151,7 +151,8 @@ func sumsAreComputedAnew(t *testing.T, rdb redis.UniversalClient, sink *Sink) (*
 	return target, right
 }
 
-// TestSumsAreComparedWhileTheyChange: what is added meanwhile makes no right sum wrong, and a wrong one is put right.
+// TestSumsAreComparedWhileTheyChange checks that concurrent changes make no right sum look wrong, and that a wrong sum
+// is corrected.
 func TestSumsAreComparedWhileTheyChange(t *testing.T) {
 	t.Parallel()
 	f := open(t)

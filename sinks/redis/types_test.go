@@ -8,8 +8,9 @@ import (
 	"replicator"
 )
 
-// What is taken back where somebody else put a key of another type is left alone; what is added there is rejected, and
-// the entity is shown nowhere rather than where it was.
+// If another program put a key of another type where an entity was shown, the key is left alone when the entity moves
+// away. If such a key is where the entity should be shown, the value is rejected. The entity is then shown nowhere, not
+// at its former key.
 func TestAMovedEntryLeavesKeysOfAnotherTypeAlone(t *testing.T) {
 	f := open(t, view("s", "index", "s:{a}"))
 	c := cellOf(t, "cell", "users", "x")
@@ -53,12 +54,12 @@ func TestAMovedEntryLeavesKeysOfAnotherTypeAlone(t *testing.T) {
 	members("new", "x")
 }
 
-// Nothing of an entity is written before it is known that all of it can be, also where its own views are in each
-// other's way.
+// Before anything of an entity is written, the sink knows that all of it can be, even if two of its own views have the
+// same key.
 func TestViewsThatMeetAtAKeyDoNotSpoilEachOther(t *testing.T) {
 	f := open(t, view("h", "hash", "k:{k}", "a"), view("s", "index", "k:{k}"), view("z", "ranking", "z:{k}", "n"))
 	c := cellOf(t, "cell", "users", "x")
-	for n := range int64(2) { // the second time as a dead letter is tried again
+	for n := range int64(2) { // the second time is the retry of a dead letter
 		a := apply(t, f.target, replicator.Op{Cell: c, Version: 1, Order: n + 1, Values: []replicator.Value{
 			{View: 0, Entries: []replicator.Entry{{Key: "k:x", Fields: []any{"1"}}}},
 			{View: 1, Entries: []replicator.Entry{{Key: "k:x"}}},
@@ -76,8 +77,8 @@ func TestViewsThatMeetAtAKeyDoNotSpoilEachOther(t *testing.T) {
 	}
 }
 
-// One call of the script: what was done of an entity before another of its changes turned out impossible is put back,
-// and other entities of the call are applied.
+// If one of an entity's changes is impossible, the script undoes the earlier ones. Other entities of the call are
+// applied.
 func TestAnEntityIsAppliedWholeOrNotAtAll(t *testing.T) {
 	f := open(t, view("h", "hash", "h:{k}", "a"), view("s", "index", "s:{a}"))
 	target := f.target.(*Target)

@@ -10,7 +10,8 @@ import (
 	"replicator"
 )
 
-// text converts a value to its text in a view of the kind. It is made in the arena, unless the value is a text already.
+// text converts a value to its text in a view of the kind. The text is in the arena's memory, unless the value is a
+// string already.
 func (a *arena) text(kind byte, v any) (string, error) {
 	if kind == kindJSON {
 		text, err := appendJSON(a.bytes.take(64), v)
@@ -50,7 +51,7 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 // maxPlaces bounds how many digits an exponent may produce.
 const maxPlaces = 400
 
-// decimalText is a number's shortest decimal digits without an exponent: "0" if it is zero. Sums of such texts are
+// decimalText returns a number's shortest decimal digits without an exponent; "0" for zero. Sums of such texts are
 // exact. A float64 stands for the shortest decimal that reads back as it.
 func decimalText(v any) (string, error) {
 	var s string
@@ -88,7 +89,7 @@ func canonical(s string) (string, error) {
 	if digits == "" || len(digits) > 2*maxPlaces || strings.Trim(digits, "0123456789") != "" {
 		return "", errors.New("the amount is not a decimal number of reasonable length")
 	}
-	point := len(whole) + exponent // where the point stands in digits
+	point := len(whole) + exponent // the index of the decimal point in digits
 	if point < 0 {
 		digits, point = strings.Repeat("0", -point)+digits, 0
 	}
@@ -111,21 +112,21 @@ func canonical(s string) (string, error) {
 // shortScore is a length up to which a decimal without an exponent neither overflows nor underflows a double.
 const shortScore = 300
 
-// isScore says why an amount can't be a score: as a double it is infinite, or it becomes 0.
+// isScore returns why an amount can't be a score: as a double, it is infinite or becomes 0.
 func isScore(amount string) error {
 	if len(amount) <= shortScore {
 		return nil
 	}
 	switch score, err := strconv.ParseFloat(amount, 64); {
 	case err != nil:
-		return errors.New("the amount is beyond what a score, a double, can be (±1.8e308): correct it")
+		return errors.New("the amount is beyond the range of a score, which is a double (±1.8e308): correct it")
 	case score == 0:
-		return errors.New("the amount is nearer to 0 than a score, a double, can be (5e-324): correct it")
+		return errors.New("the amount is nearer to 0 than a score, which is a double, can be (5e-324): correct it")
 	}
 	return nil
 }
 
-// negated is the number with the opposite sign.
+// negated returns the number with the opposite sign.
 func negated(s string) string {
 	if s == "0" {
 		return s

@@ -24,8 +24,8 @@ func (t *Target) Outdated(
 	})
 }
 
-// Held implements replicator.Target. It reads the records. Foreign entries at other keys are not found, because a key
-// doesn't show its cell.
+// Held implements replicator.Target. It reads the records. It does not find foreign entries at other keys, because a
+// key doesn't tell its cell.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	id := t.keepers[view].id
 	return t.walk(ctx, after, limit, func(c *cellRecord) bool {
@@ -40,7 +40,7 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 	return t.walk(ctx, after, limit, func(c *cellRecord) bool { return k.known(c.view(k.id)).Dead })
 }
 
-// walk goes through all records, and returns the wanted cells of a page.
+// walk goes through all records, a page at a time, and returns the wanted cells of the page.
 func (t *Target) walk(
 	ctx context.Context, after string, limit int, wanted func(*cellRecord) bool,
 ) (cells []replicator.Cell, next string, err error) {
@@ -59,7 +59,7 @@ func (t *Target) walk(
 	return cells, next, err
 }
 
-// recordPage is how many records one step reads, and how many ops made from them it applies.
+// recordPage is how many records one step reads, and roughly how many ops it applies.
 const recordPage = 1000
 
 // eachPage goes through the keys of all records.
@@ -91,7 +91,7 @@ func (t *Target) eachRecord(ctx context.Context, do func(key string, r *record) 
 	})
 }
 
-// records reads entities' records; an empty one if there is none.
+// records reads and parses entities' records. A record that does not exist is empty.
 func (s *Sink) records(ctx context.Context, keys []string) ([]*record, error) {
 	stored, err := s.get(ctx, keys)
 	if err != nil {
@@ -108,13 +108,13 @@ func (s *Sink) records(ctx context.Context, keys []string) ([]*record, error) {
 
 // scanned is the progress of a scan of the servers' keys.
 type scanned struct {
-	Node   int    // by its place in Sink.nodes
+	Node   int    // its index in Sink.nodes
 	Cursor uint64 // the node's
 }
 
 var escapePattern = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
 
-// scan goes through all keys with a prefix, node by node, and returns a page of them: of all types, or of one.
+// scan goes through all keys with a prefix, node by node, and returns a page of them. typ is their type; "" for any.
 func (s *Sink) scan(
 	ctx context.Context, begin, typ, after string, limit int,
 ) (keys []string, next string, err error) {
@@ -139,7 +139,7 @@ func (s *Sink) scan(
 	return keys, judge.Cursor(at), nil
 }
 
-// nodes are the servers that hold data, in a fixed order.
+// nodes returns the servers that hold data, in a fixed order.
 func (s *Sink) nodes(ctx context.Context) ([]redis.Cmdable, error) {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
 	if !ok {

@@ -19,23 +19,23 @@ var library string
 //go:embed apply.lua
 var applySource string
 
-// The limits of one script call, so that other clients never wait for long: the server does one thing at a time.
+// The limits of one script call. The server does one thing at a time, and other clients must not wait for long.
 const (
 	callEntities = 128
 	callArgs     = 4000
 	callBytes    = 1 << 20
 )
 
-// writing makes a call of the script that applies decisions. A key is a pointer: a text that becomes an `any` is copied
-// to the heap, a pointer to it is not.
+// writing makes a call of the script that applies decisions. A key is a pointer, because converting a string to `any`
+// copies it to the heap.
 type writing struct {
 	entities []*entity
 	keys     []any
 	args     list
 	nonces   []byte
-	shapes   map[string]int // by the common part of many entities' changes: their numbers, from 1 on
-	numbers  []int          // by entity: of its shape
-	text     []byte         // for shape to use again
+	shapes   map[string]int // the number of each shape, from 1 on; a shape is the common part of many entities' changes
+	numbers  []int          // by entity: the number of its shape
+	text     []byte         // memory of shape, for reuse
 	common   list           // the shapes
 }
 
@@ -72,7 +72,7 @@ func (s *Sink) write(ctx context.Context, b *batch, entities []*entity) (again m
 	return again, s.settle(ctx, wrong)
 }
 
-// store makes the stored form of the entities' records, each with a nonce of its own.
+// store makes the stored form of the entities' new records, each with a new nonce.
 func store(a *arena, entities []*entity) {
 	nonces := a.bytes.take(nonceSize * len(entities))[:nonceSize*len(entities)]
 	rand.Read(nonces)
@@ -93,7 +93,7 @@ func store(a *arena, entities []*entity) {
 	}
 }
 
-// take begins a call with as many of the entities as one call may have.
+// take begins a call with as many of the entities as fit into one call.
 func (w *writing) take(a *arena, entities []*entity) {
 	clear(w.shapes)
 	w.keys, w.nonces, w.numbers = w.keys[:0], w.nonces[:0], w.numbers[:0]
@@ -149,8 +149,8 @@ func (w *writing) add(changes []change) {
 	}
 }
 
-// common reports whether an argument is common to the changes of many entities: a field's name, but not its value; that
-// a member is added to a set, but not which.
+// common reports whether many entities' changes have the same argument: a field's name, but not its value; that a
+// member is added to a set, but not which one.
 func (ch *change) common(arg int) bool {
 	switch ch.kind {
 	case kindHash:
@@ -161,10 +161,10 @@ func (ch *change) common(arg int) bool {
 	return false
 }
 
-// shape returns the number of the changes' common part, which other entities share.
+// shape returns the number of the shape of a plan's changes.
 func (w *writing) shape(p *plan) int {
 	w.text = w.text[:0]
-	hash := true // the next hash need not be checked
+	hash := true // the next hash need not be looked at beforehand
 	for i := range p.changes {
 		ch := &p.changes[i]
 		how := byte(0)
@@ -213,21 +213,21 @@ func (w *writing) describe(changes []change) {
 	}
 }
 
-// The kinds of changes: see apply.lua.
+// How a change is made: see apply.lua.
 const (
 	mustSucceed = 1 << iota
 	isLookedAt
 )
 
-// call completes the call, with the version of the registry by which everything was decided.
+// call completes the call with the version of the registry by which everything was decided.
 func (w *writing) call(a *arena, registry string) call {
 	c := call(a.values.take(6 + len(w.keys))[:3])
 	c[2] = len(w.keys) + 1
 	return append(append(c, w.keys...), registryKey, w.args.end(), registry)
 }
 
-// results finds the entities of a call that were not applied, and returns the keys of another type. If the registry
-// has changed since the decisions, none was applied.
+// results finds the entities of a call that were not applied, and the keys of another type. behind reports that the
+// registry has changed since the decisions: then no entity was applied.
 func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong []wrongKey, behind bool, err error) {
 	undone, err := cmd.Slice()
 	if err != nil {
@@ -244,7 +244,7 @@ func results(cmd *redis.Cmd, entities []*entity, again map[*entity]bool) (wrong 
 		at, ok2 := undone[1].(int64)
 		found, ok3 := undone[2].(string)
 		if !ok || !ok2 || !ok3 || n < 0 || int(n) >= len(entities) || at < 0 || int(at) > len(entities[n].plan.changes) {
-			return nil, false, errors.New("the script's answer is not understood")
+			return nil, false, errors.New("the script returned an unexpected answer")
 		}
 		e := entities[n]
 		again[e] = true
