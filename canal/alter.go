@@ -7,18 +7,18 @@ import (
 	"replicator/canal/gtid"
 )
 
-// alteration is an ALTER TABLE or CREATE TABLE of a watched table, as the words of its text. It computes the table's
-// layout (the columns and their types) after the statement.
+// alteration is an ALTER TABLE or CREATE TABLE of a watched table, split into words. It computes the table's layout
+// (the columns and their types) after the statement.
 //
 // Package canal parses the words itself, because existing parsers reject statements that servers accept. TiDB's parser,
 // for example, doesn't know these parts of MySQL 9's and MariaDB's syntax: DEFAULT (expression), INVISIBLE, POINT,
 // ENGINE_ATTRIBUTE, ONLINE, IF EXISTS after TABLE, WAIT, UUID, INET6, COMPRESSED, PERSISTENT, SYSTEM VERSIONING or
-// newer collations. A layout needs only the names, types, character sets and order of columns. A part that is not
-// understood makes the layout unknown; nothing is guessed.
+// newer collations. A layout needs only the names, types, character sets and order of columns. If a part of the
+// statement is not understood, the layout becomes unknown. It is never guessed.
 type alteration struct {
 	effect alterEffect
 	words  []word // the words after the table's name
-	lax    bool   // from sql_mode: values that don't fit a column are converted, without an error
+	lax    bool   // values that don't fit a column are converted without an error (ALTER IGNORE, or sql_mode)
 }
 
 type alterEffect int
@@ -27,7 +27,7 @@ const (
 	columnsStay    alterEffect = iota // an index is added or dropped, or the table exists already
 	columnsChange                     // ALTER TABLE
 	columnsAreMade                    // CREATE TABLE
-	columnsUnknown                    // the table is dropped, or another one gets its name
+	columnsUnknown                    // the table is dropped, or another table gets its name
 )
 
 // change is what an ALTER TABLE does to one column.
@@ -36,7 +36,7 @@ type change struct {
 	name       string // the column's new name; "": it is dropped
 	definition *layoutColumn
 	first      bool
-	after      string // AFTER: the column before it
+	after      string // AFTER: the column that it follows
 	ifExists   bool   // IF EXISTS, IF NOT EXISTS: no error if there is nothing to do
 	generated  bool   // computed from other columns of its row
 	notNull    bool
@@ -46,7 +46,7 @@ type alterReader struct {
 	flavor  gtid.Flavor
 	charset string // default character set for added text columns
 	changes []change
-	convert string // CONVERT TO CHARACTER SET
+	convert string // the character set in CONVERT TO CHARACTER SET
 }
 
 // behind returns the table's layout after the statement; nil if it can't be known. before is the layout before the
@@ -70,7 +70,7 @@ func (a alteration) behind(before *layout, f gtid.Flavor) *layout {
 // read reads the parts of the ALTER TABLE. before is the layout before the statement. The result is nil if before is
 // nil, or if a part is not understood.
 func (a alteration) read(before *layout, f gtid.Flavor) *alterReader {
-	if before == nil || len(a.words) >= maxWords { // the list of words is cut off
+	if before == nil || len(a.words) >= maxWords { // words beyond maxWords are missing
 		return nil
 	}
 	r := &alterReader{flavor: f, charset: before.Charset}
@@ -140,7 +140,7 @@ func (r *alterReader) option(part wordsAt) bool {
 }
 
 // charset reads CHARACTER SET x or COLLATE x. otherwise is the result for a collation that fits several character sets.
-// ok is false if neither comes next, and for DEFAULT, which means the database's character set.
+// ok is false if neither clause comes next. It is also false for DEFAULT, which means the database's character set.
 func (p wordsAt) charset(otherwise string) (name string, ok bool) {
 	set := p.skip("CHARACTER", "SET") || p.skip("CHARSET") || p.skip("CHAR", "SET")
 	if !set && !p.skip("COLLATE") {
@@ -153,7 +153,7 @@ func (p wordsAt) charset(otherwise string) (name string, ok bool) {
 		return "", false
 	case set:
 		name = w.text
-	case strings.HasPrefix(strings.ToLower(name), "uca"): // MariaDB's short names, which fit several sets
+	case strings.HasPrefix(strings.ToLower(name), "uca"): // MariaDB's short names fit several character sets
 		return otherwise, otherwise != ""
 	}
 	return charsetName(name), true
@@ -187,8 +187,8 @@ func (r *alterReader) part(part wordsAt) bool {
 	return keepsColumns[strings.ToUpper(first.text)]
 }
 
-// keepsColumns are further words that begin a part which changes neither the order nor the types of columns. Table
-// options without commas between them are one part. option handles CONVERT.
+// keepsColumns lists words that begin a part which changes neither the order nor the types of columns. Method part
+// handles other such words. Table options without commas between them are one part. Method option reads CONVERT.
 var keepsColumns = map[string]bool{
 	"ALTER":  true, // a column's default, or whether an index or a check is enforced
 	"ENGINE": true, "AUTO_INCREMENT": true, "COMMENT": true, "ROW_FORMAT": true, "KEY_BLOCK_SIZE": true, "ALGORITHM": true,
@@ -200,8 +200,8 @@ var keepsColumns = map[string]bool{
 	"REBUILD": true, "OPTIMIZE": true, "ANALYZE": true, "CHECK": true, "REPAIR": true,
 }
 
-// isKeyAt reports whether the words at i add or drop an index, a constraint or a partition. Unquoted, these words can't
-// be column names, except VECTOR.
+// isKeyAt reports whether the words at i add or drop an index, a constraint or a partition. Except VECTOR, these words
+// can't be column names unless they are quoted.
 func isKeyAt(part wordsAt, i int) bool {
 	w := part.at(i)
 	if w.is("VECTOR") {
@@ -261,14 +261,14 @@ func (r *alterReader) rename(p wordsAt) bool {
 		return true
 	}
 	if !p.skip("COLUMN") {
-		return true // the table's own name again; classifyStatement handles real renames
+		return true // RENAME to the table's current name; classifyStatement handles real renames
 	}
 	c := change{ifExists: p.exists(), old: p.at(0).text, name: p.at(2).text}
 	r.changes = append(r.changes, c)
 	return p.at(0).isName() && p.at(1).is("TO") && p.at(2).isName()
 }
 
-// define reads a column's definition, and its new place if one follows.
+// define reads a column's definition, and FIRST or AFTER if it follows.
 func (r *alterReader) define(p wordsAt) (c change, ok bool) {
 	name := p.at(0)
 	if !name.isName() || p.at(1).is(".") {
@@ -362,8 +362,8 @@ func attributes(t *columnType, p wordsAt, charset string) (string, bool) {
 	return charset, true
 }
 
-// apply returns the layout after the changes. As in both servers (mysql_prepare_alter_table), columns without a new
-// place come first. Then the other columns are inserted, in the statement's order.
+// apply returns the layout after the changes. As in both servers (mysql_prepare_alter_table), the existing columns that
+// don't move come first. Then the moved and added columns are inserted, in the statement's order.
 func (r *alterReader) apply(before *layout) *layout {
 	after := &layout{Charset: r.charset}
 	matched := make([]bool, len(r.changes))
@@ -410,8 +410,8 @@ func (r *alterReader) apply(before *layout) *layout {
 	return r.converted(after)
 }
 
-// converted returns the layout with another character set for every text. The server may also change a TEXT to a larger
-// type; the statement doesn't tell.
+// converted returns the layout after CONVERT TO CHARACTER SET, if the statement has that part. The result is nil if the
+// types may change, too: the server may change a TEXT to a larger type, which the statement doesn't show.
 func (r *alterReader) converted(l *layout) *layout {
 	if r.convert == "" {
 		return l

@@ -10,7 +10,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// columnsBehind shows the layout that a statement leaves behind it.
+// columnsBehind returns the table's layout after a statement, as text.
 func columnsBehind(t *testing.T, query string, before *layout, f gtid.Flavor) string {
 	t.Helper()
 	st := classifyStatement([]byte(query), "d", 0, onlyCell)
@@ -59,7 +59,7 @@ func TestStatementsThatLeaveTheColumnsAloneLeaveTheLayout(t *testing.T) {
 	}
 }
 
-// What isn't understood is never guessed.
+// A statement that isn't understood makes the layout unknown. It is never guessed.
 func TestStatementsThatAreNotUnderstoodMakeTheLayoutUnknown(t *testing.T) {
 	before := &layout{Columns: []layoutColumn{{Name: "a", Type: "int"}, {Name: "t", Type: "text", Charset: "latin1"}}}
 	for _, query := range []string{
@@ -96,8 +96,8 @@ func TestStatementsThatAreNotUnderstoodMakeTheLayoutUnknown(t *testing.T) {
 	}
 }
 
-// alters are ALTERs of a table (id INT PRIMARY KEY, a INT, b INT, c VARCHAR(10) CHARACTER SET latin1, d TEXT), in the syntax of both
-// servers.
+// alters are ALTERs that both servers accept for a table (id INT PRIMARY KEY, a INT, b INT, c VARCHAR(10) CHARACTER SET
+// latin1, d TEXT).
 var alters = []string{
 	"ADD x INT", "ADD COLUMN x INT UNSIGNED NOT NULL DEFAULT 7 FIRST", "ADD x BIGINT(20) ZEROFILL AFTER a",
 	"ADD (x INT, y VARCHAR(5))", "ADD x INT FIRST, ADD y INT AFTER x, ADD z INT", "DROP a", "DROP COLUMN a, DROP b, ADD a BIGINT",
@@ -129,7 +129,7 @@ var alters = []string{
 	"ADD x INT DEFAULT (a + 1)", "DROP PRIMARY KEY, ADD x SERIAL, MODIFY id INT",
 }
 
-// altersOf are ALTERs in one server's own syntax.
+// altersOf returns ALTERs in syntax that only this kind of server accepts.
 func altersOf(kind servers.Kind) []string {
 	if kind.IsMariaDB() {
 		return []string{

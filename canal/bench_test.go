@@ -24,7 +24,8 @@ import (
 
 const benchRows = 400
 
-// TestRecordBench makes what the benchmarks read: one transaction of many rows, then many of one, of each design.
+// TestRecordBench writes the binlogs that the benchmarks read. For each table design, one transaction has many rows,
+// and then many transactions have one row each.
 func TestRecordBench(t *testing.T) {
 	if !*record {
 		t.Skip("only with -record")
@@ -61,7 +62,7 @@ func TestRecordBench(t *testing.T) {
 	}
 }
 
-// counting counts what it is given.
+// counting is a handler that counts changes and commits.
 type counting struct{ changes, commits int }
 
 func (c *counting) Change(context.Context, *replicator.Change) error   { c.changes++; return nil }
@@ -69,7 +70,7 @@ func (c *counting) Unlogged(_ string, _ int64, err error) error        { return 
 func (c *counting) Refer(context.Context, *replicator.Reference) error { return nil }
 func (c *counting) Commit(int64, time.Time)                            { c.commits++ }
 
-// benchDesigns are the tables that recordings were made of, and one that nobody watches.
+// benchDesigns are the tables of the recordings. In the last design, the recorded table is not watched.
 var benchDesigns = []struct {
 	name, file string
 	table      replicator.Table
@@ -82,7 +83,8 @@ var benchDesigns = []struct {
 	{"unwatched", "blob", replicator.Table{Name: "other", Key: []string{"uuid"}}, &schema{}},
 }
 
-// eachBench calls f with what reads a recording's benchRows rows: of each design, in one transaction and in many.
+// eachBench calls f for each design, with the rows in one transaction and in many. f's argument read reads a
+// recording's benchRows rows into h.
 func eachBench(tb testing.TB, f func(name string, h *counting, read func(tb testing.TB))) {
 	for _, d := range benchDesigns {
 		for _, shape := range []string{"multi", "single"} {
@@ -127,17 +129,17 @@ func BenchmarkDecode(b *testing.B) {
 	})
 }
 
-// What a row allocates doesn't depend on the machine, and is what the collector has to do for it. Who makes it less
-// writes the new figures down; who makes it more says why.
+// The allocations per row don't depend on the machine, and cause the garbage collector's work. If your change lowers
+// them, update the figures here. If it raises them, say why in the commit.
 func TestARowAllocatesNoMoreThanItDid(t *testing.T) {
-	baseline := map[string]struct{ allocations, bytes float64 }{ // a row: its key, its body, itself
+	baseline := map[string]struct{ allocations, bytes float64 }{ // per row: the key, the body and the Row
 		"blob/multi":  {3, 357},
 		"blob/single": {3, 356},
 		"json/multi":  {3, 356},
 		"json/single": {3, 356},
 	}
 	eachBench(t, func(name string, _ *counting, read func(testing.TB)) {
-		read(t) // what is kept is made
+		read(t) // the first read allocates what later reads reuse
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		const times = 20
@@ -147,7 +149,7 @@ func TestARowAllocatesNoMoreThanItDid(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		allocations := float64(after.Mallocs-before.Mallocs) / (times * benchRows)
 		bytes := float64(after.TotalAlloc-before.TotalAlloc) / (times * benchRows)
-		const slack = 1.05 // of the runtime's own
+		const slack = 1.05 // the runtime allocates, too
 		if was := baseline[name]; allocations > was.allocations*slack+0.02 || bytes > was.bytes*slack+2 {
 			t.Errorf("%s: %.2f allocations and %.0f bytes a row; they were %.2f and %.0f", name, allocations, bytes,
 				was.allocations, was.bytes)
@@ -155,14 +157,14 @@ func TestARowAllocatesNoMoreThanItDid(t *testing.T) {
 	})
 }
 
-// part is the head of a recording with its large transaction, or with its small ones.
+// part returns the head of a recording, followed by its large transaction (shape "multi") or by its small ones.
 func part(events []byte, shape string) []byte {
 	head, multi, single := []byte(nil), []byte(nil), []byte(nil)
 	groups := 0
 	for len(events) > 0 {
 		h, _ := binlog.ParseHeader(events)
 		e := append([]byte(nil), events[:h.Size]...)
-		binary.LittleEndian.PutUint32(e[13:], 0) // positions no longer fit
+		binary.LittleEndian.PutUint32(e[13:], 0) // the recorded positions are wrong in a part
 		if h.Kind != replication.FORMAT_DESCRIPTION_EVENT {
 			e = e[:len(e)-binlog.ChecksumSize]
 			binary.LittleEndian.PutUint32(e[9:], uint32(len(e)))
@@ -239,7 +241,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// jsonBodies makes a JSON column the body of each table that has one.
+// jsonBodies makes the JSON column the body of each table that has one, except table cell.
 func jsonBodies(s *stream) {
 	for _, w := range s.tables.byID {
 		for _, d := range w.schema.Load().columns {

@@ -73,7 +73,7 @@ func (r *Reader) cellsOf(ctx context.Context, table string, columns []string, af
 	return cells, next, nil
 }
 
-// Siblings implements replicator.Reader. Like Cells it lists each variant of a key.
+// Siblings implements replicator.Reader. Like Cells, it lists each variant of a key.
 func (r *Reader) Siblings(ctx context.Context, table string,
 	keys []replicator.Key) (cells []replicator.Cell, err error) {
 	all, err := r.selections(table)
@@ -123,7 +123,7 @@ func (x *selection) siblings(ctx context.Context, conn querier, keys []replicato
 			args = append(args, values...)
 		}
 		query := strings.Join(selects, " UNION ALL ")
-		if x.t.Pattern { // one of many tables: it has few of the keys, so one query for all of them is faster
+		if x.t.Pattern { // each table of a pattern has few of the keys, so one query for all keys is faster
 			query = "SELECT 0, " + x.list + " FROM " + x.from() + " WHERE (" + strings.Join(conditions, ") OR (") + ")"
 		}
 		err := x.read(ctx, conn, query, args, func(_ int, values [][]byte) error {

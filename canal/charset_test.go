@@ -19,12 +19,12 @@ import (
 const (
 	codesInRow = 1000
 
-	// computed is how far apart the codes are that are tested beyond Unicode's first 65,536 characters, where there are no
-	// tables.
+	// computed is the distance between the codes that are tested beyond Unicode's first 65,536 characters. Conversions
+	// there are computed without tables, so samples are enough.
 	computed = 17
 )
 
-// charsetCodes are all codes of a character set that its columns take, in its own bytes.
+// charsetCodes returns all codes that columns of a character set accept, as bytes in that character set.
 func charsetCodes(b *bench, charset string) [][]byte {
 	var all [][]byte
 	unicode := func(encode func(r rune) []byte, last rune) [][]byte {
@@ -94,7 +94,7 @@ func charsetCodes(b *bench, charset string) [][]byte {
 	return all
 }
 
-// accepted are the codes that a column of the character set takes.
+// accepted returns the codes that a column of the character set accepts.
 func (b *bench) accepted(charset, code string, digits int) [][]byte {
 	digit := "(SELECT '0' d"
 	for _, d := range strings.Split("123456789ABCDEF", "") {
@@ -106,7 +106,7 @@ func (b *bench) accepted(charset, code string, digits int) [][]byte {
 	}
 	query := "SELECT x FROM (SELECT " + code + " x FROM " + strings.Join(from, ", ") + ") c " +
 		"WHERE CAST(CAST(x AS CHAR CHARACTER SET " + charset + ") AS BINARY) = x"
-	if charset == "ascii" || charset == "eucjpms" { // MySQL's columns take less than CAST
+	if charset == "ascii" || charset == "eucjpms" { // MySQL's columns accept fewer codes than CAST
 		b.exec("DROP TABLE IF EXISTS "+charset,
 			"CREATE TABLE "+charset+" (code VARBINARY(4), text VARCHAR(4) CHARACTER SET "+charset+")",
 			"INSERT IGNORE INTO "+charset+" SELECT x, CAST(x AS CHAR CHARACTER SET "+charset+") FROM ("+query+") c")
@@ -119,7 +119,8 @@ func (b *bench) accepted(charset, code string, digits int) [][]byte {
 	return all
 }
 
-// charsetTable makes a table of all of a character set's codes, in rows of many, with one of them in the key.
+// charsetTable creates a table with all codes of a character set. Each row has many codes in v, and one of these in the
+// key.
 func (b *bench) charsetTable(charset string) (table replicator.Table, count int) {
 	codes := charsetCodes(b, charset)
 	name := "cs_" + charset
@@ -189,13 +190,13 @@ func TestTailAndScanGiveTheSameTextsInEveryCharset(t *testing.T) {
 	})
 }
 
-// A code that the server has no character for is a '?' to everybody, and many of them are. Rows are found by such a key
-// all the same, and a scan that ends a chunk at one goes on behind it.
+// The server shows each code that has no character as '?', so many keys look alike. Rows with such keys are found
+// anyway, and a scan whose chunk ends at such a key continues after it.
 func TestKeysOfCodesWithoutACharacterAreFound(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
 		b.exec("CREATE TABLE k (k VARCHAR(20) CHARACTER SET sjis COLLATE sjis_bin PRIMARY KEY, n INT)")
-		for n := range 40 { // 8540 and so on have no character; the last ones end in what LIKE has its own meaning for
+		for n := range 40 { // the codes from 8540 on have no character; some end in a byte that is a wildcard in LIKE
 			b.exec(fmt.Sprintf("INSERT INTO k VALUES (_sjis 0x41%X%X, %d), (_sjis 0x8540%X, %d)", 0x8540+n,
 				n+0x25, n, n+0x30, 100+n))
 		}
@@ -232,7 +233,7 @@ func TestKeysOfCodesWithoutACharacterAreFound(t *testing.T) {
 	})
 }
 
-// The same for a table whose scan walks along an index of versions.
+// The same as above, for a table whose scan walks along an index of versions.
 func TestAWalkAlongVersionsGoesBehindCodesWithoutACharacter(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -276,7 +277,7 @@ func whereTextsDiffer(tail, scan any) string {
 	return fmt.Sprintf("from byte %d on: tail %s, scan %s", i, short(a[i:]), short(b[i:]))
 }
 
-// strings are the values of a query's first column.
+// strings returns the values of a query's first column.
 func (b *bench) strings(query string) (all []string) {
 	b.t.Helper()
 	rows, err := b.db.QueryContext(testContext(b.t), query)

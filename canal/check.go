@@ -42,7 +42,7 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 		mendFormat)
 	c.rowImages(ctx, conn)
 	c.variable(ctx, conn, "binlog_row_metadata", "FULL", replicator.Warn,
-		"SET GLOBAL binlog_row_metadata = FULL, and in the configuration, saves comparing views with the source after some ALTERs")
+		"SET GLOBAL binlog_row_metadata = FULL, and in my.cnf. Otherwise views must be compared after some ALTERs")
 	c.unnumbered(ctx, conn, srv)
 	if f, err := srv.unloggedReplica(ctx, conn); err != nil {
 		c.fail(f.What, describe(err), "")
@@ -62,25 +62,27 @@ func (s *Source) Check(ctx context.Context) []replicator.Finding {
 	return c.findings
 }
 
-// unnumbered warns of the consequences if some transactions have no GTIDs: see fence.
+// unnumbered warns if the server writes transactions without GTIDs. The consequences depend on the server: see fence.
 func (c *checker) unnumbered(ctx context.Context, db querier, srv server) {
 	if srv.flavor != gtid.MySQL || srv.gtidMode == "ON" {
 		return
 	}
-	level, detail, fix := replicator.Warn, srv.gtidMode, "set gtid_mode = ON, or a move to another server means a rebuild"
+	level, detail, fix := replicator.Warn, srv.gtidMode,
+		"set gtid_mode = ON. Otherwise a move to another server means a rebuild"
 	switch _, listed, err := commitLocks(ctx, db); {
 	case err != nil:
 		c.fail("performance_schema", describe(err), "")
 	case listed:
 	case !srv.locksForSelect():
 		level, fix = replicator.Fail, settleRemedy
-		detail += ", and performance_schema does not list commits: rows can't be read then with no more rights than SELECT"
+		detail += ", and performance_schema does not list commits: rows can't be read with only the SELECT right"
 	case srv.isFrom(8, 0, 0):
 		fix = settleRemedy
-		detail += ", and performance_schema does not list commits: reads lock rows, and writes may wait for them"
+		detail += ", and performance_schema does not list commits: reads lock rows, and writes may wait for these locks"
 	default:
 		fix = settleRemedy
-		detail += ", and performance_schema does not list commits: reads lock rows, writes may wait for them, and fills are slow"
+		detail += ", and performance_schema does not list commits: reads lock rows, writes may wait for these locks, " +
+			"and fills are slow"
 	}
 	c.add(level, "gtid_mode", detail, fix)
 }
@@ -97,7 +99,7 @@ func (c *checker) unconnected(err error) {
 		c.fail("grants", describe(err), sourceGrant+account)
 	case errnoTooManyConns:
 		c.fail("connection", describe(err),
-			"raise max_connections there, or see in SHOW PROCESSLIST whose connections they are")
+			"raise max_connections on the server, or find the clients that use the connections by SHOW PROCESSLIST")
 	default:
 		c.fail("connection", describe(err), "check the DSN, that the server runs, and the account's password")
 	}
@@ -111,15 +113,15 @@ func (c *checker) durability(ctx context.Context, db querier) {
 	if err != nil || err2 != nil || flush == "1" || flush == "2" && synced == "0" {
 		return
 	}
-	c.warn(redo, fmt.Sprintf("it is %s: when the source dies, its last transactions may be in the binlog, and so in "+
-		"the views, and not in its tables", flush),
-		"SET GLOBAL "+redo+" = 1, and in the configuration; else verify --repair after that")
+	c.warn(redo, fmt.Sprintf("it is %s: if the source crashes, its last transactions may be in the binlog and in the "+
+		"views, but not in its tables", flush),
+		"SET GLOBAL "+redo+" = 1, and in my.cnf. Otherwise run `replicator verify --repair` after a crash")
 }
 
-// merged checks the columns of views that merge tables. If none of the tables has a column, its name is a typing error.
-// A column that another view requires of one of the tables is not checked again.
+// merged checks the columns of views that merge tables. A column that none of the tables has is a typing error. Columns
+// that another view requires are skipped, because the check of their table covers them.
 func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Source) {
-	wanted, found := map[string][]string{}, map[string]bool{} // wanted: the tables that may have a column
+	wanted, found := map[string][]string{}, map[string]bool{} // wanted: by column, the tables that may have it
 	for _, t := range s.cfg.Tables {
 		for _, name := range t.Columns {
 			found[name] = true
@@ -138,7 +140,7 @@ func (c *checker) merged(ctx context.Context, db *sql.Conn, srv server, s *Sourc
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		if !found[name] {
-			c.fail("column "+name, "neither of the tables "+strings.Join(wanted[name], ", ")+" has it",
+			c.fail("column "+name, "none of the tables "+strings.Join(wanted[name], ", ")+" has it",
 				"correct the path in the views that merge them")
 		}
 	}
@@ -171,7 +173,7 @@ func grantFix(ctx context.Context, db querier) string {
 
 const sourceGrant = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO "
 
-// deniedTo finds the account in the error by which a server denies the use of a database.
+// deniedTo finds the account in a server's error that denies access to a database.
 var deniedTo = regexp.MustCompile(`for user ('.*'@'.*') to database`)
 
 func (c *checker) variable(ctx context.Context, db querier, name, want string, level replicator.Level, fix string) {
@@ -182,7 +184,7 @@ func (c *checker) variable(ctx context.Context, db querier, name, want string, l
 	case strings.EqualFold(v, want):
 		c.ok(name, v)
 	case v == "":
-		c.add(level, name, "the server doesn't know it", "use a newer server")
+		c.add(level, name, "the server has no such variable", "use a newer server")
 	default:
 		c.add(level, name, v, fix)
 	}
@@ -241,13 +243,13 @@ func (c *checker) retention(ctx context.Context, db querier, srv server) {
 		c.ok("binlog retention", "binlogs are kept until they are purged by hand")
 	case kept < minRetention:
 		c.warn("binlog retention", human.Duration(kept),
-			"raise binlog_expire_logs_seconds: an outage longer than this means a rebuild")
+			"raise binlog_expire_logs_seconds: an outage longer than the retention means a rebuild")
 	default:
 		c.ok("binlog retention", human.Duration(kept))
 	}
 }
 
-// retention is how long the server keeps a binlog file; 0: forever.
+// retention returns how long the server keeps a binlog file; 0 means forever.
 func retention(ctx context.Context, db querier, srv server) (time.Duration, error) {
 	if v, err := variable(ctx, db, "binlog_expire_logs_auto_purge"); err != nil || isOff(v) {
 		return 0, err
@@ -289,14 +291,14 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 		c.fail(what, describe(err), fix)
 		return
 	}
-	rows := "several rows a cell, the highest " + table.Version + " counts"
+	rows := "several rows per cell: the row with the highest " + table.Version + " counts"
 	if shape.single(&table) {
-		rows = "one row a cell: the binlog's order is the version"
+		rows = "one row per cell: the binlog's order is the version"
 	}
 	c.ok(what, fmt.Sprintf("%s.%s: %s", table.Database, table.Table, rows))
 	x, err := newSelection(w)
 	if err != nil || !x.ordered() {
-		c.fail(what, "it has no key by which a scan could page through its rows", "add a primary key")
+		c.fail(what, "the table has no key by which a scan can page through its rows", "add a primary key")
 		return
 	}
 	c.rowColumns(srv, x)
@@ -310,11 +312,11 @@ func (c *checker) table(ctx context.Context, db *sql.Conn, srv server, table rep
 	}
 	if !shape.hasIndex(offset) {
 		c.warn(what, "no index begins with its offset columns "+strings.Join(offset, ", "),
-			"add one, or a rebuild sorts the table for every chunk")
+			"add such an index. Otherwise a rebuild sorts the table for every chunk")
 	}
 	if !shape.hasIndex(table.Key) && !shape.hasIndexSet(append(slices.Clone(table.Key), table.Column)) {
 		c.warn(what, "no index begins with its key columns "+strings.Join(table.Key, ", "),
-			"add one, or every delete reads the whole table")
+			"add such an index. Otherwise every delete reads the whole table")
 	}
 }
 
@@ -337,11 +339,11 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	if err != nil {
 		return // an earlier check reported it
 	}
-	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // err: the table is too large to search now
+	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // an error: the table is too large
 		c.warn("table "+table.Name,
-			fmt.Sprintf("the source has rows with different spellings of key %s, and treats them as one key: views show the "+
-				"newest row's spelling, and a view that merges columns is refused while their newest rows are spelled "+
-				"differently", key), "spell each key one way, or give the key's columns "+remedy.ExactCollation)
+			fmt.Sprintf("rows spell key %s in several ways, and the source treats these as one key. Views show the "+
+				"newest row's spelling. Views that merge columns fail while their newest rows differ in spelling", key),
+			"spell each key one way, or give the key's columns "+remedy.ExactCollation)
 	}
 }
 
@@ -349,7 +351,7 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 var cascade = regexp.MustCompile(`CONSTRAINT .* FOREIGN KEY .* ON (DELETE|UPDATE) (CASCADE|SET NULL)`)
 
 // cascades warns of foreign keys that change rows without entries in the binlog. If InnoDB itself executes foreign keys
-// (MariaDB, and MySQL before 9.6), their changes of the child table are not logged.
+// (MariaDB, and MySQL before 9.6), the changes that a cascade makes to the child table are not logged.
 func (c *checker) cascades(ctx context.Context, db querier, table replicator.Table) {
 	if v, err := variable(ctx, db, "innodb_native_foreign_keys"); err != nil || isOff(v) {
 		return
@@ -361,8 +363,8 @@ func (c *checker) cascades(ctx context.Context, db querier, table replicator.Tab
 	}
 	if cascade.MatchString(ddl) {
 		c.warn("table "+table.Name,
-			"a foreign key's ON DELETE or ON UPDATE changes its rows, and this server does not log that: the "+
-				"views keep what was there",
+			"a foreign key's ON DELETE or ON UPDATE changes the table's rows, and this server does not log these "+
+				"changes, so views keep the old rows",
 			"change the rows by statements of the application, or run `replicator verify --repair` regularly")
 	}
 }
@@ -391,7 +393,7 @@ func (s *schema) hasIndexSet(columns []string) bool {
 	})
 }
 
-// TableInfo describes a watched table as the source has it now.
+// TableInfo describes a watched table's current definition at the source.
 type TableInfo struct {
 	Name    string // the name in the configuration
 	Columns []ColumnInfo
@@ -405,7 +407,7 @@ type ColumnInfo struct {
 	Type     string // as information_schema shows it: int(10) unsigned
 	Nullable bool
 
-	Charset, Collation string // "" if the column is no text
+	Charset, Collation string // "" if the column isn't text
 }
 
 // Tables describes the watched tables.
@@ -455,8 +457,8 @@ func (s *Source) Columns(ctx context.Context, table string) ([]ColumnInfo, error
 // Forever is the retention of binlogs that the server never purges automatically.
 const Forever time.Duration = math.MaxInt64
 
-// Retention is how much longer the binlog file of a position is certainly kept. Zero means that the server may purge it
-// at any moment. If the file is gone, the error is ErrLost.
+// Retention returns how much longer the server certainly keeps the binlog file of a position. Zero means that the
+// server may purge the file at any moment. If the file is gone, the error is ErrLost.
 func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Duration, error) {
 	t, err := parseToken(p.Token)
 	if err != nil {
@@ -479,9 +481,9 @@ func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Dur
 	i := slices.IndexFunc(files, func(f logFile) bool { return f.name == t.File })
 	switch {
 	case i < 0 && (t.Server == "" || t.Server == srv.identity):
-		return 0, fmt.Errorf("%w: it is at %s, the oldest file left is %s", replicator.ErrLost, t, files[0].name)
+		return 0, fmt.Errorf("%w %s: the oldest file left is %s", replicator.ErrLost, t, files[0].name)
 	case i < 0:
-		return 0, errors.New("the position was made on another server")
+		return 0, errors.New("the position belongs to another server's binlog")
 	case kept == 0:
 		return Forever, nil
 	case i == len(files)-1: // the server writes to the last file and does not purge it

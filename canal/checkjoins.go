@@ -11,7 +11,8 @@ import (
 )
 
 // joins checks that rows can be joined, and that indexes serve both directions: from a row to its joined rows, and from
-// a changed joined row to the rows that carry it. Without an index, each change reads a whole table of the source.
+// a changed joined row to the rows that include it. Without these indexes, each change reads a whole table of the
+// source.
 func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table) {
 	t := tables{byName: map[string][]*watched{}}
 	for _, table := range all {
@@ -38,7 +39,7 @@ func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table
 		for _, l := range table.Lookups {
 			byID[l.ID] = l.Table
 			var columns []string
-			paths := map[string][]string{} // the columns on the other side, by the lookup that reads them
+			paths := map[string][]string{} // the columns that On compares with, by the lookup whose table has them
 			for _, on := range l.On {
 				columns, paths[on.From] = append(columns, on.Column), append(paths[on.From], on.Path)
 			}
@@ -62,7 +63,7 @@ func (c *checker) joinIndex(w *watched, columns []string, said map[string]bool) 
 		strings.Join(quoted, ", "))
 	if !said[fix] {
 		said[fix] = true
-		c.fail("table "+w.Name, "no index begins with "+strings.Join(columns, ", ")+", by which joins search it: each change "+
-			"of a joined row would read the whole table", fix)
+		c.fail("table "+w.Name, "no index begins with "+strings.Join(columns, ", ")+", the columns by which joins "+
+			"search the table. Each change of a joined row would read the whole table", fix)
 	}
 }

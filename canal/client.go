@@ -9,14 +9,14 @@ import (
 	"replicator/canal/binlog"
 )
 
-// clientOf reads a statement's status variables: the sql_mode of its client, and the collation of its
-// character_set_client; 0 if they are missing. The servers write the variables in a fixed order, and these two near the
-// beginning. Later variables differ between servers, and are not read.
+// clientOf returns two settings of the client that sent a statement: its sql_mode, and the collation of its
+// character_set_client. A missing value is 0. vars are the statement's status variables. The servers write them in a
+// fixed order, with these two near the beginning. Later variables differ between servers and are not read.
 func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 	const (
 		flagsCode         = 0
 		modeCode          = 1
-		oldCatalogCode    = 2 // with a zero after the name
+		oldCatalogCode    = 2 // a zero byte follows the name
 		autoIncrementCode = 3
 		charsetCode       = 4
 		catalogCode       = 6
@@ -40,9 +40,10 @@ func clientOf(vars []byte) (mode sqlMode, collation uint64) {
 	return mode, 0
 }
 
-// classify determines what a statement does. The servers log a statement as the client's bytes. Most statements that
-// the servers write themselves (DROP TABLE) are in the client's character set, too. But CREATE TABLE … SELECT, CREATE
-// TABLE … LIKE and LOAD DATA are logged in UTF-8. A text that is valid UTF-8 is therefore read both ways.
+// classify determines what a statement does. The servers log a statement as the client's bytes, in the client's
+// character set. Most statements that the servers write themselves (DROP TABLE) are in that character set, too. But
+// CREATE TABLE … SELECT, CREATE TABLE … LIKE and LOAD DATA are logged in UTF-8. So text that is valid UTF-8 is read as
+// UTF-8, too, if it has no effect in the client's character set.
 func (s *stream) classify(ctx context.Context, database string, text, vars []byte) (statement, error) {
 	mode, collation := clientOf(vars)
 	decoded, err := s.charsets.Decode(ctx, collation, text)

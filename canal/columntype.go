@@ -9,16 +9,16 @@ import (
 	"replicator/canal/binlog"
 )
 
-// columnType is a column's type. It lacks what doesn't affect values in the binlog, such as an INT's display width, or
-// whether a DECIMAL is UNSIGNED.
+// columnType is a column's type. It omits properties that don't affect values in the binlog, such as an INT's display
+// width, or whether a DECIMAL is UNSIGNED.
 type columnType struct {
 	name     string   // as in information_schema: int, varchar, …
-	args     []string // (10, 2) of a DECIMAL, the members of an ENUM
+	args     []string // 10 and 2 for DECIMAL(10, 2), the members of an ENUM
 	unsigned bool     // an unsigned integer
 	oldTime  bool     // a time with fractional digits in the format of MariaDB 5.3
 }
 
-// String is the type as information_schema shows it.
+// String returns the type as information_schema shows it.
 func (t columnType) String() string {
 	s := t.name
 	if len(t.args) > 0 {
@@ -61,7 +61,7 @@ var typeNames = map[string]string{
 	"geometrycollection": "geomcollection",
 }
 
-// plainTypes are the known types that have only one name.
+// plainTypes are the known types, by the names that the servers show.
 var plainTypes = []string{
 	"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit", "year", "date", "time",
 	"datetime", "timestamp", "char", "varchar", "binary", "varbinary", "tinytext", "text", "mediumtext", "longtext",
@@ -144,7 +144,8 @@ func (r *typeReader) arguments() (args []string, ok bool) {
 	}
 }
 
-// shape keeps the arguments that affect values, and fills in omitted ones.
+// shape sets args to the arguments that affect values, and fills in omitted ones. It returns false if the type can't
+// have these arguments.
 func (t *columnType) shape(args []string) bool {
 	one := func(otherwise string) {
 		if t.args = args; len(args) == 0 && otherwise != "" {
@@ -195,7 +196,7 @@ func (t *columnType) shape(args []string) bool {
 	return len(args) == 0
 }
 
-// maxBytes is the most bytes that a character may need, for character sets where it is more than one.
+// maxBytes holds the most bytes that a character may need, for character sets that use more than one byte.
 var maxBytes = map[string]int{
 	"utf8mb4": 4, "utf8mb3": 3, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4, "big5": 2, "gbk": 2, "gb2312": 2,
 	"gb18030": 4, "sjis": 2, "cp932": 2, "ujis": 3, "eucjpms": 3, "euckr": 2,
@@ -253,7 +254,7 @@ func declaredType(fullType string) (columnType, bool) {
 	return t, ok
 }
 
-// flag handles a word that follows the type.
+// flag handles a word that follows the type, such as UNSIGNED.
 func (t *columnType) flag(w word) {
 	switch t.name {
 	case "tinyint", "smallint", "mediumint", "int", "bigint":

@@ -32,7 +32,7 @@ func eachRow(rows *sql.Rows, f func() error) error {
 	return rows.Err()
 }
 
-// Error numbers of the servers that the program distinguishes.
+// The servers' error numbers that the program distinguishes.
 const (
 	errnoAccessDenied     = 1045
 	errnoDBAccessDenied   = 1044
@@ -70,23 +70,25 @@ func classify(err error) error {
 const (
 	dialTimeout = 10 * time.Second
 
-	// queryTimeout limits the silence on an SQL connection, so that a dead link is noticed (see package link). Our longest
-	// wait is for a row lock: 50 s by default.
+	// queryTimeout limits the silence on an SQL connection, so that a dead link is noticed (see package link). It
+	// exceeds our longest wait, which is for a row lock (50 s by default).
 	queryTimeout = 3 * time.Minute
 
 	// askAfter is how long a query may be silent before we ask the server whether it is still running.
 	askAfter = 15 * time.Second
 )
 
-// sqlConfig is the pool's configuration. It overrides the DSN where the DSN would change the form of values.
+// sqlConfig returns the configuration of the connection pool. It overrides parameters of the DSN that would change the
+// form of values.
 func sqlConfig(dsn string) (*mysql.Config, error) {
 	cfg, err := mysqldsn.Parse(dsn)
 	if err != nil {
-		return nil, errors.New("the dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE") // err may quote it
+		// err may quote the password
+		return nil, errors.New("the dsn can't be read: write it as USER:PASSWORD@tcp(HOST:PORT)/DATABASE")
 	}
 	cfg.Logger = &mysql.NopLogger{} // errors are returned; only our own log prints
 	cfg.ParseTime = false
-	cfg.InterpolateParams = true // saves a round trip, and values arrive as the server's text
+	cfg.InterpolateParams = true // saves a round trip, and the server sends values as text
 	cfg.MultiStatements = false
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
@@ -112,8 +114,8 @@ func sqlConfig(dsn string) (*mysql.Config, error) {
 	return cfg, nil
 }
 
-// replicationTLS is the TLS configuration of the replication connection. With "preferred" in the DSN it uses TLS
-// exactly if the pool's connections do.
+// replicationTLS returns the TLS configuration of the replication connection; nil if it uses no TLS. With tls=preferred
+// in the DSN, it uses TLS only if the pool's connections do.
 func replicationTLS(cfg *mysql.Config, poolHasTLS bool) *tls.Config {
 	if cfg.TLS == nil || cfg.AllowFallbackToPlaintext && !poolHasTLS {
 		return nil

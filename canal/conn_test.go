@@ -18,7 +18,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// account makes an account with no more rights than are asked of a user, and returns a DSN for it.
+// account creates an account with only the rights that the documentation asks for, and returns a DSN for it.
 func (b *bench) account(options, params string) string {
 	b.t.Helper()
 	name := "r" + b.database
@@ -76,7 +76,7 @@ func TestFloatsHaveTheSameDigitsInTheTailAndInScans(t *testing.T) {
 		tail := b.changes(src, from)
 		r := b.open(src, b.latest(src))
 		var rows []*replicator.Row
-		for chunk := (replicator.Chunk{}); !chunk.Done; { // MySQL 5.7 may lock a few rows at a time
+		for chunk := (replicator.Chunk{}); !chunk.Done; { // on MySQL 5.7 the scan may lock rows, a few per chunk
 			var err error
 			if chunk, err = r.Scan(testContext(t), "f", nil, chunk.Next, replicator.ScanLimit{Rows: 9}); err != nil {
 				t.Fatal(err)
@@ -94,7 +94,8 @@ func TestFloatsHaveTheSameDigitsInTheTailAndInScans(t *testing.T) {
 	})
 }
 
-// TestAGrantMendsTheNextOpen: a session has the rights on its database that there were when it began.
+// TestAGrantMendsTheNextOpen: a session keeps the rights on its database that its account had when the session began.
+// The next Open must therefore use a new session.
 func TestAGrantMendsTheNextOpen(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -107,7 +108,7 @@ func TestAGrantMendsTheNextOpen(t *testing.T) {
 			!strings.Contains(err.Error(), "lacks SELECT") {
 			t.Errorf("without SELECT: %v", err)
 		}
-		b.latest(src) // leaves a connection behind that was made before the GRANT
+		b.latest(src) // leaves a connection in the pool that was opened before the GRANT
 		b.exec("GRANT SELECT ON " + b.database + ".* TO " + user)
 		b.open(src, from)
 	})
@@ -171,7 +172,7 @@ func TestCheckSaysThatTheServerIsFull(t *testing.T) {
 	b := newBench(t, servertest.Own(t, servers.MySQL))
 	b.exec("CREATE USER 'one'@'%' IDENTIFIED BY 'x'", "SET GLOBAL max_connections = 1")
 	src := b.configured(Config{DSN: strings.Replace(b.server.DSN(b.database), "root", "one:x", 1)})
-	found := src.Check(testContext(t)) // root has the one place
+	found := src.Check(testContext(t)) // root uses the only connection
 	b.exec("SET GLOBAL max_connections = 100")
 	if len(found) != 1 || !strings.Contains(found[0].Fix, "max_connections") {
 		t.Errorf("check says %v", found)
@@ -225,7 +226,7 @@ func TestASilentServerIsNoticed(t *testing.T) {
 			ReadTimeout: time.Second})
 		x := b.read(b.open(src, b.latest(src)))
 		<-x.news
-		// Idle for longer than the timeout: heartbeats keep it alive.
+		// The connection is idle for longer than the timeout. Heartbeats keep it alive.
 		select {
 		case <-x.done:
 			t.Fatalf("an idle connection ended: %v", x.err)
@@ -326,8 +327,8 @@ func TestASourceForOtherTablesUsesTheSameConnections(t *testing.T) {
 	}
 }
 
-// A server that takes a connection and says nothing, as behind a link that has fallen silent, is waited for as long as
-// whoever looks wants to.
+// If a server accepts the connection and then sends nothing, as on a dead link, a look at its binlog ends when the
+// caller's context ends.
 func TestALookAtABinlogEndsWithItsContext(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -361,8 +362,8 @@ func TestALookAtABinlogEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The reader's goroutine of the library takes packets from a buffer: what ends a session must not touch the connection
-// that it reads (the race detector is what this test asks).
+// Read is canceled while its goroutine reads packets from a buffer. Canceling must not touch that buffer, which only
+// the race detector can show.
 func TestReadingEndsInTheMidstOfAStream(t *testing.T) {
 	b := newBench(t, servertest.MySQL(t))
 	b.exec(cellDDL)

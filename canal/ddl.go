@@ -11,31 +11,31 @@ type effect int
 const (
 	effectNone     effect = iota
 	effectBegin           // a transaction begins
-	effectCommit          // it is committed
-	effectRollback        // it is rolled back
-	effectPartial         // ROLLBACK TO SAVEPOINT: a part of it is undone
+	effectCommit          // the transaction is committed
+	effectRollback        // the transaction is rolled back
+	effectPartial         // ROLLBACK TO SAVEPOINT: a part of the transaction is undone
 	effectXABegin         // the rows that follow are applied only at XA COMMIT
 	effectXAPart          // XA END, XA PREPARE
 	effectXAEnd           // XA COMMIT, XA ROLLBACK
 	effectSave            // SAVEPOINT, RELEASE: no effect
-	effectRows            // it changes rows of watched tables without row events
-	effectAlter           // it may change a watched table's columns or keys
+	effectRows            // the statement changes rows of watched tables without row events
+	effectAlter           // the statement may change a watched table's columns or keys
 )
 
 // statement is what we know of a statement logged as text: enough to tell whether it changed rows of a watched table
 // without row events. If the text is unclear, it counts as a change. An unknown statement matters only if it names a
-// watched table. This is no full parser: existing parsers reject each server's newest syntax, and would skip such a
+// watched table. This is not a full parser: existing parsers reject each server's newest syntax, and would skip such a
 // statement.
 type statement struct {
 	effect  effect
-	tables  []string // the watched tables that it concerns, by their names in the configuration
-	what    string   // what it did to them, for an error
-	empties bool     // with effectRows: all tables that it changes have no rows after it
+	tables  []string // the watched tables that the statement concerns, by their names in the configuration
+	what    string   // what the statement did to the tables, for an error
+	empties bool     // with effectRows: the tables are empty after the statement
 
 	// How the statement changes the tables' columns.
 	columns alteration
-	left    []string // the column names that it removes, in lower case
-	got     []string // the column names that it adds
+	left    []string // the column names that the statement removes, in lower case
+	got     []string // the column names that the statement adds, in lower case
 }
 
 // classifyStatement determines what a statement does. watched returns the watched table with a database and a name; if
@@ -162,8 +162,8 @@ func (p *statementParser) prefixed() statement {
 	return statement{}
 }
 
-// target returns the watched tables whose rows a statement changes. Simple statements name the table at a known place.
-// Other statements are assumed to change every table that they name.
+// target returns the watched tables whose rows a statement changes. In simple statements, the table's position in the
+// text is known. Other statements are assumed to change every table that they name.
 func (p *statementParser) target() []string {
 	switch first := p.at(0); {
 	case first.is("INSERT"), first.is("REPLACE"):

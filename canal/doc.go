@@ -1,13 +1,13 @@
-// Package canal is the MySQL and MariaDB source. Like a replica it follows a server's binlog. It also reads the watched
-// tables.
+// Package canal is the MySQL and MariaDB source. Like a replica, it follows a server's binlog. It also reads the
+// watched tables.
 //
 // # Promises
 //
 //   - Every committed change of a watched table is delivered, in the order of the binlog, with the row as it was then.
-//     Any other change (a TRUNCATE, a statement logged as text, rows whose columns are unknown: layouts.go) is reported
-//     as ErrUnlogged, or is a Fatal error. Both name the table and FILE:POS: nothing is skipped silently. A problem of
-//     one table is marked with replicator.OfTable, so that other tables can be read on. A problem of a column that only
-//     some views use is marked with replicator.OfView (Table.Readers).
+//     A change that can't be delivered (a TRUNCATE, a statement logged as text, rows whose columns are unknown:
+//     layouts.go) is reported as ErrUnlogged, or is a Fatal error. Both name the table and FILE:POS, so nothing is
+//     skipped silently. A problem of one table is marked with replicator.OfTable, so that other tables can still be
+//     read. A problem of a column that only some views use is marked with replicator.OfView (Table.Readers).
 //   - The position advances only at the end of a transaction. Transactions of other tables, new binlog files and
 //     heartbeats advance it, too.
 //   - An Order is the same on every replay of a binlog, and grows along it: see order.go.
@@ -27,8 +27,9 @@
 // never at a GTID set: with a GTID set the server would not report that its own log is older. resolver.which decides
 // which log a server has, and whether a position was read from it. The comment of type kinship lists everything that
 // can happen to a server. On the same log, reading continues at the position. If the GTIDs of another server prove that
-// it has everything that was read, reading starts there, at the file with the first missing transaction. It drops what
-// was applied already, and Orders continue in a new epoch. In every other case Open fails until the operator acts.
+// it has everything that was read, reading starts there, at the file with the first missing transaction. It skips the
+// transactions that were applied already, and Orders continue in a new epoch. In every other case Open fails until the
+// operator acts.
 //
 // A file may end within a transaction, if the server died while writing it: torn.go.
 //
@@ -37,5 +38,5 @@
 // A Source owns a pool of SQL connections and starts no goroutines; several pipelines may use it. A Reader belongs to
 // one pipeline. Read opens a replication connection, uses it in the goroutine that calls Read, and closes it before it
 // returns (dump.go). Any error ends Read; the pipeline then opens a new Reader at the marked position. ErrLost means
-// that the binlog is gone, Fatal that the operator must act. Any other error is worth another try.
+// that the binlog is gone, Fatal that the operator must act. After any other error, a retry may succeed.
 package canal

@@ -9,8 +9,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// TestADomainThatWasDeletedCountsNoMore: where no binlog file has transactions of a domain any more, MariaDB's FLUSH
-// BINARY LOGS DELETE_DOMAIN_ID forgets that there were any. The log is the one that was read all the same.
+// TestADomainThatWasDeletedCountsNoMore: MariaDB's FLUSH BINARY LOGS DELETE_DOMAIN_ID makes the server forget a domain
+// that no binlog file has transactions of. The server's log still counts as the log that was read.
 func TestADomainThatWasDeletedCountsNoMore(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MariaDB1011, servers.MariaDB118} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -21,7 +21,7 @@ func TestADomainThatWasDeletedCountsNoMore(t *testing.T) {
 			w.src = w.source(appTable())
 			x := w.follows()
 			other.follow(primary)
-			for n := range 20 { // it has the numbers of the other domain, and never any of this one
+			for n := range 20 { // other's numbers in the default domain get as high; it has nothing of domain 3
 				other.exec(fmt.Sprintf(appCell, n))
 			}
 			w.session("SET SESSION gtid_domain_id = 3", fmt.Sprintf(appCell, 1))
@@ -29,7 +29,7 @@ func TestADomainThatWasDeletedCountsNoMore(t *testing.T) {
 			w.write(1)
 			x.upTo(w.latest(w.src))
 			x.end()
-			listed := x.reader.Position(x.last()) // in a file whose list has the domain
+			listed := x.reader.Position(x.last()) // in a file whose GTID list names the domain
 
 			x = w.read(w.open(w.src, listed))
 			w.write(1)
@@ -70,7 +70,7 @@ func TestADomainThatWasDeletedCountsNoMore(t *testing.T) {
 				changes := x.upTo(w.latest(w.src))
 				x.end()
 				for _, c := range changes[1:] {
-					on := x.reader.Position(c.Order) // behind the transaction before
+					on := x.reader.Position(c.Order) // after the previous transaction
 					if strings.Contains(on.Token, ",3-") {
 						t.Errorf("%s: reading goes on with %s", name, on.Token)
 					}

@@ -27,9 +27,10 @@ type eventHandler interface {
 }
 
 // dump has the server send its binlog to h, until ctx is done or an error occurs. It reads the next event when h has
-// handled the last one. With heartbeat 0 the server sends what there is, and then ends the dump (io.EOF). Short dumps
-// use that. Otherwise an idle server would notice only at its next heartbeat that the reader is gone. A hundred such
-// dumps would use up all connections, and MariaDB delays each by 0.1 s for the previous one with the same server id.
+// handled the last one. With heartbeat 0 the server sends the events that exist, and then ends the dump (io.EOF). Short
+// dumps use heartbeat 0, because an idle server notices only at its next heartbeat that the reader is gone. A hundred
+// such dumps would use up all connections. MariaDB would also delay each dump by 0.1 s for the previous one with the
+// same server id.
 func (s *Source) dump(
 	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, h eventHandler,
 ) error {
@@ -49,20 +50,20 @@ func (s *Source) dump(
 }
 
 func handleAll(c *client.Conn, h eventHandler) error {
-	in := newPackets(c.Conn.Conn) // reads below go-mysql's own buffer, which is empty before the first event
+	in := newPackets(c.Conn.Conn) // bypasses go-mysql's buffer, which is empty before the first event
 	for {
 		packet, err := in.next()
 		switch {
 		case err != nil:
 			return err
 		case len(packet) == 0:
-			return errors.New("the binlog holds an empty packet")
+			return errors.New("the server sent an empty binlog packet")
 		case packet[0] == gomysql.ERR_HEADER:
 			return c.HandleErrorPacket(packet)
 		case packet[0] == gomysql.EOF_HEADER:
 			return io.EOF
 		case packet[0] != gomysql.OK_HEADER:
-			return fmt.Errorf("the binlog holds a packet of kind %d, which is not known", packet[0])
+			return fmt.Errorf("the server sent a binlog packet of unknown kind %d", packet[0])
 		}
 		if err := h.handle(packet[1:]); err != nil {
 			return err
@@ -89,8 +90,9 @@ func (s *Source) dumping(
 }
 
 // leadsTo checks that a new connection leads to the same server as the pool's connections. The address may now lead to
-// another server, while the pool still talks to the former one. One server's log would then be mistaken for the
-// other's. In that case leadsTo closes the pool's connections, and the next attempt finds the new server everywhere.
+// another server, while the pool still talks to the former one. One server's log would then be mistaken for the other
+// server's log. If the servers differ, leadsTo closes the pool's connections, so the next attempt uses the new server
+// everywhere.
 func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error {
 	r, err := c.Execute(srv.identityQuery())
 	if err != nil {
@@ -105,7 +107,7 @@ func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error 
 	if err == nil {
 		return nil
 	}
-	// A new connection of the pool leads to where the address leads now: see package link.
+	// A new connection of the pool leads to the server that the address leads to now: see package link.
 	link.Renew(s.db)
 	conn, failed := s.db.Conn(ctx)
 	if failed == nil {
@@ -114,7 +116,8 @@ func (s *Source) leadsTo(ctx context.Context, c *client.Conn, srv server) error 
 	return errors.Join(err, failed)
 }
 
-// askForBinlog sends a replica's commands. Everything that the server sends afterwards is the binlog.
+// askForBinlog registers as a replica and requests the binlog. Everything that the server sends afterwards is the
+// binlog.
 func (s *Source) askForBinlog(c *client.Conn, from gomysql.Position, heartbeat time.Duration, id uint32) error {
 	if _, err := c.Execute(dumpSession(heartbeat)); err != nil {
 		return err
@@ -135,9 +138,9 @@ func (s *Source) askForBinlog(c *client.Conn, from gomysql.Position, heartbeat t
 }
 
 // dumpSession returns the statements that prepare a session for a dump. Events come without checksums, because the
-// stream computes them itself, and MariaDB sends its own kinds of events. The server waits without limit if a slow sink
-// stops the reading: by default it gives up after a minute, and the reader would start again and again. Each reader has
-// its own UUID, because MySQL ends the older of two dumps with the same UUID.
+// stream computes checksums itself. @mariadb_slave_capability lets MariaDB send events that MySQL lacks. The server
+// waits up to a day if a slow sink stops the reading. By default it gives up after a minute, so the reader would start
+// again and again. Each reader has its own UUID, because MySQL ends the older of two dumps with the same UUID.
 func dumpSession(heartbeat time.Duration) string {
 	me := uuid.Random()
 	return fmt.Sprintf("SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE', "+
@@ -146,7 +149,7 @@ func dumpSession(heartbeat time.Duration) string {
 		me, me, heartbeat, heartbeat)
 }
 
-// registration is the packet of COM_REGISTER_SLAVE, after which SHOW REPLICAS lists the reader.
+// registration returns the packet of COM_REGISTER_SLAVE, after which SHOW REPLICAS lists the reader.
 func registration(id uint32, user string) []byte {
 	host, _ := os.Hostname() // only for display
 	b := append(make([]byte, packetHead), gomysql.COM_REGISTER_SLAVE)
@@ -200,13 +203,13 @@ func (s *Source) kill(srv server, number uint32) {
 }
 
 // longRead is the network connection under a replication connection. A binlog is read in many small pieces. A new
-// deadline for each would cost a quarter of the throughput, so longRead sets one only sometimes. The server's
-// heartbeats come more often, so a silently cut link is noticed.
+// deadline for each piece would cost a quarter of the throughput, so longRead renews the deadline only after a quarter
+// of the timeout. Heartbeats arrive more often than the timeout, so only a dead link reaches the deadline.
 type longRead struct {
 	net.Conn
 	timeout time.Duration
 	renewed time.Time
-	closed  func() bool // reports whether the connection is closed
+	closed  func() bool // stops watching the context that closes the connection
 }
 
 func (l *longRead) Read(b []byte) (int, error) {

@@ -12,8 +12,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestAnEncryptedBinlogIsReadOn: MariaDB tells of the encryption behind each beginning of a file, also where a later
-// place was asked for, and what stands there is compared with what was read before.
+// TestAnEncryptedBinlogIsReadOn: MariaDB sends an event about the encryption after the beginning of each file, even if
+// the dump starts at a later log position. The check that the log is still the same must cope with this event.
 func TestAnEncryptedBinlogIsReadOn(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MariaDB1011, servers.MariaDB118} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestAnEncryptedBinlogIsReadOn(t *testing.T) {
 				"--file-key-management-filename="+keys, "--encrypt-binlog=ON"))
 			b.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
 			src := b.source(appTable())
-			at := b.latest(src) // of a file's beginning, too
+			at := b.latest(src) // the loop also tests positions at a file's beginning
 			for n := range 6 {
 				if n%2 == 1 {
 					b.exec("FLUSH BINARY LOGS")
@@ -38,7 +38,7 @@ func TestAnEncryptedBinlogIsReadOn(t *testing.T) {
 				x := b.read(r.(*Reader))
 				b.exec(fmt.Sprintf(appCell, 2*n+1), "FLUSH BINARY LOGS", fmt.Sprintf(appCell, 2*n+2))
 				x.upTo(b.latest(src))
-				x.end() // who reads is who asks, in a silence
+				x.end() // only the goroutine that reads may call stillSame, so reading must have ended
 				if err := x.reader.stillSame(testContext(t)); err != nil {
 					t.Errorf("in the log that was read: %v", err)
 				}

@@ -10,7 +10,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// expectation is the approximate number of rows that a scan of some column values passes.
+// expectation is the approximate number of rows that a scan passes when it reads only some values of the column role.
 type expectation struct {
 	columns []string
 	rows    int64
@@ -18,9 +18,9 @@ type expectation struct {
 
 const sampledRows = 1000
 
-// expected estimates how many rows a scan of some column values passes. The server knows only the total, so the values'
-// share is estimated from the rows at both ends of the table, by a read that waits for no lock. 0: the scan passes all
-// rows, or the share is unknown.
+// expected estimates how many rows a scan passes when it reads only some values of the column role. The server knows
+// only the table's total, so the values' share is estimated from the rows at both ends of the table. That query waits
+// for no lock. The result is 0 if the scan passes all rows, or if the share is unknown.
 func (r *Reader) expected(ctx context.Context, conn *sql.Conn, x *selection, columns []string) (int64, error) {
 	in, args := x.wanted(columns)
 	if in == "" {

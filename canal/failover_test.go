@@ -13,9 +13,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestAnAddressThatMovedIsFollowedWhileTheOldServerLives: the connections that are open still lead to the server
-// before, and new ones to another. What the one's log says of a place is not compared with what was read from the
-// other's.
+// TestAnAddressThatMovedIsFollowedWhileTheOldServerLives: open connections still lead to the old server, and new
+// connections lead to another server. The new server's log must not be compared with what was read from the old
+// server's log.
 func TestAnAddressThatMovedIsFollowedWhileTheOldServerLives(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestAnAddressThatMovedIsFollowedWhileTheOldServerLives(t *testing.T) {
 			replica.exec("FLUSH BINARY LOGS")
 
 			link.Lead(replica.server.Addr())
-			x.end() // who reads is who asks, in a silence
+			x.end() // only the goroutine that reads may call stillSame, so reading must have ended
 			err := x.reader.stillSame(testContext(t))
 			if err == nil || replicator.IsFatal(err) || errors.Is(err, replicator.ErrLost) ||
 				!strings.Contains(err.Error(), "another server") {
@@ -45,8 +45,9 @@ func TestAnAddressThatMovedIsFollowedWhileTheOldServerLives(t *testing.T) {
 	}
 }
 
-// TestWhatAReplicaNeverGotIsRemembered: the source writes something that its replica does not get, becomes a replica of
-// that one, and is read on. The last transaction alone would say that the other server has all of it.
+// TestWhatAReplicaNeverGotIsRemembered: the source writes a transaction that its replica does not get. Then it becomes
+// a replica of that server, and reading continues. The last transaction alone would suggest that the other server has
+// everything that was read.
 func TestWhatAReplicaNeverGotIsRemembered(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MariaDB1011, servers.MariaDB118} {
 		for _, restarts := range []bool{false, true} {
@@ -57,7 +58,7 @@ func TestWhatAReplicaNeverGotIsRemembered(t *testing.T) {
 				x := first.read(first.open(src, first.latest(src)))
 				first.exec(fmt.Sprintf(appCell, 1))
 				second.follow(first)
-				first.exec(fmt.Sprintf(appCell, 2)) // which the second never gets
+				first.exec(fmt.Sprintf(appCell, 2)) // the second server never gets this transaction
 				x.upTo(first.latest(src))
 				if restarts {
 					x.end()
@@ -76,7 +77,7 @@ func TestWhatAReplicaNeverGotIsRemembered(t *testing.T) {
 				x.upTo(first.latest(src))
 				x.end()
 				end := x.reader.Position(x.last())
-				if restarts { // on the same server reading goes on, and remembers
+				if restarts { // reading continues on the same server, and still remembers the transaction
 					src = first.source(appTable())
 					x = first.read(first.open(src, end))
 					first.exec(fmt.Sprintf(others, 205))
@@ -92,8 +93,8 @@ func TestWhatAReplicaNeverGotIsRemembered(t *testing.T) {
 	}
 }
 
-// TestPlannedFailoversThereAndBackAreFollowed: each server writes while it is the primary, and the other one has all of
-// it before it takes over.
+// TestPlannedFailoversThereAndBackAreFollowed: each server writes while it is the primary, and the other server has all
+// of these writes before it takes over.
 func TestPlannedFailoversThereAndBackAreFollowed(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		primary, replica := pair(t, kind)
@@ -113,7 +114,7 @@ func TestPlannedFailoversThereAndBackAreFollowed(t *testing.T) {
 				t.Errorf("after %d failovers two transactions have one number: %s", n, at.Token)
 			}
 			replica.follow(primary)
-			if kind.IsMariaDB() { // a primary's own writes are none that it replicated
+			if kind.IsMariaDB() { // gtid_slave_pos lacks a primary's own writes
 				var pos string
 				replica.scan(replica.db.QueryRow("SELECT @@gtid_current_pos"), &pos)
 				primary.exec("SET GLOBAL gtid_slave_pos = '" + pos + "'")
@@ -124,12 +125,12 @@ func TestPlannedFailoversThereAndBackAreFollowed(t *testing.T) {
 	})
 }
 
-// TestAnHeirWhoseBinlogBeganLaterHasLostTheLog: a replica that got its data by a copy (RESET MASTER, gtid_slave_pos) has
-// all that was read, and the log of none of it.
+// TestAnHeirWhoseBinlogBeganLaterHasLostTheLog: a replica that got its data by a copy (RESET MASTER, gtid_slave_pos)
+// has the data of every transaction that was read, but its binlog has none of these transactions.
 func TestAnHeirWhoseBinlogBeganLaterHasLostTheLog(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MariaDB1011, servers.MariaDB118} {
 		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel() // each waits for its own servers
+			t.Parallel() // each kind starts its own servers
 			primary, replica := pair(t, kind)
 			primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
 			src := primary.source(appTable())
@@ -159,7 +160,8 @@ func TestAnHeirWhoseBinlogBeganLaterHasLostTheLog(t *testing.T) {
 	}
 }
 
-// TestAReplicaThatLogsNothingOfWhatItReplicatesIsRefused: it has the data, and a binlog of its own writes alone.
+// TestAReplicaThatLogsNothingOfWhatItReplicatesIsRefused: the replica has the data, but its binlog has only its own
+// writes.
 func TestAReplicaThatLogsNothingOfWhatItReplicatesIsRefused(t *testing.T) {
 	primary, replica := pairOf(t, servers.MariaDB1011)
 	primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
@@ -173,8 +175,8 @@ func TestAReplicaThatLogsNothingOfWhatItReplicatesIsRefused(t *testing.T) {
 	}
 }
 
-// TestATransactionWithoutAGTIDIsNoProofOfAFailover: the GTIDs before it are on the other server, and it is not. One
-// with a later GTID has it, too.
+// TestATransactionWithoutAGTIDIsNoProofOfAFailover: the other server has the GTIDs before the transaction, but not the
+// transaction itself. A server with a later GTID has the transaction, too.
 func TestATransactionWithoutAGTIDIsNoProofOfAFailover(t *testing.T) {
 	first, second := pair(t, servers.MySQL)
 	first.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
@@ -197,7 +199,7 @@ func TestATransactionWithoutAGTIDIsNoProofOfAFailover(t *testing.T) {
 		t.Errorf("when the mode was changed, reading ended with %v", err)
 	}
 	mode(second, "ON_PERMISSIVE")
-	restarted := func() { // a restart must not forget
+	restarted := func() { // a restart must not forget the transaction
 		x.end()
 		src = first.source(appTable())
 		x = first.read(first.open(src, x.reader.Position(x.last())))
@@ -208,7 +210,7 @@ func TestATransactionWithoutAGTIDIsNoProofOfAFailover(t *testing.T) {
 		return err
 	}
 	restarted()
-	first.exec(fmt.Sprintf(appCell, 2)) // has no GTID
+	first.exec(fmt.Sprintf(appCell, 2)) // this transaction has no GTID
 	x.upTo(first.latest(src))
 	refused := func(when string) {
 		t.Helper()
@@ -237,9 +239,10 @@ func TestATransactionWithoutAGTIDIsNoProofOfAFailover(t *testing.T) {
 	}
 }
 
-// TestWhatSinksHoldOfALaterEpochIsLookedAt: a position is older than another one of the same server, which was made
-// after failovers there and back. Reading begins at the first, in the epoch of the second; what lies between sinks may
-// hold, with Orders of whichever epoch.
+// TestWhatSinksHoldOfALaterEpochIsLookedAt: two positions are on one server. The later one has a higher epoch, because
+// it was made after failovers to another server and back. Reading begins at the earlier position, in the higher epoch.
+// Sinks may hold the changes between the positions with Orders of either epoch, so these changes are read again from
+// the source.
 func TestWhatSinksHoldOfALaterEpochIsLookedAt(t *testing.T) {
 	read := func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

@@ -15,25 +15,27 @@ import (
 	"replicator/internal/pause"
 )
 
-// fence is taken before rows are read: the reads of its connection see every change up to the log position low. They
+// fence is taken before rows are read: reads on the same connection see every change up to the log position low. They
 // may also see later changes.
 //
 // Both servers write a transaction to the binlog first, and make it visible to queries afterwards. With
 // semi-synchronous replication the time between is as long as a replica takes to answer. So the binlog's end may
 // include transactions that are still invisible. If a scan used that end as low, it would lose commits just before the
-// tail's start. It could also put a row that it saw before a delete at a position after the tail's re-read of the cell.
-// The row would then come back permanently.
+// tail's start. It could also see a row before its delete, and give the row a position after the tail's re-read of the
+// cell. The deleted row would then come back permanently.
 //
 // How a reader waits for visibility:
 //
-//	MariaDB                      takes a consistent snapshot, which names its place in the binlog; later reads see
+//	MariaDB                      takes a consistent snapshot, which names its log position; later reads see
 //	                             everything that the snapshot sees: visibleFrom
 //	MySQL, gtid_mode=ON          asks @@gtid_owned, which lists transactions being committed: settle.go
-//	MySQL 8.0, without           asks the Performance Schema's metadata locks for them: settle.go
-//	MySQL 8.0.22, without both   reads unlocked rows, with FOR SHARE NOWAIT
-//	MySQL 5.7, without both      waits for the holder of a row's lock, with LOCK IN SHARE MODE: lockToRead
+//	MySQL, metadata locks        finds these transactions in the Performance Schema: settle.go
 //
-// MySQL 8.0 before 8.0.22, without both, can't wait: a locking read needs more rights than SELECT there.
+// MySQL 8.0.22, neither        reads unlocked rows, with FOR SHARE NOWAIT
+// MySQL 5.7, neither           waits for the holder of a row's lock, with LOCK IN SHARE MODE: lockToRead
+//
+// "Neither" is a server without gtid_mode=ON whose Performance Schema does not record metadata locks. Such a server
+// can't wait if it is MySQL 8.0 before 8.0.22, because a locking read needs more rights than SELECT there.
 //
 // The first three never delay writes of the application. The others may delay a write while they read a few rows.
 //
@@ -42,22 +44,23 @@ import (
 // so the re-read may see rows an hour newer than the tail. With the tail's position as low, the changes of that hour
 // would count as later than the re-read. A version that was written and deleted within the hour would be shown again,
 // although readers of the view have already seen its successor. With the log's end as low, these changes count as older
-// (State.Next). So no caller must know the tail's position: re-reads after deletes and after fills (their changes are
-// in the log before the call), repairs and verify (the tail may lag), explain and dead letters (there may be no tail).
+// (State.Next). So no caller needs to know the tail's position. For re-reads after deletes and fills, the changes are
+// in the log before the call. For repairs and verify, the tail may lag. For explain and dead letters, there may be no
+// tail.
 //
 // Scans read many rows, and the tail handles rows that change meanwhile (pipeline/window.go). So low may be earlier for
 // a scan, but not before the reader's start.
 type fence struct {
 	low   int64
-	lock  string // the clause of a locking read, for servers that tell visibility in no other way
+	lock  string // the clause of a locking read; "" if the fence itself waits for visibility
 	waits bool   // a locking read waits for the holder of a row's lock
 }
 
-// settleTime is how long a scan waits for transactions that are in the binlog and not yet visible.
+// settleTime is how long a scan waits for transactions that are in the binlog but not yet visible.
 const settleTime = time.Minute
 
-// fence waits until everything that the tail has read is visible to queries. If the tail's transactions are not known,
-// fence is the same as present.
+// fence waits until everything that the tail has read is visible to queries. If the tail's transactions are unknown,
+// fence does the same as present.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	if r.server.flavor == gtid.MariaDB {
 		f = &fence{}
@@ -92,16 +95,16 @@ func (r *Reader) present(ctx context.Context, conn *sql.Conn) (f *fence, err err
 	case visible || err != nil:
 		return f, err
 	case !r.server.locksForSelect():
-		return f, fmt.Errorf("MySQL %s doesn't say which transactions are being committed, or one takes longer than %s: %s",
+		return f, fmt.Errorf("MySQL %s doesn't list transactions being committed, or a commit takes longer than %s: %s",
 			r.server.version, patience, settleRemedy)
 	}
 	return f, r.lockToRead(ctx, conn, f)
 }
 
 // ifFree is the clause of a locking read that fails at once if a row is locked. A transaction that is in the binlog and
-// not yet visible still holds its row locks, so unlocked rows are visible. The read must not wait: it holds other rows,
-// and could become part of a deadlock. The server would then roll back the transaction with the fewest changes and
-// locks, which may be the application's.
+// not yet visible still holds its row locks, so unlocked rows are visible. The read must not wait: it holds locks on
+// other rows, and could become part of a deadlock. The server would then roll back the transaction with the fewest
+// changes and locks, which may be the application's.
 const ifFree = " FOR SHARE NOWAIT"
 
 // lockToRead makes reads after the fence lock their rows. SELECT rights are enough. MySQL 5.7 has no NOWAIT, so its
@@ -122,14 +125,14 @@ func (r *Reader) lockToRead(ctx context.Context, conn *sql.Conn, f *fence) error
 	return nil
 }
 
-// settleRemedy is the setting that allows reading without locks.
+// settleRemedy tells the operator which settings allow reading without locks.
 const settleRemedy = "set gtid_mode = ON, or performance_schema = ON and UPDATE performance_schema.setup_instruments " +
 	"SET enabled = 'YES' WHERE name = 'wait/lock/metadata/sql/mdl'"
 
 // waitingRows is how many rows a scan may lock at once if it waits for locks of other sessions.
 const waitingRows = 4
 
-// atMost returns n, or the smaller few if the read may wait while it holds locks.
+// atMost returns n, but at most few if the read may wait while it holds locks.
 func (f *fence) atMost(few, n int) int {
 	if f.waits {
 		return min(few, n)
@@ -137,14 +140,14 @@ func (f *fence) atMost(few, n int) int {
 	return n
 }
 
-// isHeld reports whether a NOWAIT read failed because another session has locked a row.
+// isHeld reports whether a locking read failed because another session has locked a row.
 func isHeld(err error) bool {
 	var e *mysqlError
 	return errors.As(err, &e) && (e.Number == errnoLockNowait || e.Number == errnoDeadlock ||
 		e.Number == errnoLockWaitTimeout)
 }
 
-// lockPatience is how long a read is tried again because other sessions hold locks.
+// lockPatience is how long a read is retried while other sessions hold locks.
 const lockPatience = 30 * time.Second
 
 // untilFree repeats a read until no other session has locked its rows. Each attempt reads a quarter of the rows of the
@@ -157,7 +160,7 @@ func untilFree(ctx context.Context, rows int, read func(rows int) error) error {
 			return err
 		}
 		if time.Now().After(late) {
-			return fmt.Errorf("a transaction of the application has held a row for %s: %w", lockPatience, err)
+			return fmt.Errorf("a transaction of the application has locked a row for %s: %w", lockPatience, err)
 		}
 		if err := pause.For(ctx, delay/2+rand.N(delay)); err != nil {
 			return err
@@ -174,14 +177,14 @@ func (r *Reader) untilVisible(ctx context.Context, conn *sql.Conn, gtids string)
 		return err
 	}
 	if late.Int64 != 0 {
-		return fmt.Errorf("transactions before %s are not visible after %s", gtids, settleTime)
+		return fmt.Errorf("the transactions in %s are not visible after waiting %s", gtids, settleTime)
 	}
 	return nil
 }
 
-// visibleFrom returns a log position, at from or later, up to which queries on MariaDB see everything: the place in the
-// binlog that a consistent snapshot names. The snapshot itself is not read. If another table has since replaced a
-// watched one, as gh-ost does, the snapshot may lack rows that were copied earlier.
+// visibleFrom returns a log position, at from or later, up to which queries on MariaDB see everything: the log position
+// that a consistent snapshot names. The snapshot itself is not read, because it may lack rows. If another table has
+// since replaced a watched one, as gh-ost does, the snapshot may lack rows that were copied earlier.
 func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (int64, error) {
 	for late := time.Now().Add(settleTime); ; {
 		low, err := r.snapshot(ctx, conn)
@@ -189,7 +192,7 @@ func (r *Reader) visibleFrom(ctx context.Context, conn *sql.Conn, from int64) (i
 			return low, err
 		}
 		if time.Now().After(late) {
-			return 0, errors.New("transactions that are in the binlog are not visible after " + settleTime.String())
+			return 0, errors.New("transactions in the binlog are not visible after waiting " + settleTime.String())
 		}
 		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return 0, err
@@ -226,9 +229,9 @@ func commit(ctx context.Context, conn *sql.Conn) error {
 }
 
 // snapshotReads is how often the position of a snapshot is read; the lowest answer counts. While MariaDB shows the
-// values of binlog_snapshot_%, it keeps them in one place for all sessions. If two sessions ask at once, one may see
-// the position of the other's snapshot, or none. With six sessions that asked all the time, two of a thousand answers
-// were too high.
+// values of binlog_snapshot_%, it keeps them in memory that all sessions share. If two sessions ask at once, one may
+// see the position of the other session's snapshot, or no position. With six sessions that asked all the time, two of a
+// thousand answers were too high.
 const snapshotReads = 3
 
 // snapshotPlace asks once for the position of the session's snapshot. The answer is nearly always right.

@@ -14,9 +14,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// holdCommits holds commits after they are in the binlog and before they are visible: the window that is else a few
-// microseconds wide. MariaDB has semi-synchronous replication for that, with nobody to acknowledge: to turn it off lets
-// go what is held. MySQL waits before it syncs its log, a second at most.
+// holdCommits makes commits wait after they are in the binlog and before they are visible. Otherwise this window is a
+// few microseconds wide. On MariaDB, semi-synchronous replication waits for a replica, and there is none. Turning it
+// off releases the commits. MySQL waits before it syncs its log, for a second at most.
 func (b *bench) holdCommits() {
 	b.letCommitsGo()
 	if b.isMaria() {
@@ -65,8 +65,9 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 			}
 			return x.all()[before], committed
 		}
-		// soonVisible lets the commit go while it is waited for: a look may not answer before. The server stays until it
-		// has answered, which may be after the commit's own answer.
+		// soonVisible releases the commit after half a second, while a read waits for it. The read must not return
+		// earlier. The cleanup waits until the server has answered the release, which may be after it answered the
+		// commit.
 		soonVisible := func() {
 			gone := make(chan struct{})
 			time.AfterFunc(500*time.Millisecond, func() {
@@ -93,7 +94,7 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// A row that a scan saw before its delete must not be put after it.
+		// A row that a scan saw before its delete must not get a position after the delete.
 		change, committed = write("DELETE FROM versioned WHERE v = 2")
 		soonVisible()
 		chunk, err := x.reader.Scan(testContext(t), "versioned", nil, "", replicator.ScanLimit{Rows: 10})
@@ -109,12 +110,12 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		// What was written just before a reader's start is not brought by its tail.
+		// The tail doesn't deliver a row written just before the reader's start, so the scan must.
 		_, committed = write("INSERT INTO versioned(k, v) VALUES (1, 3)")
 		soonVisible()
 		late := b.open(src, b.latest(src))
 		latest := false
-		for chunk = (replicator.Chunk{}); !chunk.Done; { // what is held is read by itself
+		for chunk = (replicator.Chunk{}); !chunk.Done; { // a locked row may get a chunk of its own
 			chunk, err = late.Scan(testContext(t), "versioned", nil, chunk.Next, replicator.ScanLimit{Rows: 10})
 			if err != nil || chunk.Low < late.Start().Order {
 				t.Fatalf("a scan from %d shows %d rows as of %d: %v", late.Start().Order, len(chunk.Rows), chunk.Low, err)
@@ -138,7 +139,7 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Either the row is the new one, or Low says that it may be the old one.
+		// Either the scan shows the new row, or Low is before the change.
 		if got := string(chunk.Rows[0].Body); got != "new" && chunk.Low >= change.Order {
 			t.Errorf("the scan shows %q at %d, after the change at %d", got, chunk.Low, change.Order)
 		}
@@ -165,11 +166,11 @@ func TestCheckSaysHowRowsAreReadWithoutGTIDs(t *testing.T) {
 		case "MySQL 8.0 without both":
 			want = "fail OFF, and performance_schema does not list commits: rows can't be read"
 		case "MySQL 5.7 without GTIDs":
-			want = "warn OFF, and performance_schema does not list commits: reads lock rows, writes may wait for them, and fills"
+			want = "warn OFF, and performance_schema does not list commits: reads lock rows, writes may wait"
 		case "MySQL without GTIDs and Performance Schema":
 			want = "warn OFF, and performance_schema does not list commits: reads lock rows, and writes may wait"
 		case "MySQL without GTIDs", "MySQL 8.0 without GTIDs", "MySQL 5.7 without GTIDs, with locks of metadata":
-			want = "warn OFF: set gtid_mode = ON, or a move"
+			want = "warn OFF: set gtid_mode = ON. Otherwise a move"
 		}
 		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
 			t.Errorf("check says %q, want %q", got, want)
@@ -180,7 +181,8 @@ func TestCheckSaysHowRowsAreReadWithoutGTIDs(t *testing.T) {
 	})
 }
 
-// Reads at one time each say as of which place they are, and hold all up to there. On MariaDB two in a thousand did not.
+// Each of several concurrent reads must include all changes up to the log position that it reports. On MariaDB, two of
+// a thousand reads did not.
 func TestReadsAtOnceAreEachAsOfTheirOwnPlace(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -220,7 +222,7 @@ func TestReadsAtOnceAreEachAsOfTheirOwnPlace(t *testing.T) {
 		readers.Wait()
 		changes := x.upTo(b.latest(src))
 		for _, s := range all {
-			n := int64(0) // changes up to there, each of which adds one
+			n := int64(0) // the changes up to s.asOf, each of which adds 1 to v
 			for n < int64(len(changes)) && changes[n].Order <= s.asOf {
 				n++
 			}

@@ -9,15 +9,16 @@ import (
 
 // The binlog lacks rows if the server logs statements, or was restarted without binlog_format = ROW in its
 // configuration. So we read the setting at the start, and again when a statement arrives that changed a watched table:
-// the operator must fix the setting first. MySQL 9.7 still has it, deprecated.
+// the operator must fix the setting first. MySQL 9.7 still has this setting, although it is deprecated.
 
 // loggedAsText describes a change of a table by a statement without rows in the binlog.
 const loggedAsText = "was changed by a statement logged as text (binlog_format was not ROW in that session)"
 
 // mendFormat tells the operator how to make a server log rows.
-const mendFormat = "SET GLOBAL binlog_format = ROW, and in the server's configuration; sessions that are open keep theirs"
+const mendFormat = "SET GLOBAL binlog_format = ROW, and in my.cnf. End open sessions, which keep their old format"
 
-// textual returns the server's binlog_format if it is not ROW; otherwise "". The status shows it until the next call.
+// textual returns the server's binlog_format if it is not ROW; otherwise "". The status shows the result until the next
+// call.
 func (s *Source) textual(ctx context.Context, db querier) string {
 	format, err := variable(ctx, db, "binlog_format")
 	if err != nil {
@@ -32,13 +33,14 @@ func (s *Source) textual(ctx context.Context, db querier) string {
 
 func (s *Source) warnOfFormat(ctx context.Context, db querier) {
 	if format := s.textual(ctx, db); format != "" {
-		s.cfg.Logger.Warn("the source logs statements: the rows that they change in watched tables are not in the binlog, "+
-			"and on_unlogged says what happens to the views. "+mendFormat,
+		s.cfg.Logger.Warn("the source logs statements, so the binlog lacks the rows that they change in watched "+
+			"tables. on_unlogged says what happens to the views. "+mendFormat,
 			slog.String("source", s.cfg.Name), slog.String("binlog_format", format))
 	}
 }
 
-// byFormat begins the error with the server's binlog_format, if that setting is why a statement came without rows.
+// byFormat adds the server's binlog_format to the beginning of the error, if that setting is why a statement came
+// without rows.
 func (r *Reader) byFormat(ctx context.Context, by statement, err error) error {
 	if by.what != loggedAsText {
 		return err

@@ -12,7 +12,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A source that logs statements is named as such: at the start, and by the error of a statement that has no rows.
+// The program says that a source logs statements: at the start, and in the error about a statement without rows.
 func TestAServerThatLogsStatementsIsNamedFirst(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		b := newBench(t, servertest.Own(t, kind))

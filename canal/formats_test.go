@@ -57,7 +57,7 @@ func TestCompressedTransactionsAreRead(t *testing.T) {
 				t.Fatalf("order of change %d is %d, in a replay %d", i, got[i].Order, again[i].Order)
 			}
 		}
-		// A truncate inside a compressed session is still noticed.
+		// A TRUNCATE in a session with compression is still noticed.
 		p := b.latest(src)
 		b.session(on, "TRUNCATE TABLE cell")
 		if err := b.read(b.open(src, p)).failure(); !errors.Is(err, replicator.ErrUnlogged) {
@@ -112,7 +112,7 @@ func TestWithoutGTIDsFilesAndPositionsDo(t *testing.T) {
 	}
 }
 
-// slowly takes its time with every change, and drops it.
+// slowly is a handler that drops every change. Every 200 changes it collects garbage and measures the heap.
 type slowly struct {
 	*recorder
 	n    int

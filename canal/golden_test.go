@@ -24,10 +24,10 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// go test ./canal -run TestRecord -record makes testdata anew from real servers.
+// go test ./canal -run TestRecord -record records testdata again from real servers.
 var record = flag.Bool("record", false, "record binlogs of real servers into testdata")
 
-// recording is what a decoder must know beside the binlog itself: what the server would be asked.
+// recording is what a decoder needs in addition to the binlog. Outside of tests, it comes from the server.
 type recording struct {
 	Flavor     gtid.Flavor
 	Database   string
@@ -36,7 +36,7 @@ type recording struct {
 	Columns    map[string][][3]string // table → name, data type, character set
 }
 
-// binlogFile writes a binlog file as the server has it.
+// binlogFile is an event handler that copies the server's binlog file.
 type binlogFile struct{ bytes.Buffer }
 
 func (f *binlogFile) handle(raw []byte) error {
@@ -114,7 +114,7 @@ func TestRecord(t *testing.T) {
 	})
 }
 
-// recordedStream is a stream over a recording.
+// recordedStream returns a stream for a recording, and the recording's events.
 func recordedStream(t testing.TB, name string, h replicator.Handler) (*stream, []byte) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name+".json"))
@@ -151,7 +151,7 @@ func recordedStream(t testing.TB, name string, h replicator.Handler) (*stream, [
 	return newTestStream(rec.Flavor, sets, ts, h), events[4:]
 }
 
-// recordedCodes are what the recordings hold of character sets that a server would be asked for.
+// recordedCodes are the codes in the recordings whose character sets are otherwise read from the server.
 var recordedCodes = map[string]map[string]rune{
 	"latin2":  {"\xA3": 'Ł', "\xF3": 'ó', "\xBC": 'ź'},
 	"cp1251":  {"\xCF": 'П', "\xF0": 'р', "\xE8": 'и', "\xE2": 'в', "\xE5": 'е', "\xF2": 'т'},
@@ -191,12 +191,12 @@ func newTestStream(f gtid.Flavor, sets binlog.Charsets, ts tables, h replicator.
 	}
 }
 
-// feedAll gives a stream all events.
+// feedAll passes all events to a stream.
 func feedAll(s *stream, events []byte) error {
 	return eachEvent(events, func(raw []byte) error { return s.event(context.Background(), raw) })
 }
 
-// feedReused gives a stream all events in memory that is used again, as a dump does.
+// feedReused passes all events to a stream in memory that is reused, as a dump does.
 func feedReused(s *stream, events []byte) error {
 	buffer := make([]byte, large)
 	return eachEvent(events, func(raw []byte) error {
@@ -222,7 +222,7 @@ func eachEvent(events []byte, f func(raw []byte) error) error {
 	return nil
 }
 
-// decodeRecording shows a recording's changes as text.
+// decodeRecording returns a recording's changes as text.
 func decodeRecording(t testing.TB, name string) []byte {
 	t.Helper()
 	h := newRecorder()
@@ -301,7 +301,8 @@ func FuzzEvents(f *testing.F) {
 		}
 		s, _ := recordedStream(t, name, newRecorder())
 		defer s.close()
-		// Every table map first, so that damaged rows find theirs; then the damaged event, without its checksum.
+		// The stream gets all table maps first, so that damaged rows find their table map. Then it gets the damaged
+		// event. Nothing checks that event's checksum.
 		for rest := events; len(rest) > 0; {
 			h, _ := binlog.ParseHeader(rest)
 			if h.Kind == replication.TABLE_MAP_EVENT {

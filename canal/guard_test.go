@@ -9,15 +9,15 @@ import (
 	"replicator/canal/gtid"
 )
 
-// A replica that was promoted without the last transactions, and wrote others in their place, is a loss of the log, as
-// on MySQL; a server that shows nothing of the one that was read is a stranger.
+// If a replica was promoted without the last transactions and wrote other transactions instead, the log is lost, as on
+// MySQL. A server whose log has no transactions of the server that was read is a stranger.
 func TestAMariaDBServerWithoutTheTailIsToldFromAStranger(t *testing.T) {
 	type seen struct {
 		server string
 		seq    int64
 	}
 	for _, c := range []struct {
-		name, start string // what the file's list says
+		name, start string // start: the GTID list at the file's beginning
 		seen        []seen
 		lost, fine  bool
 	}{

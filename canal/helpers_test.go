@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an event that must happen.
 const patience = 10 * time.Minute
 
 func testContext(t testing.TB) context.Context {
@@ -27,7 +27,7 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-// bench is a database on a server, with an SQL connection of the application's.
+// bench is a database on a server, with the application's SQL connections.
 type bench struct {
 	t        testing.TB
 	server   *servers.Server
@@ -58,7 +58,8 @@ func (b *bench) exec(queries ...string) {
 	}
 }
 
-// oldWords are what MySQL before 8.0.22 calls things. GET_SOURCE_PUBLIC_KEY is for its own accounts: root has none there.
+// oldWords replaces keywords by the names that MySQL before 8.0.22 knows. root doesn't need GET_SOURCE_PUBLIC_KEY
+// there.
 var oldWords = strings.NewReplacer("RESET BINARY LOGS AND GTIDS", "RESET MASTER", "CHANGE REPLICATION SOURCE", "CHANGE MASTER",
 	"SOURCE_HOST", "MASTER_HOST", "SOURCE_PORT", "MASTER_PORT", "SOURCE_USER", "MASTER_USER",
 	"SOURCE_AUTO_POSITION", "MASTER_AUTO_POSITION", "SOURCE_LOG_FILE", "MASTER_LOG_FILE", "SOURCE_LOG_POS", "MASTER_LOG_POS",
@@ -76,11 +77,11 @@ func (b *bench) session(queries ...string) {
 			b.t.Fatalf("%s: %v", q, err)
 		}
 	}
-	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // its settings must not be anyone else's
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // other sessions must not get its settings
 	conn.Close()
 }
 
-// compresses skips a test of compressed transactions, which MySQL has from 8.0.20 on.
+// compresses skips a test of compressed transactions if the server lacks them. MySQL has them from 8.0.20 on.
 func compresses(t testing.TB, b *bench) {
 	t.Helper()
 	if b.server.Kind.IsOldMySQL() {
@@ -90,7 +91,7 @@ func compresses(t testing.TB, b *bench) {
 
 func (b *bench) isMaria() bool { return b.server.Kind.IsMariaDB() }
 
-// flavor is how the server writes its GTIDs.
+// flavor returns the form of the server's GTIDs.
 func (b *bench) flavor() gtid.Flavor {
 	if b.isMaria() {
 		return gtid.MariaDB
@@ -143,19 +144,19 @@ func (b *bench) open(s *Source, at ...replicator.Position) *Reader {
 	return r.(*Reader)
 }
 
-// recorder is a Handler that keeps what it is given.
+// recorder is a Handler that records its calls.
 type recorder struct {
 	mu      sync.Mutex
 	changes []replicator.Change
 	commits []int64
-	news    chan struct{} // a commit
-	arrived chan struct{} // a change
+	news    chan struct{} // signals a commit
+	arrived chan struct{} // signals a change
 	stop    error         // returned by Change if set
-	goesOn  bool          // where the log lacks something; it is then noted
-	arrives func()        // called before a change is kept, if set
+	goesOn  bool          // Unlogged notes that the log lacks a change, and reading continues
+	arrives func()        // if set, called before a change is recorded
 
 	references []replicator.Reference
-	unlogged   []string // the tables of which something was lacking
+	unlogged   []string // the tables whose changes the log lacked
 }
 
 func newRecorder() *recorder {
@@ -186,7 +187,7 @@ func (r *recorder) Unlogged(table string, _ int64, err error) error {
 	return nil
 }
 
-// lacked are the tables of which the log lacked something.
+// lacked returns the tables whose changes the log lacked.
 func (r *recorder) lacked() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,7 +238,7 @@ type reading struct {
 
 func (b *bench) read(r *Reader) *reading { return b.readInto(r, newRecorder()) }
 
-// readOn is read of a handler that goes on where the log lacks something.
+// readOn is read with a handler that continues when the log lacks a change.
 func (b *bench) readOn(r *Reader) *reading {
 	rec := newRecorder()
 	rec.goesOn = true
@@ -260,7 +261,7 @@ func (x *reading) end() {
 	<-x.done
 }
 
-// upTo waits until everything up to the source's present end was read, and returns the changes so far.
+// upTo waits until everything up to position p was read, and returns the changes so far.
 func (x *reading) upTo(p replicator.Position) []replicator.Change {
 	x.t.Helper()
 	_, file, pos := splitOrder(p.Order)
@@ -281,7 +282,7 @@ func (x *reading) upTo(p replicator.Position) []replicator.Change {
 	}
 }
 
-// failure waits until reading ends by itself.
+// failure waits until reading ends, and returns its error.
 func (x *reading) failure() error {
 	x.t.Helper()
 	select {
@@ -293,7 +294,7 @@ func (x *reading) failure() error {
 	}
 }
 
-// changes reads all from a position to the present end.
+// changes returns all changes from a position to the binlog's current end.
 func (b *bench) changes(s *Source, from ...replicator.Position) []replicator.Change {
 	b.t.Helper()
 	x := b.read(b.open(s, from...))

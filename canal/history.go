@@ -9,20 +9,20 @@ import (
 	"replicator/canal/gtid"
 )
 
-// maxHistory limits the ends of transactions that are kept for Reader.Position. If there are more, pairs of neighbours
-// are merged. A Position may then be an earlier end than possible, but never a later one.
+// maxHistory limits the ends of transactions that are kept for Reader.Position. If there are more, pairs of neighbors
+// are merged. Reader.Position may then return an earlier end than possible, but never a later one.
 const maxHistory = 4096
 
 // history keeps the ends of transactions that were read, until a position at or after them is requested. Recording an
 // end builds no strings: the server UUIDs of GTIDs are indexes into names, and a GTID set is built only on request.
 type history struct {
 	mu    sync.Mutex
-	at    end       // the latest end that was requested; base is the set up to it
+	at    end       // the latest end that was requested
 	base  *gtid.Set // all transactions up to at
 	gtids bool      // the server uses GTIDs, so base is known
 	maria bool
 	ends  []end // after at, ascending
-	// the position after the last delivered rows; not after the latest end if their transaction has ended
+	// the position after the last delivered rows; it counts only while their transaction has not ended
 	open end
 	seen end // the start of the binlog's latest file when a query last found rows
 	// the executed transactions when a query last found rows; nil once a position includes them
@@ -30,10 +30,10 @@ type history struct {
 	names   []sid
 	ids     map[sid]int32
 
-	highest   *gtid.Set   // MariaDB: the highest number read in each domain, with its server; lacks peak
+	highest   *gtid.Set   // MariaDB: the highest number read in each domain, with its server; peak may be missing
 	peak      gtidRun     // the highest number of the domain that was read last; empty if highest includes it
 	forked    atomic.Bool // see token.Forked
-	anonymous bool        // see token.Anonymous; concerns the last delivered rows
+	anonymous bool        // see token.Anonymous; describes the transactions up to the last delivered rows
 }
 
 // sid identifies the origin of transactions: "uuid[:tag]", or MariaDB's domain and server.
@@ -49,7 +49,7 @@ type end struct {
 
 	anonymous bool // the transaction has no GTID
 
-	last gtidRun   // the transaction that ends there, with those of merged ends if they form one run
+	last gtidRun   // the transaction that ends there, and those of merged ends if all form one run
 	more []gtidRun // the transactions of merged ends that don't fit into last
 }
 
@@ -200,7 +200,7 @@ func (h *history) read() (at end, further *gtid.Set, anonymous bool) {
 	return at, further, h.anonymous
 }
 
-// merge joins pairs of neighbouring ends, to halve their number.
+// merge joins pairs of neighboring ends, to halve their number.
 func (h *history) merge() {
 	kept := h.ends[:0]
 	for i := 0; i+1 < len(h.ends); i += 2 {
@@ -308,7 +308,7 @@ func (h *history) latest() (order int64, before *gtid.Set) {
 	return order, before
 }
 
-// handedOut returns the latest end, and all transactions of which rows were delivered (nil: unknown).
+// handedOut returns the latest end, and all transactions that rows were delivered from (nil: unknown).
 func (h *history) handedOut() (order int64, before *gtid.Set) {
 	order, before = h.latest()
 	h.mu.Lock()

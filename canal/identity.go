@@ -39,7 +39,7 @@ func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replica
 			continue
 		}
 		t, shape, err := s.shapeOf(ctx, conn, srv, t)
-		if replicator.IsFatal(err) { // the table does not exist, which opening it reports
+		if replicator.IsFatal(err) { // the table does not exist; opening it reports that
 			continue
 		}
 		if err != nil {
@@ -181,7 +181,7 @@ func (c *declaredColumn) identity() string {
 	case keyTime:
 		return c.dataType + digits
 	case keyBytes:
-		if c.dataType == "binary" { // values are padded to its length
+		if c.dataType == "binary" { // values are padded to the column's length
 			return string(of) + digits
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What a cell or a version of a table is may be changed by an ALTER: nothing that comes after it is delivered under the
-// old rule, nor, where a reader begins before it, under the new one.
+// An ALTER may change which rows form a cell, or what their version is. Rows after the ALTER must not be delivered by
+// the old rule. If a reader starts before the ALTER, the rows before it must not be delivered by the new rule.
 func TestAnAlterThatMakesCellsOrVersionsOthersEndsReading(t *testing.T) {
 	versions := replicator.Table{Key: []string{"k"}, Version: "v"}
 	plain := replicator.Table{Key: []string{"k"}}
@@ -120,8 +120,7 @@ func TestKeysOfTwoTablesAreComparedByWhatTheyTellApart(t *testing.T) {
 	})
 }
 
-// MariaDB leaves out of information_schema a table that an ALTER is replacing, where the session that asks holds a
-// lock.
+// MariaDB's information_schema omits a table that an ALTER is replacing, if the asking session holds a lock.
 func TestATableIsReadWholeWhileItIsAltered(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -159,16 +158,16 @@ func TestATableIsReadWholeWhileItIsAltered(t *testing.T) {
 	})
 }
 
-// Where several rows may have one key, and no version tells which is the newest, the views of the table are refused: at
-// the start, in check, and when the unique key goes while they run.
+// A table's views are refused if several rows may have one key and no version tells which row is the newest. They are
+// refused at the start, in check, and when the unique key is dropped while they run.
 func TestAKeyThatIsNotUniqueNeedsAVersion(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
 		for _, c := range []struct {
 			name, columns string
 			table         replicator.Table
-			drop          string // makes it so later; "": it is so from the start
-			mend          string // the last words of the error, but for the table's name
+			drop          string // makes the key not unique later; "": it is not unique from the start
+			mend          string // the end of the error, after the table's name
 		}{
 			{"an index", "id INT PRIMARY KEY, k INT NOT NULL, KEY (k)", replicator.Table{Key: []string{"k"}}, "",
 				"ADD UNIQUE KEY (`k`)"},

@@ -88,8 +88,7 @@ func sizeOf(rows []*replicator.Row) (size int64) {
 	return size
 }
 
-// joinedChunk tells where a chunk of a scan can be cut, if its rows take too many bytes once they have their joined
-// rows.
+// joinedChunk records where a chunk of a scan can be cut, if its rows and their joined rows take too many bytes.
 type joinedChunk struct {
 	next   []string // the chunk's Next after each row
 	passed []int
@@ -102,7 +101,7 @@ func (c *joinedChunk) note(next string, passed int) {
 }
 
 // join reads the joined rows of a chunk's rows: first for one row, then for more and more at a time. It cuts the chunk
-// when the rows have the given size; 0: never.
+// when the rows have this many bytes; 0 means never.
 func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*replicator.Row) error) error {
 	size := int64(0)
 	for from, n := 0, 1; from < len(chunk.Rows); n = min(2*n, newestBatch) {
@@ -119,7 +118,7 @@ func (c *joinedChunk) join(chunk *replicator.Chunk, bytes int64, join func([]*re
 	return nil
 }
 
-// joining is one lookup of some rows.
+// joining runs one lookup for some rows.
 type joining struct {
 	tables tables
 	own    *watched // the table of these rows
@@ -130,7 +129,7 @@ type joining struct {
 
 	wanted [][]any                   // values of the On columns, each combination once
 	at     map[replicator.Key]int    // the index in wanted
-	rows   map[int][]*replicator.Row // by index in wanted: the rows that carry the found rows
+	rows   map[int][]*replicator.Row // by index in wanted: the rows that get the found rows
 }
 
 func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error) {
@@ -163,14 +162,14 @@ func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error
 func (t *watched) joinedBy(name string) (*selected, error) {
 	c := t.schema.Load().column(name)
 	if c == nil {
-		return nil, t.ofReaders(name, t.fatal(fmt.Errorf("table %s has no column %s, by which rows are joined; the table was "+
+		return nil, t.ofReaders(name, t.fatal(fmt.Errorf("table %s has no column %s, which a join uses. The table was "+
 			"altered, or the configuration is wrong", t.Name, name)))
 	}
 	s := newSelected(c)
 	return &s, nil
 }
 
-// add records the values that a row is joined by. A row with a NULL among them is joined with nothing.
+// add records the values that a row is joined by. A row with a NULL among these values gets no joined rows.
 func (j *joining) add(row *replicator.Row) error {
 	values := make([]any, len(j.lookup.On))
 	for i, on := range j.lookup.On {
@@ -200,7 +199,7 @@ func (j *joining) add(row *replicator.Row) error {
 	return nil
 }
 
-// columnOf returns a row's value of a column; nil if it is NULL, or if the row does not carry it.
+// columnOf returns a row's value of a column; nil if the value is NULL, or if the row lacks the column.
 func (t tables) columnOf(row *replicator.Row, name string) (any, error) {
 	i := slices.IndexFunc(row.Names, func(n string) bool { return strings.EqualFold(n, name) })
 	if i >= 0 {
@@ -276,7 +275,8 @@ func (j *joining) readSome(ctx context.Context, conn *sql.Conn, f *fence, from, 
 	return nil
 }
 
-// atMost is the most rows to read for one row. It is one more than allowed, to notice that there are too many.
+// atMost returns how many joined rows to read for one row. Without a smaller limit, it is one more than allowed, so
+// that too many rows are noticed.
 func (j *joining) atMost() int {
 	switch {
 	case !j.lookup.Many:
@@ -287,7 +287,7 @@ func (j *joining) atMost() int {
 	return replicator.MaxJoined + 1
 }
 
-// isNewest is the SQL condition that a row is the newest of its cell.
+// isNewest returns the SQL condition that a row is the newest of its cell.
 func (x *selection) isNewest() string {
 	if x.single {
 		return "TRUE"

@@ -11,7 +11,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// orders are joined with their customers, these with their companies, and with their lines.
+// ordersDDL creates orders, which are joined with their customers and lines. Customers are joined with their companies.
 var ordersDDL = []string{
 	"CREATE TABLE companies (id INT PRIMARY KEY, name VARCHAR(40))",
 	"CREATE TABLE customers (id INT PRIMARY KEY, company_id INT, name VARCHAR(40), KEY (company_id))",
@@ -23,7 +23,7 @@ var ordersDDL = []string{
 	"INSERT INTO order_lines VALUES (10, 2, 'b'), (10, 1, 'a'), (10, 3, 'c'), (11, 1, 'd')",
 }
 
-// orderView has the joins, and orderTables what a source reads for it.
+// orderView returns a view with these joins. orderTables returns the tables that a source reads for the view.
 func orderView() *replicator.View {
 	on := func(column, from, path string) []replicator.JoinOn {
 		return []replicator.JoinOn{{Column: column, From: from, Path: path}}
@@ -46,7 +46,7 @@ func orderTables() []replicator.Table {
 	}
 }
 
-// joinedText shows what a row carries: by join, the names or articles.
+// joinedText lists a row's joined rows by join, each with its first column.
 func joinedText(row *replicator.Row) string {
 	lookups, names := orderView().Lookups()
 	var text []string
@@ -181,7 +181,7 @@ func TestCheckDemandsWhatJoinsNeed(t *testing.T) {
 	}
 }
 
-// Rows are joined with what an XA transaction changed once that is committed.
+// Changes of an XA transaction refer to the rows joined with them only once the transaction is committed.
 func TestWhatRefersToRowsOfAnXATransactionIsToldWhenItIsCommitted(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := &xaBench{bench: newBench(t, s)}
@@ -207,7 +207,7 @@ func TestWhatRefersToRowsOfAnXATransactionIsToldWhenItIsCommitted(t *testing.T) 
 	})
 }
 
-// Columns by which rows are joined that no longer compare as one are a matter of the views with that join: others read
+// If the two columns of a join can no longer be compared, only the views with that join are affected. Other views read
 // the same columns.
 func TestColumnsThatDoNotCompareAreOfTheViewsThatJoinByThem(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {

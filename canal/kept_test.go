@@ -2,8 +2,8 @@ package canal
 
 import "testing"
 
-// A body that is most of a large event is not copied: the row holds the event's memory. Others are, and all whose
-// memory is used again.
+// A body that is most of a large event is not copied: the row keeps the event's memory. All other bodies are copied,
+// because their event's memory is reused or is much larger than the body.
 func TestALargeBodyIsNotCopied(t *testing.T) {
 	event := make([]byte, 4*large)
 	for name, c := range map[string]struct {

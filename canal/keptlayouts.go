@@ -11,7 +11,8 @@ import (
 	"replicator"
 )
 
-// keptLayouts are the layouts that positions name by digest. A layout is stored before a position that names it.
+// keptLayouts stores the layouts that positions name by digest. A layout is stored before the first position that names
+// it.
 type keptLayouts struct {
 	store replicator.Layouts // nil: layouts are only in memory
 
@@ -31,7 +32,7 @@ func (k *keptLayouts) keep(ctx context.Context, layouts ...*layout) error {
 	}
 	if k.store != nil && len(fresh) > 0 {
 		if err := k.store.KeepLayouts(ctx, texts); err != nil {
-			return fmt.Errorf("keeping what columns tables have: %w", err)
+			return fmt.Errorf("storing the tables' columns: %w", err)
 		}
 	}
 	if k.known == nil {
@@ -50,7 +51,7 @@ func (k *keptLayouts) find(ctx context.Context, digest string) (*layout, error) 
 	}
 	text, err := k.store.Layout(ctx, digest)
 	if err != nil {
-		return nil, fmt.Errorf("reading what columns a table had: %w", err)
+		return nil, fmt.Errorf("reading a table's former columns: %w", err)
 	}
 	if l, err := parseLayout(text); err == nil && l.digest() == digest {
 		return l, nil
@@ -64,14 +65,14 @@ type digestAt struct {
 	order  int64
 }
 
-// layoutOf returns the table's layout at the position. If the readers that were at this position did not read the
-// table, it returns the layout at the first later position whose reader did. known is false if that position has no
-// layout.
+// layoutOf returns the digest of the table's layout at the token's position. If the reader that was at this position
+// did not read the table, it returns the digest at the first later position whose reader did. known is false if that
+// position has no layout.
 func (t token) layoutOf(table string) (at digestAt, known bool) {
 	lowest := int64(math.MaxInt64)
 	for _, p := range append([]token{t}, t.others...) {
 		file, err := parseFileName(p.File)
-		if err != nil { // can't fail: it was parsed before
+		if err != nil { // can't fail: the name was parsed before
 			continue
 		}
 		order := orderOf(p.Epoch, file.number, p.Pos)
@@ -85,14 +86,14 @@ func (t token) layoutOf(table string) (at digestAt, known bool) {
 }
 
 // latest returns the current end of the binlog, with the layout of each table there. It reads everything in one
-// transaction, which blocks changes of the tables' columns until the end is known. A table that can't be read has no
-// layout: opening it gives the reason.
+// transaction, which blocks changes of the tables' columns until the end is known. A table that can't be read gets no
+// layout, because opening the table reports the reason.
 func (s *Source) latest(ctx context.Context, conn *sql.Conn, srv server) (t token, err error) {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return t, err
 	}
-	defer tx.Rollback() // it only read
+	defer tx.Rollback() // the transaction only reads
 	digests := map[string]string{}
 	var found []*layout
 	for i := range s.cfg.Tables {

@@ -11,20 +11,20 @@ import (
 	"replicator/canal/binlog"
 )
 
-// layout is a table's columns at one log position: what decoding a row needs and the log lacks. Type layouts
-// (layouts.go) tracks layouts along the log. A layout never changes.
+// layout describes a table's columns at one log position. Decoding a row needs this information, which the log lacks.
+// Type layouts (layouts.go) tracks layouts along the log. A layout is never modified.
 type layout struct {
 	Charset string         `json:"charset,omitempty"` // default character set for added text columns
 	Columns []layoutColumn `json:"columns"`
 
-	// Members is set instead of columns if the table is a pattern: the IDs of the tables that it matched.
+	// Members is set instead of columns if the table is a pattern: the IDs of the tables that the pattern matched.
 	Members []string `json:"members,omitempty"`
 }
 
 type layoutColumn struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`              // as columnType shows it
-	Charset string `json:"charset,omitempty"` // of a text column
+	Charset string `json:"charset,omitempty"` // only for text columns
 }
 
 // unknownCharset is the character set of a text column that was added while the table's default was unknown. Its rows
@@ -50,7 +50,7 @@ func (s *schema) layout() *layout {
 // text returns the stored form of the layout, which parseLayout reads.
 func (l *layout) text() string {
 	text, err := json.Marshal(l)
-	if err != nil { // can't fail: it has only strings
+	if err != nil { // can't fail: a layout has only strings
 		panic(err)
 	}
 	return string(text)
@@ -59,7 +59,7 @@ func (l *layout) text() string {
 func parseLayout(text string) (*layout, error) {
 	l := &layout{}
 	if err := json.Unmarshal([]byte(text), l); err != nil {
-		return nil, fmt.Errorf("a kept layout is damaged: %w", err)
+		return nil, fmt.Errorf("a stored layout is damaged: %w", err)
 	}
 	return l, nil
 }
@@ -123,14 +123,14 @@ func (l *layout) fits(m *binlog.TableMap, sets binlog.Charsets) error {
 		charset := c.Charset
 		if charset == unknownCharset {
 			if _, said := m.Charset(i, sets); !said {
-				return unreadable{why: fmt.Sprintf("the character set of column %s is not known", c.Name)}
+				return unreadable{why: fmt.Sprintf("the character set of column %s is unknown", c.Name)}
 			}
 			charset = ""
 		}
 		types, known := binlogTypes[t.name]
 		other := known && !slices.Contains(types, m.RealType(i))
 		if other || !t.fits(m, i, charset, sets) {
-			return unreadable{fmt.Sprintf("column %d of the row is not of the type that %s has", i+1, c.Name), !other}
+			return unreadable{fmt.Sprintf("column %d of the row has another type than %s", i+1, c.Name), !other}
 		}
 	}
 	return nil

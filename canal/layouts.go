@@ -15,8 +15,8 @@ import (
 //   - From there on, statements in the log say how a layout changes (alteration). After a statement that isn't
 //     understood, the layout is unknown.
 //   - The table's current columns are read together with the end of the log at that moment (readSchemaAt). From that
-//     position on the layout is certain, until a statement changes it. The layout that the statements led to is
-//     compared with it there.
+//     position on the layout is certain, until a statement changes it. There, the layout that was derived from the
+//     statements is compared with the certain one.
 //   - Each table map is compared with the layout. A mismatch makes the layout unknown.
 //
 // If a table's layout is unknown, its rows are skipped, and the handler is told that they changed
@@ -49,7 +49,8 @@ type layoutFrom struct {
 
 func newLayouts() *layouts { return &layouts{of: map[string]*track{}, settles: math.MaxInt64} }
 
-// open begins a table's track at the start of reading. certain are the layouts known for positions there or later.
+// open begins a table's track at the start of reading. certain has the layouts that are known at the start or at later
+// positions.
 func (l *layouts) open(name string, start int64, certain []layoutFrom) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,8 +191,8 @@ func (l *layouts) passOver(name string) bool {
 }
 
 // unfit records that a table map at order does not fit the table's layout, which is unknown from there on. reread
-// reports whether the table's columns must be read from the server again. certain reports that they already were, for
-// the same mismatch, and have not changed.
+// reports whether the table's columns must be read from the server again. certain reports that they were already read
+// again for the same mismatch, and have not changed.
 func (l *layouts) unfit(name string, order int64) (reread, certain bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +217,7 @@ func (l *layouts) digests(order int64) map[string]string {
 	defer l.mu.Unlock()
 	digests := make(map[string]string, len(l.of))
 	for name, t := range l.of {
-		if nameOf(name) != name { // not the single tables of a pattern: each start lists them again
+		if nameOf(name) != name { // skip the single tables of a pattern, because each start lists them again
 			continue
 		}
 		digests[name] = t.layoutAt(order).digest()

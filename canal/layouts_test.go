@@ -10,7 +10,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// metadata sets what table maps say of columns from here on.
+// metadata sets whether table maps have the columns' full metadata from now on.
 func (b *bench) metadata(full bool) {
 	b.t.Helper()
 	value := "FULL"
@@ -24,8 +24,8 @@ func (b *bench) metadata(full bool) {
 	b.exec("SET GLOBAL binlog_row_metadata = " + value)
 }
 
-// pairBench is a table of two columns that can change places, and a position to read it from. If table maps are full,
-// they are so in the whole server until the test ends.
+// pairBench creates a table with two columns of one type, a and b, and returns a position to read it from. If full is
+// set, the whole server writes full table maps until the test ends.
 func pairBench(t *testing.T, s *servers.Server, full bool) (*bench, *Source, replicator.Position) {
 	b := newBench(t, s)
 	if full {
@@ -37,7 +37,7 @@ func pairBench(t *testing.T, s *servers.Server, full bool) (*bench, *Source, rep
 	return b, src, b.latest(src)
 }
 
-// marked reads all there is, and returns the position behind it.
+// marked reads everything from a position on, and returns the position after it.
 func (b *bench) marked(src *Source, from replicator.Position) replicator.Position {
 	b.t.Helper()
 	x := b.read(b.open(src, from))
@@ -46,7 +46,7 @@ func (b *bench) marked(src *Source, from replicator.Position) replicator.Positio
 	return x.reader.Position(x.last())
 }
 
-// pairs shows the changes of a table of two columns: id a b.
+// pairs lists the values of columns a and b in each change.
 func pairs(changes []replicator.Change) string {
 	var all []string
 	for _, c := range changes {
@@ -55,7 +55,7 @@ func pairs(changes []replicator.Change) string {
 	return strings.Join(all, ", ")
 }
 
-// Every place that a reader may begin at is tried, with and without what it remembers of another one.
+// The rows are read while the ALTERs happen, afterwards from the first position, and again from each later position.
 func TestRowsWithoutNamesAreReadThroughALTERs(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b, src, from := pairBench(t, s, false)
@@ -91,8 +91,8 @@ func TestRowsWithoutNamesAreReadThroughALTERs(t *testing.T) {
 	})
 }
 
-// All that is wrong with tables is told at once: each session that one of them ended would hold up the views of the
-// others.
+// All problems of tables are reported at once. If each table ended a session of its own, the views of the other tables
+// would be held up again and again.
 func TestAllTablesThatMustStopAreToldAtOnce(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b, _, _ := pairBench(t, s, false)
@@ -105,7 +105,7 @@ func TestAllTablesThatMustStopAreToldAtOnce(t *testing.T) {
 			views = append(views, &replicator.View{Name: name, From: []replicator.Feed{{Table: name}}})
 			tables = append(tables, replicator.Table{Name: name, Key: []string{"id"}, Columns: []string{"a"}})
 		}
-		tables[5].Version, tables[6].Version = "a", "a" // a text is none
+		tables[5].Version, tables[6].Version = "a", "a" // a text can't be a version
 		before := b.source(tables[:5]...)
 		p := b.marked(before, b.latest(before))
 		b.exec("DROP TABLE gone, lost", "ALTER TABLE x MODIFY a INT AFTER b", "ALTER TABLE y MODIFY a INT AFTER b")
@@ -117,7 +117,8 @@ func TestAllTablesThatMustStopAreToldAtOnce(t *testing.T) {
 	})
 }
 
-// there opens a reader where another one stood behind its n-th change, and whatever it read after that.
+// there opens a reader at the position that another reader had after its n-th change. The other reader may have read on
+// since.
 func (b *bench) there(src *Source, x *reading, n int) *Reader {
 	b.t.Helper()
 	changes := x.all()
@@ -135,15 +136,15 @@ func (b *bench) there(src *Source, x *reading, n int) *Reader {
 	return nil
 }
 
-// An ALTER that isn't understood, a position without layouts, and rows that don't fit: what lies before the place from
-// which the columns are known is passed over, and told. What lies behind it is read.
+// A table's columns are unknown after an ALTER that isn't understood, at a position without layouts, and when rows
+// don't fit. Rows are skipped and reported up to the position where the columns are known again. Later rows are read.
 func TestRowsWhoseColumnsAreNotKnownArePassedOverAndTold(t *testing.T) {
 	const row = "INSERT INTO x(id, a, b) VALUES (%d, 10, 20)"
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for name, c := range map[string]struct {
 			between []string
 			forget  bool
-			read    int // of the three rows before the reader is opened
+			read    int // how many of the first three rows are read
 		}{
 			"not understood": {between: []string{"ALTER TABLE x ADD z INT, ORDER BY a, b"}, read: 1},
 			"no layout": {between: []string{"ALTER TABLE x MODIFY a INT AFTER b", "ALTER TABLE x ADD INDEX (a)"},
@@ -186,7 +187,7 @@ func TestRowsWhoseColumnsAreNotKnownArePassedOverAndTold(t *testing.T) {
 	})
 }
 
-// The first row after an ALTER that isn't in the log, while reading is at its end.
+// Reading is at the log's end when a row arrives after an ALTER that isn't in the log.
 func TestRowsThatNoLongerFitAreToldWhileTheyCome(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b, src, from := pairBench(t, s, false)
@@ -203,7 +204,8 @@ func TestRowsThatNoLongerFitAreToldWhileTheyCome(t *testing.T) {
 	})
 }
 
-// Columns of one type that changed their places unseen: nothing shows it until the table is looked at again.
+// An ALTER that isn't in the log swaps two columns of one type. Nothing shows this until the table's columns are read
+// again.
 func TestRowsThatWereReadByWrongColumnsAreTold(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b, src, from := pairBench(t, s, false)
@@ -225,7 +227,7 @@ func TestRowsThatWereReadByWrongColumnsAreTold(t *testing.T) {
 	})
 }
 
-// No statement has changed the table's columns since: they are what they are now.
+// The positions have no layout. But no later statement changes the table's columns, so the current columns are right.
 func TestRowsAreReadFromAPlaceThatIsKnownToNobody(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		b, src, _ := pairBench(t, servertest.Own(t, kind), false)
@@ -248,7 +250,8 @@ func TestRowsAreReadFromAPlaceThatIsKnownToNobody(t *testing.T) {
 	})
 }
 
-// Where the log names columns, no layout matters to rows; but what an ALTER makes of values isn't known without it.
+// If the log names columns, rows can be read without a layout. But without a layout, the effect of an ALTER on values
+// is unknown.
 func TestRowsWithNamesAreReadWhateverIsKnownOfTheTable(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b, src, from := pairBench(t, s, true)
@@ -271,7 +274,8 @@ func TestRowsWithNamesAreReadWhateverIsKnownOfTheTable(t *testing.T) {
 	})
 }
 
-// Several positions are read from the earliest one. Of a table that only the readers of later ones read, it says nothing.
+// Reading from several positions starts at the earliest one. That position has no layout for a table that only the
+// readers of the later positions read.
 func TestALayoutOfALaterPositionCountsFromThereOn(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b, _, _ := pairBench(t, s, false)

@@ -74,7 +74,7 @@ func TestNewestReadsTheHighestVersionOfEachCell(t *testing.T) {
 	})
 }
 
-// An event arrives before its row is visible to SELECT. A look that is made at once must see it all the same.
+// An event may arrive before its row is visible to SELECT. A look that starts immediately must include the row anyway.
 func TestNewestIncludesWhatTheBinlogHas(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -105,8 +105,8 @@ func TestNewestIncludesWhatTheBinlogHas(t *testing.T) {
 	})
 }
 
-// Another table may take a watched one's place, with the rows that were copied into it, between the naming of a look's
-// place and the look.
+// Another table may replace a watched table after a look took its fence and before it reads rows. The look must find
+// the rows that were copied into the new table.
 func TestALookFindsWhatWasCopiedIntoATableThatTookAnothersPlace(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -150,14 +150,15 @@ func (b *bench) load(ctx context.Context, workers int, f func(ctx context.Contex
 	return wg.Wait
 }
 
-// looker looks at each inserted cell at once, in the reader's goroutine, until it has looked as often as wanted.
+// looker is a handler that reads each inserted cell with Newest immediately, in the reader's goroutine. It ends reading
+// after the wanted number of looks.
 type looker struct {
 	t      *testing.T
 	reader *Reader
 	*recorder
 	plain                 *sql.DB
 	looked, early, wanted int
-	// an insert each: those who insert don't run ahead, so every look is at the binlog's end
+	// each element allows one insert; inserts don't run ahead, so every look is at the binlog's end
 	turn chan struct{}
 }
 
@@ -186,7 +187,7 @@ func (l *looker) Change(ctx context.Context, c *replicator.Change) error {
 		l.t.Errorf("a look after the change at %d is as of %d", c.Order, asOf)
 	case rows[0] == nil:
 		l.t.Errorf("%s: nothing is there", c.Cell)
-	case rows[0].Version < c.Version: // later ones may be there
+	case rows[0].Version < c.Version: // a later version may be there already
 		l.t.Errorf("%s: the look shows version %d, the change before it was %d", c.Cell, rows[0].Version, c.Version)
 	}
 	if l.t.Failed() || l.looked == l.wanted {
@@ -221,7 +222,7 @@ func TestScanFiltersColumnsAndKeepsToBytes(t *testing.T) {
 			after, done = chunk.Next, chunk.Done
 		}
 		slices.Sort(got)
-		if len(got) != 30 || got[0] != "c" || got[9] != "c" || got[10] != "users" { // 'Users' is 'users' for the server
+		if len(got) != 30 || got[0] != "c" || got[9] != "c" || got[10] != "users" { // 'Users' equals 'users'
 
 			t.Errorf("columns %q", got)
 		}

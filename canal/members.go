@@ -50,7 +50,7 @@ func (p *pattern) membersNow() *layout {
 	return l
 }
 
-// pending reports whether a table's rows are skipped, because rows before them were missed.
+// pending reports whether a table's rows are skipped, because earlier rows of the table were missed.
 func (t tables) pending(w *watched) bool {
 	if !w.Pattern {
 		return false
@@ -66,8 +66,8 @@ func (t tables) made(id string) {
 	}
 }
 
-// settleMembers is called when everything that the log had at the start has been read. From here on, the members of
-// each pattern are known.
+// settleMembers marks each pattern's members as known, once reading has reached the end that the log had at the start.
+// It reports the patterns whose members differ from those at the saved position.
 func (s *stream) settleMembers(order int64) error {
 	for _, p := range s.tables.patterns {
 		if !p.unsettled || order < p.end {
@@ -79,8 +79,8 @@ func (s *stream) settleMembers(order int64) error {
 			continue
 		}
 		clear(p.pending)
-		err := s.unlogged(p.Name, fmt.Errorf("table %s: other tables match the pattern now than at the saved position, and "+
-			"the binlog doesn't hold all of their rows: %w", p.Name, replicator.ErrUnlogged))
+		err := s.unlogged(p.Name, fmt.Errorf("table %s: the pattern now matches other tables than at the saved "+
+			"position, and the binlog doesn't have all of their rows: %w", p.Name, replicator.ErrUnlogged))
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (x *selection) mayHold(keys []replicator.Key) []replicator.Key {
 	})
 }
 
-// reference is the column's name in an SQL condition.
+// reference returns the column's name for an SQL condition; for $database and $table, their literal value.
 func (c *declaredColumn) reference() string {
 	if c.literal != "" {
 		return c.literal
@@ -187,16 +187,16 @@ func (c *declaredColumn) reference() string {
 	return sqlname.Quote(c.Name)
 }
 
-// memberPlace is where a scan continues. For a pattern it is a place in one of the tables.
+// memberPlace is where a scan continues. The scan of a pattern continues in one of its tables.
 type memberPlace struct {
 	x       *selection
-	after   string // the place in the table
+	after   string // where the scan continues in the table
 	several bool
 	id      string
 	next    string // the ID of the following table; "": this is the last one
 }
 
-// inMember begins the text of a place in a pattern's table.
+// inMember begins the text that says where a pattern's scan continues: in which table, and where in it.
 const inMember = "in "
 
 // at finds the table in which a scan continues; nil if that table and all following ones are gone.
@@ -260,7 +260,8 @@ func (c *checker) tables(ctx context.Context, db *sql.Conn, srv server, t replic
 	one(c, t)
 }
 
-// pattern checks each table that matches. If all are right, there is one finding for all of them.
+// pattern checks each table that matches. Only problems get a finding for each table. One more finding counts the
+// tables that can be read.
 func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check func(*checker, replicator.Table)) {
 	what := "table " + p.Name
 	listed, err := p.list(ctx, db)
@@ -297,8 +298,8 @@ func (c *checker) pattern(ctx context.Context, db querier, p *pattern, check fun
 		if p.Version != "" {
 			rows = "if two tables have the same key, the row with the highest " + p.Version + " is shown"
 		}
-		c.warn(what, "its key doesn't say in which table a row is: "+rows,
-			"put \"$table\" (and \"$database\", where the database has a * or ?) into the key if two tables may have the same key")
+		c.warn(what, "the key doesn't name the table that a row is in: "+rows,
+			"put \"$table\" (and \"$database\", if the database has a * or ?) into the key if tables may share keys")
 	}
 }
 

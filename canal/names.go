@@ -15,9 +15,9 @@ import (
 )
 
 // columnNames maps values of a table's column role to names of cells. A case-insensitive column treats 'PII' and 'pii'
-// as equal, so both belong to one cell. If a view's feed names one of the equal values, that is the name; otherwise it
-// is the plainest form (lower case, no accents) that the server treats as equal. So the name does not depend on which
-// value comes first. A column has few values, and the server is asked once for each.
+// as equal, so both belong to one cell. If a view's feed names one of the equal values, that value is the cell's name.
+// Otherwise the name is the plainest form (lower case, no accents) that the server treats as equal. So the name does
+// not depend on which value comes first. A column has few values, and the server is asked once for each.
 type columnNames struct {
 	table      *replicator.Table
 	charset    string
@@ -138,8 +138,8 @@ func (n *columnNames) first(ctx context.Context, text string, candidates []strin
 	return text, nil
 }
 
-// given lists names that come from views, and that would differ without the views. They change the cells of a view of
-// all columns.
+// given lists the names that come from views and would differ without them. Such a name also changes the cells of views
+// that read all values of the column.
 func (n *columnNames) given(ctx context.Context) (string, error) {
 	if n == nil {
 		return "", nil
@@ -179,7 +179,8 @@ func (n *columnNames) check(ctx context.Context) error {
 		if other != name {
 			return replicator.OfTable(n.table.Name,
 				replicator.Fatal(fmt.Errorf("table %[1]s: views are made from %[1]s.%[2]s and %[1]s.%[3]s, which column %[4]s (%[5]s) "+
-					"treats as one value: use one of the two in all views", n.table.Name, other, name, n.table.Column, n.collation)))
+					"treats as equal. Use one of the two in all views",
+					n.table.Name, other, name, n.table.Column, n.collation)))
 		}
 	}
 	return nil

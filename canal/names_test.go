@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What the column role's collation takes for one value is one cell, whoever reads it: by the name that a view gives it,
-// or by its plainest spelling.
+// Values that the collation of the column role treats as equal are one cell, in the tail, in scans and in looks. The
+// cell has the name that a view gives it, or the plainest spelling.
 func TestWhatTheSourceTakesForOneColumnIsOneCell(t *testing.T) {
 	spellings := []struct{ as, name string }{
 		{"pii", "PII"}, {"PII", "PII"}, {"Pii ", "PII"}, {"píí", "PII"},

@@ -15,7 +15,7 @@ import (
 )
 
 // newestBatch is the most cells in one statement. The statement has a SELECT for each cell, and may hold the locks of
-// all of them until it ends.
+// all their rows until it ends.
 const newestBatch = 64
 
 // connect returns a connection to the server whose binlog the reader reads. It fails if the address leads to another
@@ -32,7 +32,8 @@ func (r *Reader) connect(ctx context.Context) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// Newest reads the newest rows of the first cells. They include every change up to the binlog's current end.
+// Newest implements replicator.Reader. It reads the newest rows of the first cells. The rows include every change up to
+// the binlog's current end.
 func (r *Reader) Newest(ctx context.Context, cells []replicator.Cell, bytes int64) ([]*replicator.Row, int64, error) {
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -136,7 +137,7 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 	return nil
 }
 
-// joined returns the tables of the cells whose rows have joined rows.
+// joined returns those tables of the cells that have joins.
 func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
 	for _, c := range cells {
 		if w := r.tables.one(c.Table); w != nil && len(w.Lookups) > 0 && !slices.Contains(tables, w) {
@@ -177,7 +178,7 @@ func (x *selection) newest(ctx context.Context, db querier, l *look, wanted []in
 				return errChunkFull
 			}
 			row, err := x.row(ctx, values, l.fence.low, time.Now())
-			// a row with another cell: the row was given another key meanwhile
+			// If the row has another cell, its key was changed after the statement began.
 			if err == nil && n >= 0 && n < len(wanted) && row.Cell == l.cells[wanted[n]] {
 				l.put(wanted[n], row)
 			}
@@ -243,11 +244,11 @@ func (x *selection) read(ctx context.Context, db querier, query string, args []a
 }
 
 // likeLossy turns a text into a LIKE pattern in which '?' matches any character, because the server returns '?' for
-// characters that its character set lacks. The escape is '!', because not every character set has a backslash.
+// codes that have no character. The escape is '!', because not every character set has a backslash.
 var likeLossy = strings.NewReplacer("?", "_", "_", "!_", "%", "!%", "!", "!!")
 
-// cellCondition returns the SQL condition for a cell's rows. The condition can use an index, and compares bytes. If the
-// key may have several variants, it compares no bytes, and so finds all of them.
+// cellCondition returns the SQL condition for a cell's rows. The condition can use an index, and also compares bytes.
+// If the key may have several variants, the condition doesn't compare bytes, so it finds all variants.
 func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 	key, err := c.Key.Values()
 	if err != nil {
@@ -274,8 +275,8 @@ func (x *selection) cellCondition(c replicator.Cell) (string, []any, error) {
 		}
 		parts, args = append(parts, sqlname.Quote(col.Name)+compare+placeholder), append(args, arg)
 		if text, ok := v.(string); ok && col.kind == binlog.KindText && (like || !x.mixed()) {
-			// The pattern also matches other texts, so the bytes are compared, too. That excludes other variants of the key.
-			// They are other cells if a cell has only one row.
+			// A LIKE pattern matches other texts, too, so the bytes are compared. This also excludes other variants of
+			// the key. If a cell has only one row, those variants are other cells.
 			parts = append(parts, col.bytes()+" = ?")
 			args = append(args, []byte(text))
 		}
@@ -302,7 +303,7 @@ func (x *selection) newestFirst() string {
 		return ""
 	}
 	order := []string{sqlname.Quote(x.columns[x.version].Name) + " DESC"}
-	if !x.distinct { // if versions are distinct, more columns make MariaDB sort and lock all rows of a cell
+	if !x.distinct { // distinct versions need no more columns: MariaDB would sort and lock all rows of a cell
 		for _, i := range x.offset {
 			order = append(order, sqlname.Quote(x.columns[i].Name)+" DESC")
 		}

@@ -24,7 +24,7 @@ func TestNewestKeepsToBytes(t *testing.T) {
 			case i%3 == 0:
 				table = "other"
 			case i < 40:
-				size = 1 // so that as many are asked for as may be, when large ones come
+				size = 1 // after small rows, a query asks for many cells, and then meets large rows
 			}
 			name := fmt.Sprintf("k%03d", i)
 			if i%7 != 0 {

@@ -14,20 +14,20 @@ import (
 	"replicator/canal/binlog"
 )
 
-// namedPlace begins the text of a scan's place at an offset that the operator named. The operator's text follows. The
-// table decides how many columns it has, and of which types.
+// namedPlace begins the text that says where a scan starts, if the operator named an offset. The operator's text
+// follows. The table's offset columns determine how it is parsed.
 const namedPlace = "from "
 
-// Offset is the place of a scan that begins with the first row at or after an offset that the operator names. text is
-// the value of the offset column. For several offset columns, text has their values joined by ":" as in a key (%3A for
-// a ":" in a value), and the last ones may be omitted. Bytes are hexadecimal digits or a UUID, a TIMESTAMP is in UTC.
-// See Source.CheckOffset.
+// Offset returns the start of a scan that begins with the first row at or after an offset named by the operator. text
+// is the value of the offset column. For several offset columns, text has their values joined by ":" as in a key (%3A
+// for a ":" in a value). The last values may be omitted. Bytes are written as hexadecimal digits or a UUID. A TIMESTAMP
+// is in UTC. See Source.CheckOffset.
 func Offset(text string) string { return namedPlace + text }
 
-// ErrOffset: a text is no offset of the table.
-var ErrOffset = errors.New("it can't be an offset")
+// ErrOffset means that a text isn't an offset of the table.
+var ErrOffset = errors.New("the value isn't an offset of this table")
 
-// CheckOffset returns an error that wraps ErrOffset if the text is no offset of the table.
+// CheckOffset returns an error that wraps ErrOffset if the text isn't an offset of the table.
 func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 	conn, srv, err := s.connect(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Source) CheckOffset(ctx context.Context, table, text string) error {
 		return fmt.Errorf("table %s isn't configured", table)
 	}
 	if w.Pattern {
-		return fmt.Errorf("table %s: %w: it is a pattern, and a rebuild reads each of its tables from the beginning", table,
+		return fmt.Errorf("table %s: %w: the table is a pattern. A rebuild reads its tables from the beginning", table,
 			ErrOffset)
 	}
 	w.Columns = nil // other code reports missing columns
@@ -67,7 +67,7 @@ func (x *selection) named(text string) (columns []*selected, args []any, err err
 		values = strings.Split(text, ":")
 	}
 	if len(values) > len(places) {
-		return nil, nil, fmt.Errorf("table %s: %w: %q has %d parts, an offset there has %d", x.t.Name, ErrOffset, text,
+		return nil, nil, fmt.Errorf("table %s: %w: %q has %d parts, and an offset has %d", x.t.Name, ErrOffset, text,
 			len(values), len(places))
 	}
 	for n, value := range values {
@@ -77,15 +77,16 @@ func (x *selection) named(text string) (columns []*selected, args []any, err err
 		c := &x.columns[places[n]]
 		arg, err := c.namedValue(value)
 		if err != nil {
-			return nil, nil, fmt.Errorf("table %s, column %s: %w: %q is no %s", x.t.Name, c.Name, ErrOffset, value, c.dataType)
+			return nil, nil, fmt.Errorf("table %s, column %s: %w: %q is not of type %s",
+				x.t.Name, c.Name, ErrOffset, value, c.dataType)
 		}
 		columns, args = append(columns, c), append(args, arg)
 	}
 	return columns, args, nil
 }
 
-// namedValue converts the operator's text to a query argument. A text that the server would misread (as 0, or as no
-// time) is an error.
+// namedValue converts the operator's text to a query argument. A text that the server would misread (as 0, or as an
+// invalid time) is an error.
 func (c *selected) namedValue(text string) (any, error) {
 	switch c.kind {
 	case binlog.KindInt, binlog.KindYear, binlog.KindBit:

@@ -10,7 +10,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The rows are numbered from 0 to 19 and asked for from one on: at is how a person would say so.
+// The rows are numbered from 0 to 19, and the scan starts at one of them. at is the offset as an operator would write
+// it.
 func TestScanBeginsAtAnOffsetThatAPersonNames(t *testing.T) {
 	cases := []struct {
 		name, ddl, insert string

@@ -6,8 +6,8 @@ import (
 	"replicator/canal/binlog"
 )
 
-// measure checks that all row images of an event can be read, before any of them is delivered. It matters if a column's
-// length is uncertain: see binlog.Column.IsOldTime.
+// measure checks that all row images of an event can be read, before any of them is delivered. The check matters if a
+// column's length is uncertain: see binlog.Column.IsOldTime.
 func (p *plan) measure(data []byte, parts imageParts) error {
 	if p.oldTime < 0 {
 		return nil

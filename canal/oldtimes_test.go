@@ -12,7 +12,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// eachMariaDB runs a test with a server of its own of each kind whose tables may have times in the format of 5.3.
+// eachMariaDB runs a test on each kind of server whose tables may have times in the format of MariaDB 5.3. Each run has
+// a new server.
 func eachMariaDB(t *testing.T, test func(t *testing.T, b *bench), args ...string) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		if kind.IsMariaDB() {
@@ -21,11 +22,11 @@ func eachMariaDB(t *testing.T, test func(t *testing.T, b *bench), args ...string
 	})
 }
 
-// namedColumns has the binlog name columns. Where it does, no layout of before an ALTER is kept, which would tell that a
-// column had the format of 5.3.
+// namedColumns makes the binlog name columns. Then the layout before an ALTER is not kept, which would show that a
+// column had the format of MariaDB 5.3.
 const namedColumns = "--binlog-row-metadata=FULL"
 
-// inOldFormat makes tables whose times have the format of 5.3.
+// inOldFormat creates tables whose times have the format of MariaDB 5.3.
 func (b *bench) inOldFormat(ddl ...string) {
 	b.t.Helper()
 	b.exec("SET GLOBAL mysql56_temporal_format = OFF")
@@ -33,7 +34,8 @@ func (b *bench) inOldFormat(ddl ...string) {
 	b.exec("SET GLOBAL mysql56_temporal_format = ON")
 }
 
-// The binlog says of such columns neither their digits nor their lengths, which follow from these.
+// For such columns, the binlog gives neither the number of fractional digits nor the length, which depends on the
+// digits.
 func TestTimesInTheFormatOfMariaDB53AreReadAsAScanReadsThem(t *testing.T) {
 	eachMariaDB(t, func(t *testing.T, b *bench) {
 		types := []typeCase{
@@ -52,7 +54,7 @@ func TestTimesInTheFormatOfMariaDB53AreReadAsAScanReadsThem(t *testing.T) {
 				ddl += fmt.Sprintf(", c%d %s(%d) NULL", n, c.ddl, n)
 			}
 			kind := "KEY"
-			if c.ddl == "TIME" { // which can't be a version
+			if c.ddl == "TIME" { // a TIME can't be a version, so the key must be unique
 				kind = "UNIQUE"
 			}
 			b.inOldFormat(ddl + ", behind VARCHAR(20), " + kind + " (behind))")
@@ -78,7 +80,7 @@ func TestTimesInTheFormatOfMariaDB53AreReadAsAScanReadsThem(t *testing.T) {
 	})
 }
 
-// sameInTailAndScan compares the rows of tables that were written since a position with those that a scan reads.
+// sameInTailAndScan compares the rows that were written since a position with the rows that a scan reads.
 func (b *bench) sameInTailAndScan(src *Source, from replicator.Position, tables []replicator.Table) {
 	b.t.Helper()
 	tailed := map[replicator.Cell]*replicator.Row{}
@@ -111,8 +113,8 @@ func (b *bench) sameInTailAndScan(src *Source, from replicator.Position, tables 
 	}
 }
 
-// What a table was before an ALTER is nowhere: rows of lengths that can't be told are passed over, and those of that table
-// alone.
+// Nothing shows a table's columns before an ALTER. Rows with unknown lengths are skipped and reported, but only rows of
+// that table.
 func TestTimesInTheFormatOfMariaDB53OfATableThatHasThemNoMoreAreToldAsUnlogged(t *testing.T) {
 	eachMariaDB(t, func(t *testing.T, b *bench) {
 		for name, alter := range map[string]string{
@@ -147,7 +149,7 @@ func TestTimesInTheFormatOfMariaDB53OfATableThatHasThemNoMoreAreToldAsUnlogged(t
 				if got := b.read(r.(*Reader)).upTo(b.latest(src)); len(got) != 1 {
 					t.Errorf("of the other table %d changes were read, want one", len(got))
 				}
-				// What is written from here on is told.
+				// Rows written from now on are read.
 				from = b.latest(src)
 				b.exec("UPDATE x SET w = 'new'")
 				b.sameInTailAndScan(src, from, []replicator.Table{table})
@@ -156,7 +158,8 @@ func TestTimesInTheFormatOfMariaDB53OfATableThatHasThemNoMoreAreToldAsUnlogged(t
 	}, namedColumns)
 }
 
-// Such a row is as long as one of a column without digits.
+// A DATETIME(6) in this format is as long as a DATETIME without fractional digits, so only its value shows the
+// difference.
 func TestADatetimeInTheFormatOfMariaDB53ThatCanBeNoneIsAnErrorOfItsRow(t *testing.T) {
 	eachMariaDB(t, func(t *testing.T, b *bench) {
 		b.inOldFormat("CREATE TABLE x (id INT PRIMARY KEY, v DATETIME(6), w VARCHAR(10))")
@@ -164,7 +167,7 @@ func TestADatetimeInTheFormatOfMariaDB53ThatCanBeNoneIsAnErrorOfItsRow(t *testin
 		from := b.latest(src)
 		b.exec("INSERT INTO x VALUES (1, '2024-05-06 07:08:09', 'one'), (2, '2024-05-06 07:08:09.5', 'two')",
 			"ALTER TABLE x MODIFY v DATETIME")
-		for _, c := range b.readOn(b.open(src, from)).upTo(b.latest(src)) { // which says that the ALTER may change values
+		for _, c := range b.readOn(b.open(src, from)).upTo(b.latest(src)) { // the ALTER is reported as unlogged
 			if c.Row.Err == nil || !strings.Contains(c.Row.Err.Error(), "column v") {
 				t.Errorf("%s, want an error that names column v", showChange(c))
 			}

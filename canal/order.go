@@ -16,9 +16,9 @@ import (
 // The epoch grows when the source moves to another server, because files and addresses of two servers can't be
 // compared. A row's address is where its image begins. A transaction's end has the address of the end of its last
 // event, where the next event begins. Inside a compressed event, the offset in the decompressed data is scaled to the
-// event's size. Rows that would share an address take the next ones: see scale. Since MariaDB 11.4, events carry no
-// position inside transactions, so the sizes of events are added up from the transaction's beginning. The file's bytes
-// alone determine all of this.
+// event's size. Rows that would share an address get the next free addresses: see scale. Since MariaDB 11.4, events
+// carry no position inside transactions, so the sizes of events are added up from the transaction's beginning. So the
+// file's bytes alone determine an address.
 const (
 	addressBits = 34
 	fileBits    = replicator.EpochShift - addressBits
@@ -32,7 +32,7 @@ func orderOf(epoch int, file int64, address int64) int64 {
 	return int64(epoch)<<replicator.EpochShift | file<<addressBits | address
 }
 
-// EpochStart is the first Order of the order's epoch. It is above every Order of earlier epochs.
+// EpochStart returns the first Order of the order's epoch. It is above every Order of earlier epochs.
 func EpochStart(order int64) int64 {
 	epoch, _, _ := splitOrder(order)
 	return orderOf(epoch, 0, 0)
@@ -52,31 +52,31 @@ func parseFileName(name string) (fileName, error) {
 	dot := strings.LastIndexByte(name, '.')
 	n, err := strconv.ParseInt(name[dot+1:], 10, 64)
 	if dot <= 0 || err != nil || n < 0 {
-		return fileName{}, fmt.Errorf("%q is no binlog file name (BASE.NUMBER)", name)
+		return fileName{}, fmt.Errorf("%q is not a binlog file name (BASE.NUMBER)", name)
 	}
 	if n > maxFile {
 		return fileName{}, replicator.Fatal(fmt.Errorf("binlog file %s: its number is above %d, the highest that is "+
-			"supported; reset the server's binlogs (RESET) and rebuild", name, maxFile))
+			"supported. Reset the server's binlogs (RESET) and rebuild", name, maxFile))
 	}
 	return fileName{name, n}, nil
 }
 
 func (f fileName) base() string { return f.name[:strings.LastIndexByte(f.name, '.')] }
 
-// withNumber is the name of another file with the same base. Numbers have at least six digits.
+// withNumber returns the name of another file with the same base. Numbers have at least six digits.
 func (f fileName) withNumber(n int64) string { return fmt.Sprintf("%s.%06d", f.base(), n) }
 
 func parseFilePos(text string) (fileName, int64, error) {
 	name, addr, ok := strings.Cut(strings.TrimSpace(text), ":")
 	pos, err := strconv.ParseInt(addr, 10, 64)
 	if !ok || err != nil || pos < 0 || pos > maxAddress {
-		return fileName{}, 0, fmt.Errorf("%q is no position (FILE:POS)", text)
+		return fileName{}, 0, fmt.Errorf("%q is not a position (FILE:POS)", text)
 	}
 	f, err := parseFileName(name)
 	return f, max(pos, 4), err
 }
 
-// isFilePos tells FILE:POS from a GTID set: the first word of a set is a UUID, or contains no colon.
+// isFilePos reports whether text is FILE:POS. Otherwise it may be a GTID set, which begins with a UUID or has no colon.
 func isFilePos(text string) bool {
 	name, addr, ok := strings.Cut(strings.TrimSpace(text), ":")
 	if !ok || gtid.IsUUID(strings.ToLower(strings.TrimSpace(name))) {

@@ -103,7 +103,7 @@ fields = ["team"]
 `
 	}
 	l.configure(source, program, mainSink, view(`["name", "city", "town"]`))
-	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "column town: neither of the tables") {
+	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "column town: none of the tables") {
 		t.Fatalf("check of a column that no table has: %+v", r)
 	}
 	l.configure(source, program, mainSink, view(`{ name = "name", city = "city", loud = "=upper(city)" }`))
