@@ -114,7 +114,7 @@ func (p wordsAt) at(i int) word {
 	return word{}
 }
 
-// skip passes keywords, if all of them come next.
+// skip moves past the keywords if all of them come next, and reports whether they do.
 func (p *wordsAt) skip(keywords ...string) bool {
 	for i, k := range keywords {
 		if !p.at(i).is(k) {

@@ -339,7 +339,7 @@ func (c *checker) spellings(ctx context.Context, db *sql.Conn, srv server, table
 	if err != nil {
 		return // an earlier check reported it
 	}
-	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // an error: the table is too large
+	if key, err := x.respelt(ctx, db, srv.flavor); err == nil && key != "" { // on error, the table is too large
 		c.warn("table "+table.Name,
 			fmt.Sprintf("rows spell key %s in several ways, and the source treats these as one key. Views show the "+
 				"newest row's spelling. Views that merge columns fail while their newest rows differ in spelling", key),
@@ -469,7 +469,7 @@ func (s *Source) Retention(ctx context.Context, p replicator.Position) (time.Dur
 		return 0, err
 	}
 	defer conn.Close()
-	s.textual(ctx, conn) // for metrics, which show binlog_format
+	s.textual(ctx, conn) // updates binlog_format in the metrics
 	kept, err := retention(ctx, conn, srv)
 	if err != nil {
 		return 0, err

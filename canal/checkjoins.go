@@ -10,9 +10,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// joins checks that rows can be joined, and that indexes serve both directions: from a row to its joined rows, and from
-// a changed joined row to the rows that include it. Without these indexes, each change reads a whole table of the
-// source.
+// joins checks that rows can be joined, and that indexes serve both directions. One direction is from a row to its
+// joined rows. The other is from a changed joined row to the rows that include it. Without these indexes, each change
+// reads a whole table of the source.
 func (c *checker) joins(ctx context.Context, db beginner, all []replicator.Table) {
 	t := tables{byName: map[string][]*watched{}}
 	for _, table := range all {

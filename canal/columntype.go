@@ -202,7 +202,7 @@ var maxBytes = map[string]int{
 	"gb18030": 4, "sjis": 2, "cp932": 2, "ujis": 3, "eucjpms": 3, "euckr": 2,
 }
 
-// charsetName returns the current name of a character set in both servers.
+// charsetName returns the name that current versions of both servers use for a character set.
 func charsetName(name string) string {
 	if name = strings.ToLower(name); name == "utf8" {
 		return "utf8mb3"
@@ -210,8 +210,8 @@ func charsetName(name string) string {
 	return name
 }
 
-// complete adapts the type to the character set: a binary text becomes a binary type, and a TEXT(n) becomes the
-// smallest TEXT type with room for n characters.
+// complete adapts the type to the character set. A text type with character set binary becomes a binary type. A TEXT(n)
+// becomes the smallest TEXT type with room for n characters.
 func (t *columnType) complete(charset string) {
 	if charset == "binary" {
 		switch t.name {

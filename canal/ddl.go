@@ -22,8 +22,8 @@ const (
 	effectAlter           // the statement may change a watched table's columns or keys
 )
 
-// statement is what we know of a statement logged as text: enough to tell whether it changed rows of a watched table
-// without row events. If the text is unclear, it counts as a change. An unknown statement matters only if it names a
+// statement is what we know about a statement logged as text: enough to tell whether it changed rows of a watched table
+// without row events. A statement that is unclear counts as a change. An unknown statement matters only if it names a
 // watched table. This is not a full parser: existing parsers reject each server's newest syntax, and would skip such a
 // statement.
 type statement struct {
@@ -38,8 +38,8 @@ type statement struct {
 	got     []string // the column names that the statement adds, in lower case
 }
 
-// classifyStatement determines what a statement does. watched returns the watched table with a database and a name; if
-// the name is "", all watched tables of the database.
+// classifyStatement determines what a statement does. watched returns the watched tables with this database and name;
+// if the name is "", all watched tables of the database.
 func classifyStatement(query []byte, database string, mode sqlMode,
 	watched func(database, table string) []string) statement {
 	p := statementParser{query: query, mode: mode, words: tokenize(query, mode, withoutLiterals), database: database,
@@ -199,7 +199,7 @@ func (p *statementParser) find(database string, table word) string {
 	return ""
 }
 
-// some returns a list of name; empty if name is "".
+// some returns a list that contains name; empty if name is "".
 func some(name string) []string {
 	if name == "" {
 		return nil
@@ -412,8 +412,8 @@ func (w word) isPart() bool {
 	}, strings.ToUpper(w.text))
 }
 
-// altered returns the watched tables that an ALTER TABLE concerns: its own table, and tables that take part, such as in
-// EXCHANGE PARTITION.
+// altered returns the watched tables that an ALTER TABLE concerns: the altered table, and tables that take part, such
+// as in EXCHANGE PARTITION.
 func (p *statementParser) altered(i int) (tables []string) {
 	for ; i < len(p.words); i++ {
 		next := i + 1

@@ -71,7 +71,7 @@ func handleAll(c *client.Conn, h eventHandler) error {
 	}
 }
 
-// dumping opens a connection that is ready to receive the binlog. It is closed when ctx is done.
+// dumping opens a connection that is ready to receive the binlog. The connection is closed when ctx is done.
 func (s *Source) dumping(
 	ctx context.Context, srv server, from gomysql.Position, heartbeat time.Duration, id uint32,
 ) (*client.Conn, error) {
@@ -83,7 +83,7 @@ func (s *Source) dumping(
 		err = s.askForBinlog(c, from, heartbeat, id)
 	}
 	if err != nil {
-		c.Close() // err is the reason
+		c.Close() // err is more important than an error of Close
 		return nil, err
 	}
 	return c, nil

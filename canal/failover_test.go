@@ -125,8 +125,8 @@ func TestPlannedFailoversThereAndBackAreFollowed(t *testing.T) {
 	})
 }
 
-// TestAnHeirWhoseBinlogBeganLaterHasLostTheLog: a replica that got its data by a copy (RESET MASTER, gtid_slave_pos)
-// has the data of every transaction that was read, but its binlog has none of these transactions.
+// TestAnHeirWhoseBinlogBeganLaterHasLostTheLog: a replica got its data by a copy (RESET MASTER, gtid_slave_pos). It has
+// the data of every transaction that was read, but its binlog lacks these transactions.
 func TestAnHeirWhoseBinlogBeganLaterHasLostTheLog(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MariaDB1011, servers.MariaDB118} {
 		t.Run(string(kind), func(t *testing.T) {

@@ -30,11 +30,10 @@ import (
 //	                             everything that the snapshot sees: visibleFrom
 //	MySQL, gtid_mode=ON          asks @@gtid_owned, which lists transactions being committed: settle.go
 //	MySQL, metadata locks        finds these transactions in the Performance Schema: settle.go
+//	MySQL 8.0.22, neither        reads unlocked rows, with FOR SHARE NOWAIT
+//	MySQL 5.7, neither           waits for the holder of a row's lock, with LOCK IN SHARE MODE: lockToRead
 //
-// MySQL 8.0.22, neither        reads unlocked rows, with FOR SHARE NOWAIT
-// MySQL 5.7, neither           waits for the holder of a row's lock, with LOCK IN SHARE MODE: lockToRead
-//
-// "Neither" is a server without gtid_mode=ON whose Performance Schema does not record metadata locks. Such a server
+// "Neither" means a server without gtid_mode=ON whose Performance Schema does not record metadata locks. Such a server
 // can't wait if it is MySQL 8.0 before 8.0.22, because a locking read needs more rights than SELECT there.
 //
 // The first three never delay writes of the application. The others may delay a write while they read a few rows.
@@ -59,8 +58,8 @@ type fence struct {
 // settleTime is how long a scan waits for transactions that are in the binlog but not yet visible.
 const settleTime = time.Minute
 
-// fence waits until everything that the tail has read is visible to queries. If the tail's transactions are unknown,
-// fence does the same as present.
+// fence returns a fence once everything that the tail has read is visible to queries. If the tail's transactions are
+// unknown, fence does the same as present.
 func (r *Reader) fence(ctx context.Context, conn *sql.Conn) (f *fence, err error) {
 	if r.server.flavor == gtid.MariaDB {
 		f = &fence{}

@@ -15,7 +15,7 @@ import (
 )
 
 // holdCommits makes commits wait after they are in the binlog and before they are visible. Otherwise this window is a
-// few microseconds wide. On MariaDB, semi-synchronous replication waits for a replica, and there is none. Turning it
+// few microseconds wide. On MariaDB, semi-synchronous replication waits for a replica that doesn't exist. Turning it
 // off releases the commits. MySQL waits before it syncs its log, for a second at most.
 func (b *bench) holdCommits() {
 	b.letCommitsGo()
@@ -115,7 +115,7 @@ func TestWhatIsReadIncludesWhatIsNotYetVisible(t *testing.T) {
 		soonVisible()
 		late := b.open(src, b.latest(src))
 		latest := false
-		for chunk = (replicator.Chunk{}); !chunk.Done; { // a locked row may get a chunk of its own
+		for chunk = (replicator.Chunk{}); !chunk.Done; { // locked rows make chunks smaller
 			chunk, err = late.Scan(testContext(t), "versioned", nil, chunk.Next, replicator.ScanLimit{Rows: 10})
 			if err != nil || chunk.Low < late.Start().Order {
 				t.Fatalf("a scan from %d shows %d rows as of %d: %v", late.Start().Order, len(chunk.Rows), chunk.Low, err)

@@ -30,7 +30,7 @@ type history struct {
 	names   []sid
 	ids     map[sid]int32
 
-	highest   *gtid.Set   // MariaDB: the highest number read in each domain, with its server; peak may be missing
+	highest   *gtid.Set   // MariaDB: the highest number read in each domain, with its server; may lack peak
 	peak      gtidRun     // the highest number of the domain that was read last; empty if highest includes it
 	forked    atomic.Bool // see token.Forked
 	anonymous bool        // see token.Anonymous; describes the transactions up to the last delivered rows
@@ -49,7 +49,7 @@ type end struct {
 
 	anonymous bool // the transaction has no GTID
 
-	last gtidRun   // the transaction that ends there, and those of merged ends if all form one run
+	last gtidRun   // the transaction that ends there, and the merged ends' transactions if all form one run
 	more []gtidRun // the transactions of merged ends that don't fit into last
 }
 
@@ -144,8 +144,8 @@ func (h *history) handOut(e end) {
 	h.anonymous = h.anonymous || e.anonymous
 }
 
-// see is called after a query has found rows. further is the start of the binlog's latest file (zero: unchanged),
-// executed the transactions executed at that moment (nil: unknown).
+// see is called after a query has found rows. further is the start of the binlog's latest file (zero: unchanged).
+// executed has the transactions that were executed at that moment (nil: unknown).
 func (h *history) see(further end, executed *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,8 +232,8 @@ func (h *history) one(a, b gtidRun) (run gtidRun, ok bool) {
 	return gtidRun{a.sid, a.first, b.last}, a.sid == b.sid && a.last+1 == b.first
 }
 
-// join merges runs. For a MariaDB domain only the last run counts, whichever server wrote it. MySQL's runs are sorted,
-// and adjacent ones merged.
+// join merges runs. For a MariaDB domain only the last run counts, regardless of its server. MySQL's runs are sorted,
+// and adjacent runs are merged.
 func (h *history) join(runs []gtidRun) []gtidRun {
 	if h.maria {
 		out := runs[:0]
@@ -286,8 +286,8 @@ func (h *history) upTo(order int64) (end, *gtid.Set) {
 	return h.at, h.base
 }
 
-// latest returns the latest end and the transactions before it, and drops nothing. The set is nil if it is unknown, or
-// if some transactions have no GTID.
+// latest returns the latest end and the transactions before it, without dropping ends. The set is nil if it is unknown,
+// or if some transactions have no GTID.
 func (h *history) latest() (order int64, before *gtid.Set) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

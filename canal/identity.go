@@ -52,7 +52,8 @@ func (s *Source) eachSchema(ctx context.Context, names []string, f func(*replica
 	return nil
 }
 
-// shapeOf reads a table's schema. For a pattern it reads the first table; the cells of all its tables are alike.
+// shapeOf reads a table's schema. For a pattern it reads the first table, because all tables of a pattern define cells
+// alike.
 func (s *Source) shapeOf(ctx context.Context, conn *sql.Conn, srv server, t *replicator.Table) (*replicator.Table, *schema,
 	error,
 ) {

@@ -43,7 +43,7 @@ func (r *Reader) join(ctx context.Context, conn *sql.Conn, f *fence, t *watched,
 
 // beginSnapshot makes all reads see the tables and their joined tables at one moment, until end is called. A document
 // then shows all of a transaction or none of it. The moment is after the fence's low. The tables are opened first, so
-// that none can be renamed before everything is read.
+// that no table can be renamed before everything is read.
 //
 // With a fence that locks rows there is no snapshot: locking reads always return the newest rows. Changes between two
 // such reads cause another re-read.
@@ -158,7 +158,7 @@ func (r *Reader) newJoining(own *watched, l *replicator.Lookup) (*joining, error
 	return j, nil
 }
 
-// joinedBy returns the named column, by which rows are joined.
+// joinedBy returns the named column, which a join compares.
 func (t *watched) joinedBy(name string) (*selected, error) {
 	c := t.schema.Load().column(name)
 	if c == nil {

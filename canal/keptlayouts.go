@@ -65,9 +65,9 @@ type digestAt struct {
 	order  int64
 }
 
-// layoutOf returns the digest of the table's layout at the token's position. If the reader that was at this position
-// did not read the table, it returns the digest at the first later position whose reader did. known is false if that
-// position has no layout.
+// layoutOf returns the digest of the table's layout at the token's position. If the reader that saved this position did
+// not read the table, layoutOf returns the digest at the first later position (t.others) whose reader did. known is
+// false if that position has no layout.
 func (t token) layoutOf(table string) (at digestAt, known bool) {
 	lowest := int64(math.MaxInt64)
 	for _, p := range append([]token{t}, t.others...) {

@@ -23,7 +23,7 @@ type layout struct {
 
 type layoutColumn struct {
 	Name    string `json:"name"`
-	Type    string `json:"type"`              // as columnType shows it
+	Type    string `json:"type"`              // as columnType.String returns it
 	Charset string `json:"charset,omitempty"` // only for text columns
 }
 

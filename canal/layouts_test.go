@@ -91,7 +91,7 @@ func TestRowsWithoutNamesAreReadThroughALTERs(t *testing.T) {
 	})
 }
 
-// All problems of tables are reported at once. If each table ended a session of its own, the views of the other tables
+// All problems of tables are reported at once. If each problem ended another session, the views of the other tables
 // would be held up again and again.
 func TestAllTablesThatMustStopAreToldAtOnce(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {

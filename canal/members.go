@@ -13,7 +13,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// openMembers finds out which of a pattern's tables the start position does not know.
+// openMembers finds the tables of a pattern that the start position does not know. Their rows are skipped (pending).
 func (r *Reader) openMembers(ctx context.Context, t token, p *pattern) error {
 	p.now, p.end = p.membersNow(), r.skipEnd
 	was := p.now

@@ -74,8 +74,8 @@ func (n *columnNames) of(ctx context.Context, text string) (string, error) {
 	return name, nil
 }
 
-// candidates are the possible names for a text. There are none if only the text itself is possible, so that the server
-// need not be asked.
+// candidates returns the possible names for a text. The list is empty if only the text itself is possible. Then the
+// server need not be asked.
 func (n *columnNames) candidates(text string) (names []string) {
 	plain := plainer(text)
 	for _, name := range n.configured {

@@ -83,7 +83,7 @@ type look struct {
 	cells []replicator.Cell
 	rows  []*replicator.Row // one for each cell
 	done  int               // how many cells, from the first, are completely read
-	size  int64             // the size of their rows
+	size  int64             // the size of these cells' rows
 	bytes int64             // the wanted size; 0: read all
 
 	// For the cells of the current query:
@@ -137,7 +137,7 @@ func (r *Reader) lookAt(ctx context.Context, conn *sql.Conn, l *look, n int) err
 	return nil
 }
 
-// joined returns those tables of the cells that have joins.
+// joined returns the cells' tables, without the tables that have no joins.
 func (r *Reader) joined(cells []replicator.Cell) (tables []*watched) {
 	for _, c := range cells {
 		if w := r.tables.one(c.Table); w != nil && len(w.Lookups) > 0 && !slices.Contains(tables, w) {
