@@ -361,8 +361,8 @@ func TestALookAtABinlogEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Read is canceled while its goroutine reads packets from a buffer. Canceling must not touch that buffer, which only
-// the race detector can show.
+// Read is canceled while it takes packets from a connection's buffer. Ending the session must not touch that
+// connection. Only the race detector can show this.
 func TestReadingEndsInTheMidstOfAStream(t *testing.T) {
 	b := newBench(t, servertest.MySQL(t))
 	b.exec(cellDDL)

@@ -181,7 +181,7 @@ func TestCheckDemandsWhatJoinsNeed(t *testing.T) {
 	}
 }
 
-// Changes of an XA transaction refer to the rows joined with them only once the transaction is committed.
+// An XA transaction's changes to joined rows are reported only once the transaction is committed.
 func TestWhatRefersToRowsOfAnXATransactionIsToldWhenItIsCommitted(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := &xaBench{bench: newBench(t, s)}
