@@ -195,7 +195,7 @@ func TestAKeyThatIsNotUniqueNeedsAVersion(t *testing.T) {
 				continue
 			}
 			mend := "ALTER TABLE `" + b.database + "`.`x` " + c.mend
-			if !strings.HasSuffix(err.Error(), mend) || !strings.Contains(err.Error(), "names its increasing column") {
+			if !strings.HasSuffix(err.Error(), mend) || !strings.Contains(err.Error(), "name its increasing column") {
 				t.Errorf("%s: %v", c.name, err)
 			}
 			failed := false

@@ -160,7 +160,7 @@ func TestCheckDemandsWhatJoinsNeed(t *testing.T) {
 			"ALTER TABLE %s.`companies` ADD KEY (`id`)"},
 		{"types", "ALTER TABLE orders MODIFY customer_id VARCHAR(20)",
 			"rows of customers are joined by customers.id, which is int, and orders.customer_id, which is varchar(20)", ""},
-		{"a float", "ALTER TABLE orders MODIFY customer_id DOUBLE", "these can't be looked up exactly", ""},
+		{"a float", "ALTER TABLE orders MODIFY customer_id DOUBLE", "these values can't be looked up exactly", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t, servertest.Shared(t, servers.MySQL))

@@ -17,7 +17,7 @@ import (
 // buffer: see docs/adr/0017.
 type packets struct {
 	in       *bufio.Reader // with a buffer of the constant large
-	sequence uint8         // of the next packet
+	sequence uint8         // expected number of the next packet
 	used     int           // length of the last packet, at the beginning of the buffer
 }
 
@@ -26,13 +26,14 @@ const (
 	largestPacket = 1<<24 - 1
 )
 
-// newPackets returns the reader of the answer to a command. The command's own packet had the number 0.
+// newPackets returns a reader of the server's answer to a command. The command was packet 0, so the answer begins with
+// packet 1.
 func newPackets(in io.Reader) *packets {
 	return &packets{in: bufio.NewReaderSize(in, large), sequence: 1}
 }
 
-// next returns the contents of the next packet. It joins the packets of a large event, which gets memory of its own.
-// The memory of a small event is reused by the next call.
+// next returns the contents of the next packet. If the packet is a part of a large event, next joins all of its packets
+// in newly allocated memory. The memory of a small event is valid only until the next call.
 func (p *packets) next() ([]byte, error) {
 	_, _ = p.in.Discard(p.used) // the buffer holds the packet, so this can't fail
 	p.used = 0
@@ -102,7 +103,7 @@ func (p *packets) peek(n int) ([]byte, error) {
 	return b, err
 }
 
-// cut is the error if a connection ends within a packet.
+// cut replaces EOF by ErrUnexpectedEOF, because the connection ended within a packet.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -34,7 +34,7 @@ type imagePart struct {
 	diffs   bool   // the image begins with a list of the JSON columns for which it holds only differences
 }
 
-// partOf returns nil if the images have all n columns.
+// partOf describes the columns that are present; nil if the images have all n columns.
 func partOf(present []byte, n int, diffs bool) *imagePart {
 	part := &imagePart{present: present, diffs: diffs}
 	for i := range n {
@@ -57,7 +57,7 @@ const (
 	lacksChange       // the statement set the column, and the image lacks the new value
 )
 
-// splitPart is split for an image that lacks columns.
+// splitPart does what split does, for an image that lacks columns.
 func (p *plan) splitPart(data []byte, img *image, part *imagePart) (int, error) {
 	if cap(img.spare) < len(p.columns) {
 		img.spare = make([]lack, len(p.columns))
@@ -136,8 +136,8 @@ func (p *plan) whole(img *image) bool {
 	return true
 }
 
-// untold returns a column of the cell that a row's first image lacks; "" if it lacks none. Then the after image, if
-// any, has the cell, too.
+// untold returns the name of a column of the cell (key or column role) that a row's first image lacks. It returns "" if
+// the image has them all. An after image then inherits them, so it has the cell, too.
 func (p *plan) untold(part *imagePart) string {
 	if part == nil {
 		return ""
@@ -150,25 +150,26 @@ func (p *plan) untold(part *imagePart) string {
 	return ""
 }
 
-// untold reports that rows changed and that the event does not say which cells.
+// untold reports a table as changed without a log, because the event does not say which cells changed.
 func (s *stream) untold(p *plan, column string) error {
-	return s.unlogged(p.t.Name, fmt.Errorf("table %s: the binlog holds rows without column %s, which says which cells "+
-		"changed; set binlog_row_image=FULL on the source and in its sessions: %w", p.t.Name, column, replicator.ErrUnlogged))
+	return s.unlogged(p.t.Name, fmt.Errorf("table %s: the binlog holds rows without column %s, so the changed cells "+
+		"are unknown. Set binlog_row_image=FULL on the source and in its sessions: %w", p.t.Name, column,
+		replicator.ErrUnlogged))
 }
 
 // leavesOut reports whether the server omits generated columns, even STORED ones and those in keys, from the binlog
 // when a row is updated, deleted or replaced. MariaDB 11.8 does so in every engine, whatever binlog_row_image and
-// binlog_row_metadata say. MariaDB 10.11 and MySQL don't. For the versions between we don't know, and assume that they
-// do.
+// binlog_row_metadata say. MariaDB 10.11 and MySQL don't. The versions between them are untested, so MariaDB 11.0 and
+// later count as omitting them.
 func (s server) leavesOut() bool { return s.flavor == gtid.MariaDB && s.isFrom(11, 0, 0) }
 
 // What happens if rows lack columns.
 const (
-	readsCells    = "a change of a row without a column that views need is read from the source"
-	comparesViews = "an UPDATE or a DELETE there compares all of the table with its views"
+	readsCells    = "if a logged row lacks a column that views need, its cell is read from the source"
+	comparesViews = "each UPDATE or DELETE compares the whole table with its views"
 )
 
-// rowImages warns of settings with which rows lack columns.
+// rowImages warns of server settings that leave columns out of logged rows.
 func (c *checker) rowImages(ctx context.Context, db querier) {
 	const rowImage, values = "binlog_row_image", "binlog_row_value_options"
 	v, err := variable(ctx, db, rowImage)
@@ -196,25 +197,27 @@ func (c *checker) rowColumns(srv server, x *selection) {
 		}
 		ofCell := containsFold(t.Key, column.Name) || strings.EqualFold(t.Column, column.Name)
 		if ofCell && c.leavesBefore(x.shape, &column) {
-			cost := "a DELETE there, or an UPDATE of that column, compares all of the table with its views"
+			cost := "each DELETE, and each UPDATE of that column, compares the whole table with its views"
 			if column.generated || !x.shape.foundByPrimary() {
 				cost = comparesViews
 			}
-			c.warn("table "+t.Name, fmt.Sprintf("binlog_row_image is %s, and the column %s, which tells whose row it is, is not in the "+
-				"primary key: %s", c.images, column.Name, cost), "SET GLOBAL binlog_row_image = FULL, and in the configuration")
+			c.warn("table "+t.Name, fmt.Sprintf("binlog_row_image is %s, and column %s, which identifies "+
+				"the row's cell, is not in the primary key: %s", c.images, column.Name, cost),
+				"SET GLOBAL binlog_row_image = FULL, and in the configuration")
 		}
 		if !column.generated || !srv.leavesOut() {
 			continue
 		}
-		cost, who, fix := readsCells, t.neededBy(column.Name), "say its expression in the view instead"
+		cost, who, fix := readsCells, t.neededBy(column.Name), "use its expression in the view instead"
 		switch {
 		case ofCell:
-			cost, who, fix = comparesViews, "which tells whose row it is", "make it a column that is written"
+			cost, who, fix = comparesViews, "which identifies the row's cell",
+				"replace it by a column that the application writes"
 		case containsFold(t.roleNames(), column.Name):
-			who, fix = "which has a role", "make it a column that is written"
+			who, fix = "which has a role", "replace it by a column that the application writes"
 		}
-		c.warn("table "+t.Name, fmt.Sprintf("the generated column %s, %s: MariaDB (from 11.8 on, perhaps earlier) "+
-			"leaves it out of the binlog where rows are updated or deleted: %s", column.Name, who, cost), fix)
+		c.warn("table "+t.Name, fmt.Sprintf("MariaDB (11.8 and later, perhaps earlier) leaves the generated column "+
+			"%s, %s, out of the binlog when rows are updated or deleted: %s", column.Name, who, cost), fix)
 	}
 }
 

@@ -166,7 +166,7 @@ func TestAGeneratedColumnThatIsLeftOutIsReadFromTheSource(t *testing.T) {
 				[]string{"delete g 1 ?", "insert g 2 ?", "delete g 2 ?", "insert g 2 ."}, "",
 				[]string{"thrice, which has a role"}},
 			{"it is the key", replicator.Table{Key: []string{"thrice"}, Version: "v"},
-				[]string{"insert g 6 ."}, "g g", []string{"thrice, which tells whose row it is"}},
+				[]string{"insert g 6 ."}, "g g", []string{"thrice, which identifies the row's cell"}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				b := newBench(t, s)

@@ -16,10 +16,10 @@ import (
 	"replicator/internal/remedy"
 )
 
-// pattern is a configured table that stands for all tables that match its name. Each matching table, a member, is a
-// watched table of its own. But cells, errors and places of scans have the configured name.
+// pattern is a configured table whose name matches several tables of the source. Each matching table, called a member,
+// is watched separately. But cells, errors and scan offsets carry the configured name.
 //
-// A Reader's members are the matching tables at the time when it was opened. The list is compared with the server's at
+// A Reader's members are the tables that matched when it was opened. This list is compared with the server's list at
 // each statement that names a matching table, and at each re-read of cells. If the lists differ, reading ends with an
 // error and begins again at the same position, with the new members.
 //
@@ -33,18 +33,18 @@ type pattern struct {
 	members []*watched // in the order of their IDs
 
 	mu   sync.Mutex
-	left map[string]error // why a matching table is no member, by its ID
+	left map[string]error // by ID: why a matching table is not a member
 
-	// What the start position doesn't know yet. Only the stream uses these fields.
+	// State of the members that the start position does not list yet. Only the stream uses these fields.
 	unsettled bool
-	named     map[string][2]string // by ID: matching tables that statements name and that are no members
+	named     map[string][2]string // by ID: matching tables that statements name but that are not members
 	pending   map[string]bool      // members whose rows are skipped
 	gone      bool                 // the start position lists a member that no longer exists
 	end       int64                // where the log ended when the reader was opened
-	now       *layout              // the members
+	now       *layout              // lists the current members
 }
 
-// constant is a column that a pattern's tables have in addition: $database or $table.
+// constant is a column that the source's table does not have and a pattern adds: $database or $table.
 type constant struct {
 	declaredColumn
 	value string
@@ -68,7 +68,7 @@ func (s *schema) constant(name string) int {
 	return slices.IndexFunc(s.constants, func(c constant) bool { return strings.EqualFold(c.Name, name) })
 }
 
-// constantPlace converts a constant's index to the number that stands for it in roles, and back.
+// constantPlace converts a constant's index to the negative number that represents it in roles, and back.
 func constantPlace(i int) int { return -2 - i }
 
 func (s *schema) names() []string {
@@ -89,7 +89,7 @@ func (s *schema) withConstants(names []string) []string {
 	return names
 }
 
-// memberID identifies a table of a pattern, also in messages.
+// memberID returns the ID of a table of a pattern. Messages show it, too.
 func memberID(name, database, table string) string { return name + " (" + database + "." + table + ")" }
 
 // nameOf returns the configured name of the table with an ID.
@@ -103,7 +103,7 @@ func (p *pattern) matches(database, table string) bool {
 	return folded.Matches(p.fold(database), p.fold(table))
 }
 
-// name records a matching table that a statement names and that is no member, and returns its ID.
+// name records a matching table that a statement names and that is not a member. It returns the table's ID.
 func (p *pattern) name(database, table string) string {
 	id := memberID(p.Name, database, table)
 	p.named[id] = [2]string{database, table}
@@ -160,8 +160,8 @@ func newPattern(t replicator.Table, srv server) *pattern {
 	return p
 }
 
-// loadPattern reads the schemas of the matching tables. It leaves out tables that can't be read, or whose keys have
-// other types than those of most tables. If none is left, the error is Fatal.
+// loadPattern reads the schemas of the matching tables. It leaves out tables that can't be read, and tables whose key
+// types differ from those of most tables. If no table is left, the error is Fatal.
 func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t replicator.Table) (*pattern, error) {
 	p := newPattern(t, srv)
 	listed, err := p.list(ctx, db)
@@ -197,7 +197,7 @@ func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t re
 	delete(alike, most)
 	for _, some := range alike {
 		for _, w := range some {
-			p.left[w.id] = fmt.Errorf("its key or version has another type than that of most tables that match (%s)",
+			p.left[w.id] = fmt.Errorf("the type of its key or version differs from that of most matching tables (%s)",
 				p.members[0].id)
 		}
 	}
@@ -206,15 +206,16 @@ func (s *Source) loadPattern(ctx context.Context, db *sql.Conn, srv server, t re
 	}
 	err = fmt.Errorf("table %s: no table of the source matches %s.%s, or the account lacks SELECT", t.Name, t.Database, t.Table)
 	for id, reason := range p.left {
-		err = fmt.Errorf("table %s: none of the tables that match %s.%s can be read; of %s: %w", t.Name, t.Database, t.Table,
+		err = fmt.Errorf("table %s: none of the tables that match %s.%s can be read. For example, %s: %w",
+			t.Name, t.Database, t.Table,
 			id, reason)
 		break
 	}
 	return p, replicator.OfTable(t.Name, replicator.Fatal(err))
 }
 
-// loadMember reads the schema of a matching table, unless it is read already. reason says why the table can't be a
-// member.
+// loadMember returns a matching table with its schema, which it reads from the server unless read has it. reason says
+// why the table can't be a member.
 func loadMember(
 	ctx context.Context, db *sql.Conn, srv server, t replicator.Table, read shapeAt,
 ) (w *watched, reason, err error) {
@@ -239,22 +240,22 @@ func loadMember(
 	case err != nil:
 		return nil, err, nil
 	case !x.ordered():
-		return nil, fmt.Errorf("%s.%s has no key by which a scan could page through its rows; give it a primary key",
+		return nil, fmt.Errorf("%s.%s has no key by which a scan could page through its rows. Give it a primary key",
 			t.Database, t.Table), nil
 	case t.Shared && shape.mixed:
-		return nil, fmt.Errorf("a key may have different spellings in different tables; put $table into the key, or give "+
+		return nil, fmt.Errorf("different tables may spell the same key differently. Put $table into the key, or give "+
 			"the key's columns of %s.%s %s", t.Database, t.Table, remedy.ExactCollation), nil
 	}
 	return w, nil, nil
 }
 
-// membersChanged is an error that makes reading begin again with the tables that match now. The operator need not act:
-// tables that can't be read are then left out.
+// membersChanged returns an error that makes reading begin again with the tables that match now. The operator need not
+// act, because tables that can't be read are left out then.
 func membersChanged(name string, why error) error {
 	return replicator.OfTable(name, fmt.Errorf("table %s: %w: %s", name, replicator.ErrOtherTables, why.Error()))
 }
 
-// pattern returns the pattern with a configured name; nil if that is no pattern.
+// pattern returns the pattern with a configured name; nil if no pattern has it.
 func (t tables) pattern(name string) *pattern {
 	for _, p := range t.patterns {
 		if p.Name == name {
@@ -279,8 +280,8 @@ func (t *tables) add(w *watched) error {
 		t.byPlace[database] = map[string]*watched{}
 	}
 	if other := t.byPlace[database][name]; other != nil {
-		return replicator.OfTable(w.Name, replicator.Fatal(fmt.Errorf("tables %s and %s both match %s.%s, which can "+
-			"belong to one only; change one of the patterns", other.Name, w.Name, w.Database, w.Table.Table)))
+		return replicator.OfTable(w.Name, replicator.Fatal(fmt.Errorf("tables %s and %s both match %s.%s. Change "+
+			"one of the patterns", other.Name, w.Name, w.Database, w.Table.Table)))
 	}
 	t.byPlace[database][name] = w
 	t.byName[w.Name] = append(t.byName[w.Name], w)
@@ -301,7 +302,7 @@ func (r *Reader) sameMembers(ctx context.Context, db querier, name string) error
 	return err
 }
 
-// compare returns matching tables that are new: neither members nor known to be left out. It fails if a member is gone.
+// compare returns the matching tables that are new: neither members nor in p.left. It fails if a member is gone.
 func (p *pattern) compare(ctx context.Context, db querier) (fresh []replicator.Table, err error) {
 	listed, err := p.list(ctx, db)
 	if err != nil {
@@ -325,7 +326,8 @@ func (p *pattern) compare(ctx context.Context, db querier) (fresh []replicator.T
 	return fresh, nil
 }
 
-// regroup is called after a statement that names a matching table that is no member.
+// regroup looks for new members after a statement that names a matching table. If there are any, it returns an error
+// that makes reading begin again.
 func (r *Reader) regroup(ctx context.Context, id string) error {
 	p := r.tables.pattern(nameOf(id))
 	if p == nil {
@@ -347,7 +349,7 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// A server may log a statement before it lists the new table. Reading the table waits until it is listed.
+	// A server may log a statement before it lists the new table. Reading the schema waits until the table is listed.
 	if at, is := p.named[id]; is && !slices.ContainsFunc(fresh, func(t replicator.Table) bool { return idOf(&t) == id }) {
 		t := p.Table
 		t.Database, t.Table = at[0], at[1]
@@ -364,7 +366,7 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 			return membersChanged(p.Name, fmt.Errorf("%s.%s is new", t.Database, t.Table))
 		}
 		if reason == nil {
-			reason = fmt.Errorf("its key or version has another type than that of %s", first.id)
+			reason = fmt.Errorf("the type of its key or version differs from that of %s", first.id)
 		}
 		if errors.Is(reason, errNoTable) {
 			continue
@@ -378,6 +380,7 @@ func (r *Reader) regroup(ctx context.Context, id string) error {
 }
 
 func (r *Reader) warnLeft(t *replicator.Table, reason error) {
-	r.source.cfg.Logger.Warn("a table matches and can't be read: its rows are left out", slog.String("source", r.source.cfg.Name),
+	r.source.cfg.Logger.Warn("a matching table can't be read, so its rows are left out",
+		slog.String("source", r.source.cfg.Name),
 		slog.String("table", t.Name), slog.String("name", t.Database+"."+t.Table), slog.Any("reason", reason))
 }

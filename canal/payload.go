@@ -17,7 +17,7 @@ import (
 
 var errPayload = errors.New("a compressed transaction is damaged")
 
-// payload decodes a compressed transaction as a stream, one inner event at a time: the whole may be a gigabyte.
+// payload decodes a compressed transaction as a stream, one inner event at a time, because the whole may be a gigabyte.
 func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, place scale) error {
 	c := binlog.Cursor{B: body}
 	var uncompressed, method uint64
@@ -59,7 +59,8 @@ func (s *stream) payload(ctx context.Context, h binlog.Header, body []byte, plac
 	return s.committed(ctx)
 }
 
-// inflater decompresses a payload. It reuses the decoder: a new one costs more than a small transaction.
+// inflater returns a reader of the decompressed payload. It reuses the decoder, because a new one costs more than
+// decoding a small transaction.
 func (s *stream) inflater(method uint64, data []byte) (io.Reader, error) {
 	in := bytes.NewReader(data)
 	switch method {
@@ -67,7 +68,7 @@ func (s *stream) inflater(method uint64, data []byte) (io.Reader, error) {
 	case replication.NONE:
 		return in, nil
 	default:
-		return nil, replicator.Fatal(fmt.Errorf("a transaction is compressed by method %d, which is not known", method))
+		return nil, replicator.Fatal(fmt.Errorf("a transaction is compressed by the unknown method %d", method))
 	}
 	if s.inflate == nil {
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<31),
@@ -128,5 +129,6 @@ func (s *stream) innerBody(in io.Reader, n int) ([]byte, error) {
 	return s.scratch, nil
 }
 
-// maxScratch limits the buffer for inner events that is kept, so that a huge row doesn't cost its size permanently.
+// maxScratch limits how much memory of the inner events' buffer is kept, so that a huge row does not occupy it
+// permanently.
 const maxScratch = 4 << 20

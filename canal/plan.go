@@ -33,7 +33,8 @@ type plan struct {
 
 	refers []reference // the columns by which other tables' rows are joined with these rows
 
-	// lookups caches values of the column role. They are few, so rows need no strings of their own.
+	// lookups caches values of the column role by their raw bytes. A table has few of them, so its rows share the
+	// strings.
 	lookups map[string]columnValue
 
 	constants []constant // the columns that identify a pattern's table; roles has numbers below -1 for them
@@ -42,7 +43,8 @@ type plan struct {
 	pad  []byte // room to pad a BINARY key with zero bytes
 }
 
-// columnValue is a value of the column role: the name of the cell's column (columnNames), and the row's own variant.
+// columnValue is a value of the column role. name is the cell's column (columnNames), as is the row's own variant of
+// it.
 type columnValue struct{ name, as string }
 
 const maxLookups = 1000
@@ -60,7 +62,7 @@ func newPlan(t *watched, body []byte, m *binlog.TableMap, l *layout, charsets bi
 			known = &now.Declared
 		}
 		c, err := binlog.NewColumn(m, i, known, charsets)
-		if errors.Is(err, binlog.ErrOldTime) { // the table's layout at a later position may not tell its format here
+		if errors.Is(err, binlog.ErrOldTime) { // the known layout is from a later position, where the format may differ
 			err = unreadable{why: err.Error()}
 		}
 		if err != nil {
@@ -84,8 +86,9 @@ func (p *plan) sameKeys(s *schema) error {
 		}
 		c := &p.columns[i]
 		if now := s.column(c.Name); now != nil && keyKindOf(c.Kind) != keyKindOf(newSelected(now).kind) {
-			return fmt.Errorf("at this log position column %s has another type than now: %w; `replicator rebuild "+remedy.Views+
-				"` fills the views that read it again", c.Name, replicator.ErrRedefined)
+			return fmt.Errorf("column %s had another type at this log position than now: %w. `replicator "+
+				"rebuild "+remedy.Views+
+				"` fills the views that read the column again", c.Name, replicator.ErrRedefined)
 		}
 	}
 	return nil
@@ -126,7 +129,7 @@ func (p *plan) assign(s *schema) error {
 				"is wrong. Restore the column or correct the configuration", name, role, nearest.Close(name, names))}
 		}
 		p.wanted[i] = true
-		if err := p.columns[i].Problem; err != nil && role != "" { // a column that no view names is only left out of the rows
+		if err := p.columns[i].Problem; err != nil && role != "" { // one that only "*" requests is left out
 			return -1, fmt.Errorf("column %s (%s): %w", name, role, err)
 		}
 		return i, nil
@@ -205,7 +208,7 @@ func (p *plan) sameCell(ctx context.Context, a, b *image) bool {
 	return err == nil && nowErr == nil && was.name == now.name
 }
 
-// keyError is the error of a row whose key makes no cell: a key value is NULL, or can't be read.
+// keyError is the error for a row that belongs to no cell, because a key value is NULL or can't be read.
 type keyError struct{ error }
 
 func asKeyError(err error) (keyError, bool) {
@@ -260,7 +263,7 @@ func (p *plan) columnValue(ctx context.Context, img *image) (columnValue, error)
 	return found, nil
 }
 
-// columnAs returns the column role's value as the row has it.
+// columnAs returns the value of the column role as the row spells it.
 func (p *plan) columnAs(raw []byte) (string, error) {
 	if known, ok := p.lookups[string(raw)]; ok {
 		return known.as, nil
@@ -315,8 +318,8 @@ func (p *plan) addKey(c *binlog.Column, raw []byte) error {
 	return nil
 }
 
-// versionOf returns a row's version. If the version doesn't fit, it returns an error, and also a version that sorts the
-// row as the source does.
+// versionOf returns a row's version. If the value is not a valid version, it returns an error together with a version
+// that sorts the row as the source does.
 func (p *plan) versionOf(img *image, order int64) (int64, error) {
 	if p.version < 0 || p.single {
 		return order, nil
@@ -357,11 +360,11 @@ func checkVersion(name string, n uint64, signed bool) (int64, error) {
 
 func errVersion(name, what string) error { return fmt.Errorf("version column %s %s", name, what) }
 
-// row makes the row of an image. Row.Err has any problem of the row.
+// row returns the row of an image. Row.Err has any problem of the row.
 //
-// row allocates the row itself. Writing into memory of the caller's would begin with a read, by which Go checks a
-// pointer. A memory page that is read before it is written costs the kernel two faults, the second with a flush on
-// every processor.
+// row allocates the row itself. If it wrote into the caller's memory, Go's nil check would read that memory first. A
+// memory page that is read before it is written costs two page faults, and the second flushes the TLB of every
+// processor.
 func (p *plan) row(
 	cell replicator.Cell, img *image, order int64, at time.Time, kept func([]byte) []byte,
 ) *replicator.Row {

@@ -16,15 +16,17 @@ type token struct {
 	GTID  string `json:"gtid,omitempty"` // all transactions before this position; "" if the server has no GTIDs
 	Epoch int    `json:"epoch,omitempty"`
 
-	// Loose: GTID may lack some of the transactions before this position. MySQL's status has the end of the binlog and the
-	// committed transactions, but not transactions that are in the binlog and not yet committed. MariaDB does not know the
-	// GTIDs at every place (see gtidAt); GTID then has those from shortly before. That is enough for another server, which
-	// repeats some transactions. On this server, reading the file completes the set.
+	// Loose: GTID may lack some of the transactions before this position. MySQL's status has the end of the binlog and
+	// the committed transactions, but not transactions that are in the binlog and not yet committed. MariaDB does not
+	// know the GTIDs at every log position (see gtidAt), so GTID has those of a slightly earlier position. That is
+	// enough to find the position on another server, which then repeats some transactions. On this server, reading the
+	// file completes the set.
 	Loose bool `json:"loose,omitempty"`
 
-	// Forked: on MariaDB, the number of a transaction in the log is not above an earlier one of the same domain by another
-	// server. That server had written a transaction that the others did not get before it became their replica. GTID names
-	// only the last transaction, and a server that has this one may lack the other.
+	// Forked: on MariaDB, the log has a transaction whose sequence number is not above that of an earlier transaction
+	// of the same domain from another server. That other server had written a transaction that the rest did not get
+	// before it became their replica. GTID names only the last transaction, and a server that has this one may lack the
+	// other.
 	Forked bool `json:"forked,omitempty"`
 
 	// Anonymous: on MySQL, the last transaction that was read had no GTID, or new transactions get none (gtid_mode =
@@ -32,33 +34,33 @@ type token struct {
 	// because replicas apply transactions in the order of the log.
 	Anonymous bool `json:"anonymous,omitempty"`
 
-	// Skip: transactions of GTID may still follow this position; they are dropped. The position was found by GTID on
-	// another server, which may have the transactions in another order.
+	// Skip: transactions in GTID may still follow this position. Reading drops them. The position was found by GTID on
+	// another server, whose log may have the transactions in another order.
 	Skip bool `json:"skip,omitempty"`
 
 	// Read says how far the log had been read when the position was made. A sink may already have some of the changes
 	// between. So a server that lacks them can't be the source.
 	Read *read `json:"read,omitempty"`
 
-	// Run identifies the run of the program that made the position. For this run, Read is everything that was read. For a
-	// later run, which finds the position in a store, it is not: the earlier run may have read more before it was killed.
+	// Run identifies the run of the program that made the position. Only for this run is Read complete. A later run,
+	// which finds the position in a store, must assume that the earlier run read more before it was killed.
 	Run string `json:"run,omitempty"`
 
-	// Layouts has the layout's digest for each table that was read; "" if the layout was unknown (type layouts). It is nil
-	// if nothing is known of any table.
+	// Layouts has the layout's digest for each table that was read; "" if the layout was unknown (type layouts). It is
+	// nil if no table's layout is known.
 	Layouts map[string]string `json:"layouts,omitempty"`
 
-	others []token // the other positions; reading begins at this one, the earliest
+	others []token // the tokens of all start positions; reading begins at this one, the earliest
 }
 
-// read is how far the log was read beyond a position: a place, which may be inside a transaction, and the transactions
-// that were read after the position, including unfinished ones.
+// read is how far the log was read beyond a position. It has a log position, which may be inside a transaction, and the
+// transactions that were read after the position, including unfinished ones.
 type read struct {
 	placed
 	GTID string `json:"gtid,omitempty"`
 
-	// Older are transactions that were read on another server, or may have been, and not yet on this server. Some of them
-	// may be before the position. Sinks may have their changes, with Orders of an older epoch.
+	// Older are transactions that were read, or may have been read, on another server and not yet on this one. Some of
+	// them may be before the position. Sinks may have their changes, with Orders of an older epoch.
 	Older string `json:"older,omitempty"`
 
 	// Unsure are transactions that an earlier run of the program may have read: all that existed when this run began.
@@ -111,7 +113,8 @@ func (t token) position() (replicator.Position, error) {
 func parseToken(text string) (token, error) {
 	var t token
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
-		return t, replicator.Fatal(fmt.Errorf("the checkpoint's position is not one of a MySQL or MariaDB source: %w", err))
+		return t, replicator.Fatal(fmt.Errorf("the checkpoint's position is not a position of a MySQL or MariaDB "+
+			"source: %w", err))
 	}
 	if _, err := parseFileName(t.File); err != nil {
 		return t, replicator.Fatal(fmt.Errorf("the checkpoint's position: %w", err))
@@ -163,7 +166,7 @@ func Covers(text, fence string) (bool, error) {
 	return have.Includes(want), nil
 }
 
-// Includes implements replicator.Source. If the positions are of two servers, only GTIDs can tell.
+// Includes implements replicator.Source. It compares GTIDs, because the positions may be from different servers.
 func (s *Source) Includes(p, q replicator.Position) bool {
 	at, err := parseToken(q.Token)
 	if err != nil || at.GTID == "" {
@@ -193,7 +196,7 @@ func parseAnyGTIDs(text string) (*gtid.Set, error) {
 	}
 	set, err := gtid.Parse(flavor, text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %q is neither; GTIDs are uuid:1-3 (MySQL) or domain-server-sequence (MariaDB)",
+		return nil, fmt.Errorf("%w: %q is neither. GTIDs are uuid:1-3 (MySQL) or domain-server-sequence (MariaDB)",
 			ErrFence, text)
 	}
 	return set, nil

@@ -12,10 +12,10 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// With binlog_row_image = MINIMAL, an UPDATE that does not change the cell's key logs it only if it is in the primary
-// key. The key in the table is then still right, or the log has a later change of it. So the row is looked up by its
-// primary key. If the row is gone, or its key may have changed, the table is reported as changed without a log
-// (ErrUnlogged).
+// With binlog_row_image = MINIMAL, an UPDATE that does not change the cell's key logs the key only if it is part of the
+// primary key. The table then still has the right key, unless a later event in the log changes it. So the row is looked
+// up by its primary key. If the row is gone, or its key may have changed, the table is reported as changed without a
+// log (ErrUnlogged).
 
 // primaryOf returns the primary key's columns; nil if rows can't be looked up by them.
 func (p *plan) primaryOf(s *schema) []int {
@@ -37,7 +37,7 @@ func (s *schema) foundByPrimary() bool {
 	})
 }
 
-// sameByPrimary reports whether an UPDATE surely leaves the rows' cells unchanged, and has the rows' primary keys.
+// sameByPrimary reports whether an UPDATE surely leaves the rows' cells unchanged and logs the rows' primary keys.
 func (p *plan) sameByPrimary(parts imageParts) bool {
 	if !parts.pairs || parts.after == nil || len(p.primary) == 0 {
 		return false

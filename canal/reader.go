@@ -31,8 +31,8 @@ type Reader struct {
 	history  *history
 	stream   *stream
 	layouts  *layouts
-	loose    string // the GTIDs of a start position that is Loose, until reading completes the set; "": none
-	skipEnd  int64  // the binlog's end when the reader was opened: applied transactions are before it
+	loose    string // the GTIDs of a Loose start position (token.Loose), until reading completes the set; "": none
+	skipEnd  int64  // the binlog's end when the reader was opened; transactions to skip are before it
 
 	before atomic.Pointer[gtid.Set] // the transactions before start; nil until they are known
 	looked atomic.Int64             // the average size of the rows in the last call of Newest; 0: unknown
@@ -40,7 +40,7 @@ type Reader struct {
 	mu sync.Mutex // guards the encoding of positions
 }
 
-// prepare reads what decoding needs, and sets up the stream.
+// prepare reads the character sets and the tables' columns, which decoding needs, and sets up the stream.
 func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []string) (err error) {
 	if r.charsets, err = readCharsets(ctx, db, r.server.flavor); err != nil {
 		return classify(err)
@@ -66,7 +66,8 @@ func (r *Reader) prepare(ctx context.Context, db *sql.Conn, t token, tables []st
 		}
 		refused = append(refused, err)
 	}
-	// Report all errors at once. If each ended reading separately, each would delay the views of the others.
+	// Report all errors at once. If each error ended reading separately, each would delay the views of the other
+	// tables.
 	if err := errors.Join(refused...); err != nil {
 		return err
 	}
@@ -98,8 +99,8 @@ func (r *Reader) prepareTable(ctx context.Context, t token, w *watched) error {
 	return w.names.check(ctx)
 }
 
-// openLayouts finds out the order of columns for each table whose columns the binlog does not name. If the position is
-// from another server, the order there may have been different.
+// openLayouts finds out a table's column order at the start position and now, because the binlog may not name columns.
+// If the position is from another server, where the order may differ, only the order of now counts.
 func (r *Reader) openLayouts(ctx context.Context, t token, w *watched) error {
 	now := w.schema.Load().layout()
 	if err := r.source.layouts.keep(ctx, now); err != nil {
@@ -150,8 +151,9 @@ func (r *Reader) newStream(ctx context.Context, db querier, t token) (err error)
 			r.loose = t.GTID
 		}
 	}
-	// Positions in the protocol have 32 bits, so reading starts at the file's beginning if the position is larger. The
-	// same if the event that ends at the position is unknown: a later proof of the position needs it.
+	// Positions in the protocol have 32 bits, so reading starts at the file's beginning if the position is larger. It
+	// also does if the event that ends at the position is unknown, because later checks of the position need this
+	// event.
 	if p.pos >= 1<<32 || p.pos > 4 && p.event.unknown() {
 		s.until = p.pos
 	}
@@ -240,7 +242,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 	r.layouts.forget(e.order)
 	if gtids != nil {
 		t.GTID = gtids.String()
-	} else { // at the start; another server may have to find this position
+	} else { // at the start; another server may need the GTIDs to find this position
 		t.GTID, t.Loose = r.loose, r.loose != ""
 	}
 	t.Skip = r.place.skip && e.order < r.skipEnd
@@ -253,7 +255,7 @@ func (r *Reader) Position(order int64) replicator.Position {
 	return p
 }
 
-// readBeyond returns how far this reader or an earlier one has read beyond a position; nil if no further. anonymous
+// readBeyond returns how far this reader or an earlier one has read beyond a position; nil if not beyond it. anonymous
 // reports whether transactions without a GTID were read there.
 func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	at, further, anonymous := r.history.read()
@@ -279,7 +281,7 @@ func (r *Reader) readBeyond(e end, before *gtid.Set) (_ *read, anonymous bool) {
 	case further.Empty() && beyond.Older == "" && beyond.Unsure == "":
 		return nil, anonymous
 	}
-	beyond.placed = placed{} // another server's places mean nothing here
+	beyond.placed = placed{} // another server's log positions mean nothing here
 	return &beyond, anonymous
 }
 
@@ -312,8 +314,8 @@ func (r *Reader) Latest(ctx context.Context) (replicator.Position, error) {
 	return t.position()
 }
 
-// ErrFence: a text that a user gave names no position in this source's binlog.
-var ErrFence = errors.New("a place in the binlog is FILE:POS or a GTID set of the source")
+// ErrFence: a text from the user does not name a position in this source's binlog.
+var ErrFence = errors.New("a log position must be FILE:POS or a GTID set of the source")
 
 // Includes reports whether p includes everything that the fence names.
 func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string) (bool, error) {
@@ -330,8 +332,8 @@ func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string
 		return false, fmt.Errorf("%w: %w", ErrFence, err)
 	}
 	if !r.server.gtid() {
-		return false, fmt.Errorf("%w: the source numbers no transactions (gtid_mode=OFF when reading began): "+
-			"use FILE:POS", ErrFence)
+		return false, fmt.Errorf("%w: the source's transactions have no GTIDs (gtid_mode=OFF when reading began). "+
+			"Use FILE:POS", ErrFence)
 	}
 	if before := r.before.Load(); p.Order == r.start.Order && before != nil {
 		return before.Includes(want), nil
@@ -340,14 +342,14 @@ func (r *Reader) Includes(_ context.Context, p replicator.Position, fence string
 	return err == nil && have.Includes(want), err
 }
 
-// Close frees what the reader holds.
+// Close frees the reader's memory and decoders.
 func (r *Reader) Close() error {
 	r.stream.close()
 	return nil
 }
 
 // reread reads a table's columns from the server again, after a statement that may have changed them, or if rows don't
-// fit the known ones. It fails if the table or a needed column is gone. The table's views continue once it is back.
+// fit the known columns. It fails if the table or a needed column is gone. The table's views continue once it is back.
 func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	w := r.tables.byID[table]
 	conn, err := r.connect(ctx)
@@ -363,7 +365,7 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 		}()
 	}
 	shape, end, err := readSchemaAt(ctx, conn, r.server, &w.Table)
-	if errors.Is(err, errNoTable) && !w.Pattern { // a rename may be in progress; opening the table again will tell
+	if errors.Is(err, errNoTable) && !w.Pattern { // not Fatal, because a rename may be in progress
 		return replicator.OfTable(w.Name, fmt.Errorf("table %s was dropped or renamed", table))
 	}
 	if err != nil {
@@ -379,7 +381,7 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	if err := w.check(r.server.flavor); err != nil { // a needed column is gone
 		return w.fatal(err)
 	}
-	// A joined table may have been altered, too; opening it again will tell.
+	// The joined table may have been altered, too. Opening the tables again shows whether the join works now.
 	if err := errors.Join(r.tables.unjoinable()...); err != nil {
 		return err
 	}
@@ -390,7 +392,7 @@ func (r *Reader) reread(ctx context.Context, table string) (err error) {
 	return r.source.layouts.keep(ctx, now)
 }
 
-// huge is the size of an event after which a garbage collection pays.
+// huge is the size of events after which the memory is returned to the operating system at once.
 const huge = 16 << 20
 
 // feed passes a dump's events to the stream. It reads an event only after the previous one was handled. So one event
@@ -486,10 +488,10 @@ func failedDump(addr string, my *gomysql.MyError) error {
 	case strings.Contains(text, textNoFile) || strings.Contains(text, textPurged):
 		return fmt.Errorf("%w: %w", replicator.ErrLost, err)
 	case strings.Contains(text, textAnonymous):
-		return fmt.Errorf("%w: %w; SET GLOBAL gtid_mode = ON_PERMISSIVE on the source lets it be read, until the views are "+
-			"past it", replicator.ErrLost, err)
+		return fmt.Errorf("%w: %w. SET GLOBAL gtid_mode = ON_PERMISSIVE on the source makes it readable. "+
+			"Keep that setting until the views are past this position", replicator.ErrLost, err)
 	case strings.Contains(text, textPastEnd):
-		return replicator.Fatal(fmt.Errorf("%w: the source was set back; rebuild", err))
+		return replicator.Fatal(fmt.Errorf("%w: the source was set back to an earlier state. Rebuild the views", err))
 	case strings.Contains(text, textTooLarge):
 		return replicator.Fatal(err)
 	}

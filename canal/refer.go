@@ -57,7 +57,7 @@ func (t tables) unjoinable() (refused []error) {
 	return refused
 }
 
-// sameSides fails if a lookup's columns on the two sides don't compare values alike.
+// sameSides fails if a lookup compares columns of different types or collations.
 func (t tables) sameSides(own *watched, l *replicator.Lookup) error {
 	joined := t.one(l.Table)
 	for _, on := range l.On {
@@ -86,12 +86,13 @@ func sameColumns(joined *watched, column string, from *watched, path string) err
 	}
 	switch {
 	case !canBeKey(a.kind) || !canBeKey(b.kind):
-		return fmt.Errorf("rows of %s are joined by %s.%s, which is %s, and %s.%s, which is %s: these can't be looked up "+
-			"exactly. Join by a column of integers, text or bytes", joined.Name, joined.Name, column, a.shown(),
+		return fmt.Errorf("rows of %s are joined by %s.%s, which is %s, and %s.%s, which is %s: these values can't be "+
+			"looked up exactly. Join by a column of integers, text or bytes", joined.Name, joined.Name, column,
+			a.shown(),
 			from.Name, path, b.shown())
 	case !a.sameKeys(&b.declaredColumn):
-		return fmt.Errorf("rows of %s are joined by %s.%s, which is %s, and %s.%s, which is %s: give both columns one type "+
-			"and collation", joined.Name, joined.Name, column, a.shown(), from.Name, path, b.shown())
+		return fmt.Errorf("rows of %s are joined by %s.%s, which is %s, and %s.%s, which is %s. Give both columns "+
+			"the same type and collation", joined.Name, joined.Name, column, a.shown(), from.Name, path, b.shown())
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func canBeKey(k binlog.Kind) bool {
 	return k != binlog.KindFloat && k != binlog.KindDouble && k != binlog.KindJSON
 }
 
-// refer tells the handler that a joined row changed, with the values of each of the images.
+// refer tells the handler that a joined row changed. It passes the values of the join's columns from each image.
 func (s *stream) refer(ctx context.Context, p *plan, place scale, images []*image, offs []int) error {
 	for i := range p.refers {
 		r := &p.refers[i]
@@ -161,12 +162,13 @@ func (r *reference) lacks(img *image) int {
 // with the join are then compared with the source.
 func (s *stream) unreferred(p *plan, r *reference, column int) error {
 	name := p.columns[column].Name
-	return s.unlogged(p.t.Name, p.t.ofReaders(name, fmt.Errorf("table %s: the binlog holds rows without column %s, by which "+
-		"rows of %s are joined; set binlog_row_image=FULL on the source and in its sessions: %w", p.t.Name, name, r.table,
+	return s.unlogged(p.t.Name, p.t.ofReaders(name, fmt.Errorf("table %s: the binlog holds rows without column "+
+		"%s, by which rows of %s are joined. Set binlog_row_image=FULL on the source and in its "+
+		"sessions: %w", p.t.Name, name, r.table,
 		replicator.ErrUnlogged)))
 }
 
-// referenceOf returns the values by which other rows are joined with a row; "" if one is NULL, so that no row is.
+// referenceOf returns the values by which other rows are joined with a row; "" if a value is NULL, which joins no rows.
 func (p *plan) referenceOf(r *reference, img *image) (replicator.Key, error) {
 	values := make([]any, len(r.at))
 	for n, i := range r.at {
@@ -218,8 +220,8 @@ func (r *Reader) Referring(ctx context.Context, refs []replicator.Reference, aft
 		return nil, "", err
 	}
 	defer conn.Close()
-	// The fence ensures that rows which began to refer to the changed row before are visible. Their own re-reads may have
-	// seen the old joined row.
+	// Rows may have begun to refer to the joined row before it changed, and their own re-reads may have seen the old
+	// joined row. The fence makes these rows visible here.
 	f, err := r.present(ctx, conn)
 	if err != nil {
 		return nil, "", err
@@ -256,9 +258,9 @@ func (x *selection) referringPage(ctx context.Context, db querier, f *fence, con
 	return cells, next, err
 }
 
-// referringCondition selects the rows of table own whose lookup finds a row with the values of one of refs. If a chain
-// of lookups leads there in several ways, each way counts, so it may select too many rows. "": the table no longer has
-// such a lookup.
+// referringCondition returns the condition for the rows of table own whose lookup finds a row with the values of one of
+// refs. If a lookup's values come from several tables, the condition follows only the first of them, so it may select
+// too many rows. It is "" if the table no longer has the lookup.
 func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	condition string, args []any, err error,
 ) {
@@ -301,14 +303,14 @@ func (r *Reader) referringCondition(own *watched, refs []replicator.Reference) (
 	return condition, args, nil
 }
 
-// referredBy is the condition that a row of t has the values of key in the columns that l takes from the lookup from
-// ("": from the row itself).
+// referredBy returns the condition for rows of t that have the values of key. It compares only the columns that l takes
+// from the lookup called from; "" means the row itself.
 func (t *watched) referredBy(l *replicator.Lookup, from string, key replicator.Key) (
 	condition string, args []any, err error,
 ) {
 	values, err := key.Values()
 	if err == nil && len(values) != len(l.On) {
-		err = fmt.Errorf("table %s: %d values of a joined row, for %d columns", t.Name, len(values), len(l.On))
+		err = fmt.Errorf("table %s: a joined row has %d values for %d columns", t.Name, len(values), len(l.On))
 	}
 	if err != nil {
 		return "", nil, err

@@ -2,7 +2,7 @@ package canal
 
 import "slices"
 
-// renamed says that a watched table was renamed and that no other table took its name.
+// renamed says that a watched table lost its name, or may have. Another table may have taken it.
 const renamed = "was renamed, or another table took its place"
 
 // swapped says that another table took the name of a watched table.
@@ -15,7 +15,7 @@ func (p *statementParser) rename() statement {
 	if !p.at(1).is("TABLE") && !p.at(1).is("TABLES") {
 		return statement{} // RENAME USER
 	}
-	bears := map[string]string{} // name → its table's name before the statement; "": no table has the name now
+	bears := map[string]string{} // name → the earlier name of the table that has it now; "": no table has it
 	var touched []string         // watched names, in the statement's order
 	then := func(name string) string {
 		if t, ok := bears[name]; ok {

@@ -18,8 +18,8 @@ import (
 // default). Or it may omit whole databases (binlog_do_db, binlog_ignore_db). A reader of such a log can't notice these
 // changes.
 
-var errNoBinlog = replicator.Fatal(errors.New("the source writes no binlog; start it with log_bin. What was written " +
-	"meanwhile is in no binlog then: `replicator verify --repair " + remedy.Views + "` puts the views right"))
+var errNoBinlog = replicator.Fatal(errors.New("the source writes no binlog. Start it with log_bin. The binlog " +
+	"will lack what was written until then: `replicator verify --repair " + remedy.Views + "` corrects the views"))
 
 // logs refuses a server whose binlog can't contain the changes to be read.
 func (s *Source) logs(ctx context.Context, db querier, srv server) error {
@@ -81,9 +81,9 @@ func (s server) unloggedReplica(ctx context.Context, db querier) (f replicator.F
 
 // replicates reports whether the server is a replica. It returns false if the account may not ask.
 func (s server) replicates(ctx context.Context, db querier) (bool, error) {
-	if s.flavor == gtid.MariaDB { // SHOW ALL SLAVES STATUS would need another right
+	if s.flavor == gtid.MariaDB { // SHOW ALL SLAVES STATUS would need another privilege
 		if galera, err := variable(ctx, db, "wsrep_on"); err != nil || galera != "" && !isOff(galera) {
-			return err == nil, err // a node logs the other nodes' writes as a replica does
+			return err == nil, err // a node logs the other nodes' writes only with log_slave_updates, like a replica
 		}
 		rows, err := named(ctx, db, "SHOW GLOBAL STATUS LIKE 'Slaves\\_running'")
 		return err == nil && len(rows) == 1 && rows[0]["value"] != "0", err
@@ -118,15 +118,15 @@ func (s server) leftOut(ctx context.Context, db querier, tables []replicator.Tab
 		}
 		if len(do) > 0 && !in(do) || len(do) == 0 && in(ignored) {
 			err := replicator.Fatal(fmt.Errorf("table %s: the source leaves its database %s out of the binlog "+
-				"(binlog_do_db, binlog_ignore_db): have it logged, and restart the server", t.Name, t.Database))
+				"(binlog_do_db, binlog_ignore_db). Change these settings and restart the server", t.Name, t.Database))
 			refused = append(refused, replicator.OfTable(t.Name, err))
 		}
 	}
 	return errors.Join(refused...)
 }
 
-// silence remembers that the server was seen to change without logging. Once it logs again, nothing shows what its log
-// lacks, except on a MySQL replica, whose GTIDs do.
+// silence remembers that the server was seen to change without logging. Once the server logs again, its log does not
+// show which changes it lacks. Only a MySQL replica's GTIDs show it.
 type silence struct {
 	mu       sync.Mutex
 	identity string

@@ -12,7 +12,7 @@ import (
 	"replicator/internal/remedy"
 )
 
-// place is where reading begins on this server, found from a position.
+// place is the log position on this server at which reading begins. It is derived from a replicator.Position.
 type place struct {
 	file  fileName
 	pos   int64
@@ -22,13 +22,14 @@ type place struct {
 	said  *gtid.Set // see ruling.said; nil: none
 	born  uint32
 	skip  bool
-	moved bool // it is not the place that the position names
+	moved bool // this is not the log position that the Position names
 
 	forked    bool // see token.Forked
 	anonymous bool // see token.Anonymous
 
-	// How far was read beyond the place before: see token.Read. With readAt 0 only the transactions mean anything here.
-	readAt int64 // its order with epoch 0
+	// How far the log beyond the place was read before: see token.Read. If readAt is 0, only the transactions are
+	// valid.
+	readAt int64 // read's order with epoch 0
 	read   placed
 	beyond *gtid.Set
 	older  *gtid.Set // see read.Older; nil: none
@@ -37,11 +38,11 @@ type place struct {
 
 func (p place) order() int64 { return orderOf(p.epoch, p.file.number, p.pos) }
 
-// resolver finds positions on the server that a connection leads to: see kinship. If the server is another one that has
-// everything, reading begins at the last file before which all transactions are in the position's GTIDs.
+// resolver finds the place of a position in the log of the connected server: see kinship. If that is another server
+// that has everything, reading begins at the last file before which all transactions are in the position's GTIDs.
 //
-// The program compares GTID sets itself. A server would compare them correctly, but does not know of skipped domains,
-// and MariaDB can only test for equality.
+// The program compares GTID sets itself. A server's own functions do not know which domains are skipped, and MariaDB's
+// can only test for equality.
 type resolver struct {
 	source *Source
 	db     querier
@@ -109,7 +110,7 @@ func (r *resolver) same(t token, d ruling) (place, error) {
 	return p, err
 }
 
-// named returns the position of a place that the operator named.
+// named returns the token for a log position that the operator named. It fails if the source's binlog lacks it.
 func (r *resolver) named(ctx context.Context, p placed) (token, error) {
 	d, err := r.atPlace(ctx, p)
 	switch {
@@ -141,7 +142,7 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 	}
 	if i < 0 {
 		return place{}, r.refusal(t,
-			ruling{kinship: purged, why: fmt.Sprintf("%s, the oldest file left, begins with transactions that "+
+			ruling{kinship: purged, why: fmt.Sprintf("files before %s, the oldest file left, have transactions that "+
 				"were not read yet", r.files[0].name)})
 	}
 	d, err := r.allLogged(ctx, gtids)
@@ -166,11 +167,11 @@ func (r *resolver) byGTID(ctx context.Context, t token, gtids *gtid.Set) (place,
 	return p, nil
 }
 
-// errEpochs: no higher epoch is left. The views must forget what they remember of earlier epochs, by a rebuild or a
-// reset.
+// errEpochs: no higher epoch is left. A rebuild or a reset must remove the views' states, which have the earlier
+// epochs.
 var errEpochs = replicator.Fatal(fmt.Errorf("the source changed servers or reset its binlogs %d times, which is more than "+
-	"can be counted. Stop the program, `replicator checkpoint forget "+remedy.Views+"`, and start it again: the views are "+
-	"filled again", maxEpoch))
+	"can be counted. Stop the program, run `replicator checkpoint forget "+remedy.Views+"`, and start it again. It "+
+	"then fills the views again", maxEpoch))
 
 // start finds the places of several positions and returns the earliest, in the newest position's epoch.
 func (r *resolver) start(ctx context.Context, at []replicator.Position) (place, token, error) {
@@ -232,7 +233,7 @@ func (p place) asRead() place {
 	return read
 }
 
-// haveRead adds what was read beyond another place.
+// haveRead adds to p what was read beyond another place.
 func (p *place) haveRead(other place) {
 	if other.readAt > p.readAt {
 		p.readAt, p.read = other.readAt, other.read

@@ -11,11 +11,11 @@ import (
 )
 
 // An ALTER TABLE that gives a column another type, character set or expression rewrites the values of all rows, and
-// logs none of the rows. This file decides which values may have changed. In doubt they have.
+// logs none of the rows. This file decides which values may have changed. In doubt, it assumes that they have.
 
 // rewrites returns the columns, in lower case, whose values may have changed. before is the table's layout before the
-// statement. body is the body column: even a change of its bytes counts. all means that any column may have changed,
-// because the statement is not understood.
+// statement. body names the body column, for which even a change of the bytes counts. all means that any column may
+// have changed, because the statement is not understood.
 func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (columns []string, all bool) {
 	if a.effect != columnsChange {
 		return nil, false
@@ -43,8 +43,8 @@ func (a alteration) rewrites(before *layout, body string, f gtid.Flavor) (column
 	return columns, false
 }
 
-// keeps reports whether the conversion of column was to c certainly keeps all values as views show them; of a body, the
-// bytes. Without lax, the server refuses a value that doesn't fit.
+// keeps reports whether converting column was to c certainly leaves all values as views show them. The body column must
+// also keep its bytes. lax means that the server converts values that don't fit, instead of refusing the statement.
 func (c layoutColumn) keeps(was layoutColumn, lax, isBody bool) bool {
 	if isBody && !lax {
 		c, was = c.asBytes(), was.asBytes()
@@ -110,9 +110,9 @@ func (c layoutColumn) asBytes() layoutColumn {
 	return layoutColumn{c.Name, strings.Replace(c.Type, "text", "blob", 1), ""}
 }
 
-// columnsChanged reports a change of columns that are read: a column lost its name, got values that no event has, or
-// changed its values. (If a needed column were gone, reread would have ended the reading.) The log doesn't list such
-// values: those of another column that took the name, the default of a new column, or what the server converted.
+// columnsChanged reports that columns that are read changed without a log. A column was dropped, renamed, added or
+// converted. The log has neither the values of another column that took the name, nor the default of a new column, nor
+// the converted values. (If a needed column were gone, reread would have ended the reading.)
 func (s *stream) columnsChanged(st statement, table string, rewritten []string, anyOf bool) error {
 	t := s.tables.byID[table]
 	if len(rewritten) > 0 || anyOf {
@@ -156,5 +156,5 @@ func (st statement) made(column string) string {
 	case got:
 		return "was added"
 	}
-	return "may have other values: its type, character set or expression changed"
+	return "may have other values, because its type, character set or expression changed"
 }

@@ -78,7 +78,7 @@ func (t *watched) findExtras(r *roles, all []string, find func(role, name string
 		}
 		r.extras = append(r.extras, i)
 	}
-	for n, i := range r.key { // a key has a DECIMAL's digits as text
+	for n, i := range r.key { // the key has only the text of a DECIMAL, so rows carry the value, too
 		if kind(i) == binlog.KindDecimal && !slices.Contains(r.extras, i) {
 			r.extras, names = append(r.extras, i), append(names, t.Key[n])
 		}

@@ -104,7 +104,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	}
 	n := int(c.Packed())
 	if c.Bad || n != len(p.columns) {
-		return fmt.Errorf("rows of %d columns where the table map has %d", n, len(p.columns))
+		return fmt.Errorf("a rows event has %d columns, but its table map has %d", n, len(p.columns))
 	}
 	parts := imageParts{before: partOf(c.Take((n+7)/8), n, false)}
 	if shape.change == replicator.Update {
@@ -243,7 +243,7 @@ func (s *stream) delete(ctx context.Context, d delivery) error {
 	version, err := d.p.versionOf(d.img, d.order)
 	shared := d.p.t.Shared && d.p.single // another table may have a row of the same cell
 	if err != nil || !d.own || s.tx.again || shared {
-		// The version is missing or unusable, or the order does not tell what came after the row.
+		// AnyVersion makes the pipeline re-read the cell: the version is unusable, or other rows may have come later.
 		version = replicator.AnyVersion
 	}
 	return s.deliver(ctx, replicator.Change{
@@ -298,7 +298,7 @@ func (s *stream) cell(ctx context.Context, d delivery) (replicator.Cell, error) 
 // keyless tells the handler that a row has no usable key. Reading goes on. The views stay in trouble until the row is
 // corrected, because their comparison with the table fails.
 func (s *stream) keyless(t *watched, key keyError) error {
-	return s.unlogged(t.Name, fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source: %w",
+	return s.unlogged(t.Name, fmt.Errorf("table %s: a row has no usable key: %w. Correct it at the source: %w",
 		t.Name, key, replicator.ErrUnlogged))
 }
 
@@ -318,8 +318,8 @@ func (s *stream) deliver(ctx context.Context, c replicator.Change) error {
 
 func isSet(bits []byte, i int) bool { return i>>3 < len(bits) && bits[i>>3]>>(i&7)&1 != 0 }
 
-// inflateMaria decompresses an event of MariaDB's log_bin_compress: a byte with the length of the length, the length, a
-// zlib stream.
+// inflateMaria decompresses the rows of an event that was written with MariaDB's log_bin_compress. The data is a byte
+// with the size of the length field, the length, and a zlib stream.
 func inflateMaria(data, reuse []byte) ([]byte, error) {
 	if len(data) == 0 {
 		return nil, binlog.ErrShort

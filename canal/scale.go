@@ -10,10 +10,11 @@ type scale struct {
 	base     int64
 	offset   int64 // of this event within the compressed data
 	num, den int64
-	taken    *int64 // of compressed data: the highest address that a row has; nil: not compressed
+	taken    *int64 // the highest address that a row has so far; nil: the data is not compressed
 }
 
-// compressed returns the scale of data bytes that are stored in bytes at the address base.
+// compressed returns the scale for compressed data. bytes is its length in the file, where it begins at the address
+// base. data is its length after decompression.
 func compressed(base, bytes, data int64) scale {
 	taken := base - 1
 	return scale{base: base, num: bytes, den: max(data, 1), taken: &taken}
@@ -21,7 +22,7 @@ func compressed(base, bytes, data int64) scale {
 
 // row returns the address of the row image at off. It must be called once for each row, in order. The address is above
 // those of all earlier rows, unless own is false: then the addresses have run out, and the remaining rows share the
-// last one. That takes a row in every second byte of the compressed data.
+// last one. That happens only if there is about one row for every two bytes of the compressed data.
 func (s scale) row(off int) (address int64, own bool) {
 	if s.taken == nil {
 		return s.base + s.offset + int64(off), true

@@ -44,8 +44,8 @@ func (r *Reader) scanTable(ctx context.Context, x *selection, columns []string, 
 	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk
 	if !x.ordered() {
-		return chunk, x.t.fatal(fmt.Errorf("table %s: %s.%s has no key by which a scan could page through its rows; "+
-			"give it a primary key", x.t.Name, x.t.Database, x.t.Table.Table))
+		return chunk, x.t.fatal(fmt.Errorf("table %s: %s.%s has no key by which a scan could page through its rows. "+
+			"Give it a primary key", x.t.Name, x.t.Database, x.t.Table.Table))
 	}
 	conn, err := r.connect(ctx)
 	if err != nil {
@@ -149,8 +149,8 @@ func (r *Reader) end(ctx context.Context, conn *sql.Conn) (int64, error) {
 	return orderOf(r.place.epoch, file.number, pos), err
 }
 
-// endOfRead returns the end of the binlog after rows were read: no row that was read is from a later position. It also
-// records that everything before this end counts as read, for later positions.
+// endOfRead returns the end of the binlog after rows were read. No row that was read is from a later position.
+// endOfRead also records that everything before this end counts as read, for later positions.
 func (r *Reader) endOfRead(ctx context.Context, conn *sql.Conn) (int64, error) {
 	file, pos, gtids, err := r.server.status(ctx, conn)
 	if err != nil {
@@ -292,7 +292,7 @@ func keyset(bounds []bound, inclusive bool) (cond string, args []any) {
 	return cond, args
 }
 
-// offsetArgument is like argument, for a value in the server's text form.
+// offsetArgument returns the placeholder and the argument for a value of an offset, which is in the server's text form.
 func (c *selected) offsetArgument(text string) (placeholder string, arg any) {
 	if c.raw && c.kind == binlog.KindText {
 		return "CONVERT(? USING " + c.Charset + ") COLLATE " + c.collation, []byte(text)

@@ -21,7 +21,7 @@ type declaredColumn struct {
 	binlog.Declared
 	dataType  string // int, varchar, …
 	fullType  string // int(10) unsigned, …
-	collation string // "" if the column is no text
+	collation string // "" if it is not a text column
 	nullable  bool
 	generated bool   // computed from other columns of its row
 	literal   string // for $database and $table of a pattern's table: the SQL constant to select; "": a real column
@@ -35,7 +35,7 @@ type schema struct {
 	indexed [][]string // the columns of every index, in order
 	ordered []index    // the indexes that contain the whole values of their columns, in the values' order
 	mixed   bool       // a cell may have several rows, with different variants of its key
-	rowEnd  string     // of a system-versioned table: the column with the end time of a row's validity; see versioning.go
+	rowEnd  string     // the column with the end of a row's validity, if the table is system-versioned (versioning.go)
 	charset string     // the default character set for added text columns; "" if the table has none
 
 	constants []constant // for a pattern's table: $database and $table
@@ -105,8 +105,9 @@ func (s *schema) countable(t *replicator.Table) error {
 		quoted[i] = sqlname.Quote(name)
 	}
 	return fmt.Errorf("table %s: several rows may have the same %s, and no version says which of them is the newest. An "+
-		"append-only log names its increasing column, with version = \"COLUMN\" in [tables.%s]. Where each has one row, make "+
-		"that certain: %sADD UNIQUE KEY (%s)", t.Name, strings.Join(cell, ", "), t.Name, alter, strings.Join(quoted, ", "))
+		"append-only log must name its increasing column, with version = \"COLUMN\" in [tables.%s]. If each has one "+
+		"row, add a unique key: %sADD UNIQUE KEY (%s)", t.Name, strings.Join(cell, ", "), t.Name, alter,
+		strings.Join(quoted, ", "))
 }
 
 // tellsApart reports whether no two rows can have the same values in these columns.
@@ -153,9 +154,9 @@ func readSchema(ctx context.Context, db beginner, t *replicator.Table) (*schema,
 	return schemaIn(ctx, tx, t)
 }
 
-// readSchemaAt reads a table's schema, and a log end at which the table has this schema: no statement before that end
-// changed the table later. The servers log an ALTER while they lock other sessions out of the table. The end is read in
-// a transaction that blocks an ALTER.
+// readSchemaAt returns a table's schema, and a log end at which the table has this schema: no statement before that end
+// changes the table later. The servers log an ALTER while other sessions are locked out of the table. So the end is
+// read in a transaction that blocks an ALTER.
 func readSchemaAt(ctx context.Context, db beginner, srv server, t *replicator.Table) (*schema, logEnd, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -180,8 +181,8 @@ type logEnd struct {
 // order is the log end as an Order.
 func (e logEnd) order(epoch int) int64 { return orderOf(epoch, e.file.number, e.pos) }
 
-// schemaIn reads a table's schema in a transaction that has first read from the table. So no ALTER of the table can
-// complete meanwhile, and an ALTER that is completing is waited for.
+// schemaIn reads a table's schema, after a read from the table itself. That read waits for an ALTER of the table that
+// is completing. Until the transaction ends, no other ALTER of the table can complete.
 //
 // Without that read, MySQL may have written an ALTER to the binlog while information_schema does not show its effect
 // yet. And MariaDB's information_schema leaves out a table that is being replaced (warning 1684) if the session holds a

@@ -24,8 +24,8 @@ type server struct {
 	tls      bool   // the connection uses TLS
 }
 
-// readServer asks a connection which server it leads to. MariaDB has no UUID, so its id, host and port take the place
-// of one. GTIDs prove a position anyway.
+// readServer asks a connection which server it leads to. MariaDB has no UUID, so its id, host and port identify the
+// server. Even if another server had the same, GTIDs would still prove a position.
 func readServer(ctx context.Context, db querier) (server, error) {
 	var s server
 	var id, host, port, lower string
@@ -201,9 +201,9 @@ func (s server) locksForSelect() bool { return s.isFrom(8, 0, 22) || !s.isFrom(8
 // compact removes the white space from a GTID set that MySQL printed.
 func compact(set string) string { return strings.NewReplacer("\n", "", " ", "").Replace(set) }
 
-// gtidAt returns MariaDB's GTID set at a place in the binlog. The server reads the file up to there, unless it has an
-// index (binlog_gtid_index, from 11.4). If there is no such place, the server answers NULL, and known is false. It also
-// answers NULL for a place beyond 4 GiB, or after an event of any table that is larger than the session's
+// gtidAt returns MariaDB's GTID set at a log position. The server reads the file up to this position, unless it has an
+// index (binlog_gtid_index, from 11.4). If the file has no such position, the server answers NULL, and known is false.
+// It also answers NULL for a position beyond 4 GiB, or behind an event (of any table) that is larger than the session's
 // max_allowed_packet.
 func gtidAt(ctx context.Context, db querier, file string, pos int64) (set string, known bool, err error) {
 	var s sql.NullString
@@ -211,8 +211,8 @@ func gtidAt(ctx context.Context, db querier, file string, pos int64) (set string
 	return compact(s.String), s.Valid, classify(err)
 }
 
-// remembered is like gtidAt, without domains that were deleted since. After FLUSH BINARY LOGS DELETE_DOMAIN_ID some
-// files still list such domains, and nothing else does.
+// remembered is like gtidAt, without domains that were deleted since. After FLUSH BINARY LOGS DELETE_DOMAIN_ID, only
+// some of the files still list the deleted domains.
 func (s server) remembered(ctx context.Context, db querier, file string, pos int64) (*gtid.Set, bool, error) {
 	text, known, err := gtidAt(ctx, db, file, pos)
 	if err != nil || !known {
@@ -252,7 +252,7 @@ func logFiles(ctx context.Context, db querier) ([]logFile, error) {
 		files = append(files, f)
 	}
 	if len(files) == 0 {
-		return nil, replicator.Fatal(errors.New("the source has no binlog files; start it with log_bin"))
+		return nil, replicator.Fatal(errors.New("the source has no binlog files. Start it with log_bin"))
 	}
 	return files, nil
 }
@@ -270,8 +270,8 @@ func (s server) gtidsBefore(ctx context.Context, db querier, file string) (*gtid
 	return before, err
 }
 
-// unlogged returns the server's transactions that are neither in its binlog files nor in others: their files were
-// purged, or they were never logged. Restoring a backup adds such transactions (SET GLOBAL gtid_purged). A replica
+// unlogged returns the server's transactions that are neither in its binlog files nor in the set others: their files
+// were purged, or they were never logged. Restoring a backup adds such transactions (SET GLOBAL gtid_purged). A replica
 // without log_bin or log_replica_updates gets them from its source. Only MySQL lists them. The list at the beginning of
 // a file (Previous_gtids) omits them.
 func (s server) unlogged(ctx context.Context, db querier, others *gtid.Set) (*gtid.Set, error) {
@@ -291,8 +291,8 @@ func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string)
 	if s.flavor == gtid.MariaDB {
 		set, known, err := s.remembered(ctx, db, file, 4)
 		if err == nil && !known {
-			err = fmt.Errorf("the source does not tell which transactions are before binlog %s; was it purged meanwhile?",
-				file)
+			err = fmt.Errorf("the source does not report the transactions before binlog %s. Was the file purged "+
+				"meanwhile?", file)
 		}
 		return set, err
 	}
@@ -305,7 +305,8 @@ func (s server) gtidsOfFilesBefore(ctx context.Context, db querier, file string)
 			return gtid.Parse(s.flavor, r["info"])
 		}
 	}
-	return nil, replicator.Fatal(fmt.Errorf("binlog %s doesn't say which transactions are before it; was gtid_mode ON when it was written?", file))
+	return nil, replicator.Fatal(fmt.Errorf("binlog %s doesn't say which transactions are before it. Was gtid_mode ON "+
+		"when it was written?", file))
 }
 
 // executed returns the transactions that the server has executed.

@@ -15,8 +15,8 @@ import (
 // everything up to a log position is visible. But two lists name the transactions that are being committed, from before
 // they are written until after they are visible:
 //
-//   - @@gtid_owned has a transaction's GTID, if it has one. For a replica's transactions that is already so from their
-//     first statement on.
+//   - @@gtid_owned has a transaction's GTID, if it has one. It lists a replica's transactions from their first
+//     statement on.
 //   - performance_schema.metadata_locks has a transaction's lock on COMMIT. MySQL 8.0 fills that table by default,
 //     MySQL 5.7 only if configured.
 //

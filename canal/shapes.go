@@ -12,7 +12,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A pattern may stand for thousands of tables. In information_schema, MySQL 8.0 and later need a millisecond or more to
+// A pattern may match thousands of tables. In information_schema, MySQL 8.0 and later need a millisecond or more to
 // describe one table, and hardly longer for a hundred. MariaDB and MySQL 5.7 describe one table quickly, but open every
 // table of the database if asked about several.
 
@@ -25,8 +25,8 @@ type shapeAt struct {
 	end   logEnd
 }
 
-// readSchemas is like readSchemaAt for many tables, and returns the results by table ID. It leaves out tables with
-// problems; readSchemaAt reports these.
+// readSchemas returns the schemas of many tables by table ID. It leaves out tables with problems, and all tables if
+// reading them together is not faster on this server. The caller reads these one by one with readSchemaAt.
 func readSchemas(ctx context.Context, db beginner, srv server, tables []replicator.Table) (map[string]shapeAt, error) {
 	found := map[string]shapeAt{}
 	if srv.flavor == gtid.MariaDB || !srv.isFrom(8, 0, 0) {

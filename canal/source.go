@@ -60,7 +60,7 @@ type access struct {
 	layouts keptLayouts
 }
 
-// births caches when binlog files were begun, because Retention is asked again and again.
+// births caches when a binlog file was begun, because Retention is called again and again.
 type births struct {
 	mu       sync.Mutex
 	identity string
@@ -175,8 +175,8 @@ func (s *Source) For(tables []replicator.Table) (*Source, error) {
 }
 
 // replicaIDs hands out the server ids of replication connections. Each connection needs its own, because a server ends
-// the older of two with the same id. Ids are reused: there is always another short dump of the log, and the ids would
-// otherwise grow into those of other replicas.
+// the older of two with the same id. Ids are reused. Short dumps of the log are frequent, so new ids for each of them
+// would grow into the ids of other replicas.
 type replicaIDs struct {
 	mu   sync.Mutex
 	next uint32
@@ -255,8 +255,8 @@ func (s *Source) Oldest(ctx context.Context, known []replicator.Position) (repli
 }
 
 // At returns the position that the operator names, by FILE:POS or by the GTID set of everything before it. For any
-// other text it returns ErrFence. Whether FILE:POS is between two transactions is known only once the file is read from
-// its beginning.
+// other text it returns ErrFence. At does not check that FILE:POS is between two transactions, because only reading the
+// file from its beginning shows that.
 func (s *Source) At(ctx context.Context, text string, known []replicator.Position) (replicator.Position, error) {
 	return s.ask(ctx, known, func(_ *sql.Conn, r *resolver) (token, error) {
 		if isFilePos(text) {

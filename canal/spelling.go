@@ -24,7 +24,7 @@ func (s *schema) mixesSpellings(t *replicator.Table) bool {
 }
 
 // respelt reports whether the column may hold different texts that it treats as equal. ENUM and SET can't, because they
-// hold only their members. CHAR has no trailing spaces.
+// hold only their members. Nor can CHAR with a _bin collation, because CHAR has no trailing spaces.
 func (c *declaredColumn) respelt() bool {
 	return newSelected(c).kind == binlog.KindText && !c.tellsAll() &&
 		!(c.dataType == "char" && strings.HasSuffix(c.collation, "_bin"))
@@ -188,7 +188,8 @@ func (x *selection) byKey() string {
 	return " GROUP BY " + strings.Join(names, ", ")
 }
 
-// eachSpelling calls f for each result row of such a query: with the first variant, and whether it is the only one.
+// eachSpelling calls f for each row of the result of spellingsQuery, with a key's first variant and whether it is the
+// only one.
 func (x *selection) eachSpelling(rows *sql.Rows, f func(first replicator.Key, one bool)) error {
 	raw := make([]sql.RawBytes, 2*len(x.key))
 	into := make([]any, len(raw))

@@ -38,27 +38,28 @@ type stream struct {
 	wantBorn uint32 // when the file of the start position was begun; 0: unknown
 	pos      int64  // where the last event ended
 	ended    event  // the event that ended there
-	prior    event  // the one before it
+	prior    event  // the event before ended
 	sum      uint32 // checksum of the event being read
 	checksum bool
 
-	// For the way to the start position: the server can't begin sending beyond 4 GiB in a file, nor can MySQL tell the
-	// GTIDs before a place inside a file. The file is then read from its beginning, and nothing is delivered up to until.
+	// If until is not 0, the file is read from its beginning, and nothing is delivered up to until. That is needed
+	// because the server can't begin sending beyond 4 GiB in a file, and MySQL can't tell the GTIDs before a position
+	// inside a file.
 	until     int64
 	untilGTID *gtid.Set // collects the transactions before until, if they were unknown
 	said      *gtid.Set // must be in untilGTID, or else until is not in the log that was read; nil: no condition
 	skip      *gtid.Set // transactions that were already applied, on another server; nil: none
 	guards    []*mariaGuard
 
-	// Transactions that were read before: on another server, or perhaps by an earlier run of the program. Sinks may have
-	// them, with Orders of an older epoch, or may not. If they were delivered again as they are, old images would count as
-	// newer than those that readers have seen. So their rows are delivered as deletes of unknown versions, which makes the
-	// pipeline re-read the cells. nil: none.
+	// Transactions that were read before, on another server or perhaps by an earlier run of the program. Sinks may
+	// already have them, with Orders of an older epoch. If their rows were delivered again unchanged, old images would
+	// count as newer than images that were already applied. So their rows are delivered as deletes of unknown versions,
+	// which makes the pipeline re-read the cells. nil: none.
 	again   *gtid.Set
 	againTo int64 // the same for changes before this Order (epoch 0), as GTIDs don't cover all; 0: none
 
-	torn map[beginning]bool // transactions that their file does not end; their rows are delivered in the same way
-	shut bool               // the file's last event ended it; if not, and another file follows, the server died
+	torn map[beginning]bool // transactions that a crash cut off in their file; their rows are delivered like again's
+	shut bool               // an event ended the file; if another file follows without such an event, the server died
 
 	left    *leaving                                   // the end of the previous file, until follows is called
 	follows func(ctx context.Context, l leaving) error // checks that the new file is of the same log
@@ -98,7 +99,7 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 		return s.broken(err)
 	}
 	if int(h.Size) != len(raw) {
-		return s.broken(fmt.Errorf("event of %d bytes where its header says %d", len(raw), h.Size))
+		return s.broken(fmt.Errorf("an event has %d bytes, but its header says %d", len(raw), h.Size))
 	}
 	s.tally.event(len(raw))
 	body, err := s.body(h, raw)
@@ -129,11 +130,11 @@ func (s *stream) event(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// large is the size from which an event gets memory of its own.
+// large is the size from which an event gets its own memory.
 const large = 64 << 10
 
-// kept returns a body that its row can keep. It is a copy, except if the body is most of a large event: that event's
-// memory is never reused.
+// kept returns the body in memory that the row can keep. That is a copy, unless the body is most of a large event,
+// whose memory is never reused.
 func (s *stream) kept(body []byte) []byte {
 	if len(body) >= large && 2*len(body) >= s.raw && s.raw > 0 {
 		return body
@@ -150,9 +151,9 @@ func (s *stream) note(h binlog.Header, start int64) {
 		s.prior = s.ended
 	}
 	s.ended = event{h.Size, s.sum}
-	// Two events can't identify a position. The server changes a file's first event when it ends the file. And inside a
-	// transaction, MariaDB 11.4 and later may not say where an event ends; the position then lacks the size of events that
-	// were not sent before (annotations).
+	// Two kinds of events can't identify a position. The server changes a file's first event when it ends the file. And
+	// inside a transaction, MariaDB 11.4 and later may not say where an event ends. The position then lacks the size of
+	// preceding events that were not sent (annotations).
 	if h.Kind == replication.FORMAT_DESCRIPTION_EVENT || h.LogPos == 0 {
 		s.ended = event{}
 	}
@@ -199,7 +200,7 @@ func (s *stream) advance(h binlog.Header) error {
 		return nil
 	}
 	end := s.pos + int64(h.Size)
-	if h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(end) { // sent with it
+	if h.Kind == replication.MARIADB_START_ENCRYPTION_EVENT && h.LogPos != uint32(end) { // sent with the description
 		return nil
 	}
 	if h.LogPos != 0 {
@@ -210,8 +211,8 @@ func (s *stream) advance(h binlog.Header) error {
 		end += int64(gap)
 	}
 	if end > maxAddress {
-		return replicator.Fatal(fmt.Errorf("binlog %s is larger than %d bytes, the largest size that is supported; let the "+
-			"source write smaller transactions and rebuild", s.file.name, int64(maxAddress)))
+		return replicator.Fatal(fmt.Errorf("binlog %s is larger than %d bytes, the largest supported size. Let the "+
+			"source write smaller transactions, and rebuild the views", s.file.name, int64(maxAddress)))
 	}
 	s.pos = end
 	return nil
@@ -238,7 +239,8 @@ func (s *stream) dispatch(ctx context.Context, h binlog.Header, body []byte, pla
 	case replication.TRANSACTION_PAYLOAD_EVENT:
 		return s.payload(ctx, h, body, place)
 	case replication.INCIDENT_EVENT:
-		return replicator.Fatal(errors.New("the source logged an incident: changes may be missing from its binlog; rebuild"))
+		return replicator.Fatal(errors.New("the source logged an incident, so changes may be missing from its " +
+			"binlog. Rebuild the views"))
 	}
 	ended, err := s.inner(ctx, h, body, place)
 	if err != nil || !ended {
@@ -280,9 +282,9 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 	if h.Flags&binlog.IgnorableFlag != 0 {
 		return false, nil
 	}
-	return false, replicator.Fatal(fmt.Errorf("the binlog holds an event of type %d, which this version doesn't know: the "+
-		"server is newer; update the program, or `replicator rebuild "+remedy.Views+"` fills the views again and "+
-		"continues after the event", h.Kind))
+	return false, replicator.Fatal(fmt.Errorf("the binlog has an event of type %d, which this version doesn't know, "+
+		"because the server is newer. Update the program. Or `replicator rebuild "+remedy.Views+"` fills the views "+
+		"again and continues after the event", h.Kind))
 }
 
 // formatDescription handles the first event of a file. The event's time is when the file was begun, which tells the
@@ -291,7 +293,7 @@ func (s *stream) formatDescription(ctx context.Context, h binlog.Header) error {
 	s.born = h.Time
 	if s.wantBorn != 0 && s.wantBorn != h.Time {
 		return replicator.Fatal(fmt.Errorf("binlog %s is not the file that was read before: the source's binlogs were "+
-			"reset (RESET, or a restored server); rebuild", s.file.name))
+			"reset (RESET, or a restored server). Rebuild the views", s.file.name))
 	}
 	s.wantBorn = 0
 	if l := s.left; l != nil {
@@ -339,11 +341,11 @@ func (s *stream) missedStart() error {
 	if s.said != nil {
 		return s.otherStart("no transaction ends there")
 	}
-	return replicator.Fatal(fmt.Errorf("%s:%d is not between two transactions. Stop the program, `replicator checkpoint reset "+
-		remedy.Views+"`, and start it again: the views are filled", s.file.name, s.until))
+	return replicator.Fatal(fmt.Errorf("%s:%d is not between two transactions. Stop the program, run `replicator "+
+		"checkpoint reset "+remedy.Views+"`, and start it again. It then fills the views", s.file.name, s.until))
 }
 
-// otherStart is the error if the start position is not in the log that was read.
+// otherStart returns the error for a start position that is not in the log that was read.
 func (s *stream) otherStart(why string) error {
 	return errAnother(token{placed: placed{File: s.file.name, Pos: s.until}}, why)
 }
@@ -366,7 +368,7 @@ func (s *stream) mark(e end, at time.Time) error {
 	return nil
 }
 
-// here returns the end after the last event that was read.
+// here returns the log position after the last event that was read.
 func (s *stream) here(run gtidRun) end {
 	return end{file: s.file, pos: s.pos, born: s.born, event: s.ended,
 		order: orderOf(s.epoch, s.file.number, s.pos), last: run, anonymous: s.tx.anonymous}
@@ -442,13 +444,13 @@ func (s *stream) started() error {
 // silent reports whether the rows of the current transaction must not be delivered.
 func (s *stream) silent() bool { return s.tx.skip || s.until > 0 }
 
-// broken is an error in the data that the server sent. Reading again may help.
+// broken returns an error about the data that the server sent. It is temporary, because reading again may help.
 func (s *stream) broken(err error) error {
 	return fmt.Errorf("binlog %s:%d: %w", s.file.name, s.pos, err)
 }
 
-// locate adds a place to an error: the transaction's beginning, which the operator can inspect, and set a checkpoint
-// to.
+// locate adds a log position to an error: the transaction's beginning, which the operator can inspect and set a
+// checkpoint to. It returns an error of the handler unchanged.
 func (s *stream) locate(err error, start int64) error {
 	var h handlerError
 	if errors.As(err, &h) {

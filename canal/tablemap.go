@@ -10,8 +10,8 @@ import (
 	"replicator/canal/binlog"
 )
 
-// maxPlans limits the plans that are kept. A table's id changes with every ALTER, and whenever the server reopens the
-// table.
+// maxPlans limits the plans that are kept. A table's id changes with every ALTER and whenever the server reopens the
+// table, so outdated plans accumulate.
 const maxPlans = 1024
 
 // tableMap records to which table the following rows belong.
@@ -39,8 +39,8 @@ func (s *stream) tableMap(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// newPlan makes the plan for a table map. If the columns known at this place can't decode the rows, the plan skips
-// them.
+// newPlan makes the plan for a table map. If the columns known at this log position can't decode the rows, the plan
+// skips them.
 func (s *stream) newPlan(ctx context.Context, t *watched, body []byte) (*plan, error) {
 	fatal := func(err error) error {
 		return t.fatal(fmt.Errorf("table %s (%s.%s): %w", t.Name, t.Database, t.Table.Table, err))
@@ -63,8 +63,8 @@ func (s *stream) newPlan(ctx context.Context, t *watched, body []byte) (*plan, e
 	case errors.As(err, &why) && why.mild:
 		return s.planBy(ctx, t, body, &m, l)
 	}
-	return nil, fatal(fmt.Errorf("%w, and nothing in the binlog says why. Set binlog_row_metadata=FULL on the source, so "+
-		"that the binlog names its columns, and then: %s", err, wayOut))
+	return nil, fatal(fmt.Errorf("%w, and nothing in the binlog says why. Set binlog_row_metadata=FULL on the source, "+
+		"so that the binlog names its columns. Then %s", err, wayOut))
 }
 
 // planBy makes the plan for a table map from a layout. If the rows lack a needed column that the table has by now, the
@@ -80,7 +80,7 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 			return &plan{t: t, raw: bytes.Clone(body), passed: err}, nil
 		}
 	}
-	if t.Pattern && errors.Is(err, replicator.ErrRedefined) { // an earlier table of the same name, which is no member
+	if t.Pattern && errors.Is(err, replicator.ErrRedefined) { // an earlier table of the same name, not a member
 		return &plan{t: t, raw: bytes.Clone(body), passed: err}, nil
 	}
 	if err != nil {
@@ -95,7 +95,8 @@ func (s *stream) planBy(ctx context.Context, t *watched, body []byte, m *binlog.
 	return p, nil
 }
 
-// layoutOf returns the layout of a table's rows at this place; nil if it is unknown, or if the log names their columns.
+// layoutOf returns the layout of a table's rows at this log position. It is nil if it is unknown, or if the log names
+// the columns.
 func (s *stream) layoutOf(t *watched, m *binlog.TableMap) *layout {
 	switch {
 	case m.Names != nil:
@@ -112,12 +113,12 @@ func (s *stream) readable(m *binlog.TableMap, l *layout) error {
 	case m.Names != nil:
 		return nil
 	case l == nil:
-		return unreadable{why: "the binlog doesn't name the columns of its rows, and they are not known otherwise"}
+		return unreadable{why: "the columns of its rows are unknown, because the binlog doesn't name them"}
 	}
 	return l.fits(m, s.charsets)
 }
 
-// unfit handles rows that can't have their table's layout. It reads the table's columns again, unless that was already
+// unfit handles rows that don't fit their table's layout. It reads the table's columns again, unless that was already
 // done. certain reports that the layout is known to be right, so that the rows stay unreadable.
 func (s *stream) unfit(ctx context.Context, t *watched) (certain bool, err error) {
 	if s.layouts == nil {
@@ -143,8 +144,8 @@ func (s *stream) lacks(ctx context.Context, t *watched) (certain bool, err error
 	return err != nil, nil
 }
 
-// passOverFrom skips the rows of a plan that failed to decode one. It skips up to the position from which the table is
-// known to have its current columns.
+// passOverFrom skips the rows of a plan that failed to decode a row. It skips up to the position from which the table
+// is known to have its current columns.
 func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 	certain := true
 	if s.layouts != nil {
@@ -160,12 +161,12 @@ func (s *stream) passOverFrom(ctx context.Context, p *plan, why error) error {
 	return s.passOver(p)
 }
 
-// passOver skips the rows of a plan that can't decode them, and reports them as changed without a list.
+// passOver skips rows that their plan can't decode, and reports the table as changed without a log.
 func (s *stream) passOver(p *plan) error {
 	if s.layouts == nil || !s.tx.xa && !s.layouts.passOver(p.t.id) {
 		return nil
 	}
-	return s.unlogged(p.t.Name, fmt.Errorf("table %s: rows were changed that can't be read: %w: %w", p.t.Name, p.passed,
+	return s.unlogged(p.t.Name, fmt.Errorf("table %s: changed rows can't be read: %w: %w", p.t.Name, p.passed,
 		replicator.ErrUnlogged))
 }
 
@@ -179,8 +180,8 @@ func (s *stream) settled(order int64) error {
 	clear(s.plans)
 	var errs []error
 	for _, name := range wrong {
-		errs = append(errs, s.unlogged(name, fmt.Errorf("table %s: rows were read with the wrong columns, because its "+
-			"columns at that position were not known: %w", name, replicator.ErrUnlogged)))
+		errs = append(errs, s.unlogged(name, fmt.Errorf("table %s: rows were read with the wrong columns, because the "+
+			"columns at that position were unknown: %w", name, replicator.ErrUnlogged)))
 	}
 	return errors.Join(errs...)
 }

@@ -16,8 +16,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// selected is a column of a SELECT, whose values the server sends as text. Its method value returns the same as
-// binlog.Column.Value does for that value in the binlog: see kind.
+// selected is a column of a SELECT, whose values the server sends as text. Its method value returns the same Go value
+// as binlog.Column.Value does for the value in the binlog: see kind.
 type selected struct {
 	declaredColumn
 	kind binlog.Kind
@@ -47,13 +47,12 @@ func newSelected(c *declaredColumn) selected {
 }
 
 // lossy reports whether the server may send the same text for several values. It sends '?' for a code without a
-// character, one character for several equivalent codes, and a DOUBLE(M,D) without the digits that its rounding left.
+// character, one character for several equivalent codes, and a DOUBLE(M,D) without the digits beyond D.
 func (c *selected) lossy() bool {
 	return c.Rounded || c.kind == binlog.KindText && binlog.NeedsTable(c.Charset)
 }
 
-// place returns the column in the form that the place of a scan needs: stored values, if several may have the same
-// text.
+// place returns the column in the form that a scan's offset needs: as stored, if several values may have the same text.
 func (c selected) place() selected {
 	c.raw = c.lossy()
 	return c
@@ -150,8 +149,8 @@ func newSelection(t *watched) (*selection, error) {
 		c := s.column(name)
 		if c == nil {
 			return -1, fmt.Errorf("%s.%s has no column %s (%s)%s; the table was altered, or the configuration is wrong. "+
-				"Add the column again, and the views go on. Or take it out of the configuration, send SIGHUP, and then "+
-				"`replicator rebuild "+remedy.Views+"`",
+				"Add the column again, and the views continue. Or remove it from the configuration, send SIGHUP, and "+
+				"run `replicator rebuild "+remedy.Views+"`",
 				t.Database, t.Table.Table, name, role, nearest.Close(name, s.names()))
 		}
 		at[folded] = len(x.columns)
@@ -193,7 +192,7 @@ func (r *Reader) selection(table string) (*selection, error) {
 	return all[0], nil
 }
 
-// selections returns the selection for each table that a configured table stands for, sorted by the tables' names.
+// selections returns one selection for each table of the source that a configured table matches, sorted by table name.
 func (r *Reader) selections(table string) (all []*selection, err error) {
 	for _, w := range r.tables.byName[table] {
 		x, err := newSelection(w)
@@ -304,7 +303,7 @@ func (x *selection) row(ctx context.Context, values [][]byte, order int64, now t
 }
 
 func (x *selection) unusable(err error) error {
-	return x.t.fatal(fmt.Errorf("table %s: a row without a usable key: %w; correct it at the source", x.t.Name, err))
+	return x.t.fatal(fmt.Errorf("table %s: a row has no usable key: %w. Correct it at the source", x.t.Name, err))
 }
 
 // version converts the text of a version column to a version: see plan.versionOf.
@@ -323,7 +322,7 @@ func (c *selected) version(b []byte) (int64, error) {
 	}
 	v, err := c.value(b)
 	if err != nil {
-		return 0, errVersion(c.Name, "is no number")
+		return 0, errVersion(c.Name, "is not a number")
 	}
 	switch n := v.(type) {
 	case int64:
@@ -331,11 +330,11 @@ func (c *selected) version(b []byte) (int64, error) {
 	case uint64:
 		return checkVersion(c.Name, n, false)
 	}
-	return 0, errVersion(c.Name, "is no number")
+	return 0, errVersion(c.Name, "is not a number")
 }
 
-// argument converts a value of a key or an offset to a query argument. With it the server compares exactly, and can use
-// the column's index. It would compare a DECIMAL or a quoted number as a DOUBLE.
+// argument converts a value of a key or an offset to a query argument with which the server compares exactly and can
+// use the column's index. Without the conversion, the server would compare a DECIMAL or a quoted number as a DOUBLE.
 func (c *selected) argument(v any) (placeholder string, arg any) {
 	s, isText := v.(string)
 	switch {
@@ -352,7 +351,7 @@ func (c *selected) argument(v any) (placeholder string, arg any) {
 	}
 	switch v.(type) {
 	case int64, uint64:
-		if keyKindOf(c.kind) == keyText { // a key from before an ALTER: compared as numbers, all rows would be read
+		if keyKindOf(c.kind) == keyText { // a key from before an ALTER; comparing numbers would read all rows
 			return "?", replicator.FormatValue(v)
 		}
 	}

@@ -18,14 +18,15 @@ import (
 // cuts the incomplete part off the file, MariaDB leaves it. MariaDB's replicas then stop with error 1236 until the
 // operator directs them to the next file. A Reader goes there automatically.
 //
-// A Reader delivers rows before it has read the end of their transaction, so also rows of an incomplete one. The first
-// Reader that reaches the file's end therefore fails, and remembers where the transaction begins. The next Reader
-// starts before the transaction. It delivers the rows as deletes of unknown versions, so that the pipeline re-reads the
-// cells: see stream.again. If the program ends between the two, its next run reaches the same end again.
+// A Reader delivers rows before it has read the end of their transaction, so it also delivers rows of an incomplete
+// one. The first Reader that reaches the file's end therefore fails, and remembers where the transaction begins. The
+// next Reader starts before the transaction. It delivers the rows as deletes of unknown versions, so that the pipeline
+// re-reads the cells: see stream.again. If the program ends between these two Readers, its next run reaches the same
+// end again.
 //
-// Tables may even lack transactions that are complete in the binlog: if the redo log is not written at each commit
-// (innodb_flush_log_at_trx_commit). On MariaDB also if a transaction changed tables of two engines, because such a
-// commit is not atomic. We can't tell which rows are affected, so a warning is logged.
+// Tables may even lack transactions that are complete in the binlog, if the redo log is not written at each commit
+// (innodb_flush_log_at_trx_commit). On MariaDB this also happens if a transaction changed tables of two engines,
+// because such a commit is not atomic. We can't tell which rows are affected, so a warning is logged.
 
 // beginning is the file and the position at which a transaction begins.
 type beginning struct {
@@ -37,8 +38,8 @@ type beginning struct {
 type tornError struct{ beginning }
 
 func (e *tornError) Error() string {
-	return fmt.Sprintf("the source died while it wrote the transaction that begins at %s:%d, and rolled it back: "+
-		"its cells are read again", e.file, e.pos)
+	return fmt.Sprintf("the source died while it wrote the transaction that begins at %s:%d, and rolled it back. "+
+		"The cells that it changed are read again", e.file, e.pos)
 }
 
 // torn remembers the transactions that their file does not end.
@@ -76,9 +77,9 @@ func (s *stream) abandon() error {
 
 // sayDied logs that the source died after its last write to a file.
 func (r *Reader) sayDied(at placed) {
-	r.source.cfg.Logger.Warn("the source died after it wrote this, and reading goes on with the next file. If its "+
-		"innodb_flush_log_at_trx_commit is not 1, or transactions change tables of other engines than InnoDB, its "+
-		"last transactions may be in the binlog and not in the tables: `replicator verify --repair` puts the views right",
+	r.source.cfg.Logger.Warn("the source died after it wrote this position. Reading continues with the next file. If "+
+		"its innodb_flush_log_at_trx_commit is not 1, or transactions change tables of other engines than InnoDB, its "+
+		"last transactions may be in the binlog but not in the tables. `replicator verify --repair` corrects the views",
 		slog.String("source", r.source.cfg.Name), slog.String("position", token{placed: at}.String()))
 }
 
@@ -106,10 +107,11 @@ func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Positi
 	if err := r.stream.abandon(); err != nil {
 		return next, err
 	}
-	r.stream.shut = true      // the warning below says that the server died
+	r.stream.shut = true      // the death is logged below, so follows need not log it
 	r.stream.checksum = false // a dump begins without checksums, until the file says whether it has them
-	r.source.cfg.Logger.Warn("a binlog file ends within an event: the source died while it wrote. What was not whole "+
-		"was not committed, and reading goes on with the next file. If the source's disk was full, verify the views",
+	r.source.cfg.Logger.Warn("a binlog file ends within an event, because the source died while it wrote. The "+
+		"incomplete transaction was not committed. Reading continues with the next file. If the source's "+
+		"disk was full, verify the views",
 		slog.String("source", r.source.cfg.Name), slog.String("position", fmt.Sprintf("%s:%d", files[i].name, at)),
 		slog.String("next", files[i+1].name))
 	return gomysql.Position{Name: files[i+1].name, Pos: 4}, nil

@@ -18,16 +18,16 @@ import (
 
 // transaction is the transaction that a stream is reading.
 type transaction struct {
-	open       bool     // its GTID or BEGIN was read, and not its end
+	open       bool     // its GTID or BEGIN was read, but not yet its end
 	standalone bool     // a single statement, without COMMIT
 	xa         bool     // it ends with XA PREPARE: its rows are not committed yet
 	held       *held    // changes to deliver at its end
 	sought     []sought // rows to look up at its end
-	xid        string   // it is the XA COMMIT of this transaction
+	xid        string   // the prepared XA transaction that this transaction commits
 	skip       bool     // it was applied already, on another server
 	again      bool     // see stream.again
 	anonymous  bool     // it has no GTID: see token.Anonymous
-	explicit   bool     // a statement began it
+	explicit   bool     // BEGIN or XA START began it
 	rows       bool     // it changed watched rows
 	from       int64
 	at         time.Time
@@ -44,15 +44,15 @@ type transaction struct {
 //	MariaDB  GTID (standalone flag), Query            GTID, rows…, XID or Query COMMIT
 //	         GTID (prepared flag), rows…, XA_PREPARE; later GTID (completed flag), Query XA COMMIT
 //
-// ROLLBACK TO, SAVEPOINT and statements inside a transaction end nothing.
+// ROLLBACK TO, SAVEPOINT and statements inside a transaction do not end it.
 
-// source is an origin of transactions that was seen, with its index in the history.
+// source is an origin of transactions (a server's UUID or a MariaDB domain and server), with its index in the history.
 type source struct {
 	sid sid
 	id  int32
 }
 
-// sources finds origins that were seen before, without allocating strings.
+// sources caches the origins by their binary form, so that finding one allocates no strings.
 type sources struct {
 	mysql map[[16]byte]source
 	maria map[[2]uint32]source
@@ -205,8 +205,8 @@ func (s *stream) gtidList(h binlog.Header, body []byte) error {
 	return nil
 }
 
-// queryHeader reads the part before a statement's text: its database, and the variables of its session. LOAD DATA has
-// more bytes before these.
+// queryHeader reads the part before a statement's text: its database, and the variables of its session. more is the
+// number of bytes that precede the variables in a LOAD DATA.
 func queryHeader(body []byte, more int) (c binlog.Cursor, database, vars []byte) {
 	c = binlog.Cursor{B: body}
 	c.Take(8)
@@ -220,8 +220,8 @@ func queryHeader(body []byte, more int) (c binlog.Cursor, database, vars []byte)
 	return c, database, vars
 }
 
-// query handles a statement logged as text. A LOAD DATA, in a session that logs statements, has more bytes for the name
-// of a file.
+// query handles a statement logged as text. more is 0, except for a LOAD DATA in a session that logs statements, which
+// has more bytes for the name of a file.
 func (s *stream) query(ctx context.Context, h binlog.Header, body []byte, more int) (ended bool, err error) {
 	c, database, vars := queryHeader(body, more)
 	text := c.Rest()
@@ -275,7 +275,7 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 			return false, err
 		}
 	}
-	// On MySQL, a statement outside of BEGIN is a transaction of its own. On MariaDB, the GTID event says so.
+	// On MySQL, a statement outside of BEGIN is a whole transaction. On MariaDB, the GTID event says whether it is.
 	if s.flavor == gtid.MariaDB && s.tx.open {
 		return s.tx.standalone, nil
 	}
@@ -283,8 +283,8 @@ func (s *stream) statement(ctx context.Context, h binlog.Header, database, text,
 }
 
 // wayOut is the advice for changes that a binlog doesn't list.
-const wayOut = "`replicator rebuild " + remedy.Views + "` fills its views again. To skip this transaction, use " +
-	"checkpoint set with the position of its end (SHOW BINLOG EVENTS shows it)"
+const wayOut = "`replicator rebuild " + remedy.Views + "` fills the table's views again. To skip this transaction, " +
+	"use checkpoint set with the position of its end (SHOW BINLOG EVENTS shows it)"
 
 // rolledBack reports a transaction that was rolled back, entirely or in part. The binlog has its rows only if it did
 // something irreversible: it changed tables of an engine without transactions, or on MariaDB created or dropped a
@@ -380,19 +380,19 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 }
 
 // mariaGuard proves that another MariaDB server has the history that was read before. The GTID position of a domain is
-// a number, which doesn't say which server wrote the transaction. So the very transaction that was read last must come,
-// or the list of the file's beginning must name it. Otherwise there are three cases:
+// a number, which doesn't say which server wrote the transaction. So the log must have exactly the transaction that was
+// read last, or the list at the file's beginning must name it. Otherwise there are three cases:
 //
-//   - Another transaction has the number, after earlier ones of the same author: the histories diverged, because a
-//     replica without the latest transactions was promoted.
-//   - A later transaction of the same author comes first: the binlog was begun later than the server's data, as on a
-//     replica made from a backup (gtid_slave_pos). The part between is lost, as after a purge.
-//   - Neither: it may be an unrelated server, from which views must not be filled unless the operator asks for it.
+//   - Another transaction has the number, after earlier transactions of the same server: the histories diverged,
+//     because a replica without the latest transactions was promoted.
+//   - A later transaction of the same server comes first: the binlog was begun later than the server's data, as on a
+//     replica made from a backup (gtid_slave_pos). The transactions in between are lost, as after a purge.
+//   - Neither: this may be an unrelated server. Views must not be filled from it unless the operator asks for it.
 type mariaGuard struct {
-	want   map[string]gtid.Run // by domain; First: 0 until met, Last: the number that must come
+	want   map[string]gtid.Run // by domain: Last is the number that must still come
 	from   map[string]string
-	parted map[string]bool // domains in which an earlier transaction of the same author came
-	what   error           // the error if it isn't met, whoever wrote the other transactions; nil: as described above
+	parted map[string]bool // domains in which an earlier transaction of the same server came
+	what   error           // the error for any mismatch; nil: as described above
 }
 
 func newMariaGuard(applied, fileStart *gtid.Set, what error) *mariaGuard {
@@ -431,7 +431,7 @@ func (g *mariaGuard) see(x sid, seq int64) error {
 	}
 	switch {
 	case author && !g.parted[x.name]:
-		return replicator.Fatal(fmt.Errorf("%w: this server's binlog lacks the transactions between: %s. Point the "+
+		return replicator.Fatal(fmt.Errorf("%w: this server's binlog lacks transactions: %s. Point the "+
 			"source at a server whose binlog has them", what, met))
 	case what != nil:
 		return replicator.Fatal(fmt.Errorf("%w: this server has other transactions than were read: %s. Point the source "+

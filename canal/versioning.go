@@ -12,20 +12,22 @@ import (
 	"replicator/canal/binlog"
 )
 
-// MariaDB's system-versioned tables keep former rows beside the current ones. A SELECT doesn't show former rows, but
-// the binlog contains them like any others. An UPDATE is followed by an insert of the former row, a DELETE is an update
-// that ends the row's validity, and DELETE HISTORY deletes former rows. The column with the end of validity tells the
-// rows apart: in current rows it has the latest possible time. If the table's definition doesn't name the two columns
-// of validity, they are row_start and row_end, after all others, and information_schema.columns lacks them.
+// MariaDB's system-versioned tables store former rows together with the current ones. A SELECT doesn't show former
+// rows, but the binlog contains them like any other rows. An UPDATE is followed by an insert of the former row, a
+// DELETE is an update that ends the row's validity, and DELETE HISTORY deletes former rows. The column with the end of
+// validity tells the rows apart: in current rows it has the latest possible time. If the table's definition doesn't
+// name the two columns of validity, they are row_start and row_end, after all others, and information_schema.columns
+// lacks them.
 
 const (
-	rowStartExpression = "ROW START" // for columns in information_schema
+	rowStartExpression = "ROW START" // the generation_expression of the columns of validity
 	rowEndExpression   = "ROW END"
 	impliedRowStart    = "row_start"
 	impliedRowEnd      = "row_end"
 )
 
-// readOptions reads the table's default character set, and whether undeclared columns version it.
+// readOptions reads the table's default character set, and whether the table is versioned by columns that its
+// definition doesn't name.
 func (s *schema) readOptions(ctx context.Context, tx *sql.Tx, t *replicator.Table) error {
 	return s.readOption(tx.QueryRowContext(ctx, "SELECT "+optionFields+" FROM information_schema.tables "+
 		"WHERE table_schema = ? AND table_name = ?", t.Database, t.Table).Scan)

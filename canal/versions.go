@@ -18,10 +18,10 @@ import (
 // side by side, and has everything needed to find the newest, a scan walks along that index and reads only the newest
 // rows. With ten rows a cell, nine of ten are neither sent, nor decoded, nor looked up in a sink.
 //
-// The program, not the server, decides which version is the newest: by the cell's bytes and in the order of versions
-// that the binlog's reader uses. The highest version may be a dead letter. And each variant of a key is delivered, so
-// that the pipeline finds the newest variant as it does for the tail. In SQL, NOT EXISTS (a newer one) would cost MySQL
-// 5 µs a row of the table; the walk costs half a microsecond.
+// The program, not the server, decides which version is the newest. It compares the cell's bytes, and orders versions
+// as the reader of the binlog does. So the newest version may also be a dead letter. Each variant of a key is
+// delivered, so that the pipeline finds the newest variant as it does for the tail. In SQL, NOT EXISTS (a newer
+// version) would cost MySQL 5 µs per row of the table. The walk costs half a microsecond.
 //
 // It is safe to skip versions. A skipped version can become the newest only if newer ones are deleted after the scan's
 // tail began, and the tail re-reads the cell after each delete.
@@ -32,8 +32,9 @@ type versionWalk struct {
 	primary []int // indexes in columns
 }
 
-// versions returns the walk along the index that holds a cell's versions side by side; nil if there is none. There is
-// none if rows of a cell may have equal versions: the offset then decides, and the index doesn't contain it.
+// versions returns the walk along the index that holds a cell's versions side by side. It is nil if there is no such
+// index, or if rows of a cell may have equal versions: then the offset decides, and the index doesn't contain the
+// offset.
 func (x *selection) versions() *versionWalk {
 	if x.single || !x.distinct || len(x.shape.primary) == 0 {
 		return nil
@@ -52,8 +53,8 @@ func (x *selection) versions() *versionWalk {
 	return nil
 }
 
-// walk returns the walk along an index in the order of columns; nil if the server sorts one of them differently than it
-// compares it.
+// walk returns the walk along an index in the order of columns; nil if the server sorts a column in another way than it
+// compares the column.
 func (x *selection) walk(index string, columns []string) *versionWalk {
 	w := &versionWalk{selection: &selection{t: x.t, shape: x.shape, roles: noRoles(),
 		hint: " FORCE INDEX (" + sqlname.Quote(index) + ")"}}
@@ -92,7 +93,7 @@ func (x *selection) walk(index string, columns []string) *versionWalk {
 type version struct {
 	values [][]byte // values of the walk's columns
 	number int64
-	place  int // how many versions were passed up to this one
+	place  int // how many versions the walk has passed, including this one
 }
 
 func (v *version) set(values [][]byte, number int64, place int) {
@@ -123,8 +124,8 @@ func (w *versionWalk) sameCell(a, b [][]byte) bool {
 	return w.column < 0 || same(w.column)
 }
 
-// newest walks past versions. It returns the newest of each cell, in the order of the walk, and the last version
-// passed.
+// newest reads the versions that the query selects. It returns the newest version of each cell, in the order of the
+// walk, and the last version that it read.
 func (w *versionWalk) newest(ctx context.Context, db querier, query string, args []any,
 	columns []string) (found []*version, last version, err error) {
 	cells := map[replicator.Cell]*version{}
@@ -143,7 +144,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 				}
 			}
 		}
-		// A version that doesn't fit is a dead letter. number is then the version by which the tail sorts the row.
+		// An invalid version makes its row a dead letter. number is then the version by which the tail sorts the row.
 		number, _ := w.columns[w.version].version(values[w.version])
 		last.set(values, number, last.place+1)
 		if best.values == nil || number >= best.number {
@@ -155,7 +156,7 @@ func (w *versionWalk) newest(ctx context.Context, db querier, query string, args
 	return found, last, err
 }
 
-// walkPlace begins the place of a scan along versions. Other places are JSON, or begin with namedPlace.
+// walkPlace is the prefix of the offset of a scan along versions. Other offsets are JSON, or begin with namedPlace.
 const walkPlace = "v"
 
 // newestScan reads one chunk of newest rows.

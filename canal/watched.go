@@ -23,7 +23,7 @@ type watched struct {
 	referring []referring // other tables' joins that find these rows; fixed while the table is read
 }
 
-// fatal marks an error that the operator must fix. It concerns the views that err names; otherwise all views of the
+// fatal marks an error that the operator must fix. The error concerns the views that it names, or else all views of the
 // table.
 func (t *watched) fatal(err error) error {
 	if err = replicator.Fatal(err); replicator.IsOfViews(err) {
@@ -49,7 +49,7 @@ func (t *watched) roleNames() []string {
 	return slices.DeleteFunc(names, func(column string) bool { return column == "" })
 }
 
-// readers returns the views that need a column, whose name is compared without case; none if all views of the table do.
+// readers returns the views that need a column, or none if all views of the table need it. It ignores the name's case.
 func (t *watched) readers(column string) (views []string) {
 	if containsFold(t.roleNames(), column) {
 		return nil
@@ -63,7 +63,7 @@ func (t *watched) readers(column string) (views []string) {
 	return slices.Compact(views)
 }
 
-// ofReaders marks an error of a column as one of the views that need the column.
+// ofReaders marks an error about a column so that it concerns only the views that need the column.
 func (t *watched) ofReaders(column string, err error) error {
 	if views := t.readers(column); len(views) > 0 {
 		return replicator.OfView(err, views...)
@@ -71,7 +71,7 @@ func (t *watched) ofReaders(column string, err error) error {
 	return err
 }
 
-// ofJoiners marks an error of a lookup as one of the views with that join.
+// ofJoiners marks an error about a lookup so that it concerns only the views with that join.
 func (t *watched) ofJoiners(lookup string, err error) error {
 	if views := t.Joiners[lookup]; len(views) > 0 {
 		return replicator.OfView(err, views...)
@@ -79,7 +79,7 @@ func (t *watched) ofJoiners(lookup string, err error) error {
 	return replicator.OfTable(t.Name, err)
 }
 
-// readOf returns those of the columns, given in lower case, that have a role or that a view reads.
+// readOf returns the listed columns that have a role or that a view reads. The lists are in lower case.
 func (t *watched) readOf(lists ...[]string) (read []string) {
 	names := slices.Concat(lists...)
 	for _, column := range slices.Concat(t.roleNames(), t.Columns, t.Optional) {

@@ -22,8 +22,8 @@ import (
 //	birth    when the file was begun: the time of its first event
 //	event    size and checksum of the event that ends at the position
 //	GTIDs    of all transactions before the position
-//	read     the same of what was delivered beyond the position, which sinks may hold already
-//	run      of the program: another run than the one that made the position may have read on
+//	read     the same for changes that were delivered beyond the position, which sinks may already have
+//	run      the program's run that made the position; if it is not this run, more may have been read
 //
 // On the same server everything must agree. If anything differs, it is another log, even if the GTIDs agree: a server
 // that was reset numbers its new transactions like the old ones. On another server files mean nothing, and only the
@@ -90,12 +90,12 @@ func (r *resolver) which(ctx context.Context, t token) (ruling, error) {
 		return d, nil
 	}
 	if d.gtids, err = gtid.Parse(r.server.flavor, t.GTID); err != nil {
-		return ruling{kinship: another, why: "its GTIDs have the format of another kind of server"}, nil
+		return ruling{kinship: another, why: "the position's GTIDs have the format of another kind of server"}, nil
 	}
 	return d, r.agree(ctx, t, &d)
 }
 
-// atPlace compares a place with this server's binlog files.
+// atPlace compares a log position with this server's binlog files.
 func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	file, err := parseFileName(p.File)
 	if err != nil {
@@ -140,10 +140,11 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	}
 	if !executed.Includes(d.gtids) {
 		if !t.Event.unknown() {
-			return fmt.Errorf("the source's binlog holds transactions that it does not show yet: it has %s, the binlog %s",
-				executed, t.GTID)
+			return fmt.Errorf("the source does not show all transactions of its binlog yet: it has %s, and the "+
+				"binlog has %s", executed, t.GTID)
 		}
-		d.kinship, d.why = another, fmt.Sprintf("it has the transactions %s, and the position has %s", executed, t.GTID)
+		d.kinship, d.why = another, fmt.Sprintf("the source has the transactions %s, and the position has %s",
+			executed, t.GTID)
 		return nil
 	}
 	if r.server.flavor == gtid.MySQL {
@@ -156,7 +157,8 @@ func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {
 	if t.Skip {
 		return nil
 	}
-	// MariaDB knows the GTIDs at most places in its binlog, not everywhere. Elsewhere the event that was read is enough.
+	// MariaDB knows the GTIDs at most positions of its binlog. At the other positions, the event that was read is proof
+	// enough.
 	at, known, err := r.server.remembered(ctx, r.db, t.File, t.Pos)
 	switch {
 	case err != nil:
@@ -179,8 +181,9 @@ func (r *resolver) allLogged(ctx context.Context, read *gtid.Set) (ruling, error
 	if err != nil || lacking.Empty() {
 		return ruling{kinship: theSame}, err
 	}
-	return ruling{kinship: unlogged, why: fmt.Sprintf("%s, which were not read, are in none of the source's binlogs "+
-		"(gtid_purged): they came with a backup, or while it ran without log_bin or log_replica_updates", lacking)}, nil
+	return ruling{kinship: unlogged, why: fmt.Sprintf("the transactions %s were not read, and are in none of the "+
+		"source's binlogs (gtid_purged). They came with a backup, or while the source ran without log_bin or "+
+		"log_replica_updates", lacking)}, nil
 }
 
 func otherBefore(now, before string) string {
@@ -226,8 +229,8 @@ type leaving struct {
 }
 
 // follows checks that the new file is of the log being read, because a reader does not notice a RESET here either. If
-// the reader's file is gone, both servers send what follows the new file of the same name, and so skip that file's
-// contents. If the ended file was purged since, nothing can be checked; then the file itself must have ended.
+// the file that was read is gone, both servers continue after the new file of the same name, and so skip that file's
+// contents. If the file was purged in the meantime, nothing can be checked. Then the file must have ended regularly.
 func (r *Reader) follows(ctx context.Context, l leaving) error {
 	ctx, cancel := context.WithTimeout(ctx, min(3*dialTimeout, r.source.cfg.ReadTimeout))
 	defer cancel()
@@ -257,7 +260,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	no := func(why string) (ruling, error) { return ruling{kinship: stranger, why: why}, nil }
 	gtids, err := gtid.Parse(r.server.flavor, t.GTID)
 	if err != nil {
-		return no("its GTIDs have the format of another kind of server")
+		return no("the position's GTIDs have the format of another kind of server")
 	}
 	if gtids.Empty() || !r.server.gtid() {
 		return no("the position was made on another server")
@@ -271,13 +274,14 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 	case err != nil:
 		return ruling{}, err
 	case executed.Empty() && r.server.flavor == gtid.MariaDB:
-		return no("its binlog holds none. A replica's has those that it replicates only with log_slave_updates=ON")
+		return no("its binlog has no GTIDs. A replica's binlog has those that it replicates only with " +
+			"log_slave_updates=ON")
 	case executed.Intersect(gtids).Empty():
 		return no(fmt.Sprintf("it has none of the transactions that were applied: it has %s", executed))
 	case !executed.Includes(gtids):
-		return ruling{kinship: behind, why: fmt.Sprintf("applied was %s, it has %s", gtids, executed)}, nil
+		return ruling{kinship: behind, why: fmt.Sprintf("%s were applied, and the server has %s", gtids, executed)}, nil
 	case !executed.Includes(read):
-		return ruling{kinship: behind, why: fmt.Sprintf("read was %s, it has %s", read, executed)}, nil
+		return ruling{kinship: behind, why: fmt.Sprintf("%s were read, and the server has %s", read, executed)}, nil
 	case t.Forked:
 		return ruling{kinship: behind, why: "two servers gave different transactions the same number, and nothing " +
 			"proves that this server has the earlier one"}, nil
@@ -294,27 +298,27 @@ func (r *resolver) refusal(t token, d ruling) error {
 	case theSame, heir:
 		return nil
 	case purged:
-		return fmt.Errorf("%w: it is at %s, %s (the server purges binlogs after binlog_expire_logs_seconds)",
-			replicator.ErrLost, t, d.why)
+		return fmt.Errorf("%w: the checkpoint is at %s, but %s (the server purges binlogs after "+
+			"binlog_expire_logs_seconds)", replicator.ErrLost, t, d.why)
 	case unlogged:
-		return fmt.Errorf("%w: it is at %s, and %s. If that doesn't concern the views, checkpoint set lets "+
-			"them go on from another position", replicator.ErrLost, t, d.why)
+		return fmt.Errorf("%w: the checkpoint is at %s, and %s. If the lost changes don't concern the views, "+
+			"checkpoint set lets the views continue from another position", replicator.ErrLost, t, d.why)
 	case another:
 		return errAnother(t, d.why)
 	case behind:
 		return replicator.Fatal(fmt.Errorf("%w: the source is now %s, which lacks transactions that were read from %s: %s. Views may show "+
 			"them. Point the source at a server that has them", replicator.ErrLost, r.server.identity, t.Server, d.why))
 	}
-	return replicator.Fatal(fmt.Errorf("the checkpoint %s belongs to %s, the source is now %s, and no GTIDs prove that it holds the same "+
-		"changes: %s. Point the source at the old server. Or `replicator rebuild "+remedy.Views+"` fills the views again "+
-		"from this one. If you know the position in its log that they include, use checkpoint set",
-		t, t.Server, r.server.identity, d.why))
+	return replicator.Fatal(fmt.Errorf("the checkpoint %s belongs to %s. The source is now %s, and no GTIDs prove "+
+		"that it has the same changes: %s. Point the source at the old server. Or `replicator "+
+		"rebuild "+remedy.Views+"` fills the views again from the new server. If you know up to which position of its "+
+		"log the views are complete, use checkpoint set", t, t.Server, r.server.identity, d.why))
 }
 
-// errAnother: a place is not in the log that was read.
+// errAnother returns the error for a log position that is not in the log that was read.
 func errAnother(at token, why string) error {
-	return replicator.Fatal(fmt.Errorf("%w: %s in the source's binlog is not the position that was read before: %s. Its "+
-		"binlogs were reset (RESET), or it was restored or set back. If the views include everything before some "+
-		"position of the log, checkpoint set lets them go on from there", replicator.ErrLost,
+	return replicator.Fatal(fmt.Errorf("%w: %s in the source's binlog is not the position that was read before: %s. "+
+		"The source's binlogs were reset (RESET), or the source was restored or set back. If the views include "+
+		"everything before some position of the log, checkpoint set lets them continue from there", replicator.ErrLost,
 		at, why))
 }

@@ -17,17 +17,17 @@ import (
 	"replicator/canal/binlog"
 )
 
-// placed is a place in a binlog file, with what identifies that file and place among others of the same name.
+// placed is a position in a binlog file, with data that tells this file and position from others of the same name.
 type placed struct {
 	File string `json:"file"`
 	Pos  int64  `json:"pos"`
 	Born uint32 `json:"born,omitempty"` // when the file was begun (Unix seconds); 0: unknown
-	// ends at Pos; unknown if nothing was read before Pos, or at the file's beginning
+	// Event ends at Pos. It is unknown if nothing was read before Pos, or at the file's beginning.
 	Event event `json:"event,omitzero"`
 }
 
-// asked is where to start reading to see the event that ends at the place: at the event's beginning. It is the file's
-// beginning (4) if the event is unknown, or beyond 4 GiB, where the protocol can't start.
+// asked returns the position from which to read to see the event that ends at Pos: the event's beginning. It is the
+// file's beginning (4) if the event is unknown, or beyond 4 GiB, where the protocol can't start.
 func (p placed) asked() int64 {
 	from := p.Pos - int64(p.Event.Size)
 	if p.Event.unknown() || from <= 4 || from >= 1<<32 {
@@ -36,7 +36,7 @@ func (p placed) asked() int64 {
 	return from
 }
 
-// event identifies an event among others at its place: its checksum covers its time and contents.
+// event identifies an event among others at its position, because the checksum covers the event's time and contents.
 type event struct {
 	Size uint32 `json:"size"`
 	Sum  uint32 `json:"sum"`
@@ -52,11 +52,11 @@ func eventOf(h binlog.Header, raw []byte, checksum bool) event {
 	return event{h.Size, crc32.ChecksumIEEE(raw)}
 }
 
-// errNoEvent: no event begins at a place where one did.
+// errNoEvent: no event begins at a log position where an event began before.
 var errNoEvent = errors.New("no event begins there")
 
-// witness reads what a binlog file has at a place. No SQL statement returns when a file was begun, or an event's
-// checksum.
+// witness asks the server when a binlog file was begun and which event ends at a log position. It reads the binlog,
+// because no SQL statement returns a file's beginning or an event's checksum.
 func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, error) {
 	from := p.asked()
 	w := &witness{placed: placed{File: p.File, Pos: p.Pos, Event: p.Event}, first: from == 4}
@@ -79,7 +79,7 @@ func (s *Source) witness(ctx context.Context, srv server, p placed) (placed, err
 	return w.placed, fmt.Errorf("looking at binlog %s:%d: %w", p.File, from, err)
 }
 
-// isCut reports whether err is a connection that ended, so that the answer is unknown.
+// isCut reports whether err means that the connection ended, so that the answer is unknown.
 func isCut(err error) bool {
 	return errors.Is(err, gomysql.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -14,7 +14,7 @@ func (w word) is(keyword string) bool { return !w.quoted && strings.EqualFold(w.
 
 func (w word) isName() bool { return !w.literal && (w.quoted || w.text != "" && isWord(w.text[0])) }
 
-// sqlMode has those bits of a session's sql_mode that decide how its statements are parsed.
+// sqlMode has the bits of a session's sql_mode that decide how its statements are parsed.
 type sqlMode uint64
 
 const (
@@ -42,8 +42,8 @@ const (
 )
 
 // tokenize splits a statement into words. It leaves out comments, but not those that MySQL and MariaDB execute
-// (/*!50100 … */, /*M! … */). If a server does not execute such a comment, it removes the mark before it logs the
-// statement.
+// (/*!50100 … */, /*M! … */). If a server does not execute such a comment, it removes the exclamation mark
+// before it logs the statement.
 func tokenize(query []byte, mode sqlMode, strs literals) []word {
 	var words []word
 	s := string(query)
@@ -111,7 +111,7 @@ func line(s string) int {
 	return len(s)
 }
 
-// quoted reads a quoted word. It returns the word and its length in bytes. A doubled quote stands for itself.
+// quoted reads a quoted word. It returns the word and its length in bytes. A doubled quote means one quote character.
 func quoted(s string, mode sqlMode) (text string, n int) {
 	q := s[0]
 	var b strings.Builder

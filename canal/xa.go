@@ -17,13 +17,13 @@ import (
 	"replicator/internal/pause"
 )
 
-// The binlog has the rows of an XA transaction where it is prepared, but they count only once it is committed: at once,
-// hours later, or never. So its cells are remembered, and re-read from the source when XA COMMIT comes, which names no
-// tables. If a transaction was prepared before reading began, its changes are unknown, and a scan may have missed them.
-// All tables are then reported as changed without a log (ErrUnlogged).
+// The binlog has the rows of an XA transaction at its XA PREPARE. They count only once the transaction is committed,
+// which may be at once, hours later, or never. So its cells are remembered, and re-read from the source at its XA
+// COMMIT, which names no tables. If a transaction was prepared before reading began, its changes are unknown, and a
+// scan may have missed them. All tables are then reported as changed without a log (ErrUnlogged).
 //
 // If the application uses XA often, each start would cost a comparison of all tables. So positions stay before
-// transactions that were prepared recently; most of these end within moments.
+// transactions that were prepared recently, because most of these end within moments.
 
 // prepared are the XA transactions that were prepared since reading began and have not ended, by their name in XA
 // COMMIT.
@@ -38,8 +38,8 @@ type prepared struct {
 // held are the changes of an XA transaction in watched tables, to be delivered when it is committed.
 type held struct {
 	cells      map[replicator.Cell]replicator.ChangeKind
-	references map[replicator.Reference]string // the references without Order and Time; each with the joined table
-	tables     map[string]error                // tables of which unknown cells changed, and why they are unknown
+	references map[replicator.Reference]string // the joined table by reference; the references have no Order and Time
+	tables     map[string]error                // tables whose changed cells are unknown, and why they are unknown
 	size       int64
 
 	from  int64     // where the transaction begins
@@ -79,7 +79,7 @@ func (s *stream) prepare(body []byte) error {
 	return nil
 }
 
-// endXA handles XA COMMIT and XA ROLLBACK. The changes of a committed transaction become those of the current one.
+// endXA handles XA COMMIT and XA ROLLBACK. A committed transaction's changes become changes of the current transaction.
 func (s *stream) endXA(text []byte) error {
 	words := strings.Fields(strings.ToUpper(string(text)))
 	if len(words) < 3 {
@@ -106,8 +106,8 @@ func (s *stream) endXA(text []byte) error {
 	return nil
 }
 
-// holdCell remembers a changed cell of the current transaction until it is committed. If all transactions together have
-// too many, it remembers only the tables of this one.
+// holdCell remembers a changed cell of the current transaction until it is committed. If all prepared transactions
+// together have too many cells, it remembers only the tables of the current one.
 func (s *stream) holdCell(c *replicator.Change) {
 	h := s.holding()
 	if h.tables[c.Cell.Table] != nil {
@@ -137,7 +137,7 @@ func (s *stream) holdReference(table string, ref replicator.Reference) {
 	h.references[ref] = table
 }
 
-// makeRoom reserves memory for one held change. If there is none left, it remembers only the tables, and returns false.
+// makeRoom reserves memory for one held change. If the limit is reached, it holds only the tables, and returns false.
 func (s *stream) makeRoom(h *held, bytes int, table string) bool {
 	size := int64(bytes) + heldOverhead
 	if !s.xa.take(size) {
@@ -245,16 +245,17 @@ func (p *prepared) before(to int64) int64 {
 			to = h.from
 		case !h.told:
 			h.told = true
-			p.log.Warn("an XA transaction that changes watched tables was prepared and does not end: if it is committed after a "+
-				"restart, all views are compared with the source. XA RECOVER lists it", slog.String("position", h.at))
+			p.log.Warn("an XA transaction that changes watched tables was prepared and has not ended. If it is "+
+				"committed after a restart, all views must be compared with the source. XA RECOVER lists it",
+				slog.String("position", h.at))
 		}
 	}
 	return to
 }
 
-// xaVisible waits until queries see an XA transaction whose XA COMMIT is in the binlog. A snapshot of MariaDB may name
-// a place after the commit and still lack the rows. Until it has them, the transaction is listed as prepared. The
-// result is false if a transaction of that name stays listed, which may be another one.
+// xaVisible waits until queries see an XA transaction whose XA COMMIT is in the binlog. A MariaDB snapshot may report a
+// log position after the commit and still lack the rows. Until it has the rows, XA RECOVER lists the transaction. The
+// result is false if a transaction of that name stays listed, which may be another transaction.
 func (r *Reader) xaVisible(ctx context.Context, xid string) (bool, error) {
 	if r.server.flavor != gtid.MariaDB {
 		return true, nil
