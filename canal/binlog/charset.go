@@ -18,7 +18,7 @@ type charset struct {
 	name   string
 	form   form
 	flavor gtid.Flavor
-	codes  *Codes // of a formTable; nil until the server was asked
+	codes  *Codes // for formTable; nil until learn has asked the server
 }
 
 // form is how a character set's bytes are read.
@@ -72,7 +72,7 @@ func (c Charsets) byID(id uint64) (set *charset, known bool) {
 	return c.sets[name], true
 }
 
-// byName finds a character set by its name; nil for binary, whose columns have none in information_schema.
+// byName finds a character set by its name; nil for "", which binary columns have in information_schema.
 func (c Charsets) byName(name string) (set *charset, known bool) {
 	if name == "" {
 		return nil, true

@@ -10,11 +10,11 @@ import (
 )
 
 // Codes is a character set as one server converts it, made from that server's answers. single has the codes of one
-// byte, pairs those of two, long the longer ones. A code without a character is a '?' there. Bytes that form no code
-// are noCode.
+// byte, pairs the codes of two bytes, and long the longer codes. A code without a character maps to '?'. Bytes that are
+// not a code map to noCode.
 //
 // Most columns hold only valid codes. MySQL's eucjpms accepts any byte. The servers turn an invalid byte into a '?' and
-// continue after it. If an invalid byte at the end of a text could begin a code, they turn it into end.
+// continue after it. If an invalid byte at the end of a text could begin a code, they turn it into the text in end.
 type Codes struct {
 	ascii  bool // bytes below 0x80 are ASCII
 	single [256]rune
@@ -94,11 +94,12 @@ func (c *Codes) longCode(code []byte) rune {
 	return '?'
 }
 
-// gbSupplement is the rank of GB 18030's code 90308130. From there on, the codes are Unicode's from U+10000 on, in
-// order. The server's table is only needed for codes with the first four leading bytes.
+// gbSupplement is the rank of GB 18030's code 90308130. This code and the codes after it mean the characters from
+// U+10000 on, in order. So the server's table is only needed for codes with the first four leading bytes.
 const gbSupplement = (0x90 - 0x81) * 10 * 126 * 10
 
-// longRank numbers the long codes: JIS X 0212's, which begin with 8F in ujis and eucjpms, or GB 18030's.
+// longRank returns the index of a long code in Codes.long. Long codes are those of JIS X 0212, which begin with 8F in
+// ujis and eucjpms, and those of GB 18030.
 func longRank(code []byte) (rank int, ok bool) {
 	if len(code) == 3 {
 		return int(code[1])<<8 | int(code[2]), code[0] == 0x8F
@@ -174,8 +175,8 @@ func fill(runes []rune) {
 }
 
 // eachCode has the server convert all codes with these digits that it accepts. The server converts them on the way to
-// the client, as it converts a scan's result. A code that doesn't become exactly one character is noCode: it is two
-// codes, or part of one.
+// the client, as it converts a scan's result. A code that doesn't become exactly one character is noCode, because it is
+// two codes or a part of a code.
 func eachCode(ctx context.Context, db queryer, charset string, digits []string,
 	f func(code []byte, r rune, text string)) error {
 	var places, from []string
@@ -209,7 +210,7 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// CodeTables caches the tables that servers were asked for.
+// CodeTables caches the character sets that servers were asked for, by server version.
 type CodeTables struct {
 	mu    sync.Mutex
 	known map[codesKey]*Codes
@@ -217,7 +218,7 @@ type CodeTables struct {
 
 type codesKey struct{ version, charset string }
 
-// Of returns a server's character set. It asks the server only once for each.
+// Of returns the character set of a server of this version. It asks only once for each version and character set.
 func (t *CodeTables) Of(ctx context.Context, version, charset string,
 	connect func(context.Context) (*sql.Conn, error)) (*Codes, error) {
 	t.mu.Lock()

@@ -5,7 +5,7 @@ import "encoding/binary"
 // A DECIMAL is stored as groups of nine digits, in four bytes each. Digits left over at either end take fewer bytes
 // (strings/decimal.cc, decimal2bin). The first bit is flipped; in a negative number all bits are flipped, too.
 
-// decimalSize is how many bytes a DECIMAL(precision, scale) takes; negative if there is no such type.
+// decimalSize returns how many bytes a DECIMAL(precision, scale) takes; negative if the type is invalid.
 func decimalSize(precision, scale int) int {
 	whole := precision - scale
 	if precision < 1 || precision > 65 || scale < 0 || whole < 0 {

@@ -1,9 +1,9 @@
 package binlog
 
-// Declared is what decoding a column needs of its entry in information_schema.
+// Declared has the properties of a column in information_schema that are needed to decode it.
 type Declared struct {
 	Name     string
-	Charset  string // "" if the column is no text
+	Charset  string // "" if it is not a text column
 	Unsigned bool
 	Members  []string // of ENUM and SET
 	Digits   int      // digits after the point, of a time or a DOUBLE(M,D)

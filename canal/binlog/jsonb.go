@@ -48,8 +48,8 @@ func JSONText(data []byte) ([]byte, error) {
 	return r.out, nil
 }
 
-// jsonRenderer appends text. budget limits how many values it visits, because in damaged data many entries may point to
-// one another.
+// jsonRenderer appends JSON text to out. budget limits how many values it visits, because in damaged data many entries
+// may point to one another.
 type jsonRenderer struct {
 	out    []byte
 	budget int

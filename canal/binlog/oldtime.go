@@ -38,8 +38,8 @@ func (c *Column) measureOld(declared *Declared) error {
 }
 
 // ErrOldTime: the table has changed since rows with a time in the older format were written.
-var ErrOldTime = errors.New("the row stores it in MariaDB's 5.3 format (mysql56_temporal_format=OFF); the number of " +
-	"fractional digits is not known, because the binlog doesn't tell it and the table was altered since")
+var ErrOldTime = errors.New("the row has it in MariaDB's 5.3 format (mysql56_temporal_format=OFF). The number of " +
+	"fractional digits is unknown, because the binlog doesn't tell it and the table was altered since")
 
 // hiresClock decodes a time in the older format with fractional digits. DATETIME and TIME are one number in units of
 // the last digit, TIME counted from -839 hours. TIMESTAMP has its seconds first, then its digits.

@@ -17,7 +17,7 @@ func mariaSpecial(k Kind, data []byte) (any, error) {
 		n = 4
 	}
 	if len(data) > n {
-		return nil, fmt.Errorf("%d bytes where %d are expected", len(data), n)
+		return nil, fmt.Errorf("the value has %d bytes instead of %d", len(data), n)
 	}
 	b := Padded(data, n)
 	switch k {

@@ -25,10 +25,10 @@ type TableMap struct {
 	Types           []byte
 	metas           []uint16
 
-	// The optional metadata, if the server writes it. A nil slice was not written.
+	// Optional metadata. A slice is nil if the server didn't write it.
 	Names      [][]byte
 	unsigned   []bool   // per column
-	collations []uint64 // by column; 0 if it is no text or unknown
+	collations []uint64 // by column; 0 if it is not text, or unknown
 	members    [][][]byte
 	hasMembers bool
 	signs      bool
@@ -55,7 +55,7 @@ func ParseTableMap(body []byte, f gtid.Flavor) (TableMap, error) {
 	}
 	n := c.Packed()
 	if n == 0 || n > uint64(c.Left()) || n > 4096 {
-		return m, fmt.Errorf("table map: %d columns", n)
+		return m, fmt.Errorf("table map: invalid column count %d", n)
 	}
 	m.Types = c.Take(int(n))
 	meta := Cursor{B: c.PackedBytes()}
@@ -134,8 +134,8 @@ func (m *TableMap) setCollation(i int, id uint64) {
 	m.collations[i] = id
 }
 
-// defaultCollations reads a default collation for all columns for which is returns true, then the exceptions: pairs of
-// a column's number among these columns and its collation.
+// defaultCollations reads a default collation for all columns that the function is selects. It then reads the
+// exceptions: pairs of a column's number among these columns and its collation.
 func (m *TableMap) defaultCollations(c *Cursor, is func(int) bool) error {
 	all := c.Packed()
 	others := map[uint64]uint64{}
@@ -220,7 +220,7 @@ func (m *TableMap) isText(i int, f gtid.Flavor) bool {
 		return true
 	case mysql.MYSQL_TYPE_GEOMETRY:
 		return f == gtid.MariaDB
-	case mysql.MYSQL_TYPE_VECTOR: // it has an entry although it is no text (seen on 9.7)
+	case mysql.MYSQL_TYPE_VECTOR: // it has an entry although it is not text (seen on 9.7)
 		return f == gtid.MySQL
 	}
 	return false

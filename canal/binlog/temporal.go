@@ -101,8 +101,8 @@ func fractionUnit(n int) int {
 	return 1
 }
 
-// utc returns the date and time of a TIMESTAMP. Second 0 is the zero date. With a fraction, MariaDB accepts it as a
-// time.
+// utc returns the date and time of a TIMESTAMP. Second 0 without a fraction is the zero date. MariaDB accepts second 0
+// with a fraction as a time.
 func utc(seconds int64, micro int) Clock {
 	if seconds == 0 && micro == 0 {
 		return Clock{}

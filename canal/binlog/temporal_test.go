@@ -2,15 +2,15 @@ package binlog
 
 import "testing"
 
-// TestTheFirstSecondOf1970IsNotTheZeroDate: MariaDB takes 1970-01-01 00:00:00.5 for a TIMESTAMP; only the second itself
-// is the zero date.
+// TestTheFirstSecondOf1970IsNotTheZeroDate: MariaDB accepts 1970-01-01 00:00:00.5 as a TIMESTAMP. Only the second
+// without a fraction is the zero date.
 func TestTheFirstSecondOf1970IsNotTheZeroDate(t *testing.T) {
 	for _, c := range []struct {
 		kind     Kind
 		fraction int
 		data     string
 		text     string
-		micros   int64 // as a version; -1: it is none
+		micros   int64 // as a version; -1: it is not a version
 	}{
 		{KindTimestamp, 0, "\x00\x00\x00\x00", "0000-00-00 00:00:00", -1},
 		{KindTimestamp, 0, "\x00\x00\x00\x01", "1970-01-01 00:00:01", 1_000_000},

@@ -98,7 +98,7 @@ func NewColumn(m *TableMap, i int, declared *Declared, charsets Charsets) (Colum
 		return c, err
 	}
 	if c.Width == 0 && (c.Prefix < 1 || c.Prefix > 4) || c.Width > 65 || c.fraction > 30 {
-		return c, fmt.Errorf("column %s: type %d with metadata %d", c.Name, t, m.metas[i])
+		return c, fmt.Errorf("column %s: type %d can't have metadata %d", c.Name, t, m.metas[i])
 	}
 	c.describe(m, i, declared, charsets)
 	return c, nil
@@ -131,7 +131,7 @@ func (c *Column) measure(t byte, meta int) error {
 		c.Kind, c.precision, c.fraction = KindDecimal, meta>>8, meta&0xff
 		c.Width = decimalSize(c.precision, c.fraction)
 		if c.Width <= 0 {
-			return fmt.Errorf("column %s: DECIMAL(%d,%d)", c.Name, c.precision, c.fraction)
+			return fmt.Errorf("column %s: invalid type DECIMAL(%d,%d)", c.Name, c.precision, c.fraction)
 		}
 	case mysql.MYSQL_TYPE_BIT:
 		bits := meta>>8*8 + meta&0xff
@@ -161,7 +161,7 @@ func (c *Column) measure(t byte, meta int) error {
 	case mysql.MYSQL_TYPE_JSON:
 		c.Kind, c.Prefix = KindJSON, meta
 	default:
-		return fmt.Errorf("column %s has type %d, which is not known", c.Name, t)
+		return fmt.Errorf("column %s has the unknown type %d", c.Name, t)
 	}
 	return nil
 }
@@ -208,9 +208,9 @@ func (c *Column) describe(m *TableMap, i int, declared *Declared, charsets Chars
 		}
 		switch {
 		case !known && m.charsets:
-			c.Problem = fmt.Errorf("its collation %d is not known", m.collations[i])
+			c.Problem = fmt.Errorf("its collation %d is unknown", m.collations[i])
 		case !known:
-			c.Problem = errors.New("the binlog doesn't say its character set")
+			c.Problem = errors.New("the binlog doesn't name its character set")
 		case c.Charset == nil: // binary
 			c.Kind = KindBytes
 		}
@@ -393,7 +393,7 @@ func (c *Column) enum(n uint64) (any, error) {
 		return "", nil
 	}
 	if n > uint64(len(c.members)) {
-		return nil, fmt.Errorf("ENUM member %d of %d", n, len(c.members))
+		return nil, fmt.Errorf("invalid ENUM member %d: the column has %d", n, len(c.members))
 	}
 	return c.members[n-1], nil
 }
@@ -405,7 +405,7 @@ func (c *Column) set(bits uint64) (any, error) {
 			continue
 		}
 		if i >= len(c.members) {
-			return nil, fmt.Errorf("SET member %d of %d", i+1, len(c.members))
+			return nil, fmt.Errorf("invalid SET member %d: the column has %d", i+1, len(c.members))
 		}
 		if len(b) > 0 {
 			b = append(b, ',')

@@ -68,16 +68,16 @@ func Parse(f Flavor, text string) (*Set, error) {
 func (s *Set) parseMaria(part string) error {
 	f := strings.Split(part, "-")
 	if len(f) != 3 {
-		return fmt.Errorf("%q is no MariaDB GTID (domain-server-sequence)", part)
+		return fmt.Errorf("%q is not a MariaDB GTID (domain-server-sequence)", part)
 	}
 	for _, n := range f[:2] {
 		if _, err := strconv.ParseUint(n, 10, 32); err != nil {
-			return fmt.Errorf("%q is no MariaDB GTID (domain-server-sequence)", part)
+			return fmt.Errorf("%q is not a MariaDB GTID (domain-server-sequence)", part)
 		}
 	}
 	seq, err := strconv.ParseInt(f[2], 10, 64)
 	if err != nil || seq < 0 {
-		return fmt.Errorf("%q is no MariaDB GTID (domain-server-sequence)", part)
+		return fmt.Errorf("%q is not a MariaDB GTID (domain-server-sequence)", part)
 	}
 	s.AddMaria(f[0], f[1], seq)
 	return nil
@@ -88,13 +88,13 @@ func (s *Set) parseMySQL(part string) error {
 	f := strings.Split(part, ":")
 	uuid := strings.ToLower(strings.TrimSpace(f[0]))
 	if !IsUUID(uuid) || len(f) < 2 {
-		return fmt.Errorf("%q is no GTID set (uuid:1-3)", part)
+		return fmt.Errorf("%q is not a GTID set (uuid:1-3)", part)
 	}
 	sid := uuid
 	for _, item := range f[1:] {
 		item = strings.TrimSpace(item)
 		if item == "" {
-			return fmt.Errorf("%q is no GTID set (uuid:1-3)", part)
+			return fmt.Errorf("%q is not a GTID set (uuid:1-3)", part)
 		}
 		if item[0] < '0' || item[0] > '9' {
 			sid = uuid + ":" + strings.ToLower(item)
@@ -103,12 +103,12 @@ func (s *Set) parseMySQL(part string) error {
 		from, to, isRange := strings.Cut(item, "-")
 		first, err := strconv.ParseInt(from, 10, 64)
 		if err != nil || first < 1 {
-			return fmt.Errorf("%q is no GTID set (uuid:1-3)", part)
+			return fmt.Errorf("%q is not a GTID set (uuid:1-3)", part)
 		}
 		last := first
 		if isRange {
 			if last, err = strconv.ParseInt(to, 10, 64); err != nil || last < first {
-				return fmt.Errorf("%q is no GTID set (uuid:1-3)", part)
+				return fmt.Errorf("%q is not a GTID set (uuid:1-3)", part)
 			}
 		}
 		s.Add(sid, Run{first, last})
@@ -277,7 +277,7 @@ func (s *Set) String() string {
 	return b.String()
 }
 
-// Join adds the transactions of another set. Of two positions of a MariaDB domain, the later one counts.
+// Join adds the transactions of another set. For a MariaDB domain, the later of the two positions counts.
 func (s *Set) Join(other *Set) {
 	for sid, runs := range other.Runs {
 		if s.Flavor == MariaDB {

@@ -14,7 +14,7 @@ const (
 func TestSetsAreReadAndWritten(t *testing.T) {
 	cases := []struct {
 		flavor   Flavor
-		in, want string // want "": an error
+		in, want string // want "error": Parse fails
 	}{
 		{MySQL, uuidA + ":1-3:5", uuidA + ":1-3:5"},
 		{MySQL, strings.ToUpper(uuidA) + ":5:1-3:4,\n" + uuidB + ":7", uuidA + ":1-5," + uuidB + ":7"},
@@ -97,5 +97,3 @@ func FuzzSet(f *testing.F) {
 		}
 	})
 }
-
-// A position asked for holds exactly the transactions up to it, however many came in between and were merged.
