@@ -72,7 +72,8 @@ func TestARowWithoutAKeyHoldsUpNoOther(t *testing.T) {
 	l.exec("INSERT INTO t (id, name, amt) VALUES (NULL, 'x', 9)", "UPDATE t SET id = NULL WHERE id = 2",
 		"INSERT INTO t (id, name, amt) VALUES (3, 'c', 3)")
 	eventually(t, func() error { return as(len(l.rows("SELECT id FROM v_t WHERE id = 3")) == 1, "row 3 is shown") })
-	if r := l.run("verify", "v_t"); r.code != 1 || !strings.Contains(r.errors, "key column id is NULL. Correct it at the source") {
+	if r := l.run("verify", "v_t"); r.code != 1 ||
+		!strings.Contains(r.errors, "key column id is NULL. Correct it at the source") {
 		t.Errorf("verify: %+v", r)
 	}
 	l.exec("DELETE FROM t WHERE id IS NULL")
