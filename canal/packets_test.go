@@ -9,7 +9,7 @@ import (
 	"testing/iotest"
 )
 
-// packed is what a server sends of texts, from packet 1 on.
+// packed returns the packets in which a server sends the texts. The first packet has the number 1.
 func packed(texts ...[]byte) []byte {
 	var b []byte
 	sequence := byte(1)

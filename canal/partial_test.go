@@ -12,8 +12,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A row that has what its table's views need is handed on as it is, and of another one its cell. Where not even that is
-// told, the handler hears of the table.
+// A row is delivered whole if it has everything that its table's views need. Otherwise only its cell is delivered. If
+// the binlog doesn't even name the cell, the table is reported to the handler.
 func TestRowsWithoutAllTheirColumns(t *testing.T) {
 	const (
 		single   = "CREATE TABLE p (id INT PRIMARY KEY, v INT NOT NULL DEFAULT 5, w INT, note TEXT)"
@@ -85,7 +85,7 @@ func TestRowsWithoutAllTheirColumns(t *testing.T) {
 				"UPDATE p SET w = NULL, note = NULL"}, []string{"update p 1 . id=1 w=<nil> note=<nil>", "update p 2 . id=2 w=<nil> note=<nil>"}, ""},
 		} {
 			if strings.Contains(name, "the server sets") && s.Kind == servers.MariaDB118 {
-				continue // which leaves them out
+				continue // MariaDB 11.8 leaves these columns out
 			}
 			t.Run(name, func(t *testing.T) {
 				b := newBench(t, s)
@@ -103,7 +103,7 @@ func TestRowsWithoutAllTheirColumns(t *testing.T) {
 	})
 }
 
-// MySQL logs what was changed within a JSON document, if a session says so.
+// MySQL logs only the changes within a JSON document if a session asks for it.
 func TestDifferencesOfJSONDocuments(t *testing.T) {
 	s := servertest.Shared(t, servers.MySQL)
 	const partial, minimal = "SET SESSION binlog_row_value_options = PARTIAL_JSON", "SET SESSION binlog_row_image = MINIMAL"
@@ -115,13 +115,14 @@ func TestDifferencesOfJSONDocuments(t *testing.T) {
 		"of the document": {[]string{"b", "v"}, []string{partial, "UPDATE p SET b = JSON_SET(b, '$.n', 2)",
 			"UPDATE p SET a = JSON_SET(a, '$.n', 3), b = NULL", "UPDATE p SET v = 4"},
 			[]string{"update p 1 ?", "update p 1 . b=<nil> v=1", "update p 1 . b=<nil> v=4"}},
-		// An image before a change holds no JSON then, and the one after it an empty difference.
+		// The before image then has no JSON column, and the after image has an empty difference.
 		"of another one": {[]string{"c", "v"}, []string{partial, "UPDATE p SET b = JSON_SET(b, '$.n', 2), v = 2",
 			"UPDATE p SET a = JSON_SET(a, '$.n', 2, '$.x', 1), b = JSON_REMOVE(b, '$.n'), c = '[1]'"},
 			[]string{"update p 1 ?", "update p 1 . c=[1] v=2"}},
 		"of none": {[]string{"v"}, []string{partial, "UPDATE p SET b = JSON_SET(b, '$.n', 2), v = 2"}, []string{"update p 1 . v=2"}},
 		"minimal": {[]string{"c"}, []string{partial, minimal, "UPDATE p SET b = JSON_SET(b, '$.n', 2)",
-			"UPDATE p SET c = JSON_SET(c, '$.k', 2), v = 2", "UPDATE p SET b = JSON_SET(b, '$.n', 3), c = '[2]'"}, // no shorter
+			// The server logs c whole, because a difference would not be shorter.
+			"UPDATE p SET c = JSON_SET(c, '$.k', 2), v = 2", "UPDATE p SET b = JSON_SET(b, '$.n', 3), c = '[2]'"},
 			[]string{"update p 1 ?", `update p 1 . c={"k": 2}`, "update p 1 . c=[2]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,15 +139,15 @@ func TestDifferencesOfJSONDocuments(t *testing.T) {
 	}
 }
 
-// A generated column that the server leaves out of the binlog has the rows read by the views that need it; and check
-// says so before, of just the servers that do.
+// If the server leaves a generated column out of the binlog, the rows are re-read for the views that need the column.
+// And check warns of it beforehand, but only for servers that leave columns out.
 func TestAGeneratedColumnThatIsLeftOutIsReadFromTheSource(t *testing.T) {
 	id := []string{"id"}
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, c := range []struct {
 			name     string
 			table    replicator.Table
-			want     []string // where the server leaves them out
+			want     []string // if the server leaves them out
 			unlogged string
 			warned   []string
 		}{
@@ -200,7 +201,7 @@ func TestAGeneratedColumnThatIsLeftOutIsReadFromTheSource(t *testing.T) {
 	})
 }
 
-// Check says what a server's settings cost.
+// Check warns of what a server's settings cost.
 func TestCheckTellsWhatRowsWithoutAllTheirColumnsCost(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		b := newBench(t, servertest.Own(t, kind, "--binlog-row-image=MINIMAL"))
@@ -222,7 +223,7 @@ func TestCheckTellsWhatRowsWithoutAllTheirColumnsCost(t *testing.T) {
 	})
 }
 
-// shownParts shows changes with "?" for the version of one whose row is to be read, and "." for another one.
+// shownParts formats changes. It replaces the version by "?" if the row must be re-read, and by "." otherwise.
 func shownParts(changes []replicator.Change) (list []string) {
 	for _, c := range changes {
 		shown := " ."
@@ -234,7 +235,7 @@ func shownParts(changes []replicator.Change) (list []string) {
 	return list
 }
 
-// Rows of one event are looked for many at a time, and each is found.
+// The rows of an event are looked up in batches by primary key. All of them are found.
 func TestRowsAreFoundByTheirPrimaryKeys(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

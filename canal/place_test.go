@@ -10,7 +10,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// By its form alone nobody knows which server a text was meant for.
+// A text that is not a log position may be meant for either kind of server, so the error names both forms of GTIDs.
 func TestWhatIsNoPlaceIsToldBothFormsOfGTIDs(t *testing.T) {
 	_, covers := Covers(`{"file":"binlog.000001","pos":4}`, "zz")
 	for text, err := range map[string]error{"x": IsFence("x"), "binlog.x:end": IsFence("binlog.x:end"), "zz": covers} {
@@ -27,8 +27,8 @@ func TestWhatIsNoPlaceIsToldBothFormsOfGTIDs(t *testing.T) {
 	}
 }
 
-// Where a log has just been begun no transaction is before its end, nor, on MariaDB, any GTID: reading begins all the
-// same.
+// Right after a log has begun, there is no transaction before its end, and on MariaDB no GTID. Reading can begin there
+// anyway.
 func TestReadingBeginsBeforeTheFirstTransaction(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		w := &world{bench: newBench(t, servertest.Own(t, kind)), gtid: true}

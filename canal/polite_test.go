@@ -15,9 +15,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The server ends a deadlock by failing the transaction that changed and locked least: easily the application's. So
-// nothing that is read from the source may ever be part of one, and no write may wait for it where the server can be read
-// without locks.
+// To resolve a deadlock, the server rolls back the transaction that changed and locked least, which may well be the
+// application's. So reads of the source must never be part of a deadlock. Nor may a write wait for a read, if the
+// server can be read without locks.
 func TestReadingMakesNoTransactionOfTheApplicationFailOrWait(t *testing.T) {
 	eachSetup(t, func(t *testing.T, b *bench, s setup) {
 		b.exec("CREATE TABLE versioned (id INT PRIMARY KEY AUTO_INCREMENT, k INT NOT NULL, v INT NOT NULL, UNIQUE (k, v))",
@@ -75,8 +75,8 @@ func TestReadingMakesNoTransactionOfTheApplicationFailOrWait(t *testing.T) {
 				}
 			})
 		}
-		// Each worker has cells of its own, which it names by unique keys, so that the workers alone can't meet; it changes
-		// them from the last to the first.
+		// Each worker changes its own cells, from the last to the first. It selects them by unique keys, so the workers
+		// can't deadlock with one another.
 		stop := b.load(ctx, 4, func(ctx context.Context, db *sql.DB, worker, n int) error {
 			tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 			if err != nil {
@@ -112,15 +112,15 @@ func TestReadingMakesNoTransactionOfTheApplicationFailOrWait(t *testing.T) {
 	})
 }
 
-// lockWaits is how often a transaction has waited for a row.
+// lockWaits returns how often a transaction has waited for a row lock.
 func (b *bench) lockWaits() (n int) {
 	b.t.Helper()
 	b.scan(b.db.QueryRow("SHOW GLOBAL STATUS LIKE 'Innodb\\_row\\_lock\\_waits'"), new(string), &n)
 	return n
 }
 
-// A look at a binlog holds a connection that the server keeps until it writes to it: that must be soon on an idle
-// server, too.
+// After a look at the binlog, the server drops its connection only when it next writes to it. That must happen soon
+// even on an idle server.
 func TestALookAtTheBinlogLeavesNoConnectionBehind(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

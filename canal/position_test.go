@@ -36,7 +36,7 @@ func TestHistoryKeepsTransactionsTogether(t *testing.T) {
 			next[i] += 1 + rng.Int64N(2)/1*rng.Int64N(2)
 		}
 		h.add(e)
-		h.add(e) // a heartbeat at the same place
+		h.add(e) // a heartbeat at the same log position
 		if order%97 == 0 || order == 30000 {
 			at[order] = model.String()
 		}
@@ -56,8 +56,8 @@ func TestHistoryKeepsTransactionsTogether(t *testing.T) {
 	}
 }
 
-// Without gtid_strict_mode a MariaDB domain's numbers may fall. Its place is what the server says: the last one in the
-// binlog.
+// Without gtid_strict_mode, the numbers in a MariaDB domain may fall. The domain's position is then still the server's:
+// the last number in the binlog.
 func TestADomainsPlaceIsItsLastTransaction(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	h := newHistory(gtid.MariaDB, end{}, gtid.New(gtid.MariaDB))
@@ -74,8 +74,9 @@ func TestADomainsPlaceIsItsLastTransaction(t *testing.T) {
 	}
 }
 
-// Each failover has another server write on in a domain: that is no fork. One is a transaction without a higher number
-// than another server's before it, also where its end, or that one's, is merged with others.
+// After a failover, another server writes the next transactions of a domain, which is not a fork. A fork is a
+// transaction whose number is not above that of an earlier transaction by another server. It is noticed even if the end
+// of one of the two transactions was merged with other ends.
 func TestAForkIsToldFromAChangeOfAuthor(t *testing.T) {
 	type written struct {
 		server string
@@ -93,7 +94,7 @@ func TestAForkIsToldFromAChangeOfAuthor(t *testing.T) {
 		{name: "a number that was read", runs: []written{{"1", 6}, {"1", 7}, {"2", 7}}, forked: true},
 		{name: "below one that was read", runs: []written{{"1", 6}, {"1", 3}, {"2", 4}}, forked: true},
 	} {
-		for merged := range 4 { // of the ends that are merged, this many stand before the runs
+		for merged := range 4 { // how many of the merged ends precede the runs
 			base, err := gtid.Parse(gtid.MariaDB, "0-1-5,3-1-1")
 			if err != nil {
 				t.Fatal(err)
@@ -125,7 +126,7 @@ func TestAForkIsToldFromAChangeOfAuthor(t *testing.T) {
 	}
 }
 
-// Rows of a transaction that has not ended may be in a sink, too.
+// A transaction that was read only in part counts, too, because a sink may have some of its rows.
 func TestATransactionThatWasReadInPartMayBeAFork(t *testing.T) {
 	base, err := gtid.Parse(gtid.MariaDB, "0-1-5")
 	if err != nil {
@@ -139,7 +140,7 @@ func TestATransactionThatWasReadInPartMayBeAFork(t *testing.T) {
 	}
 }
 
-// synth makes events of a binlog by hand.
+// synth builds the events of a binlog by hand.
 type synth struct{ bytes []byte }
 
 func (s *synth) event(kind replication.EventType, body []byte, logPos uint32) {
@@ -161,7 +162,7 @@ func gtidBody(gno int64) []byte {
 	return b
 }
 
-// transaction ends at a place beyond what 32 bits hold.
+// transaction adds a transaction that ends at a position that may exceed 32 bits.
 func (s *synth) transaction(gno, begin, end int64) {
 	s.event(replication.GTID_EVENT, gtidBody(gno), uint32(begin))
 	s.event(replication.QUERY_EVENT, queryBody("BEGIN"), 0)
@@ -188,7 +189,8 @@ func TestPlacesBeyond4GiBAreExact(t *testing.T) {
 		t.Errorf("transactions end at %d, want %d", got, want)
 	}
 
-	// The protocol can't begin there: the file is read from its beginning, silently, and its transactions are counted.
+	// The protocol can't start beyond 4 GiB. So the file is read from its beginning without delivering anything, and
+	// the transactions are counted.
 	h = newRecorder()
 	s = newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, h)
 	s.history.gtids = false
@@ -201,7 +203,7 @@ func TestPlacesBeyond4GiBAreExact(t *testing.T) {
 		t.Errorf("%d commits, %s", len(h.commits), set)
 	}
 
-	// In the middle of a transaction nothing begins.
+	// Reading can't begin in the middle of a transaction.
 	s = newTestStream(gtid.MySQL, binlog.Charsets{}, tables{fold: strings.ToLower}, newRecorder())
 	s.until = 1<<32 + 4000
 	if err := feedAll(s, b.bytes); !replicator.IsFatal(err) {
@@ -271,8 +273,8 @@ func TestPositionsShowTheirPlace(t *testing.T) {
 	}
 }
 
-// Where the transactions before a start are yet to be found out, a position there keeps those that it came with: they
-// are enough for another server, which may be all that is left.
+// If the transactions before a start position are not known yet, a position there keeps the GTIDs of the start
+// position. They are enough to find it on another server, which may be the only one left.
 func TestAPositionKeepsItsTransactionsUntilReadingFindsThemOut(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

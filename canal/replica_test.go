@@ -11,14 +11,14 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// in starts a server on a directory, which may hold the data of one before, and at its port.
+// in starts a server on a data directory, which may be an earlier server's, and on the port if that is not 0.
 func in(t *testing.T, kind servers.Kind, dir string, port int, args ...string) *servers.Server {
 	t.Helper()
 	s, err := servers.Start(testContext(t), servers.Options{Kind: kind, Dir: dir, Port: port, Args: args, Small: true})
 	if err != nil {
 		servertest.Unavailable(t, err)
 	}
-	t.Cleanup(func() { _ = s.Close() }) // most are closed before
+	t.Cleanup(func() { _ = s.Close() }) // most servers are closed before
 	return s
 }
 
@@ -29,7 +29,7 @@ func closed(t *testing.T, s *servers.Server) {
 	}
 }
 
-// TestASourceThatWasSeenToLogNothingIsLost: that it logs again does not tell of what was written meanwhile.
+// A source was seen running without a binlog. When it logs again, nothing in its log shows what was written in between.
 func TestASourceThatWasSeenToLogNothingIsLost(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestASourceThatWasSeenToLogNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestAReplicaThatLogsNothingOfWhatItGetsIsRefused: else nothing would ever arrive, and nothing would tell.
+// TestAReplicaThatLogsNothingOfWhatItGetsIsRefused: otherwise nothing would ever arrive, without any error.
 func TestAReplicaThatLogsNothingOfWhatItGetsIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		kind servers.Kind
@@ -87,7 +87,7 @@ func TestAReplicaThatLogsNothingOfWhatItGetsIsRefused(t *testing.T) {
 				if b.isMaria() {
 					b.exec("RESET MASTER")
 				} else {
-					b.exec("RESET BINARY LOGS AND GTIDS", "FLUSH TABLES") // which is a transaction, too
+					b.exec("RESET BINARY LOGS AND GTIDS", "FLUSH TABLES") // logged as a transaction, too
 				}
 			}
 			level := func(when string, want replicator.Level) {
@@ -136,7 +136,7 @@ func TestAReplicaThatLogsNothingOfWhatItGetsIsRefused(t *testing.T) {
 	}
 }
 
-// TestADatabaseThatIsLeftOutOfTheBinlogIsRefused, and no other one.
+// TestADatabaseThatIsLeftOutOfTheBinlogIsRefused: and only that database.
 func TestADatabaseThatIsLeftOutOfTheBinlogIsRefused(t *testing.T) {
 	for _, args := range [][]string{{"--binlog-ignore-db=app"}, {"--binlog-do-db=other", "--binlog-do-db=another"}} {
 		b := newBench(t, servertest.Own(t, servers.MariaDB1011, args...))
@@ -163,8 +163,8 @@ func TestADatabaseThatIsLeftOutOfTheBinlogIsRefused(t *testing.T) {
 	}
 }
 
-// A replica that was made of a backup has transactions that its binlog lacks. MySQL's own replicas refuse it, too
-// (error 1236): those that were not read would be passed over.
+// A replica made from a backup has transactions that its binlog lacks. If they were not read before, reading its binlog
+// would skip them. MySQL's own replicas refuse such a server, too (error 1236).
 func TestAReplicaWhoseBinlogLacksWhatWasNotReadIsRefused(t *testing.T) {
 	primary, replica := pair(t, servers.MySQL)
 	primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))

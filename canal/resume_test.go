@@ -12,7 +12,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// replicaOf makes b a replica of another server and waits for nothing.
+// replicaOf makes b a replica of another server. It does not wait for the replication.
 func (b *bench) replicaOf(primary *bench) {
 	b.t.Helper()
 	if b.isMaria() {
@@ -24,7 +24,7 @@ func (b *bench) replicaOf(primary *bench) {
 		"GET_SOURCE_PUBLIC_KEY=1", primary.server.Port), "START REPLICA")
 }
 
-// follow waits until a replica has all that the primary has, and then breaks them apart.
+// follow waits until a replica has everything that the primary has, and then ends the replication.
 func (b *bench) follow(primary *bench) {
 	b.t.Helper()
 	b.has(primary)
@@ -35,7 +35,7 @@ func (b *bench) follow(primary *bench) {
 	}
 }
 
-// has waits until a replica has all that the primary has.
+// has waits until a replica has everything that the primary has.
 func (b *bench) has(primary *bench) {
 	b.t.Helper()
 	all, wait := "SELECT @@GLOBAL.gtid_executed", "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, 30)"
@@ -60,13 +60,13 @@ func (b *bench) scan(row interface{ Scan(...any) error }, into ...any) {
 
 // pair starts a primary and its replica, both with database app.
 func pair(t *testing.T, kind servers.Kind) (primary, replica *bench) {
-	return pairOf(t, kind, "--loose-log-slave-updates") // as MySQL from 8.0 on has by default
+	return pairOf(t, kind, "--loose-log-slave-updates") // MySQL's default from 8.0 on
 }
 
 func pairOf(t *testing.T, kind servers.Kind, args ...string) (primary, replica *bench) {
 	primary, replica = newBench(t, servertest.Own(t, kind, args...)), newBench(t, servertest.Own(t, kind, args...))
 	for _, b := range []*bench{primary, replica} {
-		// Their own databases were made with transactions of their own; what follows begins with none.
+		// The servers' own databases were created with transactions. Clear the logs, so that both begin without any.
 		if b.isMaria() {
 			b.exec("RESET MASTER")
 		} else {
@@ -89,7 +89,7 @@ func appTable() replicator.Table {
 func bodies(changes []replicator.Change) string {
 	var out []string
 	for _, c := range changes {
-		if c.Row == nil { // to be looked at
+		if c.Row == nil { // the cell must be re-read
 			out = append(out, "?")
 			continue
 		}
@@ -135,7 +135,7 @@ func TestReadingMovesToAReplica(t *testing.T) {
 		replica.exec("FLUSH BINARY LOGS")
 		replica.exec(fmt.Sprintf(appCell, 100))
 
-		// The replica is the source now, and the program goes on: it knows all that it has read.
+		// The replica becomes the source while the program runs. So the program knows everything that it has read.
 		moved := replica.source(appTable())
 		moved.run = src.run
 		r := replica.open(moved, checkpoint)
@@ -156,7 +156,7 @@ func TestReadingMovesToAReplica(t *testing.T) {
 		if !moved.Includes(end, ahead) || moved.Includes(ahead, end) {
 			t.Errorf("which of two servers' positions includes the other is not known: %+v, %+v", ahead, end)
 		}
-		// A start that was saved and not moved on, and the end, are positions as any other.
+		// A saved start position without progress, and the end, work like any other position.
 		if s := bodies(replica.changes(moved, start)); s != "8 9 10 11 100" {
 			t.Errorf("from the saved start: %q", s)
 		}
@@ -170,11 +170,11 @@ func TestReadingMovesToAReplica(t *testing.T) {
 			t.Errorf("epoch of %+v, want 1", got)
 		}
 
-		// Back on the old primary, which lacks what the replica has: it must not be taken for it.
+		// Now back to the old primary. It lacks the replica's transactions, so it must be refused.
 		if _, err := src.Open(testContext(t), []replicator.Position{end}); !replicator.IsFatal(err) {
 			t.Errorf("a server without what was applied: %v, want a fatal error", err)
 		}
-		// MariaDB: the same number, written by another server.
+		// On MariaDB, the primary's next transaction has the same number as the replica's.
 		primary.exec(fmt.Sprintf(appCell, 200))
 		if kind.IsMariaDB() {
 			z, err := src.Open(testContext(t), []replicator.Position{end})
@@ -221,7 +221,7 @@ func TestOnlyTheSameBinlogIsReadOn(t *testing.T) {
 			t.Errorf("beyond the file's end: %v, want a fatal error", err)
 		}
 
-		// A RESET: the file is there again, and another one.
+		// After a RESET, there is another file with the same name.
 		if kind.IsMariaDB() {
 			b.exec("RESET MASTER")
 		} else {
@@ -283,7 +283,7 @@ func TestAPersonNamesAPosition(t *testing.T) {
 				t.Errorf("a place without GTIDs includes %s: %t, %v", name, ok, err)
 			}
 		}
-		// An idle source: the start itself is what is applied, and it includes all there is.
+		// On an idle source, the start position is what was applied, and it includes everything.
 		idle := b.read(b.open(src, b.latest(src)))
 		<-idle.news
 		b.scan(b.db.QueryRow(map[bool]string{true: "SELECT @@gtid_binlog_pos",
@@ -293,7 +293,7 @@ func TestAPersonNamesAPosition(t *testing.T) {
 		}
 		idle.end()
 
-		// In the middle of a transaction nothing can begin.
+		// Reading can't begin in the middle of a transaction.
 		tok, _ := parseToken(after2.Token)
 		for _, name := range []string{fmt.Sprintf("%s:%d", tok.File, tok.Pos-31), fmt.Sprintf("%s:%d", tok.File, tok.Pos-1)} {
 			at, err := src.At(testContext(t), name, nil)
@@ -315,8 +315,8 @@ func TestAPersonNamesAPosition(t *testing.T) {
 	})
 }
 
-// What was read, and may be in a sink, is lost with a primary whose replica did not have it yet: however early the
-// place that reading would go on from.
+// If the replica never got transactions that were read from the primary, and that a sink may have, it is refused. That
+// is so even if reading would continue at an earlier position that the replica has.
 func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		primary, replica := pair(t, kind)
@@ -333,9 +333,9 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 		early := x.last()
 		follow := x.reader.Position(early)
 		write(3)
-		replica.follow(primary) // and has no more from here on
+		replica.follow(primary) // the replica gets nothing more from here on
 		within := x.reader.Position(early)
-		queried := func() replicator.Position { // by a reader whose log is behind
+		queried := func() replicator.Position { // by a reader that has not read the log so far
 			t.Helper()
 			r := primary.open(src, follow)
 			if _, err := r.Scan(testContext(t), "cell", nil, "", replicator.ScanLimit{Rows: 1}); err != nil {
@@ -348,7 +348,7 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 		queriedBeyond := queried()
 		beyond := x.reader.Position(early)
 		x.end()
-		// Cut within a transaction: its first row was handed out.
+		// This reader is cut off within a transaction, after it delivered the first row.
 		cut := primary.open(src, beyond)
 		rows := &inTransaction{recorder: newRecorder()}
 		primary.exec("INSERT INTO app.cell(row_key, column_name, ref_key) VALUES ('k', 'd', 1), ('k', 'd', 2)")
@@ -367,12 +367,13 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 				t.Errorf("%s: read %d rows, want the 3 behind the position", name, s)
 			}
 		}
-		// What was read already stands in sinks with Orders of the old server, which are below all of the new one's: an image
-		// of an older row would count as newer than what a reader saw. So it is looked at, wherever reading goes on from.
+		// Sinks have what was read before, with Orders of the old server. These are below all Orders of the new server,
+		// so an old image of a row would count as newer than what sinks already show. So the cells are re-read,
+		// wherever reading continues.
 		y := replica.read(replica.open(moved, within))
 		again := y.upTo(replica.latest(moved))
 		y.end()
-		between := y.reader.Position(again[1].Order) // behind the first transaction
+		between := y.reader.Position(again[1].Order) // after the first transaction
 		for name, changes := range map[string][]replicator.Change{"at first": again,
 			"queried":      replica.changes(moved, queriedWithin),
 			"from between": append(replica.changes(moved, between), again[0])} {
@@ -403,7 +404,7 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 			}
 		}
 		refused("at first")
-		for n := range 4 { // MariaDB: as many as were lost, under the same numbers
+		for n := range 4 { // on MariaDB, these are as many as were lost, with the same numbers
 			replica.exec(fmt.Sprintf(appCell, 50000+n))
 			refused(fmt.Sprintf("after %d transactions of its own", n+1))
 		}
@@ -414,20 +415,20 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 	})
 }
 
-// A position that was found in a store says what was read when it was made. Whoever made it may have read on, and died
-// before the next one was saved: no store tells what sinks hold then.
+// A position in a store says what had been read when it was made. The run that made it may have read more, and been
+// killed before it saved the next position. So the store does not tell what sinks have.
 func TestWhatAnEarlierRunMayHaveReadIsLookedAtOnAnotherServer(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		primary, replica := pair(t, kind)
 		primary.exec(strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
 		src := primary.source(appTable())
 		saved := primary.latest(src)
-		const killed = 4 // rows that the run that was killed had read
+		const killed = 4 // rows that the killed run had read
 		for n := range killed {
 			primary.exec(fmt.Sprintf(appCell, n))
 		}
 		replica.follow(primary)
-		next := primary.source(appTable()) // finds its server in place first, and is killed, too
+		next := primary.source(appTable()) // first opens on the old server, and is then killed, too
 		taken := primary.read(primary.open(next, saved))
 		first := taken.upTo(primary.latest(next))[0]
 		taken.end()
@@ -438,10 +439,10 @@ func TestWhatAnEarlierRunMayHaveReadIsLookedAtOnAnotherServer(t *testing.T) {
 		moved := replica.source(appTable())
 		reader := replica.read(replica.open(moved, saved))
 		reader.upTo(replica.latest(moved))
-		replica.exec(fmt.Sprintf(appCell, 1000)) // nobody can have read that before
+		replica.exec(fmt.Sprintf(appCell, 1000)) // no run can have read this before
 		last := reader.upTo(replica.latest(moved))
 		reader.end()
-		further := reader.reader.Position(last[1].Order) // behind the first transaction
+		further := reader.reader.Position(last[1].Order) // after the first transaction
 		for name, c := range map[string]struct {
 			changes []replicator.Change
 			looks   int
@@ -462,7 +463,7 @@ func TestWhatAnEarlierRunMayHaveReadIsLookedAtOnAnotherServer(t *testing.T) {
 					c.looks)
 			}
 		}
-		// The second run had not come to what the first one had read.
+		// The second run had not read as far as the first one.
 		of := replica.changes(replica.source(appTable()), taken.reader.Position(first.Order))
 		if s := bodies(of); s != "? ? ? ? ?" {
 			t.Errorf("where the run that ended was: %s, want a look at each row that there is", s)
@@ -470,7 +471,7 @@ func TestWhatAnEarlierRunMayHaveReadIsLookedAtOnAnotherServer(t *testing.T) {
 	})
 }
 
-// inTransaction fails at the second row of a transaction.
+// inTransaction is a handler that fails at the second row of a transaction.
 type inTransaction struct {
 	*recorder
 	rows int

@@ -12,8 +12,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// conversions are what an ALTER makes of columns (the first definition becomes the others), and values that show what
-// becomes of them. Of those in keeps no value changes, and that is known.
+// conversions are changes of a column's type by ALTER, with values that show their effect. Each ALTER changes the type
+// from was to one of keeps or loses. The types in keeps change no value, and rewrites must know it.
 var conversions = []struct {
 	was          string
 	values       []string
@@ -49,8 +49,8 @@ var conversions = []struct {
 	{was: "JSON", values: []string{"'{\"a\": 1.0}'"}, keeps: []string{"JSON"}, loses: []string{"VARCHAR(100)", "JSON NOT NULL"}},
 }
 
-// What an ALTER may make of a column's values is known before it is told that the log lists none of them: no value
-// changes where it isn't.
+// rewrites reports every ALTER that changes a value. The log lists none of these changes, so an ALTER that is not
+// reported would go unnoticed.
 func TestALTERsThatChangeValuesAreKnown(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

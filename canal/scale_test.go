@@ -12,8 +12,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Whatever the ratio, rows of compressed data have places of their own that rise, as long as there are half as many as
-// bytes; beyond that no row steps back, none leaves its event, and the row says that its place is shared.
+// Whatever the compression ratio, rows of compressed data get distinct, rising addresses, as long as there are at most
+// half as many rows as bytes. With more rows, addresses still never fall or leave the event, and row reports a shared
+// address.
 func TestRowsOfCompressedDataHaveRisingPlaces(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {
@@ -31,7 +32,7 @@ func TestRowsOfCompressedDataHaveRisingPlaces(t *testing.T) {
 			s := compressed(base, bytes, data)
 			for _, off := range offsets {
 				inner := s
-				inner.offset = off / 2 // as of inner events
+				inner.offset = off / 2 // as for inner events
 				a, o := inner.row(int(off - off/2))
 				at, own = append(at, a), append(own, o)
 			}
@@ -86,8 +87,8 @@ func TestOrdersRiseInCompressedTransactions(t *testing.T) {
 			return got
 		}
 
-		// A key that goes and comes back beside something that compresses well: a DELETE and an INSERT of one place would be
-		// a row that is gone.
+		// A key is deleted and inserted again next to data that compresses well. If the DELETE and the INSERT had the
+		// same Order, the row would be gone.
 		got := transaction("UPDATE note SET text = REPEAT('a', 4000000) WHERE id = 2", "DELETE FROM note WHERE id = 1",
 			"INSERT INTO note VALUES (1, 'b')", "UPDATE note SET id = id + 10 ORDER BY id DESC",
 			"UPDATE note SET id = 12 - id ORDER BY id")
@@ -97,7 +98,7 @@ func TestOrdersRiseInCompressedTransactions(t *testing.T) {
 			}
 		}
 
-		// More rows than bytes: what their order does not tell a look will.
+		// With more rows than bytes, rows share Orders. Re-reads then find what Orders can't tell.
 		var many []string
 		for range 1500 {
 			many = append(many, "DELETE FROM note WHERE id = 99", "INSERT INTO note VALUES (99, '')")

@@ -13,7 +13,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// However the rows are sorted by the server, and wherever a chunk ends.
+// A scan reads every row once and in order, however the server sorts the rows, and wherever a chunk ends.
 func TestScanReadsEveryRowOnceInOrder(t *testing.T) {
 	numbered := func(row string) (rows []string) {
 		for i := range 37 {
@@ -98,7 +98,7 @@ func TestAScanRefusesRowsThatItCanNotTellApart(t *testing.T) {
 	})
 }
 
-// A table that can't be read stops the views that read it, whoever asks for its rows, and no others.
+// If a table can't be read, the error concerns only the views that read the table, whichever method reads the rows.
 func TestWhatIsWrongWithATableConcernsItsViewsAlone(t *testing.T) {
 	views := []*replicator.View{{Name: "of x", From: []replicator.Feed{{Table: "x"}}},
 		{Name: "of another", From: []replicator.Feed{{Table: "y"}}}}
@@ -120,7 +120,7 @@ func TestWhatIsWrongWithATableConcernsItsViewsAlone(t *testing.T) {
 		b := newBench(t, s)
 		for name, c := range map[string]struct {
 			ddl   string
-			later string // once it is open
+			later string // runs once the reader is open
 			reads func(context.Context, *Reader) error
 		}{
 			"no order": {"CREATE TABLE x (k INT UNIQUE)", "DO 0", scan},
@@ -143,7 +143,7 @@ func TestWhatIsWrongWithATableConcernsItsViewsAlone(t *testing.T) {
 	})
 }
 
-// A place of what the scan followed once says nothing about what it follows now.
+// An offset is invalid once the scan follows other columns. The scan then starts again.
 func TestAScanBeginsAnewWhereItsOrderIsAnother(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -179,7 +179,7 @@ func TestPlacesOfAScanAreRead(t *testing.T) {
 	}
 }
 
-// The server knows how many rows a table has, not how many of them a scan of one column comes past.
+// The server's statistics have a table's number of rows, but not how many rows a scan of one column value reads.
 func TestAScanOfSomeColumnsSaysHowManyRowsItComesPast(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

@@ -8,7 +8,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// setup is a server with the settings that decide how a reader waits for what is not visible yet: see fence.
+// setup is a server with the settings that decide how a reader waits until rows are visible: see fence.
 type setup struct {
 	name  string
 	kind  servers.Kind
@@ -32,7 +32,7 @@ func setups() []setup {
 	}
 }
 
-// eachSetup runs a subtest with a server of its own for each setup.
+// eachSetup runs a subtest for each setup, each with its own server.
 func eachSetup(t *testing.T, test func(t *testing.T, b *bench, s setup)) {
 	t.Helper()
 	each(t, setups(), test)

@@ -10,8 +10,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestTablesOfAPatternAreReadTogetherAsTheyAreAlone: what is read together is what is read of each, and what can't be
-// read stops no other.
+// TestTablesOfAPatternAreReadTogetherAsTheyAreAlone: reading tables together gives the same schemas as reading each
+// alone, and a table that can't be read does not affect the others.
 func TestTablesOfAPatternAreReadTogetherAsTheyAreAlone(t *testing.T) {
 	b := newBench(t, servertest.Shared(t, servers.MySQL))
 	var tables []replicator.Table
