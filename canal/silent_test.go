@@ -11,7 +11,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// enlarge writes an event that is larger than what the server lets a session have.
+// enlarge writes an event that is larger than the server's max_allowed_packet for sessions.
 func (w *world) enlarge(settings ...string) {
 	w.t.Helper()
 	w.rows++
@@ -20,7 +20,7 @@ func (w *world) enlarge(settings ...string) {
 		fmt.Sprintf("UPDATE app.cell SET body = REPEAT('b', 700000) WHERE ref_key = %d", 1000+w.rows))...)
 }
 
-// silent expects of each position that it has the transactions before it, and whether the server tells them.
+// silent expects that each position has the transactions before it, and checks whether the server reports them.
 func (w *world) silent(at map[string]replicator.Position, want bool) {
 	w.t.Helper()
 	for name, p := range at {
@@ -35,8 +35,8 @@ func (w *world) silent(at map[string]replicator.Position, want bool) {
 	}
 }
 
-// MariaDB does not tell the transactions before a place where an event before it, in its file and of whatever table, is
-// larger than max_allowed_packet: nothing is lost then, and what is lost is noticed all the same.
+// Before an event in the file that is larger than max_allowed_packet, MariaDB does not report the GTIDs of later
+// positions. Reading continues then, and a lost log is still noticed.
 func TestALogIsKnownBehindAnEventThatTheServerRefusesToRead(t *testing.T) {
 	for kind, args := range map[servers.Kind][]string{servers.MariaDB1011: nil,
 		servers.MariaDB118: {"--binlog-gtid-index=OFF"}} {
@@ -61,7 +61,7 @@ func TestALogIsKnownBehindAnEventThatTheServerRefusesToRead(t *testing.T) {
 	}
 }
 
-// behindSilence is what can happen to a server whose log has such an event.
+// behindSilence are the events that can happen to a server whose log has such a large event.
 var behindSilence = []struct {
 	name string
 	test func(w *world)
@@ -94,7 +94,7 @@ var behindSilence = []struct {
 		if err := eachRow(rows, func() (err error) {
 			var id int
 			if err = rows.Scan(&id); err == nil {
-				_, _ = w.db.Exec(fmt.Sprintf("KILL %d", id)) // of a look, it may be gone already
+				_, _ = w.db.Exec(fmt.Sprintf("KILL %d", id)) // a connection of a look at the log may already be gone
 			}
 			return err
 		}); err != nil {
@@ -104,7 +104,8 @@ var behindSilence = []struct {
 		w.silent(at, true)
 		w.goesOn(at, theSame)
 	}},
-	{"written to meanwhile", func(w *world) { // no end has transactions that are behind it: reading would refuse it
+	// A position must not have GTIDs that come after it, because reading from it would fail.
+	{"written to meanwhile", func(w *world) {
 		x := w.follows()
 		stop, stopped := make(chan struct{}), make(chan struct{})
 		go func() {
@@ -150,7 +151,7 @@ var behindSilence = []struct {
 		w.enlarge()
 		w.stays(at, another)
 	}},
-	{"reset in the second in which it began", func(w *world) { // of which only what is read tells
+	{"reset in the second in which it began", func(w *world) { // only the log's contents show the difference
 		for name, write := range map[string]func(){
 			"other transactions end there": func() { w.enlarge("SET gtid_domain_id = 5") },
 			"no transaction ends there":    func() { w.exec("CREATE DATABASE longer_than_a_row"); w.enlarge() },

@@ -10,7 +10,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A key of several columns is mixed where any of its texts is; and one of which no row is left, where others are.
+// A key of several columns has several spellings if one of its text columns has. Such a key is also found if it has no
+// row itself, but another spelling of it has.
 func TestKeysThatTheSourceHoldsInSeveralSpellingsAreFound(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

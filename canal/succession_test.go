@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A RESET deletes the file under a reader, and begins another one of its name. Once a further file is begun, the server
-// leads the reader there: what the first holds would never be read.
+// A RESET deletes the file that is being read, and begins another file of the same name. Once the next file begins, the
+// server continues with that one, so the new first file would never be read.
 func TestAFileOfAnotherLogIsNotReadOn(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		w := &world{bench: newBench(t, servertest.Own(t, kind, "--max-allowed-packet=64M")), gtid: true}
@@ -37,7 +37,7 @@ func TestAFileOfAnotherLogIsNotReadOn(t *testing.T) {
 				w.exec("PURGE BINARY LOGS TO '" + w.file() + "'")
 			},
 			"behind the end of a file": func(x *reading) {
-				x.mu.Lock() // what follows stays at the server, as it is more than the kernel takes
+				x.mu.Lock() // the rest stays at the server, because the kernel's buffers can't hold it
 				defer x.mu.Unlock()
 				w.write(1)
 				for range 3 {
@@ -56,7 +56,7 @@ func TestAFileOfAnotherLogIsNotReadOn(t *testing.T) {
 				defer func() { w.bench.t = outer }()
 				w.reset()
 				x := w.follows()
-				last := w.rows + 4 // with those of the log that is read
+				last := w.rows + 4 // the rows so far and those still written to the log being read
 				anew(x)
 				if err := x.failure(); !errors.Is(err, replicator.ErrLost) {
 					t.Errorf("reading ended: %v", err)
@@ -75,8 +75,8 @@ func TestAFileOfAnotherLogIsNotReadOn(t *testing.T) {
 	})
 }
 
-// A position names the file of rows that were handed out, from before they are: of a row that the log tells, and of one
-// that a query found when the log was not read as far.
+// A position names the file of the rows that were delivered, even while they are being delivered. That holds for rows
+// from the log, and for rows that a query found while the log had not been read that far.
 func TestAPositionNamesTheFileOfWhatWasHandedOut(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		w := &world{bench: newBench(t, servertest.Own(t, kind)), gtid: true}

@@ -17,8 +17,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A file may end anywhere within what a server wrote when it died: within the first event of a transaction, within the
-// last one, or between two. Nothing of the transaction is there then, nobody restarts anything, and reading goes on.
+// When a server dies, its file may end within the first event of a transaction, within the last event, or between two
+// events. Then the transaction was not committed, and reading continues without an operator.
 func TestAFileThatEndsWithinATransactionIsLeftBehind(t *testing.T) {
 	const commit = 19 + 8 + 4 // bytes of a transaction's last event
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
@@ -44,7 +44,7 @@ func TestAFileThatEndsWithinATransactionIsLeftBehind(t *testing.T) {
 			file := w.file()
 			_, _, begin := splitOrder(at.Order)
 			_, _, end := splitOrder(w.latest(w.src).Order)
-			if !kind.IsMariaDB() { // which cuts off what is torn of the file that it wrote last
+			if !kind.IsMariaDB() { // MariaDB truncates only its last file
 				w.exec("FLUSH BINARY LOGS")
 			}
 			if err := w.server.Kill(); err != nil {
@@ -83,7 +83,7 @@ func TestAFileThatEndsWithinATransactionIsLeftBehind(t *testing.T) {
 			at = x.reader.Position(x.last())
 			x.end()
 
-			// Another run of the program goes on behind the file's end, or behind what was written since.
+			// Another run of the program can continue after the file's end, and after later changes.
 			if more := w.changes(w.source(appTable()), behind); len(more) != 1 || more[0].Version != lost+1 {
 				t.Errorf("%s: read on: %s", name, shown(more))
 			}
@@ -95,8 +95,8 @@ func TestAFileThatEndsWithinATransactionIsLeftBehind(t *testing.T) {
 	})
 }
 
-// A server that died may lack in its tables what its binlog has whole; one that was stopped, or began another file by
-// itself, lacks nothing.
+// If a server died, its tables may lack transactions that its binlog has. If it was stopped, or began another file in
+// the normal way, they lack nothing.
 func TestASourceThatDiedIsToldOfAndOneThatWasStoppedIsNot(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		w := &world{bench: newBench(t, servertest.Own(t, kind, "--innodb-flush-log-at-trx-commit=0")), gtid: true}

@@ -13,7 +13,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What a binlog doesn't tell must stop reading, with an error that names the table, the place and the way out.
+// If the binlog lacks changes, reading stops with an error that names the table and the log position.
 func TestWhatTheBinlogDoesNotTellStopsReading(t *testing.T) {
 	const row = "INSERT INTO cell(row_key, column_name, ref_key, body) VALUES ('k', 'c', 1, '{}')"
 	cases := []struct {
@@ -97,7 +97,7 @@ func TestWhatTheBinlogDoesNotTellStopsReading(t *testing.T) {
 	})
 }
 
-// MariaDB logs a transaction that was rolled back if it made or dropped a temporary table.
+// MariaDB logs a rolled-back transaction if the transaction created or dropped a temporary table.
 func TestATransactionThatIsLoggedAndRolledBackIsAMatterOfItsTables(t *testing.T) {
 	const tmp, p, q = "CREATE TEMPORARY TABLE tmp (id INT)", "INSERT INTO p VALUES (1), (2)", "INSERT INTO q VALUES (1)"
 	servertest.EachKindOf(t, []servers.Kind{servers.MariaDB1011, servers.MariaDB118}, func(t *testing.T, kind servers.Kind) {
@@ -141,7 +141,7 @@ func TestATransactionThatIsLoggedAndRolledBackIsAMatterOfItsTables(t *testing.T)
 	})
 }
 
-// What looks like trouble and is none.
+// These statements look like trouble, but don't affect the watched tables.
 func TestWhatDoesNotMatterIsReadOver(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -173,7 +173,7 @@ func TestWhatDoesNotMatterIsReadOver(t *testing.T) {
 	})
 }
 
-// A reader of some tables neither needs the others nor minds what becomes of them.
+// A reader of some tables does not need the other tables, and ignores everything that happens to them.
 func TestWhatHappensToATableThatIsNotReadDoesNotMatter(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -192,8 +192,8 @@ func TestWhatHappensToATableThatIsNotReadDoesNotMatter(t *testing.T) {
 	})
 }
 
-// Where InnoDB itself carries out foreign keys, what a cascade changes is not in the binlog. Check names the tables
-// concerned.
+// If InnoDB itself executes the foreign keys, the changes by a cascade are not in the binlog. Check then names the
+// affected tables.
 func TestCheckWarnsOfCascadesThatAreNotLogged(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -238,12 +238,12 @@ func TestReadingGoesOnOverFiles(t *testing.T) {
 		if p.Order < end.Order {
 			t.Errorf("position %s is before %s", Describe(p.Token), Describe(end.Token))
 		}
-		// Purged: the old position is lost, the new one isn't.
+		// After the purge, the old position is lost, but the new one is not.
 		now, err := parseToken(p.Token)
 		if err != nil {
 			t.Fatal(err)
 		}
-		// MariaDB keeps files while a connection may read them, until it notices that that is gone
+		// MariaDB keeps files that a connection may be reading, until it notices that the connection is gone.
 		for oldest := ""; oldest != now.File; {
 			b.exec("PURGE BINARY LOGS TO '" + now.File + "'")
 			logs, err := logFiles(testContext(t), b.db)

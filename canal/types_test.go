@@ -12,7 +12,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// typeCase is a column type with literals that are stored in it.
+// typeCase is a column type with literals to store in such a column.
 type typeCase struct {
 	ddl    string
 	values []string
@@ -87,7 +87,8 @@ func commonTypes() []typeCase {
 		{"SET('a','b','c','d','e','f','g','h','i')", []string{"'a,c,i'", "''"}},
 		{"GEOMETRY", []string{"ST_GeomFromText('POINT(1 2)')"}},
 		{"POINT", []string{"ST_GeomFromText('POINT(1 2)')"}},
-		{"INT", []string{"7"}}, // after GEOMETRY: signedness and character sets must not have slipped
+		// After GEOMETRY, the signs and character sets must still belong to the right columns.
+		{"INT", []string{"7"}},
 		{"VARCHAR(5) CHARACTER SET latin1", []string{"'é'"}},
 		{"INT UNSIGNED", []string{"4294967295"}},
 	}
@@ -143,8 +144,8 @@ func mariaTypes(version string) []typeCase {
 	return cases
 }
 
-// typeTables makes a table for each batch of types: a row may not exceed 64 KiB, and the failing type shows in its
-// name.
+// typeTables makes one table for each batch of types, because a row may not exceed 64 KiB. A column's name has the
+// number of its type in the batch.
 func typeTables(b *bench, keep func(value string) bool) []replicator.Table {
 	cases := commonTypes()
 	if b.isMaria() {
@@ -168,7 +169,7 @@ func typeTables(b *bench, keep func(value string) bool) []replicator.Table {
 		}
 		b.exec(ddl + ")")
 		tables = append(tables, replicator.Table{Name: name, Key: []string{"id"}, Columns: []string{"*"}})
-		for r := range rows + 1 { // the last row is all NULL
+		for r := range rows + 1 { // in the last row everything is NULL
 			values := []string{fmt.Sprint(r)}
 			for _, c := range part {
 				v := "NULL"
@@ -235,7 +236,7 @@ func short(v any) string {
 	return s
 }
 
-// A view that was filled by a scan must not take what the tail brings for older, or for newer.
+// If the tail and a scan gave a row different versions, a view filled by a scan would take newer rows for stale.
 func TestTailAndScanGiveTheSameVersions(t *testing.T) {
 	cases := []typeCase{
 		{"TINYINT", []string{"0", "127"}}, {"TINYINT UNSIGNED", []string{"255"}}, {"SMALLINT", []string{"32767"}},

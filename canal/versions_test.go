@@ -17,9 +17,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// scanned is what a whole scan gave.
+// scanned is the result of a whole scan.
 type scanned struct {
-	rows   map[replicator.Cell][]int64 // versions, -1 for one that doesn't fit
+	rows   map[replicator.Cell][]int64 // versions; -1: an invalid version
 	count  int
 	passed int
 	chunks int
@@ -53,7 +53,7 @@ func (b *bench) wholeScan(r *Reader, table string, columns []string, limit repli
 	return s
 }
 
-// newest is the highest version of each cell.
+// newest returns the highest version of each cell.
 func (s scanned) newest() map[replicator.Cell]int64 {
 	out := map[replicator.Cell]int64{}
 	for cell, versions := range s.rows {
@@ -66,7 +66,7 @@ func TestScanLeavesOutWhatIsNotTheNewest(t *testing.T) {
 	cases := []struct {
 		name, ddl string
 		table     replicator.Table
-		insert    string // %[1]d: the row's number, %[2]d: the entity's, %[3]d: the version
+		insert    string // %[1]d: the row's number, %[2]d: the entity's number, %[3]d: the version
 		walks     bool
 	}{
 		{"seed", cellDDL, cellTable(), "(NULL, SHA2(%[2]d, 0) + '' , 'users', %[3]d, 'x', NULL)", true},
@@ -124,8 +124,9 @@ func TestScanLeavesOutWhatIsNotTheNewest(t *testing.T) {
 	})
 }
 
-// For the server these keys are one, and the columns, too. Columns are one here as well; of a key, the scan gives each
-// spelling's newest row: which of them counts is found behind it.
+// The server treats all of these keys as equal, and all of these columns. For the program, the columns are one column,
+// too. Of a key, the scan returns the newest row of each spelling. The pipeline then decides which of these rows
+// counts.
 func TestScanTellsKeysApartThatAreSpeltInTwoWays(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)
@@ -159,7 +160,7 @@ func TestScanTellsKeysApartThatAreSpeltInTwoWays(t *testing.T) {
 	})
 }
 
-// A version that doesn't fit counts as the tail counts it.
+// A scan and the tail treat an invalid version alike.
 func TestScanIsNotMisledByVersionsThatDoNotFit(t *testing.T) {
 	for _, c := range []struct {
 		kind   string
@@ -264,8 +265,8 @@ func TestScanGoesOnWithoutTheIndexThatItBeganWith(t *testing.T) {
 	})
 }
 
-// However large one cell is, a chunk costs the same wherever it begins: the server must not walk a cell's versions
-// again.
+// However large a cell is, a chunk costs the same wherever it begins. So the server must not read a cell's versions
+// again for each chunk.
 func TestScanNeverWalksPastWhatItHasPassed(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		b := newBench(t, servertest.Own(t, kind))
@@ -289,7 +290,7 @@ func TestScanNeverWalksPastWhatItHasPassed(t *testing.T) {
 	})
 }
 
-// rowsRead is how many rows the server has read from its tables.
+// rowsRead returns how many rows the server has read from its tables.
 func (b *bench) rowsRead() (n int64) {
 	b.t.Helper()
 	rows, err := b.db.Query("SHOW GLOBAL STATUS LIKE 'Innodb_rows_read'")
@@ -303,7 +304,7 @@ func (b *bench) rowsRead() (n int64) {
 	return n
 }
 
-// follower keeps the newest version of every cell by State.Next, from a tail and a scan at once, as a pipeline does.
+// follower computes the newest version of every cell by State.Next, from a tail and a scan at once, as a pipeline does.
 type follower struct {
 	*recorder
 	reader *Reader
@@ -356,7 +357,8 @@ func (f *follower) newest() map[replicator.Cell]int64 {
 	return out
 }
 
-// Whatever is inserted, moved and deleted while a scan leaves rows out, with the tail it gives what the source holds.
+// While a scan leaves rows out, rows are inserted, moved and deleted. The scan and the tail together still give what
+// the source has.
 func TestScanAndTailConvergeWhileRowsAreLeftOut(t *testing.T) {
 	const rounds, keys, preloaded = 4, 15, 300
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
@@ -377,7 +379,7 @@ func TestScanAndTailConvergeWhileRowsAreLeftOut(t *testing.T) {
 			case 4:
 				q, args = "UPDATE IGNORE x SET k = ? WHERE BINARY k = ? ORDER BY v DESC LIMIT 1", []any{key(), args[0]}
 			}
-			// one that is given up may be done all the same, later
+			// Without WithoutCancel, a cancelled statement might still be executed later.
 			_, err := db.ExecContext(context.WithoutCancel(ctx), q, args...)
 			return err
 		}
@@ -441,7 +443,7 @@ func TestScanAndTailConvergeWhileRowsAreLeftOut(t *testing.T) {
 	})
 }
 
-// MariaDB takes the first second of 1970 for a TIMESTAMP, but for its beginning, which is the zero date.
+// MariaDB accepts the first second of 1970 as a TIMESTAMP, except for 00:00:00.0, which is the zero date.
 func TestTheFirstSecondOf1970IsAVersionInTailAndScan(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		if !kind.IsMariaDB() {

@@ -10,8 +10,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A column that is missing concerns the views that need it, and a role's all that read the table: when a reader is
-// opened, where a row lacks the column, and where rows are looked up.
+// A missing column concerns the views that need it. If the column has a role, it concerns all views of the table. That
+// holds when a reader is opened, when a row lacks the column, and when rows are looked up.
 func TestAColumnThatIsMissingConcernsTheViewsThatNeedIt(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		var views []*replicator.View
@@ -29,7 +29,7 @@ func TestAColumnThatIsMissingConcernsTheViewsThatNeedIt(t *testing.T) {
 			b.exec("ALTER TABLE pair DROP COLUMN "+dropped, "INSERT INTO pair (id, x) VALUES (1, 2)")
 			_, opening := src.Open(testContext(t), []replicator.Position{from})
 			reading := r.Read(testContext(t), newRecorder())
-			_ = r.reread(testContext(t), "pair") // as if it was read over
+			_ = r.reread(testContext(t), "pair") // as if the error had been skipped
 			_, _, looking := r.Newest(testContext(t), []replicator.Cell{{Table: "pair", Key: "1"}}, 0)
 			for where, err := range map[string]error{"opening": opening, "reading": reading, "looking": looking} {
 				groups, others := replicator.Troubled(views, err)

@@ -15,16 +15,16 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// world is a server that things happen to.
+// world is a server that the tests restart, reset, restore and so on.
 type world struct {
 	*bench
 	src  *Source
 	gtid bool
 	rows int
-	kept string // a copy of its data
+	kept string // a copy of the server's data
 }
 
-// write writes rows that are all of one size.
+// write writes n rows, all of the same size.
 func (w *world) write(n int) {
 	w.t.Helper()
 	for range n {
@@ -41,10 +41,10 @@ func (w *world) restart() {
 	}
 }
 
-// data is where the server's files are.
+// data returns the folder of the server's data.
 func (w *world) data() string { return filepath.Join(w.server.Dir, "data") }
 
-// keep makes a copy of the server's data, as a backup or a snapshot does.
+// keep makes a copy of the server's data, like a backup or a snapshot.
 func (w *world) keep() (kept string) {
 	w.t.Helper()
 	if err := w.server.Kill(); err != nil {
@@ -59,7 +59,7 @@ func (w *world) keep() (kept string) {
 	return kept
 }
 
-// restore puts a copy in the data's place, without what matches the pattern.
+// restore replaces the server's data by a copy, without the files that match a pattern.
 func (w *world) restore(kept, without string) {
 	w.t.Helper()
 	if err := w.server.Kill(); err != nil {
@@ -102,8 +102,8 @@ func (w *world) reset() {
 	}
 }
 
-// positions are those that a checkpoint may hold at the present end: of a view that was kept up, of one that was only
-// filled, and one that nothing was read at yet.
+// positions returns the positions that a checkpoint may hold at the log's current end: of a view that has followed the
+// log, of a view that was only filled, and of a reader that has read nothing yet.
 func (w *world) positions() map[string]replicator.Position {
 	w.t.Helper()
 	bare := w.latest(w.src)
@@ -145,7 +145,7 @@ func (w *world) which(p replicator.Position) ruling {
 	return d
 }
 
-// expect compares what positions are ruled to be, and what Open says of them.
+// expect checks the ruling on each position, and what Open returns for it.
 func (w *world) expect(when string, at map[string]replicator.Position, want kinship) {
 	w.t.Helper()
 	for name, p := range at {
@@ -165,10 +165,13 @@ func (w *world) expect(when string, at map[string]replicator.Position, want kins
 	}
 }
 
-// stays expects a refusal however many transactions the server writes: before, at and behind the place.
+// stays expects that the positions are refused, however many transactions the server writes: while its log ends before,
+// at and after the position.
 func (w *world) stays(at map[string]replicator.Position, want kinship) {
 	w.t.Helper()
-	delete(at, "bare") // births are seconds: of files that were begun in one only what was read tells
+	// Births have a resolution of one second. If two files began in the same second, only what was read tells them
+	// apart.
+	delete(at, "bare")
 	w.expect("at first", at, want)
 	first := at["kept up"]
 	for i := 0; ; i++ {
@@ -190,7 +193,7 @@ func (w *world) stays(at map[string]replicator.Position, want kinship) {
 	}
 }
 
-// goesOn expects that reading goes on with what is written now.
+// goesOn expects that reading continues from the positions with what is written now.
 func (w *world) goesOn(at map[string]replicator.Position, want kinship) {
 	w.t.Helper()
 	w.expect("afterwards", at, want)
@@ -209,7 +212,7 @@ func TestWhichLogThisIs(t *testing.T) {
 	}{{servers.MySQL, true}, {servers.MySQL, false}, {servers.MariaDB1011, true}, {servers.MariaDB118, true}}
 	for _, x := range worlds {
 		t.Run(fmt.Sprintf("%s gtid=%t", x.kind, x.gtid), func(t *testing.T) {
-			t.Parallel() // each waits for its own server
+			t.Parallel() // because each has its own server
 			args := servers.GTIDs(x.kind, x.gtid)
 			w := &world{bench: newBench(t, servertest.Own(t, x.kind, args...)), gtid: x.gtid}
 			w.exec("CREATE DATABASE app", strings.Replace(cellDDL, "TABLE cell", "TABLE app.cell", 1))
@@ -229,7 +232,7 @@ func TestWhichLogThisIs(t *testing.T) {
 	}
 }
 
-// changes are what can happen to a server.
+// changes are the events that can happen to a server.
 var changes = []struct {
 	name  string
 	mysql bool
@@ -252,7 +255,7 @@ var changes = []struct {
 		w.expect("afterwards", at, unlogged)
 		w.restart()
 		w.expect("restarted", at, unlogged)
-		named, err := w.src.At(testContext(w.t), w.file()+":4", nil) // a person says that the views lack nothing
+		named, err := w.src.At(testContext(w.t), w.file()+":4", nil) // the operator says that the views lack nothing
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -274,7 +277,8 @@ var changes = []struct {
 		w.exec("FLUSH BINARY LOGS")
 		w.goesOn(at, theSame)
 	}},
-	{"another event at the place", false, func(w *world) { // a snapshot of a machine that ran on: no birth tells
+	// As after a snapshot of a running machine, where the file's birth is the same.
+	{"another event at the place", false, func(w *world) {
 		at := w.positions()
 		delete(at, "bare")
 		for name, p := range at {
@@ -318,7 +322,7 @@ var changes = []struct {
 		w.stays(before, another)
 		w.stays(after, another)
 	}},
-	{"snapshot of a running machine rolled back", false, func(w *world) { // the server goes on with the file that it had
+	{"snapshot of a running machine rolled back", false, func(w *world) { // the server continues with its file
 		w.kept = w.keep()
 		before := w.positions()
 		file, born := w.file(), w.which(before["kept up"]).born
@@ -350,13 +354,14 @@ var changes = []struct {
 	{"reset under a reader", false, func(w *world) {
 		w.reset()
 		x := w.follows()
-		w.reset() // and nothing is written
+		w.reset() // nothing is written afterwards
 		w.stays(map[string]replicator.Position{"kept up": w.cutOff(x)}, another)
 		w.reset()
 		x = w.follows()
 		end := w.latest(w.src)
 		w.reset()
-		w.write(3) // as much as before: nothing follows the reader's place
+		// The log is as long as before, so nothing follows the reader's position.
+		w.write(3)
 		if now := w.latest(w.src); now.Order&(1<<addressBits-1) != end.Order&(1<<addressBits-1) {
 			w.t.Errorf("the log ends at %s, and not where it did: %s", Describe(now.Token), Describe(end.Token))
 		}
@@ -390,7 +395,7 @@ var changes = []struct {
 	}},
 }
 
-// follows is a reader that has read three rows, and goes on.
+// follows returns a reader that has read three rows and continues to read.
 func (w *world) follows() *reading {
 	w.t.Helper()
 	x := w.read(w.open(w.src, w.latest(w.src)))
@@ -399,18 +404,18 @@ func (w *world) follows() *reading {
 	return x
 }
 
-// cutOff expects that a reader ends by itself, and is where it ended.
+// cutOff expects that the reader ends with an error, and returns the reader's last position.
 func (w *world) cutOff(x *reading) replicator.Position {
 	w.t.Helper()
 	n := len(x.all())
-	_ = x.failure() // of the connection, or of the log
+	_ = x.failure() // the connection or the log failed
 	if more := x.all()[n:]; len(more) > 0 {
 		w.t.Errorf("read from another log: %s", shown(more))
 	}
 	return x.reader.Position(x.last())
 }
 
-// backdate changes when a binlog file was begun: the time of its first event, behind the file's four first bytes.
+// backdate changes when a binlog file was begun: the time of its first event, after the file's first four bytes.
 func (w *world) backdate(file string, born uint32) {
 	w.t.Helper()
 	f, err := os.OpenFile(filepath.Join(w.data(), file), os.O_WRONLY, 0)
@@ -423,7 +428,7 @@ func (w *world) backdate(file string, born uint32) {
 	}
 }
 
-// purge removes the files before one. A server keeps those that somebody reads, and is slow to notice that a reader has
+// purge removes the files before one. A server keeps files that are being read, and is slow to notice that a reader has
 // gone.
 func (w *world) purge(to string) {
 	w.t.Helper()
@@ -439,7 +444,7 @@ func (w *world) purge(to string) {
 	}
 }
 
-// file is the binlog file that is being written.
+// file returns the name of the binlog file that is being written.
 func (w *world) file() string {
 	w.t.Helper()
 	tok, err := parseToken(w.latest(w.src).Token)
@@ -449,8 +454,8 @@ func (w *world) file() string {
 	return tok.File
 }
 
-// A reader that ends within a transaction tells that it has read a part of it. On the same server reading goes on from
-// before it.
+// A position records that a reader ended within a transaction, after it had read a part of the transaction. On the same
+// server, reading continues before the transaction.
 func TestATransactionThatWasReadInPartIsReadAgain(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newBench(t, s)

@@ -16,7 +16,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// xaBench has tables p and q, of which p is watched, and a connection for XA transactions.
+// xaBench has the tables p and q, and a connection for XA transactions. Only p is watched.
 type xaBench struct {
 	*bench
 	conn *sql.Conn
@@ -37,10 +37,10 @@ func newXABench(t *testing.T, s *servers.Server) *xaBench {
 	return b
 }
 
-// id names a transaction of the database.
+// id returns the XA name of transaction n, which is unique on the server.
 func (b *xaBench) id(n int) string { return fmt.Sprintf("'%s%d','b',7", b.database, n) }
 
-// prepare runs statements in an XA transaction up to XA PREPARE; end ends it.
+// prepare runs statements in an XA transaction up to XA PREPARE. end then commits the transaction or rolls it back.
 func (b *xaBench) prepare(n int, statements ...string) {
 	b.t.Helper()
 	b.on("XA START " + b.id(n))
@@ -59,14 +59,14 @@ func (b *xaBench) on(statements ...string) {
 	}
 }
 
-// shownSorted shows changes in no order, as cells of one XA transaction have none.
+// shownSorted formats changes and sorts them, because the cells of one XA transaction have no order.
 func shownSorted(changes []replicator.Change) []string {
 	list := shownParts(changes)
 	slices.Sort(list)
 	return list
 }
 
-// An XA transaction changes nothing before it is committed. Then its cells are handed on, to be read from the source.
+// The changes of an XA transaction are not delivered before its commit. Its cells are then delivered to be re-read.
 func TestAnXATransactionIsHandedOnWhenItIsCommitted(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newXABench(t, s)
@@ -98,7 +98,7 @@ func TestAnXATransactionIsHandedOnWhenItIsCommitted(t *testing.T) {
 	})
 }
 
-// XA COMMIT in one phase ends a transaction that was not prepared.
+// XA COMMIT ... ONE PHASE ends a transaction that was not prepared.
 func TestAnXATransactionOfOnePhaseIsHandedOnAtItsEnd(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newXABench(t, s)
@@ -111,7 +111,7 @@ func TestAnXATransactionOfOnePhaseIsHandedOnAtItsEnd(t *testing.T) {
 	})
 }
 
-// XA COMMIT names no tables, so that of a transaction which was prepared before reading began may concern any.
+// XA COMMIT names no tables. So an XA transaction that was prepared before reading began may have changed any table.
 func TestAnXATransactionPreparedBeforeReadingBeganIsAMatterOfAllTables(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newXABench(t, s)
@@ -134,8 +134,8 @@ func TestAnXATransactionPreparedBeforeReadingBeganIsAMatterOfAllTables(t *testin
 	})
 }
 
-// Positions stay before a transaction that was prepared lately, so that who begins there knows its cells. One that does
-// not end holds none for long.
+// A position stays before an XA transaction that was prepared recently, so that a reader that begins there knows its
+// cells. If the transaction does not end, positions pass it after a short time.
 func TestPositionsStayBeforeAPreparedXATransaction(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newXABench(t, s)
@@ -186,7 +186,7 @@ func TestPositionsStayBeforeAPreparedXATransaction(t *testing.T) {
 	})
 }
 
-// The cells of prepared transactions take no more memory than they may.
+// The cells of prepared transactions take at most maxHeld bytes.
 func TestAnXATransactionOfTooManyCellsIsAMatterOfItsTables(t *testing.T) {
 	s := servertest.Shared(t, servers.MySQL)
 	b := newXABench(t, s)
@@ -208,7 +208,7 @@ func TestAnXATransactionOfTooManyCellsIsAMatterOfItsTables(t *testing.T) {
 	}
 }
 
-// Where XA COMMIT is in the binlog, a read sees what it committed.
+// Once an XA COMMIT is in the binlog, a read sees the committed rows.
 func TestAReadSeesAnXATransactionThatIsCommitted(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		b := newXABench(t, s)
@@ -237,7 +237,7 @@ func TestAReadSeesAnXATransactionThatIsCommitted(t *testing.T) {
 
 var errAllSeen = fmt.Errorf("all were seen")
 
-// readsAtOnce reads a cell as soon as it is told that it changed.
+// readsAtOnce is a handler that reads a cell as soon as it receives a change of the cell.
 type readsAtOnce struct {
 	*recorder
 	reader *Reader
