@@ -35,8 +35,8 @@ func (w *world) silent(at map[string]replicator.Position, want bool) {
 	}
 }
 
-// Before an event in the file that is larger than max_allowed_packet, MariaDB does not report the GTIDs of later
-// positions. Reading continues then, and a lost log is still noticed.
+// MariaDB does not report the GTIDs at a position if an earlier event in the file, of any table, is larger than
+// max_allowed_packet. Reading continues there anyway, and a lost log is still noticed.
 func TestALogIsKnownBehindAnEventThatTheServerRefusesToRead(t *testing.T) {
 	for kind, args := range map[servers.Kind][]string{servers.MariaDB1011: nil,
 		servers.MariaDB118: {"--binlog-gtid-index=OFF"}} {
