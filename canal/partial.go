@@ -163,7 +163,7 @@ func (s *stream) untold(p *plan, column string) error {
 // later count as omitting them.
 func (s server) leavesOut() bool { return s.flavor == gtid.MariaDB && s.isFrom(11, 0, 0) }
 
-// What happens if rows lack columns.
+// The costs of rows that lack columns, as check states them.
 const (
 	readsCells    = "if a logged row lacks a column that views need, its cell is read from the source"
 	comparesViews = "each UPDATE or DELETE compares the whole table with its views"

@@ -50,7 +50,7 @@ type constant struct {
 	value string
 }
 
-// constantsOf returns the constants of a table of a pattern; none for other tables.
+// constantsOf returns the constants of a pattern's table; nil for other tables.
 func constantsOf(t *replicator.Table) (all []constant) {
 	if !t.Pattern {
 		return nil
@@ -265,7 +265,8 @@ func (t tables) pattern(name string) *pattern {
 	return nil
 }
 
-// one returns the table with a configured name; for a pattern, its first member; nil if there is none.
+// one returns the table with a configured name. For a pattern, it returns the first member. It returns nil if there is
+// no such table.
 func (t tables) one(name string) *watched {
 	for _, w := range t.byName[name] {
 		return w

@@ -27,7 +27,7 @@ type plan struct {
 	columns []binlog.Column
 	wanted  []bool
 	roles
-	rowEnd  int   // the end time of a system-versioned row; -1: the table has none
+	rowEnd  int   // the end time of a system-versioned row; -1: the table is not versioned
 	primary []int // columns of the primary key; nil: rows can't be looked up by it
 	oldTime int   // the first time column in the older format; -1: none
 

@@ -453,7 +453,7 @@ func (r *Reader) read(ctx context.Context, from gomysql.Position) error {
 	}
 }
 
-// All errors about a binlog have the same number. Only the text tells them apart.
+// The server reports all errors about a binlog with the same number, so only the text distinguishes them.
 const (
 	textPurged    = "purged"
 	textNoFile    = "Could not find first log file"

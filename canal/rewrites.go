@@ -145,7 +145,7 @@ func (s *stream) columnsChanged(st statement, table string, rewritten []string, 
 	return s.unlogged(table, err)
 }
 
-// made says in words what the statement did to a column, which is given in lower case.
+// made returns words for what the statement did to a column. The column's name is in lower case.
 func (st statement) made(column string) string {
 	left, got := slices.Contains(st.left, column), slices.Contains(st.got, column)
 	switch {

@@ -295,8 +295,8 @@ func (s *stream) cell(ctx context.Context, d delivery) (replicator.Cell, error) 
 	return cell, err
 }
 
-// keyless tells the handler that a row has no usable key. Reading goes on. The views stay in trouble until the row is
-// corrected, because their comparison with the table fails.
+// keyless reports that a row has no usable key. Reading continues. The problem stays until the row is corrected,
+// because the views' comparison with the table fails until then.
 func (s *stream) keyless(t *watched, key keyError) error {
 	return s.unlogged(t.Name, fmt.Errorf("table %s: a row has no usable key: %w. Correct it at the source: %w",
 		t.Name, key, replicator.ErrUnlogged))

@@ -273,7 +273,7 @@ func readIndex(all []index, scan func(...any) error) ([]index, error) {
 	return all, nil
 }
 
-// takeIndexes records the indexes by what they can be used for.
+// takeIndexes records which indexes can be used for which purposes.
 func (s *schema) takeIndexes(all []index) {
 	for _, x := range all {
 		if x.columns = s.withoutRowEnd(x.columns); !x.whole || len(x.columns) == 0 {

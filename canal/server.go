@@ -167,7 +167,7 @@ func (s server) status(ctx context.Context, db querier) (file fileName, pos int6
 // latest returns the current end of the binlog, with the transactions before it: see token.Loose.
 func (s server) latest(ctx context.Context, db querier) (t token, err error) {
 	executed := gtid.New(s.flavor)
-	if s.flavor == gtid.MariaDB { // asked before the log's end, because the set must not exceed what is before that end
+	if s.flavor == gtid.MariaDB { // read before the log's end, so that the set has no later transactions
 		if executed, err = s.executed(ctx, db); err != nil {
 			return t, err
 		}

@@ -27,11 +27,11 @@ import (
 // may. A commit takes as long as a disk write, or with semi-synchronous replication as long as a replica's answer.
 const commitPatience = 3 * time.Second
 
-// underCommit lists the transactions that are being committed; known is false if the server doesn't tell.
+// underCommit lists the transactions that are being committed; known is false if the server can't list them.
 type underCommit func(ctx context.Context, db querier) (commits map[string]bool, known bool, err error)
 
 // settled waits until everything in MySQL's binlog before low is visible to queries. It returns false if the server
-// doesn't tell, or if a transaction takes too long.
+// can't list the transactions that are being committed, or if a transaction takes too long.
 func (r *Reader) settled(ctx context.Context, conn *sql.Conn, low int64, patience time.Duration) (bool, error) {
 	asked := [...]underCommit{ownedGTIDs, commitLocks}
 	var open [len(asked)]map[string]bool // the commits listed by the first query that have not ended yet

@@ -333,7 +333,7 @@ func newest(known []replicator.Position) (last replicator.Position) {
 }
 
 // Open finds the earliest of the positions on the server, and returns a reader that begins there. It reads the named
-// tables; all, if none is named.
+// tables, or all tables if no table is named.
 func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
 	if len(at) == 0 {
 		return nil, errors.New("canal: no position to open at")
@@ -363,8 +363,8 @@ func (s *Source) Open(ctx context.Context, at []replicator.Position, tables ...s
 	return r, nil
 }
 
-// loadTables reads the schemas of the named tables (all, if none is named) and watches them. Problems of other tables
-// don't concern their readers. If tables can't be watched, the error is Fatal and lists all of them.
+// loadTables reads the schemas of the named tables and watches them, or all tables if no table is named. Problems of
+// other tables don't concern their readers. If tables can't be watched, the error is Fatal and lists all of them.
 func (s *Source) loadTables(ctx context.Context, db *sql.Conn, srv server, names []string) (tables, error) {
 	t := tables{byPlace: map[string]map[string]*watched{}, byName: map[string][]*watched{},
 		byID: map[string]*watched{}, fold: func(s string) string { return s }}

@@ -56,9 +56,9 @@ type stream struct {
 	// count as newer than images that were already applied. So their rows are delivered as deletes of unknown versions,
 	// which makes the pipeline re-read the cells. nil: none.
 	again   *gtid.Set
-	againTo int64 // the same for changes before this Order (epoch 0), as GTIDs don't cover all; 0: none
+	againTo int64 // changes before this Order (epoch 0) are handled in the same way, as not all have GTIDs; 0: none
 
-	torn map[beginning]bool // transactions that a crash cut off in their file; their rows are delivered like again's
+	torn map[beginning]bool // transactions that a crash cut off in their file; they are handled like those in again
 	shut bool               // an event ended the file; if another file follows without such an event, the server died
 
 	left    *leaving                                   // the end of the previous file, until follows is called
@@ -287,8 +287,8 @@ func (s *stream) inner(ctx context.Context, h binlog.Header, body []byte, place 
 		"again and continues after the event", h.Kind))
 }
 
-// formatDescription handles the first event of a file. The event's time is when the file was begun, which tells the
-// file from others of the same name.
+// formatDescription handles the first event of a file. The event's time is when the file was begun, which distinguishes
+// the file from others of the same name.
 func (s *stream) formatDescription(ctx context.Context, h binlog.Header) error {
 	s.born = h.Time
 	if s.wantBorn != 0 && s.wantBorn != h.Time {

@@ -143,7 +143,7 @@ func (s *stream) mariaGTID(ctx context.Context, h binlog.Header, body []byte) er
 }
 
 func (s *stream) begin(ctx context.Context, h binlog.Header, tx transaction) error {
-	if s.tx.open { // the open transaction has no end event of its own
+	if s.tx.open { // the open transaction has no end event
 		end, ended := s.pos, s.ended
 		s.pos, s.ended = s.pos-int64(h.Size), s.prior
 		if err := s.committed(ctx); err != nil {

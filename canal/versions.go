@@ -14,9 +14,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// In a table that keeps many rows of each cell, views show hardly any of the rows. If an index holds a cell's versions
-// side by side, and has everything needed to find the newest, a scan walks along that index and reads only the newest
-// rows. With ten rows a cell, nine of ten are neither sent, nor decoded, nor looked up in a sink.
+// If a table has many rows per cell, views show only a few of its rows. If an index holds a cell's versions side by
+// side, and has everything needed to find the newest, a scan walks along that index and reads only the newest rows.
+// With ten rows per cell, nine of ten are neither sent, nor decoded, nor looked up in a sink.
 //
 // The program, not the server, decides which version is the newest. It compares the cell's bytes, and orders versions
 // as the reader of the binlog does. So the newest version may also be a dead letter. Each variant of a key is
@@ -171,8 +171,8 @@ type newestScan struct {
 	asked   int // how many rows were requested at first; fewer may be read at once
 }
 
-// scanNewest reads the newest rows of the next cells. done is false if it can't: there is no suitable index, or cells
-// have less than two versions on average. Picking rows then costs more than reading the table in its own order.
+// scanNewest reads the newest rows of the next cells. done is false if there is no suitable index, or if cells have
+// less than two versions on average. In that case, reading the table in its own order costs less.
 func (r *Reader) scanNewest(ctx context.Context, conn *sql.Conn, x *selection, columns []string, after string,
 	limit replicator.ScanLimit) (chunk replicator.Chunk, done bool, err error) {
 	w := x.versions()
@@ -266,7 +266,8 @@ func (s *newestScan) fetch(ctx context.Context, chunk *replicator.Chunk, newest 
 	return nil
 }
 
-// byPrimary selects the rows of versions by primary key. Rows deleted meanwhile are missing; the tail handles them.
+// byPrimary returns the query for the rows of versions, by primary key. Rows that were deleted in the meantime are
+// missing, and the tail delivers their deletes.
 //
 // Several columns are compared one by one. On MariaDB, (a, b) IN ((x, y), …) finds nothing if a column is text of
 // another character set than the connection's.

@@ -54,7 +54,7 @@ const (
 type ruling struct {
 	kinship
 	why   string
-	gtids *gtid.Set // of the position; nil if it has none, or if they are in said
+	gtids *gtid.Set // the position's GTIDs; nil if it has no GTIDs, or if they are in said
 	said  *gtid.Set // transactions that must prove to be before the position when the file is read; nil: none
 	born  uint32    // when the file was begun, on the same server
 
@@ -126,7 +126,7 @@ func (r *resolver) atPlace(ctx context.Context, p placed) (ruling, error) {
 	return ruling{kinship: theSame, born: w.Born}, nil
 }
 
-// agree compares a position's GTIDs with those of the same server, after the files agreed. MariaDB forgets a domain
+// agree compares a position's GTIDs with the GTIDs of the same server, after the files agreed. MariaDB forgets a domain
 // that FLUSH BINARY LOGS DELETE_DOMAIN_ID names, once all its transactions are purged. If the event that was read is
 // still at the position, the log is the same, and such a domain no longer counts.
 func (r *resolver) agree(ctx context.Context, t token, d *ruling) error {

@@ -117,7 +117,7 @@ func longRank(code []byte) (rank int, ok bool) {
 	return rank, true
 }
 
-// The hexadecimal digits of the codes in a set, one string for each digit's place.
+// The hexadecimal digits of the codes in a set, one string for each digit of a code.
 const (
 	anyDigit  = "0123456789ABCDEF"
 	highDigit = "89ABCDEF" // of a byte above 0x7F
