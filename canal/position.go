@@ -100,8 +100,9 @@ func (t token) position() (replicator.Position, error) {
 		return replicator.Position{}, err
 	}
 	if t.Pos > maxAddress {
-		return replicator.Position{}, replicator.Fatal(fmt.Errorf("position %s:%d is above %d, the largest that is supported",
-			t.File, t.Pos, maxAddress))
+		return replicator.Position{},
+			replicator.Fatal(fmt.Errorf("position %s:%d is above %d, the largest supported position",
+				t.File, t.Pos, maxAddress))
 	}
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -161,7 +162,7 @@ func Covers(text, fence string) (bool, error) {
 	}
 	have, err := gtid.Parse(want.Flavor, t.GTID)
 	if err != nil {
-		return false, fmt.Errorf("%w: the source has GTIDs of another form", ErrFence)
+		return false, fmt.Errorf("%w: the source's GTIDs have another format", ErrFence)
 	}
 	return have.Includes(want), nil
 }

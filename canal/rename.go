@@ -3,10 +3,10 @@ package canal
 import "slices"
 
 // renamed says that a watched table lost its name, or may have. Another table may have taken it.
-const renamed = "was renamed, or another table took its place"
+const renamed = "was renamed, or replaced by another table"
 
 // swapped says that another table took the name of a watched table.
-const swapped = "was replaced by another table that was renamed into its place"
+const swapped = "was replaced by another table that was renamed to its name"
 
 // rename determines the effect of a RENAME TABLE, whose pairs the servers process from left to right. After a cut-over
 // of gh-ost or pt-online-schema-change (RENAME TABLE t TO t_old, t_new TO t), the name belongs to another table. If no

@@ -85,7 +85,7 @@ func (s *stream) rows(ctx context.Context, shape *rowsShape, body []byte, place 
 	p, mapped := s.maps[id]
 	if p == nil {
 		if !mapped && id != binlog.NoTable && !c.Bad && !s.silent() {
-			return errors.New("rows of a table without a table map")
+			return errors.New("a rows event has no table map before it")
 		}
 		return nil
 	}

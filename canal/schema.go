@@ -104,9 +104,9 @@ func (s *schema) countable(t *replicator.Table) error {
 	for i, name := range cell {
 		quoted[i] = sqlname.Quote(name)
 	}
-	return fmt.Errorf("table %s: several rows may have the same %s, and no version says which of them is the newest. An "+
-		"append-only log must name its increasing column, with version = \"COLUMN\" in [tables.%s]. If each has one "+
-		"row, add a unique key: %sADD UNIQUE KEY (%s)", t.Name, strings.Join(cell, ", "), t.Name, alter,
+	return fmt.Errorf("table %s: several rows may have the same %s, and no version column says which row is the "+
+		"newest. An append-only log must name its increasing column, with version = \"COLUMN\" in [tables.%s]. If "+
+		"each has one row, add a unique key: %sADD UNIQUE KEY (%s)", t.Name, strings.Join(cell, ", "), t.Name, alter,
 		strings.Join(quoted, ", "))
 }
 

@@ -80,7 +80,7 @@ func (s server) identityQuery() string {
 // is returns an error if the server has another identity.
 func (s server) is(identity string) error {
 	if identity != s.identity {
-		return fmt.Errorf("the source is now another server: %s, it was %s", identity, s.identity)
+		return fmt.Errorf("the source is now another server: it is %s, and was %s", identity, s.identity)
 	}
 	return nil
 }

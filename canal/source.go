@@ -151,9 +151,9 @@ func checkTables(tables []replicator.Table) error {
 	for i, t := range tables {
 		switch {
 		case t.Database == "" || t.Table == "":
-			return fmt.Errorf("table %s: it has no database or no name", t.Name)
+			return fmt.Errorf("table %s has no database or no name", t.Name)
 		case len(t.Key) == 0:
-			return fmt.Errorf("table %s: it has no key columns", t.Name)
+			return fmt.Errorf("table %s has no key columns", t.Name)
 		}
 		for _, other := range tables[:i] {
 			if other.Name == t.Name || other.Database == t.Database && other.Table == t.Table {

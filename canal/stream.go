@@ -206,7 +206,7 @@ func (s *stream) advance(h binlog.Header) error {
 	if h.LogPos != 0 {
 		gap := h.LogPos - uint32(end)
 		if gap >= 1<<31 {
-			return s.broken(fmt.Errorf("an event ends at %d, after one that ended at %d", h.LogPos, s.pos))
+			return s.broken(fmt.Errorf("an event ends at %d, but the previous event ended at %d", h.LogPos, s.pos))
 		}
 		end += int64(gap)
 	}

@@ -434,10 +434,10 @@ func (g *mariaGuard) see(x sid, seq int64) error {
 		return replicator.Fatal(fmt.Errorf("%w: this server's binlog lacks transactions: %s. Point the "+
 			"source at a server whose binlog has them", what, met))
 	case what != nil:
-		return replicator.Fatal(fmt.Errorf("%w: this server has other transactions than were read: %s. Point the source "+
-			"at a server that has those that were read", what, met))
+		return replicator.Fatal(fmt.Errorf("%w: this server lacks transactions that were read: %s. Point the source "+
+			"at a server that has them", what, met))
 	}
-	return replicator.Fatal(fmt.Errorf("this server has other transactions than were read: %s, and nothing proves "+
-		"that it replaced that server. Point the source at a server that has those that were read. Or "+
+	return replicator.Fatal(fmt.Errorf("this server lacks transactions that were read: %s. Nothing proves "+
+		"that it replaced the server that had them. Point the source at a server that has them. Or "+
 		"`replicator rebuild "+remedy.Views+"` fills the views again from this one", met))
 }

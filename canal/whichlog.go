@@ -277,7 +277,7 @@ func (r *resolver) elsewhere(ctx context.Context, t token) (ruling, error) {
 		return no("its binlog has no GTIDs. A replica's binlog has those that it replicates only with " +
 			"log_slave_updates=ON")
 	case executed.Intersect(gtids).Empty():
-		return no(fmt.Sprintf("it has none of the transactions that were applied: it has %s", executed))
+		return no(fmt.Sprintf("it has none of the applied transactions, but only %s", executed))
 	case !executed.Includes(gtids):
 		return ruling{kinship: behind, why: fmt.Sprintf("%s were applied, and the server has %s", gtids, executed)}, nil
 	case !executed.Includes(read):

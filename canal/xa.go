@@ -190,7 +190,7 @@ func (s *stream) release(ctx context.Context) error {
 			return err
 		}
 		if !visible {
-			h.forget("was committed, but is still prepared after " + settleTime.String())
+			h.forget("was committed, but is still listed as prepared after " + settleTime.String())
 		}
 	}
 	s.history.handOut(s.here(s.tx.run))

@@ -62,7 +62,7 @@ func ParseHeader(raw []byte) (Header, error) {
 		Flags:  binary.LittleEndian.Uint16(raw[17:]),
 	}
 	if h.Size < HeaderSize {
-		return Header{}, fmt.Errorf("event header: size %d", h.Size)
+		return Header{}, fmt.Errorf("event header: invalid size %d", h.Size)
 	}
 	return h, nil
 }

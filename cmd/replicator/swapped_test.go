@@ -148,7 +148,7 @@ func TestOnUnloggedSaysWhatBecomesOfTheViews(t *testing.T) {
 				l.caughtUp()
 				l.exec(cutOver...)
 				if c.stops {
-					l.failsWith("users", "cell", "renamed into its place", "binlog.0")
+					l.failsWith("users", "cell", "renamed to its name", "binlog.0")
 					l.expect(emails, "a@x.org a", "b@x.org b")
 					p.stop()
 					return
