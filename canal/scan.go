@@ -18,8 +18,8 @@ import (
 )
 
 // Scan reads the next rows of a table by keyset pagination, so every chunk costs the same wherever it is in the table.
-// It usually follows the order of the table's offset columns. If the table has many old rows, and an index shows which
-// rows are the newest of their cells, it reads only the newest rows, in that index's order.
+// It usually follows the order of the table's offset columns. A table may have many old rows, and an index that shows
+// which rows are the newest of their cells. Then Scan reads only the newest rows, in that index's order.
 func (r *Reader) Scan(ctx context.Context, table string, columns []string, after string,
 	limit replicator.ScanLimit) (replicator.Chunk, error) {
 	var chunk replicator.Chunk

@@ -13,9 +13,10 @@ import (
 )
 
 // scout reads the log's statements from the start of reading to the log's current end. It serves tables whose layouts
-// are unknown at the start. Either the position is from another server, or it names no layouts: an older version of the
-// program or the operator made it, or it is the log's beginning. After the last statement that changed a table's
-// columns, the table has its current columns. Without such a statement it has had them since the start.
+// are unknown at the start. That is so if the position is from another server, or if it names no layouts. An older
+// version of the program or the operator may have made it, or it is the log's beginning. After the last statement that
+// changed a table's columns, the table has its current columns. Without such a statement it has had them since the
+// start.
 //
 // The reader then reads this part of the log again. So a scout runs only if the server doesn't name columns in the log.
 type scout struct {

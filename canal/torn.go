@@ -83,8 +83,8 @@ func (r *Reader) sayDied(at placed) {
 		slog.String("source", r.source.cfg.Name), slog.String("position", token{placed: at}.String()))
 }
 
-// behindTorn returns where to continue after err ended the reading: at the next file, if err says that this file is
-// torn and the server has begun another one. Any other error is returned unchanged.
+// behindTorn returns where to continue after err ended the reading. That is the next file, if err says that this file
+// is torn and the server has begun another one. It returns any other error unchanged.
 func (r *Reader) behindTorn(ctx context.Context, err error) (next gomysql.Position, _ error) {
 	var my *gomysql.MyError
 	if !errors.As(err, &my) || my.Code != errnoBinlogFatal || !strings.Contains(my.Message, textTorn) {

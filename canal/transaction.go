@@ -287,7 +287,7 @@ const wayOut = "`replicator rebuild " + remedy.Views + "` fills the table's view
 	"use checkpoint set with the position of its end (SHOW BINLOG EVENTS shows it)"
 
 // rolledBack reports a transaction that was rolled back, entirely or in part. The binlog has its rows only if it did
-// something irreversible: it changed tables of an engine without transactions, or on MariaDB created or dropped a
+// something irreversible. It changed tables of an engine without transactions, or on MariaDB it created or dropped a
 // temporary table. The rows were delivered before the rollback was read, and the log doesn't say which of them stayed.
 func (s *stream) rolledBack() error {
 	if s.silent() || !s.tx.rows {
@@ -391,7 +391,7 @@ func (s *stream) altered(ctx context.Context, st statement, table string) error 
 type mariaGuard struct {
 	want   map[string]gtid.Run // by domain: Last is the number that must still come
 	from   map[string]string
-	parted map[string]bool // domains in which an earlier transaction of the same server came
+	parted map[string]bool // domains in which an earlier transaction of the server in from came
 	what   error           // the error for any mismatch; nil: as described above
 }
 

@@ -14,9 +14,9 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// If a table has many rows per cell, views show only a few of its rows. If an index holds a cell's versions side by
-// side, and has everything needed to find the newest, a scan walks along that index and reads only the newest rows.
-// With ten rows per cell, nine of ten are neither sent, nor decoded, nor looked up in a sink.
+// If a table has many rows per cell, views show only a few of its rows. An index may hold a cell's versions side by
+// side, and have everything needed to find the newest. Then a scan walks along that index and reads only the newest
+// rows. With ten rows per cell, nine of ten are neither sent, nor decoded, nor looked up in a sink.
 //
 // The program, not the server, decides which version is the newest. It compares the cell's bytes, and orders versions
 // as the reader of the binlog does. So the newest version may also be a dead letter. Each variant of a key is
@@ -33,8 +33,8 @@ type versionWalk struct {
 }
 
 // versions returns the walk along the index that holds a cell's versions side by side. It is nil if there is no such
-// index, or if rows of a cell may have equal versions: then the offset decides, and the index doesn't contain the
-// offset.
+// index. It is also nil if rows of a cell may have equal versions. Then the offset decides which row is the newest, and
+// the index doesn't contain the offset.
 func (x *selection) versions() *versionWalk {
 	if x.single || !x.distinct || len(x.shape.primary) == 0 {
 		return nil

@@ -102,8 +102,8 @@ func (w *world) reset() {
 	}
 }
 
-// positions returns the positions that a checkpoint may hold at the log's current end: of a view that has followed the
-// log, of a view that was only filled, and of a reader that has read nothing yet.
+// positions returns positions that a checkpoint may hold at the log's current end. They are from a view that has
+// followed the log, from a view that was only filled, and from a reader that has read nothing yet.
 func (w *world) positions() map[string]replicator.Position {
 	w.t.Helper()
 	bare := w.latest(w.src)
