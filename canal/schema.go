@@ -183,10 +183,10 @@ func (e logEnd) order(epoch int) int64 { return orderOf(epoch, e.file.number, e.
 
 // schemaIn reads a table's schema, after a read from the table itself. That read waits for an ALTER of the table that
 // is completing. Until the transaction ends, no other ALTER of the table can complete.
+//
 // Without that read, MySQL may have written an ALTER to the binlog while information_schema does not show its effect
 // yet. MariaDB's information_schema leaves out a table that is being replaced (warning 1684) if the session holds any
 // lock. Each of our sessions holds one, a user lock (see package link).
-// lock of any kind; each of our sessions holds a user lock (see package link).
 func schemaIn(ctx context.Context, tx *sql.Tx, t *replicator.Table) (*schema, error) {
 	s, err := columnsIn(ctx, tx, t)
 	if err != nil {
