@@ -159,8 +159,8 @@ func (s *stream) untold(p *plan, column string) error {
 
 // leavesOut reports whether the server omits generated columns, even STORED ones and those in keys, from the binlog
 // when a row is updated, deleted or replaced. MariaDB 11.8 does so in every engine, whatever binlog_row_image and
-// binlog_row_metadata say. MariaDB 10.11 and MySQL don't. The versions between them are untested, so MariaDB 11.0 and
-// later count as omitting them.
+// binlog_row_metadata say. MariaDB 10.11 and MySQL don't. We don't know about the versions between, so MariaDB 11.0
+// and later count as omitting them.
 func (s server) leavesOut() bool { return s.flavor == gtid.MariaDB && s.isFrom(11, 0, 0) }
 
 // The costs of rows that lack columns, as check states them.

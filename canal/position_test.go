@@ -56,8 +56,8 @@ func TestHistoryKeepsTransactionsTogether(t *testing.T) {
 	}
 }
 
-// Without gtid_strict_mode, the numbers in a MariaDB domain may fall. The domain's position is then still the server's:
-// the last number in the binlog.
+// Without gtid_strict_mode, the numbers in a MariaDB domain may fall. The domain's position is still the last
+// number in the binlog, as on the server.
 func TestADomainsPlaceIsItsLastTransaction(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	h := newHistory(gtid.MariaDB, end{}, gtid.New(gtid.MariaDB))

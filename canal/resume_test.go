@@ -335,7 +335,7 @@ func TestAReplicaWithoutWhatWasReadIsRefused(t *testing.T) {
 		write(3)
 		replica.follow(primary) // the replica gets nothing more from here on
 		within := x.reader.Position(early)
-		queried := func() replicator.Position { // by a reader that has not read the log so far
+		queried := func() replicator.Position { // by a reader that has not read that part of the log
 			t.Helper()
 			r := primary.open(src, follow)
 			if _, err := r.Scan(testContext(t), "cell", nil, "", replicator.ScanLimit{Rows: 1}); err != nil {

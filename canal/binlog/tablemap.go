@@ -134,7 +134,7 @@ func (m *TableMap) setCollation(i int, id uint64) {
 	m.collations[i] = id
 }
 
-// defaultCollations reads a default collation for all columns that the function is selects. It then reads the
+// defaultCollations reads a default collation for all columns for which is(column) is true. It then reads the
 // exceptions: pairs of a column's number among these columns and its collation.
 func (m *TableMap) defaultCollations(c *Cursor, is func(int) bool) error {
 	all := c.Packed()
