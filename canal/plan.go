@@ -43,7 +43,7 @@ type plan struct {
 	pad  []byte // room to pad a BINARY key with zero bytes
 }
 
-// columnValue is a value of the column role: in name the cell's column (columnNames), in as the row's own variant of it.
+// columnValue is a value of the column role: in name the cell's column (columnNames), in as the row's own variant.
 type columnValue struct{ name, as string }
 
 const maxLookups = 1000
