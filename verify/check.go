@@ -50,9 +50,9 @@ func wanted(key replicator.Key, ops []replicator.Op) (all [][]replicator.Entry) 
 // check checks cells until each is right, certainly wrong, or changing.
 //
 // From the second check on, check reads the source, waits for the fence, and then reads the sink, so the sink is at
-// least as new as the source was. If the sink is unchanged since the previous check, it had its content before the
-// source was read, and no earlier change of the source is still on its way. If the fence came before both reads, a cell
-// that gets a version, loses it and gets it again could look the same twice while it is changing.
+// least as new as the source was. So if the sink is unchanged since the previous check, no earlier change of the source
+// is still on its way, and the difference is real. The fence must not come before both reads. Otherwise a cell that
+// gets a version, loses it and gets it again could look the same twice while it is changing.
 func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 	atOnce := func(context.Context) error { return nil }
 	fence := v.Fence
@@ -85,7 +85,7 @@ func (v *verifier) check(ctx context.Context, cells []replicator.Cell) error {
 		err = v.report(ctx, sure)
 		suspects = now
 	}
-	if err == nil && v.Repair && len(suspects) > 0 { // dead cells may be wrong, too, but are not counted
+	if err == nil && v.Repair && len(suspects) > 0 { // these cells may be wrong, so rewrite them, but count nothing
 		_, _, err = v.rewrite(ctx, suspects)
 	}
 	return err
@@ -121,8 +121,8 @@ func (v *verifier) look(ctx context.Context, cells []replicator.Cell,
 	return suspects, nil
 }
 
-// named returns the op whose cell a difference is reported for. If the entity should be in the view, that is its first
-// cell that the source has. So each pass and each page names the same cell.
+// named returns the op whose cell a difference is reported for. If the entity should be in the view, that is the
+// entity's first cell that exists in the source. So each pass and each page names the same cell.
 func (v *verifier) named(d replicator.Difference, ops []replicator.Op) replicator.Op {
 	op := ops[d.Op]
 	if d.Kind != replicator.Extra && d.Kind != replicator.Dead && op.Version == replicator.NoVersion {
@@ -142,8 +142,8 @@ func (v *verifier) alone() *Together {
 		Close: func() error { return nil }}
 }
 
-// expected reads the source's present rows of the first cells: of whole entities, up to pageBytes. It returns an op for
-// each cell, which resets the cell to its row, and the rows.
+// expected reads the present rows of the first cells from the source: whole entities, up to pageBytes. For each of
+// these cells it returns an op, which resets the cell to its row, and the row.
 func (v *Together) expected(
 	ctx context.Context, cells []replicator.Cell,
 ) (ops []replicator.Op, from []*replicator.Row, err error) {
@@ -170,7 +170,7 @@ func (v *Together) expected(
 	return ops, from, nil
 }
 
-// reset is the op of a re-read that found a row, or none.
+// reset returns the op of a re-read, which resets a cell to the row that was found. nil: no row was found.
 func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) replicator.Op {
 	op := replicator.Op{Cell: cell, Version: replicator.NoVersion, AsOf: asOf, Rewrite: true}
 	if row != nil {
@@ -183,9 +183,9 @@ func (v *Together) reset(cell replicator.Cell, row *replicator.Row, asOf int64) 
 	return op
 }
 
-// entities adds the other cells of the same entities, because a merged view can only be judged by entity. An entity's
-// cells are adjacent in the result, in the order of the feeds. If a feed has no fixed column, it adds all cells that
-// exist.
+// entities adds the other cells of the same entities, because a merged view can only be compared by entity. An entity's
+// cells are adjacent in the result, in the order of the feeds. For a feed without a fixed column, it adds all cells
+// that exist in the source.
 func (v *verifier) entities(ctx context.Context, cells []replicator.Cell) ([]replicator.Cell, error) {
 	if len(v.View.From) == 1 && v.oneSort(v.View.From[0]) || len(cells) == 0 {
 		return cells, nil

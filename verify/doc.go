@@ -2,19 +2,19 @@
 //
 // The expected content is computed from the source's present newest rows (a fenced read). The actual content is read
 // from the sink's data, not from its states. Dead content, which can't be computed or written, is counted separately,
-// whatever the list of dead letters says. A repair can't help it. There are three passes: over the source's cells, for
-// missing and stale content; over the sink's cells, for extra content; and over orphans, which are content of no cell
-// (replicator.Tidier). If several sources feed the view, a repair makes a fourth pass, over deleted rows that the sink
-// remembers.
+// whatever the list of dead letters says. A repair can't fix it. There are three passes: over the source's cells, for
+// missing and stale content; over the sink's cells, for extra content; and over orphans, which are contents that belong
+// to no cell (replicator.Tidier). If several sources feed the view, a repair makes a fourth pass, over deleted rows
+// that the sink remembers.
 //
 // A live writer causes no false alarm. A cell that differs is checked again, once the view has had time to include what
 // the source had committed when it was read (Options.Fence). The checks end when the cell is right, or when two checks
-// in a row find the same difference, the same newest rows and the same states. The states are those of all cells of the
-// entity, because any of them may make a merged entity differ. A cell that changes all the time is left to the
+// in a row find the same difference, the same newest rows and the same states. The states of all cells of the entity
+// are compared, because any cell may make a merged entity differ. A cell that changes all the time is left to the
 // pipeline.
 //
-// A repair is a reset of the cell to the source's row, written whatever the state's version. State.Next judges a repair
-// like any other op, so it never overwrites newer data. One Apply writes it, from one read of the source, to the view
-// and to all views of the sink that the cell also feeds and that are kept up with it (Options.Together). Otherwise an
-// index and its row would disagree between two repairs. Only the view's own differences are counted.
+// A repair resets the cell to the source's row, even if the sink's state already has that version. State.Next judges a
+// repair like any other op, so a repair never overwrites newer data. One Apply writes the repair, from one read of the
+// source, to the view and to the other views of the sink that the cell feeds (Options.Together). Otherwise two views
+// that show the same cell would disagree between two repairs. Only differences of the verified view are counted.
 package verify

@@ -2,14 +2,15 @@ package verify
 
 import "hash/maphash"
 
-// noted is a set of counted things, of limited size. Each takes a 64-bit hash, however long its key is. With a million
-// things in the set, a new one is mistaken for a known one with a probability of 2^-44.
+// noted is a set of limited size that remembers which things were counted. For each thing it stores a 64-bit hash,
+// however long the thing's key is. With a million things in the set, a new one is mistaken for a known one with a
+// probability of 2^-44.
 type noted[T comparable] struct {
 	seed maphash.Seed
 	of   map[uint64]struct{}
 }
 
-// remembered is how many counted differences a run remembers. Beyond that, both passes may count a difference.
+// remembered is how many counted differences a run remembers. Beyond that, two passes may count the same difference.
 const remembered = 1 << 20
 
 func newNoted[T comparable]() noted[T] {

@@ -38,7 +38,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 			return fmt.Errorf("repairing: %w", err)
 		}
 	}
-	// The found set gets them only now: if the repair fails, the next run must find them again.
+	// The cells are added to found only now, because the next run must find them again if the repair fails.
 	for c, s := range wrong {
 		v.places.add(s.difference.Name)
 		v.found.add(c)
@@ -56,7 +56,7 @@ func (v *verifier) report(ctx context.Context, sure []suspect) error {
 }
 
 // unexplained reports whether a repair must retry a dead cell. It must if the cell has no letter, because the operator
-// then can't.
+// can't retry a cell without a letter.
 func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool, error) {
 	if !v.Repair || v.Buried == nil {
 		return false, nil
@@ -65,8 +65,8 @@ func (v *verifier) unexplained(ctx context.Context, cell replicator.Cell) (bool,
 	return !buried, err
 }
 
-// repair repairs wrong cells. A cell that turns out to be dead moves from wrong to uncounted, and so does any other
-// cell found dead.
+// repair repairs wrong cells. A cell that turns out to be dead moves from wrong to uncounted. Other cells that are
+// found dead are added to uncounted, too.
 func (v *verifier) repair(ctx context.Context, wrong map[replicator.Cell]suspect,
 	uncounted map[replicator.Cell]error) error {
 	dead, left, err := v.rewrite(ctx, wrong)
@@ -217,7 +217,7 @@ func (v *verifier) mend(ctx context.Context, cells []replicator.Cell) (
 	return dead, older, nil
 }
 
-// forget writes that cells have no row, if they have none.
+// forget writes to the view that cells have no row. It skips cells that have a row in the source.
 func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	var gone []replicator.Cell
 	for len(cells) > 0 {
@@ -239,8 +239,8 @@ func (v *verifier) forget(ctx context.Context, cells []replicator.Cell) error {
 	return err
 }
 
-// raise clears the dead letters of other sources' cells that the view shows since ops were applied. No log contains
-// that, so nothing else would clear them. A stop must not interrupt raise.
+// raise clears the dead letters of other sources' cells that the views show now that ops were applied. No source's log
+// contains this change, so no pipeline would clear the letters. A stop must not interrupt raise.
 func (v *verifier) raise(
 	ctx context.Context, views []*replicator.View, ops []replicator.Op, shown []replicator.Elsewhere,
 ) error {
@@ -260,7 +260,7 @@ func (v *verifier) raise(
 		name := views[of.view].Name
 		if err := v.Raise(context.WithoutCancel(ctx), name, of.source, cells); err != nil {
 			return fmt.Errorf("view %s shows %d cells of source %s whose dead letters could not be removed "+
-				"(`replicator deadletters retry --view %s` does): %w", name, len(cells), of.source, name, err)
+				"(`replicator deadletters retry --view %s` removes them): %w", name, len(cells), of.source, name, err)
 		}
 	}
 	return nil

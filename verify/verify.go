@@ -27,19 +27,20 @@ type Options struct {
 	// at the moment, so anything missing is a difference.
 	Fence func(context.Context) error
 
-	// Shard is the number of the source among those that feed the view. The first, 0, searches for orphans.
+	// Shard is the index of the source among the sources that feed the view. Only the run with index 0 searches for
+	// orphans.
 	Shard int
 
-	// Bury durably saves letters of one view for cells that a repair finds dead. At that time, only the sink records them.
-	// The letters lack their source. nil: there is no list of letters.
+	// Bury durably saves letters of one view for cells that a repair finds dead. At that time, only the sink has a
+	// record of them. The letters lack their Source, which Bury must set. nil: there is no list of letters.
 	Bury func(ctx context.Context, letters []replicator.DeadLetter) error
 
 	// Raise clears letters of another source's cells in a view, after a repair removed the row that the view showed
 	// instead. nil: no other source feeds the view.
 	Raise func(ctx context.Context, view, source string, cells []replicator.Cell) error
 
-	// Together opens the view with its siblings, the views of its sink that are kept up with it now, so that a repair
-	// writes to all of them. If it is nil or returns nil, the repair writes to the view alone.
+	// Together opens the view with its siblings, the views of its sink that are now kept up to date together with it. A
+	// repair then writes to all of them. If it is nil or returns nil, the repair writes to the view alone.
 	Together func(ctx context.Context) (*Together, error)
 
 	// Buried reports whether a dead cell of the view has a letter. A repair retries a cell without one. nil: dead cells
@@ -53,7 +54,7 @@ type Options struct {
 	Progress func(Progress)
 
 	Continue func() error // called before each page; an error ends the run; nil: it always continues
-	Resume   *Place       // where the run begins, and where it is when it ends; nil: at the beginning
+	Resume   *Place       // where the run begins; Run updates it; nil: the run begins at the beginning
 }
 
 // Together are views that are open together: Options.View comes first.
@@ -72,11 +73,11 @@ type Progress struct {
 	Estimate int64  // how many cells there are to read; 0: unknown
 }
 
-// Place is how far a run came before it ended with an error, and its findings. Another run continues from there. It is
-// kept only in memory. The zero value is the beginning, and so is the result of a completed run.
+// Place is how far a run came before it ended with an error, and its findings. Another run continues from there. A
+// Place is kept only in memory. The zero value is the beginning. A completed run resets its Place to the zero value.
 type Place struct {
-	// the number of the pass: one for each table of the source, then one over the sink's contents, one over the cells that
-	// the sink remembers, and one over orphans
+	// the number of the pass: one for each table of the source, then one over the sink's contents, one over the cells
+	// that the sink remembers, and one over orphans
 	pass   int
 	after  string
 	salt   uint64 // makes samples differ between runs
@@ -94,7 +95,7 @@ type Result struct {
 	Extra    int64  `json:"extra"`
 	Dead     int64  `json:"dead"`
 	Repaired int64  `json:"repaired"`
-	// unrepaired cells of which the sink remembers something newer than the source has
+	// unrepaired cells whose states in the sink are newer than the source's rows
 	Newer int64 `json:"newer,omitempty"`
 
 	Differences []Difference `json:"differences"` // the first ones, as many as Options.Listed says
@@ -220,7 +221,7 @@ func (v *verifier) estimate(ctx context.Context, table string) (int64, error) {
 	return v.Reader.Estimate(ctx, table)
 }
 
-// sink checks every cell that the sink has content of.
+// sink checks every cell for which the sink has content.
 func (v *verifier) sink(ctx context.Context) error {
 	at := Progress{Doing: "what the sink holds"}
 	if v.Sample <= 0 || v.Sample >= 1 {
@@ -231,8 +232,8 @@ func (v *verifier) sink(ctx context.Context) error {
 	}, v.check, func(int) {})
 }
 
-// remembered makes a repair remove the sink's remembered rows that are gone and not shown. Otherwise another source's
-// row of the same key would wait forever.
+// remembered makes a repair remove rows that the sink remembers but does not show, if the source no longer has them.
+// Otherwise another source's row of the same key would never be shown.
 func (v *verifier) remembered(ctx context.Context) error {
 	if !v.Repair || v.Raise == nil {
 		return nil
@@ -243,7 +244,7 @@ func (v *verifier) remembered(ctx context.Context) error {
 		}, v.forget, func(int) {})
 }
 
-// pages calls a function with cells page by page, no faster than requested.
+// pages calls do with cells, page by page, no faster than Options.Rate.
 func (v *verifier) pages(ctx context.Context, at Progress,
 	read func(after string, limit int) ([]replicator.Cell, string, error),
 	do func(ctx context.Context, cells []replicator.Cell) error, count func(checked int)) error {
