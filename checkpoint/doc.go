@@ -1,9 +1,10 @@
-// Package checkpoint keeps what a replicator must not forget: how far each view has come, and the dead letters.
+// Package checkpoint stores how far each view has come, the dead letters, and the layouts of tables.
 //
 // There are two stores, OpenFile (a directory) and OpenMySQL (three tables), with the same promises:
 //
-//   - Saved data is durable when the call returns. Save and Bury are all or nothing: after a crash either everything in
-//     the call is there, or nothing is, and the call has not returned success.
+//   - Saved data is durable when the call returns. Save is all or nothing: after a crash either all checkpoints of the
+//     call are there, or none is, and the call has not returned success. After a crash during Bury, the file store may
+//     have only the first letters of the call.
 //   - One replicator writes at a time. Opening takes a lock that ends with the process, however the process ends. A
 //     second process is told which one holds the lock (ErrLocked).
 //   - Unreadable data is an error that says what to do. It never counts as an empty store, because the replicator would
@@ -15,8 +16,8 @@
 // # Dead letters
 //
 // A dead letter's id is made of view, source and cell, so a letter that is recorded again replaces the earlier one.
-// Memory holds the ids of all letters, never their rows. Raise is called for many cells, most of which have no letter:
-// then it does no I/O.
+// Memory holds the ids of all letters, never their rows. Raise is called for many cells, most of which have no letter.
+// For cells without letters it does no I/O.
 //
 // # Failure
 //

@@ -25,7 +25,7 @@ const (
 	lettersName     = "deadletters.jsonl"
 	layoutsName     = "layouts.json"
 
-	// format is the version of both files. A newer program writes a higher one.
+	// format is the version of the files. A newer program may write a higher version.
 	format = 1
 )
 
@@ -100,24 +100,26 @@ func readCheckpoints(dir string) (map[place]replicator.Checkpoint, error) {
 }
 
 // wayOut ends the errors about an unusable file.
-const wayOut = "restore it from a backup, or move it away: every view then goes on from its mark in its sink, or is filled again"
+const wayOut = "Restore it from a backup, or move it away. Every view then continues from its mark in its sink, " +
+	"or is filled again"
 
 func parseCheckpoints(data []byte) (map[place]replicator.Checkpoint, error) {
 	var d document
 	in := json.NewDecoder(bytes.NewReader(data))
 	if err := in.Decode(&d); err != nil {
-		return nil, fmt.Errorf("is damaged (%w); %s", err, wayOut)
+		return nil, fmt.Errorf("is damaged (%w). %s", err, wayOut)
 	}
 	switch {
 	case d.Format > format:
-		return nil, fmt.Errorf("has format %d, which a newer version wrote; this one knows format %d: use the newer version", d.Format, format)
+		return nil, fmt.Errorf("has format %d, which a newer version wrote. This version knows format %d. "+
+			"Use the newer version", d.Format, format)
 	case d.Format < 1 || in.More():
-		return nil, fmt.Errorf("is damaged (it is no list of checkpoints); %s", wayOut)
+		return nil, fmt.Errorf("is damaged (it is not a list of checkpoints). %s", wayOut)
 	}
 	all := make(map[place]replicator.Checkpoint, len(d.Checkpoints))
 	for _, c := range d.Checkpoints {
 		if _, twice := all[placeOf(c)]; twice || c.View == "" {
-			return nil, fmt.Errorf("is damaged (it holds the checkpoint of view %q twice, or one without a view); %s",
+			return nil, fmt.Errorf("is damaged (it has two checkpoints of view %q, or one without a view). %s",
 				c.View, wayOut)
 		}
 		all[placeOf(c)] = c
@@ -151,8 +153,8 @@ func (f *File) holds() error {
 	switch there, err := os.Stat(filepath.Join(f.dir, lockName)); {
 	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(held, there):
 		return fmt.Errorf("checkpoint: the state directory %s, or the lock in it, was removed or replaced since this "+
-			"program took it: put it back, or restart the program, which lets every view go on from its mark in its "+
-			"sink", f.dir)
+			"program locked it. Put it back, or restart the program. After a restart, every view continues from its "+
+			"mark in its sink", f.dir)
 	case err != nil:
 		return fmt.Errorf("checkpoint: %w", err)
 	}

@@ -46,7 +46,7 @@ func TestADirectoryThatIsRemovedUnderTheProgramIsNotWrittenToAgain(t *testing.T)
 		func() error { return os.WriteFile(filepath.Join(dir, lockName), nil, 0o600) },
 	} {
 		check(t, change())
-		if err := save(); err == nil || !strings.Contains(err.Error(), "put it back, or restart the program") {
+		if err := save(); err == nil || !strings.Contains(err.Error(), "Put it back, or restart the program") {
 			t.Errorf("it says %v", err)
 		}
 	}
@@ -161,7 +161,8 @@ func TestLogThatCanNotBeBroughtBackTakesNoMore(t *testing.T) {
 	}
 	check(t, s.letters.file.Close())
 	s.letters.file = good
-	if err := s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 2)}); err == nil || !strings.Contains(err.Error(), "start again") {
+	if err := s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 2)}); err == nil ||
+		!strings.Contains(err.Error(), "Restart the program") {
 		t.Errorf("error is %v", err)
 	}
 	equalLetters(t, s, "", letterOf("v", 1))

@@ -97,7 +97,7 @@ func TestFilesOfANewerFormatAreRefused(t *testing.T) {
 		newer := strings.NewReplacer(`"format": 1`, `"format": 2`, `"format":1`, `"format":2`).Replace(string(text))
 		check(t, os.WriteFile(path, []byte(newer), 0o600))
 		_, err = OpenFile(dir)
-		for _, want := range []string{path, "format 2, which a newer version wrote", "use the newer version"} {
+		for _, want := range []string{path, "format 2, which a newer version wrote", "Use the newer version"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: the error is %v, which doesn't say %q", name, err, want)
 			}

@@ -9,8 +9,9 @@ import (
 	"replicator"
 )
 
-// index knows which dead letters exist. An entry's at says where: an offset in the file store's log, or a number in the
-// MySQL store. index has its own lock, so that a look-up of letters never waits for a disk or a server.
+// index knows which dead letters exist. The field at of an entry says where the letter is: its offset in the file
+// store's log, or its number in the MySQL store. index has its own lock, so that a look-up of letters never waits for a
+// disk or a server.
 type index struct {
 	mu      sync.RWMutex
 	entries map[letterID]entry
@@ -57,7 +58,8 @@ func (x *index) remove(id letterID) entry {
 	return e
 }
 
-// replace replaces x's contents by other's, which the caller must not use any more. Numbers are never used twice.
+// replace replaces x's contents by other's. The caller must not use other after that. The letters get new numbers,
+// because a number is never used twice.
 func (x *index) replace(other *index) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -74,8 +76,8 @@ func (x *index) get(id letterID) entry {
 	return x.entries[id]
 }
 
-// of returns the ids of the letters that a source's cells have in the view. Usually there are none, which costs nearly
-// nothing.
+// of returns the ids of the letters that a source's cells have in the view. Usually there are none, and then the call
+// costs nearly nothing.
 func (x *index) of(view, source string, cells []replicator.Cell) []letterID {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// mostLayouts is how many layouts are kept. The oldest are dropped first. Keeping a layout again makes it the newest.
+// mostLayouts is how many layouts are kept. The oldest are dropped first. Keeping a layout that is already kept doesn't
+// change its age.
 const mostLayouts = 10_000
 
 type keptLayout struct {

@@ -111,19 +111,21 @@ func (s *MySQL) take(ctx context.Context, conn *sql.Conn) error {
 	if got.Int64 == 1 {
 		return nil
 	}
-	who := "its connection is not known"
+	who := "unknown connection"
 	var id sql.NullInt64
 	if err := conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", s.tables.lock).Scan(&id); err == nil && id.Valid {
 		who = fmt.Sprintf("connection %d", id.Int64)
 		var host string
-		// Connections of other users are visible only with the PROCESS right, our own always.
+		// Connections of other users are visible only with the PROCESS privilege. Those of our own user are always
+		// visible.
 		if conn.QueryRowContext(ctx, "SELECT HOST FROM information_schema.PROCESSLIST WHERE ID = ?",
 			id.Int64).Scan(&host) == nil {
 			who += " from " + host
 		}
 	}
 	return &LockedError{Store: s.tables.checkpoints, Holder: who,
-		Advice: "One replicator writes to a store: stop that one, or give this one a checkpoint.table of its own"}
+		Advice: "Only one replicator can write to a store. Stop the other one, or set another checkpoint.table " +
+			"for this one"}
 }
 
 // patience is how many seconds to wait for the lock, because the server may not have noticed yet that the holder is

@@ -63,8 +63,8 @@ func openLetters(path string) (*letters, error) {
 	l := &letters{path: path, file: file, index: newIndex()}
 	err = l.read()
 	if err == nil {
-		// A crash may leave an incomplete last line, which was never reported as saved. It is removed before another line is
-		// appended.
+		// A crash may leave an incomplete last line, which was never reported as saved. It is removed before another
+		// line is appended.
 		err = file.Truncate(l.size)
 	}
 	if err == nil && l.size == 0 {
@@ -100,7 +100,8 @@ func (l *letters) read() error {
 
 func (l *letters) enter(number int, text []byte) error {
 	damaged := func(why any) error {
-		return fmt.Errorf("is damaged (%v); restore the file from a backup, or move it away and verify the views: which dead letters there were is then not known", why)
+		return fmt.Errorf("is damaged (%v). Restore the file from a backup, or move it away and verify the views, "+
+			"because its dead letters are then lost", why)
 	}
 	var n line
 	if err := json.Unmarshal(text, &n); err != nil {
@@ -108,9 +109,10 @@ func (l *letters) enter(number int, text []byte) error {
 	}
 	switch {
 	case number == 1 && n.Format > format:
-		return fmt.Errorf("says format %d, which a newer version wrote; this one knows format %d: use the newer version", n.Format, format)
+		return fmt.Errorf("has format %d, which a newer version wrote. This version knows format %d. "+
+			"Use the newer version", n.Format, format)
 	case number == 1 && n.Format < 1:
-		return damaged("it names no format")
+		return damaged("it has no format")
 	case number == 1:
 	case n.Bury != nil:
 		id, ok := parseID(n.Bury.ID)
@@ -182,7 +184,8 @@ func (l *letters) append(lines []line) error {
 		return nil
 	}
 	if l.changed {
-		return fmt.Errorf("checkpoint: %s may be damaged after an earlier error; start again to reopen it", l.path)
+		return fmt.Errorf("checkpoint: %s may be damaged after an earlier error. Restart the program to reopen "+
+			"the file", l.path)
 	}
 	var b bytes.Buffer
 	ends := make([]int, len(lines))
@@ -206,7 +209,8 @@ func (l *letters) append(lines []line) error {
 	}
 	start := 0
 	for i, end := range ends {
-		// enter checks the log's first line, its format. Later lines are ours and well-formed.
+		// enter must get number 1 for the log's first line, which has the format. Any higher number will do for later
+		// lines.
 		number := 2
 		if l.size == 0 {
 			number = 1
@@ -349,14 +353,14 @@ func (l *letters) close() error {
 // fileReader reads the store in a directory while another process may write to it.
 type fileReader struct {
 	dir     string
-	letters *letters // without a file: there is no log yet
+	letters *letters // its file is nil if there is no log yet
 }
 
 // ReadFile opens the store in a directory for reading, without taking its lock. It shows the dead letters at the time
 // of the call.
 func ReadFile(dir string) (Reader, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("checkpoint: %w: no directory %s; `replicator run` makes it", ErrNoState, dir)
+		return nil, fmt.Errorf("checkpoint: %w: there is no directory %s. `replicator run` creates it", ErrNoState, dir)
 	} else if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}

@@ -9,5 +9,6 @@ import (
 
 // takeLock always fails, because without flock two replicators could write to one directory.
 func takeLock(string) (*os.File, error) {
-	return nil, errors.New(`checkpoint: this system has no flock, which the file store needs; use checkpoint.store = "mysql"`)
+	return nil, errors.New("checkpoint: this system has no flock, which the file store needs. " +
+		`Use checkpoint.store = "mysql"`)
 }

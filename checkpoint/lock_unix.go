@@ -18,7 +18,7 @@ import (
 func takeLock(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: the lock can't be taken: %w: let the program's user write to the state "+
+		return nil, fmt.Errorf("checkpoint: the lock can't be taken: %w. Let the program's user write to the state "+
 			"directory, or set checkpoint.path to another one", err)
 	}
 	switch err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
@@ -37,11 +37,12 @@ func takeLock(dir string) (*os.File, error) {
 }
 
 func lockedBy(dir string, file *os.File) error {
-	who := "its pid is not known"
+	who := "unknown pid"
 	text, err := io.ReadAll(io.NewSectionReader(file, 0, 32))
 	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {
 		who = "pid " + pid
 	}
-	return fmt.Errorf("checkpoint: %s: %w (%s). One replicator writes to a state directory: stop that one, or give this one a checkpoint.path of its own; "+
-		"`replicator status`, `wait` and `deadletters` work while it runs", dir, ErrLocked, who)
+	return fmt.Errorf("checkpoint: %s: %w (%s). Only one replicator can write to a state directory. Stop the other "+
+		"one, or set another checkpoint.path for this one. `replicator status`, `wait` and `deadletters` work while "+
+		"the other one runs", dir, ErrLocked, who)
 }

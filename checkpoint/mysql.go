@@ -34,7 +34,7 @@ type MySQL struct {
 	lost  chan struct{} // closed once another process has the lock
 
 	mu     sync.Mutex // one call at a time, because all share one connection
-	conn   *sql.Conn  // holds the lock; nil after it was lost
+	conn   *sql.Conn  // holds the lock; nil after the connection was lost
 	closed bool
 }
 
@@ -86,10 +86,11 @@ const (
 func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	c, err := mysqldsn.Parse(dsn)
 	if err != nil {
-		return nil, tables{}, errors.New("checkpoint: the DSN can't be parsed (it is not shown, for the password's sake)")
+		return nil, tables{}, errors.New("checkpoint: the DSN can't be parsed (it is not shown, because it may " +
+			"contain a password)")
 	}
 	if c.DBName == "" {
-		return nil, tables{}, errors.New("checkpoint: the DSN names no database")
+		return nil, tables{}, errors.New("checkpoint: the DSN has no database name")
 	}
 	// The store sets every option that it relies on: a value that doesn't fit must be an error, and times are in UTC.
 	c.ParseTime, c.Loc, c.InterpolateParams, c.ClientFoundRows = true, time.UTC, false, false
@@ -103,7 +104,8 @@ func connect(dsn, prefix string, l lease) (*sql.DB, tables, error) {
 	db, err := link.Open(c, link.Options{Silence: silence, Idle: l.outlives, Session: append(l.settings(),
 		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = %d", int(link.LockWait(silence).Seconds())))})
 	if err != nil {
-		return nil, tables{}, errors.New("checkpoint: the DSN can't be used (it is not shown, for the password's sake)")
+		return nil, tables{}, errors.New("checkpoint: the DSN can't be used (it is not shown, because it may " +
+			"contain a password)")
 	}
 	return db, newTables(c.DBName, prefix), nil
 }

@@ -110,7 +110,7 @@ func TestLongRowsAreKeptInPart(t *testing.T) {
 			kept = leastPacket / 2
 		}
 		if len(list[0].Raw) != kept ||
-			!strings.Contains(list[0].Reason, fmt.Sprintf("kept are the first %d of 9437184 bytes", kept)) {
+			!strings.Contains(list[0].Reason, fmt.Sprintf("only the first %d of 9437184 bytes", kept)) {
 			t.Errorf("kept %d bytes; reason ends %s", len(list[0].Raw), list[0].Reason[len(list[0].Reason)-80:])
 		}
 	})

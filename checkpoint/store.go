@@ -53,7 +53,7 @@ func (id letterID) String() string {
 	return hex.EncodeToString(b[:])
 }
 
-// parseID parses an id as it is shown. false: the text is no id.
+// parseID parses an id as it is shown. false: the text is not an id.
 func parseID(text string) (letterID, bool) {
 	b, err := hex.DecodeString(text)
 	if err != nil || len(b) != 8 {
@@ -83,7 +83,7 @@ func sorted(all map[place]replicator.Checkpoint) []replicator.Checkpoint {
 func valid(checkpoints []replicator.Checkpoint) error {
 	for _, c := range checkpoints {
 		if c.View == "" {
-			return errors.New("checkpoint: a checkpoint names no view")
+			return errors.New("checkpoint: a checkpoint has no view name")
 		}
 		texts := []string{c.View, c.Source, c.Fingerprint, c.Position.Token}
 		for table, p := range c.Fill {

@@ -13,7 +13,7 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// tables are the statements of the MySQL store.
+// tables has the table names and the statements of the MySQL store.
 type tables struct {
 	checkpoints, letters, layouts string // quoted names
 	lock                          string
@@ -80,11 +80,13 @@ func (t tables) readCheckpoints(ctx context.Context, db queryer) (all []replicat
 			return nil, err
 		}
 		if version > format {
-			return nil, fmt.Errorf("%s: view %s: format %d, which a newer version wrote; this one knows format %d: use the newer version", t.checkpoints, at.view, version, format)
+			return nil, fmt.Errorf("%s: view %s: format %d, which a newer version wrote. This version knows "+
+				"format %d. Use the newer version", t.checkpoints, at.view, version, format)
 		}
 		if err := json.Unmarshal(body, &c); err != nil || placeOf(c) != at {
-			return nil, fmt.Errorf("%s: the checkpoint of view %s, source %q is damaged (%w); delete the row: the view then goes on from its mark in its sink, or is filled again",
-				t.checkpoints, at.view, at.source, errors.Join(err, errors.New("it does not belong to its row")))
+			return nil, fmt.Errorf("%s: the checkpoint of view %s, source %q is damaged (%w). Delete the row. "+
+				"The view then continues from its mark in its sink, or is filled again",
+				t.checkpoints, at.view, at.source, errors.Join(err, errors.New("its view or source is not the row's")))
 		}
 		all = append(all, c)
 	}
@@ -113,7 +115,7 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 		e.view, e.source = shared(view), shared(source)
 		id, ok := parseID(text)
 		if !ok {
-			return fmt.Errorf("checkpoint: %s: the row with place %d has a damaged id; delete the row", t.letters, e.at)
+			return fmt.Errorf("checkpoint: %s: the row with place %d has a damaged id. Delete the row", t.letters, e.at)
 		}
 		x.put(id, e)
 	}
@@ -121,8 +123,8 @@ func (t tables) readIndex(ctx context.Context, db queryer, x *index) (err error)
 }
 
 const (
-	// mostRaw is how much of a row a letter keeps; less, if half the server's max_allowed_packet is less. The source still
-	// has the whole row.
+	// mostRaw is how many bytes of a row a letter keeps. If half the server's max_allowed_packet is less, that is the
+	// limit. The source still has the whole row.
 	mostRaw = 8 << 20
 
 	// leastPacket is the lowest default of max_allowed_packet, MySQL 5.7's. MariaDB's default is 16 MiB.
@@ -141,7 +143,7 @@ func (t tables) bury(ctx context.Context, db queryer, id letterID, d replicator.
 			return 0, err
 		}
 		if most := min(mostRaw, packet/2); len(raw) > most {
-			reason += fmt.Sprintf(" (kept are the first %d of %d bytes of the row)", most, len(raw))
+			reason += fmt.Sprintf(" (only the first %d of %d bytes of the row are kept)", most, len(raw))
 			raw = raw[:most]
 		}
 	}
@@ -162,7 +164,8 @@ const (
 	pageLetters = 100
 )
 
-// list yields letters page by page. So it holds only a page, and no connection while the caller handles a letter.
+// list yields letters page by page. While the caller handles a letter, list holds only one page in memory, and no
+// connection.
 func list(
 	page func(after int64) (letters []replicator.DeadLetter, last int64, err error),
 ) iter.Seq2[replicator.DeadLetter, error] {
@@ -238,7 +241,8 @@ const noSuchTable = 1146
 // because turns the server's "no such table" error into ErrNoState.
 func (r *mysqlReader) because(err error) error {
 	if code(err) == noSuchTable {
-		return fmt.Errorf("checkpoint: %w: no table %s; `replicator run` makes it", ErrNoState, r.tables.checkpoints)
+		return fmt.Errorf("checkpoint: %w: there is no table %s. `replicator run` creates it", ErrNoState,
+			r.tables.checkpoints)
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)

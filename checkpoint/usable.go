@@ -55,7 +55,7 @@ func UsableMySQL(ctx context.Context, dsn, prefix string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	// The server checks the rights before it looks for the table after LIKE, which does not exist.
+	// This creates no table: the one after LIKE does not exist. The server checks the user's privileges first.
 	_, err = db.ExecContext(ctx, "CREATE TABLE "+t.checkpoints+" LIKE "+sqlname.Quote(prefix+"_none"))
 	if code(err) != noSuchTable && code(err) != errTableExists {
 		return lacksRights("making", err)
