@@ -14,22 +14,22 @@ import (
 type urgency int
 
 const (
-	saveNothing urgency = iota // move the position in memory only: a caller waits for it
+	saveNothing urgency = iota // move the position in memory only, for a caller that waits for a position
 	saveDue                    // once an interval: mark and save, if it is worthwhile
 	saveNow                    // at a stop: mark and save any move
 )
 
-// idleMark is how long a position may stay unmarked if it moves without changes for these views. If the sink is on the
-// source's own server, a mark is itself an event in the binlog, and a mark each second would keep the source busy
-// forever.
+// idleMark is the longest time between two marks while the log advances without changes for these views. If the sink is
+// on the source's own server, a mark is itself an event in the binlog, and a mark each second would keep the source
+// busy forever.
 const idleMark = time.Minute
 
 // followedMark replaces idleMark for views whose marks other programs read. Readers of a changelog learn from the marks
-// how far the source is, and other members of a Kafka group how far a partition is.
+// how far the source was read. Other members of a Kafka group learn how far a partition was read.
 const followedMark = 5 * time.Second
 
 // idleAsk is how often an idle session checks that the sink answers, so that the lag shows an outage even if there is
-// nothing to write. The check repeats the last mark, which writes nothing.
+// nothing to write. The check marks the same position again, which writes nothing.
 const idleAsk = 5 * time.Second
 
 // idleSave is the longest time between two saves of the checkpoints while nothing moves.
@@ -56,11 +56,11 @@ type saver struct {
 	markedRun int64 // changes applied before the last mark
 
 	naming sync.Mutex
-	named  int64 // the latest file of the source's log that a saved position names
+	named  int64 // number of the latest log file that a saved position names
 }
 
-// run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is done, it also asks
-// the source for the end of its log. If that fails, it ends intake.
+// run advances the checkpoint once an interval, until done is closed or ctx is done. Until intake is done, run also
+// asks the source where its log ends. If the source fails to answer, run ends intake.
 func (s *saver) run(ctx, intake context.Context, endIntake context.CancelCauseFunc, done <-chan struct{}) error {
 	interval := s.cfg.Interval
 	tick := time.NewTicker(interval)
@@ -99,15 +99,16 @@ func (s *saver) serves() bool {
 	return s.reach.heard.Load() && (s.meter.total() > s.before || s.lanes.since().IsZero())
 }
 
-// advance moves the run's applied position to the low-water mark, and saves it as urgency says. No other code marks and
-// saves positions.
+// advance moves the run's applied position to the low-water mark, and saves it as urgency says. While a session runs,
+// no other code marks and saves positions.
 func (s *saver) advance(ctx context.Context, u urgency) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	applied := s.meter.total() // read before low, so that low includes all counted changes
 	at := s.progress.current().Position
 	if low := s.lanes.low(); low > at.Order || u == saveNow || !s.proved && s.reach.heard.Load() {
-		// The reader may learn only by reading which event proves the start position, so that position is requested again.
+		// The reader may know only after reading which event proves the start position, so the position is requested
+		// again.
 		at = s.reader.Position(max(low, at.Order))
 		s.proved = true
 		s.progress.moveTo(at)
@@ -154,8 +155,8 @@ func (s *saver) nameFile(ctx context.Context) error {
 	return nil
 }
 
-// saveIdle saves the checkpoints again if the last save is older than after. A checkpoint also has the time up to which
-// its view is complete, which advances even if nothing else does.
+// saveIdle saves the checkpoints again if the last save is older than after. A checkpoint also records up to when its
+// view shows all commits. That time advances even if nothing else does.
 func (s *saver) saveIdle(ctx context.Context, at replicator.Position, after time.Duration) error {
 	if time.Since(s.savedAt) < after {
 		return nil
@@ -209,16 +210,16 @@ func (s *saver) lookForEvictions() {
 	if n := evicter.Evicted(); n > 0 {
 		s.notes.setEvicted(s.views, s.progress.current().Position.Order)
 		s.shown.evict(s.views, n)
-		s.cfg.Log.Warn("keys of the sink are gone, as its server evicts them or somebody wrote to them: comparing the views "+
-			"with the source",
+		s.cfg.Log.Warn("keys of the sink are gone: its server evicted them, or another program changed them. "+
+			"The views are compared with the source",
 			"sink", s.cfg.Name, "source", s.cfg.Source.Name(), "evicted_keys", n, "views", s.views.names(),
-			"fix", "give the server more memory, and set maxmemory-policy to noeviction; write to no key that begins with "+
-				"replicator:")
+			"fix", "give the server more memory, and set maxmemory-policy to noeviction. No other program may write "+
+				"to keys that begin with replicator:")
 	}
 }
 
-// ask checks that the sink answers and still holds the last mark. While nothing is written, nothing else would show
-// that.
+// ask checks that the sink answers and still holds the last mark. While nothing is written, no other call would notice
+// a failure.
 func (s *saver) ask(ctx context.Context) error {
 	if time.Since(s.askedAt) < idleAsk {
 		return nil
@@ -232,8 +233,8 @@ func (s *saver) ask(ctx context.Context) error {
 	return nil
 }
 
-// saveAhead saves a position without marking it. Nothing was applied between the last mark and that position. After a
-// restart, the mark counts.
+// saveAhead saves a position in the store without marking it in the sink. This is safe, because nothing was applied
+// between the last mark and that position, and after a restart the mark counts.
 func (s *saver) saveAhead(ctx context.Context, at replicator.Position) error {
 	checkpoints := s.progress.checkpoints()
 	for i := range checkpoints {

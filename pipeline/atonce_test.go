@@ -29,8 +29,8 @@ func (s slowServer) Open(ctx context.Context, known []replicator.Position, table
 	return s.fakeServer.Open(ctx, known, tables...)
 }
 
-// Two replicators begin a view, at two servers, before either has marked anything: the Orders of two logs would have one
-// epoch. The one that marks second takes the view over.
+// Two replicators begin a view, at two servers, before either has marked anything: the Orders of two logs would have
+// one epoch. The one that marks second takes the view over.
 func TestTwoReplicatorsDoNotBeginAViewInOneEpoch(t *testing.T) {
 	for _, planned := range []bool{true, false} {
 		t.Run(fmt.Sprint("the second one has only planned where it begins: ", planned), func(t *testing.T) {

@@ -6,8 +6,8 @@ import "iter"
 // materialised semijoin, and throughput stops growing at batches of 500 to 1,000.
 const maxBatch = 800
 
-// batches are the changes that wait in a lane, in the order of arrival, cut into batches. Batches are reused, so that a
-// waiting change is no separate object for the garbage collector.
+// batches is a lane's queue of waiting changes, in the order of arrival, cut into batches. A batch holds changes by
+// value and is reused. So the garbage collector doesn't see each waiting change as a separate object.
 type batches struct {
 	queue [][]pending // each has capacity maxBatch; the last one is being filled
 	spare [][]pending // empty
@@ -38,7 +38,7 @@ func (b *batches) empty() []pending {
 	return batch
 }
 
-// take removes the oldest batch; nil if there is none.
+// take removes the oldest batch and returns it; nil if none waits.
 func (b *batches) take() []pending {
 	if len(b.queue) == 0 {
 		return nil
@@ -58,7 +58,7 @@ func (b *batches) reuse(batch []pending) {
 	}
 }
 
-// first is the oldest change; nil if there is none.
+// first returns the oldest change; nil if none waits.
 func (b *batches) first() *pending {
 	if len(b.queue) == 0 {
 		return nil

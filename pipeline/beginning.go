@@ -12,21 +12,21 @@ import (
 // remembers it, with the sink's own mark m (nil: the sink has none). The lower one counts. A position that was saved
 // without a mark never counts: changes up to it are in the sink, or are read again. The cases:
 //
-//   - c was never marked. It says where a new view, or a requested fill, is to begin. It counts until the sink has a
-//     mark of that.
-//   - c was marked, and the sink has no mark, or none since it registered the view again. The sink lost the view. The
-//     error wraps ErrSinkLost, and on_lost decides.
+//   - c was never marked. It is the beginning of a new view, or of a requested fill. c counts until the sink has a mark
+//     of that view or fill.
+//   - c was marked, but the sink has no mark, or registered the view again and has no mark since. So the sink lost the
+//     view. The error wraps ErrSinkLost, and the option on_lost decides what happens.
 //   - m is lower. The sink was set back. The view goes back to m's position and to m's progress of the fill.
-//   - m is higher. Another replicator also keeps the view, or the store is older. c counts; repeated changes are
-//     stale. The source's log must also contain m's position: see above.ahead.
-//   - m belongs to a later fill than c, which is running or complete. Another replicator began that fill, or this one
-//     did and its store is older. The view continues with the later fill, which reads everything that c's fill would
-//     read.
+//   - m is higher. Another replicator also maintains the view, or the store was restored from an older copy. c counts,
+//     and the sink ignores repeated changes as stale. The source's log must also contain m's position: see above.ahead.
+//   - m belongs to a later fill than c, and that fill is running or complete. Another replicator began it, or this one
+//     did and its store was restored from an older copy. The view continues with the later fill, which reads everything
+//     that c's fill would read.
 //   - The source is a partition of a Changelog. A partition moves between processes, each with its own store, so c may
-//     be old and m counts. During a fill c counts, because the fill reads the log from its beginning while m's position
-//     stays.
-//   - m belongs to an earlier fill than c. Nothing of c's fill is left in the sink, so it scans its tables from the
-//     start.
+//     be old and m counts. During a fill c counts, because the fill reads the log from its beginning, while m's
+//     position does not move.
+//   - m belongs to an earlier fill than c. Nothing of c's fill is left in the sink, so c's fill scans its tables from
+//     the start.
 func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (replicator.Standing, error) {
 	same := m != nil && replicator.SameDefinition(m.Fingerprint, c.Fingerprint)
 	known := same && !m.Position.IsZero()
@@ -34,11 +34,12 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (rep
 	case c.Unmarked && (!known || m.Epoch < c.Epoch):
 		return c.Standing, nil
 	case m != nil && !same:
-		return c.Standing, fmt.Errorf("the sink now holds another definition of it: %w", replicator.ErrSinkLost)
+		return c.Standing, fmt.Errorf("the sink now has another definition of the view: %w", replicator.ErrSinkLost)
 	case !known && m != nil && m.Lost != nil:
 		return c.Standing, m.Lost
 	case !known:
-		return c.Standing, fmt.Errorf("its mark is gone, or what holds it was dropped or emptied: %w", replicator.ErrSinkLost)
+		return c.Standing, fmt.Errorf("the view's mark in the sink is gone, or its table, keys or index were "+
+			"dropped or emptied: %w", replicator.ErrSinkLost)
 	}
 	if changelog && !m.Filling() && m.Epoch >= c.Epoch {
 		return m.Standing, nil
@@ -59,15 +60,15 @@ func beginning(c replicator.Checkpoint, m *replicator.Mark, changelog bool) (rep
 // isNew reports whether a view begins at a log position without a fill, and never had a position before.
 func isNew(c replicator.Checkpoint) bool { return c.Unmarked && !c.Filling() && c.Epoch == 0 }
 
-// lowestOf returns where views that run together begin: at the lowest of their positions. The other views repeat
-// changes that they have applied.
+// lowestOf returns where views that run together begin: at the lowest of their positions. Views with a higher position
+// repeat changes that they have applied.
 func lowestOf(views []*replicator.View, begin []replicator.Checkpoint) replicator.Standing {
 	lowest := replicator.Standing{Position: begin[0].Position}
 	fill := map[string]replicator.Progress{}
 	for i, c := range begin {
 		lowest.Position = lowest.Position.Lower(c.Position)
 		if !c.Filling() {
-			if c.Unmarked { // a new beginning replaces an earlier fill: its epoch counts
+			if c.Unmarked { // a new beginning replaces an earlier fill, so its epoch counts
 				lowest.Epoch = max(lowest.Epoch, c.Epoch)
 			}
 			continue

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// budget bounds the bytes in flight in a pipeline. One reader and one scan wait for it, and lanes give bytes back.
-// Waiters are served in turn. Otherwise a scan, which always finds room for one more small row, would block a large row
-// of the tail until the scan ends.
+// budget limits the bytes in flight in a session. The reader and the scan wait until there is room, and lanes give
+// bytes back. Waiters are served in turn. Otherwise a scan, which always finds room for one more small row, would block
+// a large row of the tail until the scan ends.
 type budget struct {
 	total  int64
 	lanes  int
@@ -28,10 +28,11 @@ func newBudget(total int64, lanes int) *budget {
 	return &budget{total: total, lanes: lanes, window: newCoalescing(total, lanes)}
 }
 
-// cost is what n bytes count. A row larger than the whole budget counts as all of it, so that it can pass.
+// cost returns how many bytes of the budget n bytes take. A row larger than the whole budget counts as all of it, so
+// that it can pass.
 func (b *budget) cost(n int64) int64 { return min(n, b.total) }
 
-// take waits until n bytes are free; n is a cost.
+// take waits until n bytes are free, and takes them. n is a result of cost.
 func (b *budget) take(ctx context.Context, n int64) error {
 	b.mu.Lock()
 	b.window.took(n)
@@ -56,8 +57,8 @@ func (b *budget) take(ctx context.Context, n int64) error {
 // nothing else is in flight. The caller holds b.mu.
 func (b *budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.window.bytes() }
 
-// merged reports how many of a lane's changes merged with a pending one. This decides how many bytes in flight are
-// useful.
+// merged records that n of a lane's latest changes (of) merged with a pending one. The share of such changes decides
+// how many bytes in flight are useful.
 func (b *budget) merged(n, of int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

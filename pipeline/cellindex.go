@@ -12,7 +12,7 @@ import (
 // twice the memory. The lane's mutex guards the index.
 type cellIndex struct {
 	seed  maphash.Seed
-	lists []*pending // by the hash's last bits: their number is a power of two, and at least the number of cells
+	lists []*pending // by the hash's last bits; the length is a power of two, and at least the number of cells
 	cells int
 }
 
@@ -34,7 +34,7 @@ func (x *cellIndex) find(c *replicator.Cell) (p *pending, hash uint64) {
 	return p, hash
 }
 
-// add adds a change whose cell find did not find.
+// add adds the first pending change of a cell. The caller has called find, which returned nil and the hash.
 func (x *cellIndex) add(p *pending, hash uint64) {
 	if x.cells == len(x.lists) {
 		x.grow()

@@ -9,9 +9,9 @@ import (
 	"replicator"
 )
 
-// company records another program that keeps the same views. That is harmless, because views stay right with any number
-// of writers, but rarely intended. The two programs see each other by their marks in the sink, so neither notices the
-// other while the source writes nothing.
+// company records whether another program also maintains this pipeline's views. Views stay correct with any number of
+// writers, but several are rarely intended. The two programs recognize each other by their marks in the sink, so
+// neither notices the other while the source writes nothing.
 type company struct {
 	mu  sync.Mutex
 	met map[string][2]time.Time // by view: when the last two marks of another program were seen
@@ -23,7 +23,8 @@ const companyStays = time.Minute
 
 func newCompany() *company { return &company{met: map[string][2]time.Time{}} }
 
-// meet records whose marks another program has set. It returns the views for which that is news.
+// meet records that another program has just marked some views. It returns the views for which no other program was
+// known before.
 func (c *company) meet(views []string) (joined []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,18 +38,18 @@ func (c *company) meet(views []string) (joined []string) {
 	return joined
 }
 
-// has reports whether another program keeps a view. The caller holds the mutex.
+// has reports whether another program maintains a view. The caller holds the mutex.
 func (c *company) has(view string) bool { return time.Since(c.met[view][0]) < companyStays }
 
-// any reports whether another program keeps one of some views.
+// any reports whether another program maintains any of some views.
 func (c *company) any(views viewSet) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(views, func(v *replicator.View) bool { return c.has(v.Name) })
 }
 
-// pace is the time until the next mark. In company it varies. If two programs marked in step, one would always be
-// first, and would never see the other's mark.
+// pace is the time until the next mark. If another program maintains the views, too, the time varies. If both marked in
+// step, one program would always be first, and would never see the other's mark.
 func (s *saver) pace() time.Duration {
 	if !s.company.any(s.views) {
 		return s.cfg.Interval
@@ -56,15 +57,15 @@ func (s *saver) pace() time.Duration {
 	return s.cfg.Interval/2 + rand.N(s.cfg.Interval)
 }
 
-// lookForCompany reports, once, that another program also keeps views of the session.
+// lookForCompany logs, once, that another program also maintains views of the session.
 func (s *saver) lookForCompany() {
 	shared, ok := s.target.(replicator.Shared)
 	if !ok {
 		return
 	}
 	if joined := s.company.meet(shared.Foreign()); len(joined) > 0 {
-		s.cfg.Log.Warn("another replicator keeps these views, too: they stay right, but each change is written twice. "+
-			"Stop one of the two, unless both are meant",
+		s.cfg.Log.Warn("another replicator also maintains these views. They stay correct, but each change is written "+
+			"twice. Stop one of the two, unless you run both on purpose",
 			"sink", s.cfg.Name, "source", s.cfg.Source.Name(), "views", joined)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// TestASecondReplicatorOfTheSameViewsIsSeenByBoth within a minute, said once by each, and over within another minute. What
-// a program marked before it was started again is not taken for that.
+// TestASecondReplicatorOfTheSameViewsIsSeenByBoth within a minute, said once by each, and over within another minute.
+// What a program marked before it was started again is not taken for that.
 func TestASecondReplicatorOfTheSameViewsIsSeenByBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, sink := newFakeSource(), sinktest.NewReference()
@@ -56,7 +56,7 @@ func TestASecondReplicatorOfTheSameViewsIsSeenByBoth(t *testing.T) {
 		second.stopped(t)
 		holds(t, source, sink, "a")
 		for i := range logs {
-			if n := strings.Count(logs[i].String(), "another replicator keeps"); n != 1 {
+			if n := strings.Count(logs[i].String(), "another replicator also maintains"); n != 1 {
 				t.Errorf("replicator %d says it %d times:\n%s", i, n, logs[i].String())
 			}
 		}

@@ -46,7 +46,7 @@ func (c *composition) launch(r *run) {
 }
 
 func (c *composition) begin(r *run) {
-	c.running.Go(func() { _ = r.loop(c.lifetime) }) // it logs a session's error; composition ends it
+	c.running.Go(func() { _ = r.loop(c.lifetime) }) // the run logs its errors itself; composition decides when it ends
 }
 
 func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
@@ -66,7 +66,7 @@ func (c *composition) launchAt(checkpoints []replicator.Checkpoint) error {
 }
 
 // behind returns the views that begin before the farthest position of all. They disagree with the farthest view until
-// the run has passed its position.
+// the run has passed the farthest position.
 func behind(views viewSet, at []replicator.Checkpoint) (late viewSet) {
 	farthest := slices.MaxFunc(at, func(a, b replicator.Checkpoint) int {
 		return cmp.Compare(a.Position.Order, b.Position.Order)
@@ -79,7 +79,7 @@ func behind(views viewSet, at []replicator.Checkpoint) (late viewSet) {
 	return late
 }
 
-// launchGrouped runs configured views from their checkpoints, together where possible.
+// launchGrouped launches configured views from their checkpoints. Views with similar checkpoints share a run.
 func (c *composition) launchGrouped(checkpoints []replicator.Checkpoint) error {
 	for _, group := range together(checkpoints) {
 		if err := c.launchAt(group); err != nil {
@@ -116,7 +116,8 @@ func (c *composition) supersede(old *run, by ...*run) {
 	}
 }
 
-// goOn replaces an ended run by a run of the given views from their checkpoints. There may be no views.
+// goOn replaces an ended run by a run of the given views from their checkpoints. If there are no views, it only removes
+// the ended run.
 func (c *composition) goOn(old *run, views viewSet, from []replicator.Checkpoint) error {
 	if len(views) == 0 {
 		c.supersede(old)
@@ -132,8 +133,8 @@ func (c *composition) goOn(old *run, views viewSet, from []replicator.Checkpoint
 	return err
 }
 
-// follow splits the rebuilds of an ended run among the runs that replace it. A view that none of these runs has is no
-// longer rebuilt. Its checkpoint keeps the progress of the fill.
+// follow splits the rebuilds of an ended run among the runs that replace it. If none of these runs has a view, the view
+// is no longer rebuilt, but its checkpoint keeps the progress of the fill.
 func (c *composition) follow(old *run, by ...*run) {
 	for _, whole := range c.rebuilds.all() {
 		if whole.run != old || whole.unsettled != nil {
@@ -186,7 +187,7 @@ func (c *composition) part(ctx context.Context) error {
 		var parted []*run
 		for _, views := range groups {
 			// The run has logged the reason, once for all views.
-			c.cfg.Log.Warn("views now run separately from the others of their sink", "sink", c.cfg.Name,
+			c.cfg.Log.Warn("views now run separately from the other views of their sink", "sink", c.cfg.Name,
 				"views", viewSet(views).names())
 			next, err := c.newRun(views, checkpointsOf(views, stood))
 			if err != nil {
@@ -216,8 +217,8 @@ func (r *run) ready() bool {
 	return known && lag < joinable
 }
 
-// join makes one run of two that have caught up, if there are two. Shadows join like other views: a shadow that runs
-// with the live views agrees with them when it is swapped in.
+// join merges two runs that have caught up into one, if there are two such runs. Shadows join like other views: a
+// shadow that runs with the live views agrees with them when it is swapped in.
 func (c *composition) join(ctx context.Context) error {
 	ready := slices.DeleteFunc(c.runs.all(), func(r *run) bool { return !r.ready() })
 	if len(ready) < 2 {
@@ -250,10 +251,11 @@ func (c *composition) join(ctx context.Context) error {
 }
 
 // near is how far apart in the log (in bytes of binlog) the positions of views may be for the views to start together.
-// All of them start at the lowest position, and the others repeat what they have applied.
+// All of them start at the lowest position, so views with a higher one repeat changes that they have applied.
 const near = 16 << 20
 
-// together groups checkpoints that can run together: at similar positions, and filled, or in one fill.
+// together groups checkpoints whose views can run together. Their positions are similar, and they are all filled or all
+// in the same fill.
 func together(checkpoints []replicator.Checkpoint) [][]replicator.Checkpoint {
 	ordered := slices.Clone(checkpoints)
 	slices.SortStableFunc(ordered, func(a, b replicator.Checkpoint) int {
@@ -276,7 +278,7 @@ func together(checkpoints []replicator.Checkpoint) [][]replicator.Checkpoint {
 	return groups
 }
 
-// checkpointsOf are the checkpoints of some views, in their order.
+// checkpointsOf returns the checkpoints of some views, in the order of the views.
 func checkpointsOf(views []*replicator.View, all []replicator.Checkpoint) (of []replicator.Checkpoint) {
 	for _, v := range views {
 		i := slices.IndexFunc(all, func(c replicator.Checkpoint) bool { return c.View == v.Name })

@@ -18,12 +18,12 @@ type Config struct {
 	Views   []*replicator.View
 	Compile func(views []*replicator.View) (replicator.Evaluator, error)
 
-	// Feeds reports whether the configuration has a source of that name. nil: it has all.
+	// Feeds reports whether the configuration has a source of that name. nil: it has every source.
 	Feeds func(source string) bool
 
-	// SourceOf returns the source for views that run together. Its rows carry only the columns that these views read, so
-	// that a column that only another view lacks is no error. It is not closed, and its Name is the Source's. nil: use
-	// Source.
+	// SourceOf returns the source for views that run together. The rows of that source have only the columns that these
+	// views read. So if another view's column is missing from a table, these views don't fail. The returned source is
+	// not closed, and has the Name of Source. nil: use Source.
 	SourceOf func(views []*replicator.View) (replicator.Source, error)
 
 	Store      replicator.Store
@@ -36,22 +36,23 @@ type Config struct {
 	Lanes    int           // default 2
 	Memory   int64         // bytes of rows in flight; default 64 MiB
 	Interval time.Duration // between checkpoints; default 1 s
-	Drain    time.Duration // how long a stop, or a failure of the source, waits at most for changes in flight; default 20 s
+	Drain    time.Duration // longest wait for changes in flight, at a stop or when the source fails; default 20 s
 	Rate     int           // rows a second of a fill; 0: no limit
 	Deleted  time.Duration // how long deleted cells are remembered, if the sink can forget them; 0: forever
 
-	// SavesIdle saves a moved position each interval, even without changes for these views. It must be off if the store is
-	// in the source itself, because its writes would move the position.
+	// SavesIdle saves a moved position each interval, even without changes for these views. It must be off if the store
+	// is in the source itself, because each save would move the position again.
 	SavesIdle bool
 
-	// Starters are the pipelines that begin with this one; nil: none.
+	// Starters are the pipelines that begin at the same time as this one; nil: none.
 	Starters *Starters
 
-	// Paused are views that are paused from the start, as before: a new configuration resumes none.
+	// Paused are the names of views that are paused from the start. They were paused when a new configuration was
+	// loaded, and loading it must not resume them.
 	Paused []string
 
-	// LastShown is the result of Pipeline.Shown of an earlier pipeline with the same source. It keeps an outage's lag
-	// when a new configuration takes over during the outage.
+	// LastShown is the result of Pipeline.Shown of an earlier pipeline with the same source. With it, the lag keeps
+	// growing if a new configuration is loaded during an outage.
 	LastShown map[string]time.Time
 }
 
@@ -129,23 +130,23 @@ func (c *Config) logRecovery(since time.Time, views viewSet) {
 // ofSink adds the sink's name to an error.
 func (c *Config) ofSink(err error) error { return fmt.Errorf("sink %s: %w", c.Name, err) }
 
-// swaps reports whether rebuilt views can be swapped in. A source with a name is one of several that fill one target:
-// its shadow would lack the others' rows.
+// swaps reports whether rebuilt views can be swapped in. A source with a name is one of several that fill the same
+// target, so a shadow that it filled would lack the rows of the other sources.
 func (c *Config) swaps() bool {
 	_, ok := c.Sink.(replicator.Shadower)
 	return ok && c.Source.Name() == ""
 }
 
-// changelog returns the source if it is a Changelog, which has no tables beside its log; else nil.
+// changelog returns the source if it is a Changelog, which consists of a log and has no tables; otherwise nil.
 func (c *Config) changelog() replicator.Changelog {
 	log, _ := c.Source.(replicator.Changelog)
 	return log
 }
 
-// anew is the command with which the operator has views filled again.
+// anew returns the command that fills views again.
 func (c *Config) anew(views viewSet) string { return "`replicator rebuild " + views.words() + "`" }
 
-// unread is the error of a view whose mark can't be read.
+// unread returns the error of a view whose mark can't be read.
 func (c *Config) unread(m *replicator.Mark) error {
 	return replicator.OfView(fmt.Errorf("sink %s: view %s: %w", c.Name, m.View, remedy.Named(m.Err, m.View)), m.View)
 }

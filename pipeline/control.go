@@ -98,8 +98,9 @@ func (p *Pipeline) includes(ctx context.Context, fence, view string) (bool, erro
 	return included && err == nil, err
 }
 
-// Renew ends the sessions of views, each once, and returns when the next ones are open. The sink has then read its
-// targets again, after an ALTER by hand. As with any end of a session, nothing is lost.
+// Renew replaces the sessions of views by new ones, and returns when the new ones are open. A session that several of
+// the views share is replaced once. When a session opens, the sink reads the definitions of its tables or indexes
+// again, so call Renew after a manual ALTER. As with any end of a session, no change is lost.
 func (p *Pipeline) Renew(ctx context.Context, views ...string) error {
 	renewed := map[*session]bool{}
 	for _, view := range views {
@@ -112,7 +113,8 @@ func (p *Pipeline) Renew(ctx context.Context, views ...string) error {
 	return nil
 }
 
-// renew ends the view's session and returns the next one. A session in renewed is already a next one.
+// renew ends the view's session and returns the next one. It does not end a session in renewed, because this call of
+// Renew has just opened it.
 func (p *Pipeline) renew(ctx context.Context, view string, renewed map[*session]bool) (*session, error) {
 	var old *session
 	for {
@@ -144,7 +146,7 @@ func (p *Pipeline) renew(ctx context.Context, view string, renewed map[*session]
 }
 
 // Look re-reads cells from the source, and replaces their contributions to the view. It returns once the result is
-// durable. The error wraps ErrNotServing if the pipeline's session ended before.
+// durable. The error wraps ErrNotServing if the view has no session, or its session ends before the result is durable.
 func (p *Pipeline) Look(ctx context.Context, view string, cells []replicator.Cell) error {
 	_, s, err := p.sessionOf(view)
 	if err != nil {

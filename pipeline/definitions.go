@@ -10,8 +10,9 @@ import (
 	"replicator"
 )
 
-// definitions are the fingerprints of a pipeline's views, including the present definitions of their tables. They are
-// kept in the views, and change only while no run has the view. The mutex is for readers that show them.
+// definitions reads and sets the fingerprints of a pipeline's views. A fingerprint includes the definitions of the
+// view's tables. It is stored in the View, and changes only while no run has the view. The mutex is for goroutines that
+// show fingerprints meanwhile.
 type definitions struct {
 	cfg *Config
 	mu  sync.Mutex
@@ -23,7 +24,7 @@ func (d *definitions) of(v *replicator.View) string {
 	return v.Fingerprint
 }
 
-// current are the views' fingerprints with the present definitions of their tables.
+// current returns the fingerprints that the views have with the present definitions of their tables.
 func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]string, error) {
 	now := make([]string, len(views))
 	identities, err := d.cfg.Source.Identities(ctx, replicator.Feeding(views))
@@ -36,8 +37,8 @@ func (d *definitions) current(ctx context.Context, views []*replicator.View) ([]
 	return now, nil
 }
 
-// update sets the views' fingerprints to the present definitions of their tables. If the sink or the store knows an
-// equivalent fingerprint, it keeps that one.
+// update sets the views' fingerprints to the present definitions of their tables. If the sink or the store has an
+// equivalent fingerprint, update uses that one.
 func (d *definitions) update(ctx context.Context, views []*replicator.View, known *remembered) error {
 	now, err := d.current(ctx, views)
 	if err != nil {
@@ -65,8 +66,8 @@ func (d *definitions) set(v *replicator.View, fingerprint string) {
 }
 
 // check fails if a table has changed since the view's fingerprint was made, or if the cells of several tables can't be
-// merged. The caller must have opened a reader before: the reader either sees the table as it is now, or meets the
-// ALTER in the log.
+// merged. The caller must have opened a reader before, so that no ALTER is missed. The reader either sees the table as
+// it is now, or finds the ALTER in the log.
 func (d *definitions) check(ctx context.Context, views []*replicator.View) error {
 	now, err := d.current(ctx, views)
 	if err != nil {
@@ -83,18 +84,18 @@ func (d *definitions) check(ctx context.Context, views []*replicator.View) error
 	return errors.Join(changed...)
 }
 
-// sameKeys refuses a view of several tables if a key of one never equals a key of another. Such a view would show two
-// entities in one place, and each would remove the other's contributions.
+// sameKeys refuses a view of several tables if the keys of two tables can't be compared. Such a view could show two
+// entities in the same place of the sink, and each would remove the other's contributions.
 func sameKeys(ctx context.Context, source replicator.Source, v *replicator.View) (refused, err error) {
 	tables := replicator.Feeding([]*replicator.View{v})
-	// These kinds don't merge cells by key. Counters and rankings add up over all keys; a changelog's records name their
-	// tables.
+	// These kinds don't merge cells by key. Counters and rankings add up over all keys; a changelog's records name
+	// their tables.
 	if len(tables) < 2 || slices.Contains([]string{"counter", "ranking", "changelog"}, v.Kind) {
 		return nil, nil
 	}
 	if err = source.SameKeys(ctx, tables); !errors.Is(err, replicator.ErrOtherKeys) {
 		return nil, replicator.OfSource(err)
 	}
-	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: its tables can't be merged: %w; "+
-		"give both columns one type, or make a view of each", v.ShownAs(), err)), v.Name), nil
+	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: its tables can't be merged: %w. "+
+		"Give both columns the same type, or make a separate view of each table", v.ShownAs(), err)), v.Name), nil
 }

@@ -12,14 +12,14 @@ import (
 	"replicator"
 )
 
-// due are the rebuilds that begin or continue automatically: those that were running when the program ended, and those
-// of views whose definition changed. Only the supervisor's goroutine uses it.
+// due begins or continues rebuilds automatically: rebuilds that were running when the program ended, and rebuilds of
+// views whose definition changed. Only the supervisor's goroutine uses it.
 type due struct {
 	*shared
 	rebuilder *rebuilder
 	changed   []string  // views to be rebuilt because their definition changed
-	done      bool      // earlier rebuilds have continued, and those of changed views have begun
-	retryAt   time.Time // when continuing them is tried again
+	done      bool      // earlier rebuilds have continued, and rebuilds of changed views have begun
+	retryAt   time.Time // when the next attempt to continue or begin them is made
 }
 
 // add schedules the rebuild of views whose definition changed.
@@ -29,8 +29,8 @@ func (d *due) add(views ...string) {
 	}
 }
 
-// begin continues earlier rebuilds, and begins those of views whose definition changed. If a rebuild fails to begin,
-// the other views continue, and it is tried again later.
+// begin continues earlier rebuilds, and begins those of views whose definition changed. If a rebuild fails to begin, it
+// is tried again later, and the other views continue.
 func (d *due) begin(ctx context.Context) error {
 	if d.done || time.Now().Before(d.retryAt) {
 		return nil
@@ -56,7 +56,8 @@ func (d *due) begin(ctx context.Context) error {
 		return context.Cause(ctx)
 	default:
 		d.retryAt = time.Now().Add(retryPause)
-		d.cfg.Log.Error("rebuilds can't go on or begin yet", "sink", d.cfg.Name, "retry_in", retryPause, "error", err)
+		d.cfg.Log.Error("rebuilds can't continue or begin yet", "sink", d.cfg.Name, "retry_in", retryPause,
+			"error", err)
 	}
 	for _, name := range d.changed {
 		reason := refused[name]
@@ -90,7 +91,7 @@ func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 }
 
 // resume continues rebuilds that a crash or a stop interrupted. If a shadow has a checkpoint and no mark, it was
-// swapped in before the checkpoint could be removed.
+// swapped in before its checkpoint could be removed, so resume completes that.
 func (d *due) resume(ctx context.Context) error {
 	shadower, ok := d.cfg.Sink.(replicator.Shadower)
 	if !ok {

@@ -44,8 +44,8 @@ type fakeSource struct {
 	looks   int               // how often rows were read again since the last transaction
 }
 
-// tooManyLooks is how often no pipeline reads rows again while nothing changes. A loop of looks would else hang its test:
-// the clock of a bubble stands still while one of its goroutines works.
+// tooManyLooks is how often no pipeline reads rows again while nothing changes. A loop of looks would else hang its
+// test: the clock of a bubble stands still while one of its goroutines works.
 const tooManyLooks = 10_000
 
 type fakeRow struct {

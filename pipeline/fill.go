@@ -48,8 +48,9 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 }
 
 // reachStart waits until the tail has reached the log position where the fill begins, because the tail may continue
-// from an earlier one. Before that, a scanned row would be older than the views' states. With a
-// Changelog, reading the log up to that position is the fill.
+// from an earlier position. Until then, a cell's state in the sink may have a version that was deleted since, so a
+// scanned row of a lower version would be stale. If the source is a Changelog, reading the log up to that position is
+// the whole fill.
 func (f *filler) reachStart(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -76,10 +77,10 @@ func (f *filler) replayed(to int64) {
 	}
 }
 
-// chunkTime is how long reading a chunk should take. Short reads leave no long snapshots in the source.
+// chunkTime is how long reading a chunk should take. Short reads don't keep snapshots open in the source for long.
 const chunkTime = 200 * time.Millisecond
 
-// chunkRows is how many rows of a table a chunk passes at most.
+// chunkRows is the highest number of rows that the scan of one chunk passes.
 const chunkRows = 32000
 
 // mostRows is chunkRows, or the number of rows allowed per second if that is less.
@@ -162,10 +163,10 @@ func (f *filler) chunk(ctx context.Context, table string, columns []string, afte
 	return chunk, err
 }
 
-// puttable returns the rows of a chunk that can be put at its Low. If rows have a version column, that is all of them.
-// If log positions are the versions, a row that changed while the chunk was read may be newer than Low, and the tail
-// would then set it back. So puttable waits until the tail has passed High, and leaves out rows that the tail touched:
-// the tail puts them.
+// puttable returns the rows of a chunk that can be applied at the chunk's log position Low. If rows have a version
+// column, it returns all rows. If log positions are the versions, a row that changed while the chunk was read may be
+// newer than Low, and the tail would then set it back. So puttable waits until the tail has passed High, and leaves out
+// rows that the tail touched, because the tail applies them.
 func (f *filler) puttable(ctx context.Context, chunk replicator.Chunk) ([]*replicator.Row, error) {
 	cells := map[replicator.Cell]bool{}
 	for _, r := range chunk.Rows {

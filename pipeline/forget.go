@@ -10,8 +10,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// forgetting tracks up to which log position deleted cells may be forgotten. It outlives sessions. Each session's
-// forgetter goroutine uses it, one after the other.
+// forgetting tracks up to which log position deleted cells may be forgotten. It outlives sessions. Only the forgetter
+// of the present session uses it, except for note, which the lanes call.
 type forgetting struct {
 	passed []marking // oldest first, at most forgetSteps + 1
 	walked int64     // the horizon (a log position) of the last complete walk
@@ -61,8 +61,8 @@ type forgetter struct {
 // forgetPage is how many cells one call examines.
 const forgetPage = 1000
 
-// run forgets until ctx is done. It does nothing if the target can't forget, or if forgotten cells could not be read
-// again.
+// run forgets until ctx is done. It does nothing if the target can't forget cells, or if the source is a Changelog,
+// from which a forgotten cell could not be read again.
 func (f *forgetter) run(ctx context.Context) error {
 	target, ok := f.target.(replicator.Forgetter)
 	if !ok || f.cfg.Deleted <= 0 || f.cfg.changelog() != nil {
@@ -78,7 +78,7 @@ func (f *forgetter) run(ctx context.Context) error {
 		}
 		marked := f.saver.lastMarked()
 		horizon := f.forgetting.horizon(marked.Position.Order, time.Now(), f.cfg.Deleted)
-		if f.forgetting.walked == 0 { // deletions before this process began are unknown
+		if f.forgetting.walked == 0 { // deletions before this process began are unknown, so assume one
 			f.forgetting.note([]replicator.Op{{Version: replicator.NoVersion, AsOf: marked.Position.Order}})
 		}
 		if marked.Filling() || horizon <= f.forgetting.walked || f.forgetting.gone.Load() < f.forgetting.walked {
@@ -90,8 +90,9 @@ func (f *forgetter) run(ctx context.Context) error {
 	}
 }
 
-// walk examines all cells. It pauses for four fifths of the time, but no longer than a deletion is remembered: where
-// many cells are deleted, or the sink is slow, more would come meanwhile than it forgets.
+// walk examines all cells, page by page, and forgets those that were deleted before the horizon. It pauses for four
+// fifths of the time. Once it has taken longer than deletions are remembered, it no longer pauses. Otherwise, with many
+// deletions or a slow sink, more cells would be deleted meanwhile than it forgets.
 func (f *forgetter) walk(ctx context.Context, target replicator.Forgetter, horizon int64) error {
 	found, began := replicator.GoneCells{}, time.Now()
 	for after := ""; ; {

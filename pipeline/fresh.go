@@ -12,9 +12,9 @@ import (
 // the search for them was given up.
 //
 // A fresh target needs no sweep after a fill from a Changelog. This session read the record of every row that the
-// target shows. It also read the records that delete rows, unless the log had dropped them by then: Changelog.Remembers
-// tells. A sweep would read everything in the target and the whole log, for each of the logs that fill it, and find
-// nothing.
+// target shows. It also read the records that delete rows, unless the log had already dropped them (see
+// Changelog.Remembers). A sweep would read everything in the target and the whole log, for each of the logs that fill
+// it, and find nothing.
 //
 // A sweep is still needed after:
 //   - a fill that an earlier session began, in this process or in another: the target holds the rows that it applied;
@@ -22,12 +22,12 @@ import (
 //   - a fill of views whose marks were lost, and every other repair.
 type fresh struct{ since time.Time }
 
-// freshPages bounds the search for cells of this source: reading the log waits for it. A target that other sources have
-// filled with more than that is swept after the fill.
+// freshPages limits the search for cells of this source, because reading the log waits for the search. If other sources
+// have filled more pages of the target than that, the target is swept after the fill.
 const freshPages = 1000
 
 // Starters are pipelines that begin at the same time and fill the same target. Each waits until the others have
-// searched the target, too. Otherwise their searches would page through what it applies.
+// searched the target, too. Otherwise the searches of the others would page through what this pipeline applies.
 type Starters struct {
 	left atomic.Int64
 	all  chan struct{}
@@ -40,10 +40,11 @@ func NewStarters(n int) *Starters {
 	return s
 }
 
-// startersTime is how long a pipeline waits for others, which may fail to open their parts of the source.
+// startersTime is how long a pipeline waits for the others. It is limited because another pipeline may fail to open its
+// part of the source, and then never searches.
 const startersTime = 2 * time.Second
 
-// searched records that one of them no longer searches.
+// searched records that one of the pipelines has ended its search, or needs none.
 func (s *Starters) searched() {
 	if s != nil && s.left.Add(-1) == 0 {
 		close(s.all)
@@ -78,7 +79,7 @@ func (s *sweeper) begin(ctx context.Context) error {
 	return err
 }
 
-// search looks for a cell of this source.
+// search sets when the target was last known to have no cell of this source. If it finds such a cell, it sets nothing.
 func (s *sweeper) search(ctx context.Context) error {
 	began, after := time.Now(), ""
 	for range freshPages {

@@ -7,9 +7,9 @@ import (
 	"replicator"
 )
 
-// inherit turns the dead letters of a view's shadow into the view's, and then removes the shadow's checkpoint. While
-// the checkpoint exists, inherit can be repeated from the start. The shadow's letters are dropped last. If a crash
-// comes before that, the next start drops them.
+// inherit makes the dead letters of a view's shadow the view's own, and then removes the shadow's checkpoint. While the
+// checkpoint exists, inherit can be repeated from the start. The shadow's letters are dropped last. If a crash comes
+// before that, the next start drops them.
 func inherit(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	shadow := v.Name + replicator.ShadowSuffix
 	obsolete, err := takeLetters(ctx, store, v, shadow)
@@ -26,8 +26,8 @@ func inherit(ctx context.Context, store replicator.Store, v *replicator.View) er
 }
 
 // forgetShadow removes everything that the store has of a view's shadow. It must be called before the sink removes the
-// shadow. A checkpoint for which the sink has no mark would say that the shadow was swapped in, and that its dead
-// letters are the view's.
+// shadow. Otherwise a crash could leave a checkpoint for which the sink has no mark. That would mean that the shadow
+// was swapped in, so its dead letters would become the view's.
 func forgetShadow(ctx context.Context, store replicator.Store, v *replicator.View) error {
 	if err := store.Forget(ctx, v.Name+replicator.ShadowSuffix); err != nil {
 		return err
@@ -54,7 +54,7 @@ func dropOfShadow(ctx context.Context, store replicator.Store, v *replicator.Vie
 const lettersAtOnce = 1 << 20
 
 // takeLetters records the dead letters of a view's shadow as the view's own. It returns the ids of the view's obsolete
-// letters: those of cells that have no letter of the shadow.
+// letters, whose cells have no letter in the shadow.
 func takeLetters(ctx context.Context, store replicator.Store, v *replicator.View, shadow string) (
 	obsolete []string, err error,
 ) {

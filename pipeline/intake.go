@@ -9,9 +9,9 @@ import (
 	"replicator"
 )
 
-// intake accepts changes of the tail, of a scan, and re-reads. It takes their size from the memory budget, which blocks
-// the caller while it is full, and passes them to the lane of their key. It has no state of its own, and several
-// goroutines may use it.
+// intake accepts changes from the tail and from scans, and requests to re-read cells. It takes their size from the
+// memory budget, which blocks the caller while it is full, and passes them to the lane of their key. It has no state of
+// its own, and several goroutines may use it.
 type intake struct {
 	*group
 	budget    *budget
@@ -20,8 +20,8 @@ type intake struct {
 	over      context.Context // done once changes handed to a lane are no longer applied
 }
 
-// add hands a change to its lane when the budget has room for it. It also has other variants of the change's key looked
-// up.
+// add hands a change to its lane when the budget has room for it. It also schedules the lookup of other variants of the
+// change's key.
 func (in *intake) add(ctx context.Context, c *replicator.Change) error {
 	size := int64(replicator.RowOverhead)
 	if c.Row != nil {
@@ -52,8 +52,8 @@ func (in *intake) put(ctx context.Context, row *replicator.Row) error {
 	})
 }
 
-// look re-reads cells: the source's present rows replace the sink's contributions. It returns when that, and everything
-// accepted before, is applied. It fails if the session ends first.
+// look re-reads cells: the source's present rows replace the sink's contributions. It returns when these and all
+// earlier changes are applied. It fails if the session ends first.
 func (in *intake) look(ctx context.Context, cells []replicator.Cell) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -90,7 +90,7 @@ func (t *tail) Change(ctx context.Context, c *replicator.Change) error {
 	}
 	t.blank = false
 	t.window.touch(c)
-	if !c.Last && t.views.joins(c.Cell) { // the log doesn't contain the joined rows
+	if !c.Last && t.views.joins(c.Cell) { // the log's row lacks the joined rows, so re-read the cell
 		c = reread(c.Cell, c.Order, c.Time)
 	}
 	return t.intake.add(ctx, c)
@@ -107,7 +107,7 @@ func (t *tail) Commit(order int64, at time.Time) {
 	t.window.reached(order)
 }
 
-// unlogged is the error of changes that the log does not list (ErrUnlogged), with the position after them.
+// unlogged is an ErrUnlogged (the log does not list some changes) with the log position after those changes.
 type unlogged struct {
 	error
 	behind string // FILE:POS
@@ -115,9 +115,9 @@ type unlogged struct {
 
 func (u unlogged) Unwrap() error { return u.error }
 
-// Unlogged implements replicator.Handler. If the configuration allows, it continues, and records that the views that
-// read the table must be compared with the source. It records that before anything after that position can be applied
-// and saved, so that no crash forgets the comparison. Emptying a table doesn't matter while all views are empty: a dump
+// Unlogged implements replicator.Handler. If on_unlogged is repair, it returns nil, and records that the views that
+// read the table must be compared with the source. It does so before any later change can be applied and saved, so a
+// crash can't lose the record. It ignores statements that empty a table while all views are empty, because a dump
 // begins with DROP TABLE IF EXISTS.
 func (t *tail) Unlogged(table string, order int64, err error) error {
 	if t.blank && errors.Is(err, replicator.ErrEmptied) {
@@ -130,10 +130,10 @@ func (t *tail) Unlogged(table string, order int64, err error) error {
 	if groups, _ := replicator.Troubled(of, err); groups != nil { // only some of the views must be compared
 		of = slices.Concat(groups...)
 	}
-	if !t.notes.setSwapped(of, order) { // logged before: a server may log one such statement after the other
+	if !t.notes.setSwapped(of, order) { // already logged: a server may log many such statements in a row
 		return nil
 	}
-	t.cfg.Log.Warn("rows changed and the binlog doesn't say which: going on, and comparing the views with the source",
+	t.cfg.Log.Warn("rows changed, and the binlog doesn't say which. The views continue and are compared with the source",
 		"sink", t.cfg.Name, "source", t.cfg.Source.Name(), "table", table, "position", t.reader.Locate(order),
 		"views", of.names(), "reason", err)
 	return nil

@@ -16,12 +16,12 @@ import (
 type reach struct {
 	committed  atomic.Int64 // the last transaction end that the reader delivered
 	lastCommit atomic.Int64 // its commit time, in Unix nanoseconds
-	heard      atomic.Bool  // the source has begun to send its log; until then it is unknown whether anything is caught up
+	heard      atomic.Bool  // the source has begun to send its log; until then the lag is unknown
 
 	first    atomic.Int64 // the end of the source's log when it was first asked
 	latest   atomic.Int64 // the end when it was last asked
 	asked    atomic.Int64 // when it was last asked, in Unix nanoseconds; 0: not yet
-	caughtUp atomic.Int64 // the value of committed when it was last the log's end
+	caughtUp atomic.Int64 // when committed last included the log's end, in Unix nanoseconds; 0: never
 }
 
 func (r *reach) commit(order int64, at time.Time) {
@@ -42,8 +42,9 @@ func (r *reach) end(at replicator.Position, asked time.Time) {
 	r.asked.Store(asked.UnixNano())
 }
 
-// shown is the time up to which the views show everything committed. oldest returns the commit time of the oldest
-// change that they lack. If they have caught up, it is the time when the source was last asked for more.
+// shown returns the time up to which the views show everything committed. The function oldest returns the commit time
+// of the oldest change that the views lack. If the views have caught up, shown returns the time when the source was
+// last asked where its log ends.
 func (r *reach) shown(oldest func() time.Time) (at time.Time, caughtUp, known bool) {
 	if !r.heard.Load() {
 		return at, false, false
@@ -63,8 +64,8 @@ func (r *reach) shown(oldest func() time.Time) (at time.Time, caughtUp, known bo
 	return time.Unix(0, last), false, true
 }
 
-// passed reports whether everything committed before the session began is applied. Views that ran separately before
-// this session agree from then on.
+// passed reports whether everything committed before the session began is applied. From then on, views that ran
+// separately before this session agree with each other.
 func (s *session) passed() bool {
 	return s.reach.asked.Load() != 0 && s.lanes.low() >= s.reach.first.Load()
 }
@@ -78,21 +79,22 @@ func (s *session) lag() (time.Duration, bool) {
 	return max(0, time.Since(at)), true
 }
 
-// answers is how long the source may take to tell where its log ends. After that, the lag is unknown.
+// answers is how long the source may take to tell where its log ends. After that time without an answer, the lag counts
+// from the last answer.
 func (s *session) answers() time.Duration { return max(10*time.Second, 3*s.cfg.Interval) }
 
 // shown is the time up to which the views show everything committed.
 func (s *session) shown() (at time.Time, caughtUp, known bool) { return s.reach.shown(s.lanes.since) }
 
-// shown records up to when each view showed everything as its last session ended. A view's lag counts from there until
-// another session has heard from the source. The store keeps these times for the next process. shown also records when
-// all progress of a view was saved. It outlives runs. A mutex guards it.
+// shown records, for each view, the time up to which the view showed everything when its last session ended. The lag
+// counts from that time until another session has heard from the source. The store keeps these times for the next
+// process. shown also records when all progress of a view was saved. It outlives runs. A mutex guards it.
 type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
 	at      map[string]time.Time // by view
 	savedAt map[string]time.Time // by view; the store has no dates of what was saved before the start
-	evicted map[string]int64     // by view: keys that its server has evicted since the start
+	evicted map[string]int64     // by view: keys that the sink's server has evicted since the start
 	gone    map[string]int64     // by view: deleted cells that its sink still remembers, at the last count
 }
 
@@ -103,7 +105,8 @@ func newShown(before map[string]time.Time) *shown {
 	return n
 }
 
-// of returns, by view, up to when it showed everything, or since when that is unknown.
+// of returns, by view, the time up to which the view showed everything. If that is unknown, the time is the pipeline's
+// start.
 func (n *shown) of(views []*replicator.View) map[string]time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -149,7 +152,8 @@ func (n *shown) recall(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// stamp dates checkpoints to be saved, by the time up to which their session shows everything, if it is known.
+// stamp sets Shown of checkpoints to be saved: the time up to which their session shows everything, or the recorded
+// time if that is not known.
 func (n *shown) stamp(checkpoints []replicator.Checkpoint, at time.Time, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -200,7 +204,7 @@ func (n *shown) evict(views viewSet, keys int64) {
 	n.each(views, func(name string) { n.evicted[name] += keys })
 }
 
-// evictedKeys is the number of keys that a view's server has evicted since the start.
+// evictedKeys is the number of keys that the server of a view's sink has evicted since the start.
 func (n *shown) evictedKeys(v *replicator.View) int64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // which the cells first changed, and has at most one batch in flight. So changes of one cell are applied in order, and
 // a cell that changes often costs one write per batch.
 //
-// Only its goroutine uses the batch in flight. A mutex guards the pending changes.
+// Only the lane's goroutine uses the batch in flight. A mutex guards the pending changes.
 type lane struct {
 	budget *budget
 	reach  *reach
@@ -37,7 +37,7 @@ type pending struct {
 	size  int64           // taken from the budget
 
 	after int64  // all changes of the lane up to this log position were added before
-	first uint64 // the number of the first change
+	first uint64 // the number of the cell's first change: the value of added
 
 	// deleted and deletedAt are set by a change after which the cell must be re-read: a delete of a version that may be
 	// the newest, or a change without its row. deleted is the highest such version (NoVersion: none), deletedAt the log
@@ -176,7 +176,7 @@ func (p *pending) mergePut(row *replicator.Row) (spare int64) {
 	return spare
 }
 
-// lookAt is a change that re-reads a cell and writes it again, whatever the sink holds. Sweeps and retries of dead
+// lookAt returns a change that re-reads a cell and writes it again, whatever the sink holds. Sweeps and retries of dead
 // letters use it.
 func lookAt(c replicator.Cell) *replicator.Change {
 	look := reread(c, 0, time.Time{})
@@ -184,8 +184,8 @@ func lookAt(c replicator.Cell) *replicator.Change {
 	return look
 }
 
-// reread is a change that re-reads a cell after an unknown change. order is the log position of that change, and at its
-// commit time; both are zero if irrelevant.
+// reread returns a change that makes the lane re-read a cell. The cell's new row is unknown, because of a change at the
+// log position order with the commit time at. Both are zero if they don't matter.
 func reread(c replicator.Cell, order int64, at time.Time) *replicator.Change {
 	return &replicator.Change{
 		Kind: replicator.Delete, Cell: c, Version: replicator.AnyVersion, Order: order, Time: at,
@@ -243,7 +243,7 @@ func (l *lane) low(committed int64) int64 {
 }
 
 // since is the commit time of the oldest pending change; zero if there is none. Rows of a scan don't count. A log's
-// changes are roughly in the order of their times, so only the first one is checked.
+// changes are roughly in the order of their times, so the first change that has a time is returned.
 func (l *lane) since() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

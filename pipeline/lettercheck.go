@@ -60,7 +60,7 @@ func (l *letters) compareView(ctx context.Context, view int) error {
 		}
 	}
 	if found > 0 {
-		l.cfg.Log.Warn("the sink has dead letters that the store lacks: their cells were read again",
+		l.cfg.Log.Warn("the sink has dead letters that the store lacks. Their cells were read again",
 			"sink", l.cfg.Name, "view", v.Name, "cells", found)
 	}
 	return l.lookAtUnknown(ctx, v, buried)
@@ -114,7 +114,7 @@ func (l *letters) of(ctx context.Context, v *replicator.View) (map[replicator.Ce
 }
 
 // lookAtUnknown re-reads the cells whose letters the sink doesn't confirm: the cells may be gone from the source, or
-// have been applied since.
+// have been applied since. It clears the letters of cells that no longer feed the view.
 func (l *letters) lookAtUnknown(ctx context.Context, v *replicator.View, buried map[replicator.Cell]bool) error {
 	var doubtful, unfed []replicator.Cell
 	for c, known := range buried {

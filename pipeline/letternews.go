@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// letterNews logs dead letters: the first of a kind at once, then once a minute the number of further ones. A kind that
-// did not occur for a minute is news again. A mutex guards it.
+// letterNews logs dead letters: the first of a kind at once, then once a minute the number of further ones. The next
+// letter of a kind that did not occur for a minute is logged at once again. A mutex guards it.
 type letterNews struct {
 	cfg  *Config
 	mu   sync.Mutex
@@ -43,7 +43,7 @@ func (n *letterNews) add(view, by string, l replicator.DeadLetter) {
 		return
 	}
 	n.told[kind] = &toldLetters{at: time.Now()}
-	n.cfg.Log.Warn("a change became a dead letter, and the view goes on without it: see `replicator deadletters list`",
+	n.cfg.Log.Warn("a change became a dead letter. The view continues without it. See `replicator deadletters list`",
 		"sink", n.cfg.Name, "view", view, "kind", by, "table", l.Cell.Table, "key", l.Cell.Key.String(),
 		"column", l.Cell.Column, "position", l.Position, "reason", l.Reason)
 }

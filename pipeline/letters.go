@@ -93,8 +93,8 @@ func (l *letters) update(ctx context.Context, b *opBatch, applied replicator.App
 	return nil
 }
 
-// tell counts a dead letter and logs it if its kind is new. If the cell was re-read (again), its letter was counted
-// before.
+// tell counts a dead letter and logs it if its kind is new. After a re-read (again), it skips a letter that the store
+// has, because that letter was counted before.
 func (l *letters) tell(
 	ctx context.Context, v *replicator.View, reason string, letter replicator.DeadLetter, again bool,
 ) error {
@@ -109,10 +109,10 @@ func (l *letters) tell(
 	return nil
 }
 
-// raiseElsewhere clears the letters of other shards' cells whose rows the views now show, because this shard's row is
-// gone. The other shard's pipeline may record another letter at any time. So raiseElsewhere first reads the number of
-// the present letter. Then it applies the ops again, to check that the view still shows the other shard's row. If so,
-// the letter of that number is obsolete, and a later one is not.
+// raiseElsewhere clears other shards' dead letters that are obsolete: this shard's row of the key is gone, so the views
+// now show the other shard's row. The other shard's pipeline may record another letter at any time. So raiseElsewhere
+// first reads the number of the present letter. Then it applies the ops again, to check that the view still shows the
+// other shard's row. If so, the letter of that number is obsolete, and a later one is not.
 func (l *letters) raiseElsewhere(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	for shown := applied.Elsewhere; ; {
 		numbers := map[replicator.Elsewhere]int64{}
@@ -158,7 +158,7 @@ func (l *letters) applyAgain(ctx context.Context, ops []replicator.Op) (replicat
 }
 
 // applyClaimed applies values again that the sink rejected because another shard has a row of that key. The other row
-// may have gone before the letter was saved. Then nothing else would clear the letter.
+// may have been deleted before the letter was saved. Then no other call would clear the letter.
 func (l *letters) applyClaimed(ctx context.Context, ops []replicator.Op, applied replicator.Applied) error {
 	var again []replicator.Op
 	var last int                         // the index in ops of the last op of again

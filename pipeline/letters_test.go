@@ -65,8 +65,8 @@ func (t looklessTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 	return t.Target.Apply(ctx, ops)
 }
 
-// Another replicator looked at a cell first, and found it dead. The checkpoint does not pass the row before the letter is
-// saved: a crash in between would lose it.
+// Another replicator looked at a cell first, and found it dead. The checkpoint does not pass the row before the letter
+// is saved: a crash in between would lose it.
 func TestTheLetterOfWhatAnotherReplicatorFoundDeadIsSavedBeforeTheCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()

@@ -59,8 +59,8 @@ func TestALookEndsWithTheSessionThatItWasAskedOf(t *testing.T) {
 	})
 }
 
-// A re-read knows all that was committed before it, deletes that the log has yet to tell included. What lies between the
-// delete that it was made for and the re-read is old: to show it would be a step back.
+// A re-read knows all that was committed before it, deletes that the log has yet to tell included. What lies between
+// the delete that it was made for and the re-read is old: to show it would be a step back.
 func TestWhatWasGoneAtAReadOfTheSourceDoesNotComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, store := newFakeSource(), newMemoryStore()

@@ -8,8 +8,8 @@ import (
 	"replicator"
 )
 
-// notes are what the checkpoints of a run's views contain besides their progress. They outlive sessions. Their mutex
-// guards them; it may be taken while a progress's mutex is held.
+// notes holds what the checkpoints of a run's views contain besides their progress. It outlives sessions. A mutex
+// guards it, and may be locked while the mutex of progress is held.
 type notes struct {
 	mu      sync.Mutex
 	swapped map[string]int64 // by view: the log position after which the view must be compared with the source
@@ -34,8 +34,8 @@ func (n *notes) addTo(c *replicator.Checkpoint) {
 	c.Swapped, c.Letters = n.swapped[c.View], n.letters[c.View]
 }
 
-// lastSwap is the latest position after which a view must be compared with the source. One mark serves all views, so if
-// the store is lost, a view may be compared needlessly.
+// lastSwap returns the latest position after which a view must be compared with the source, to be included in a mark.
+// One mark serves all views, so if the store is lost, a view may be compared needlessly.
 func (n *notes) lastSwap() (last int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,7 +53,7 @@ func (n *notes) changed() bool {
 }
 
 // setSwapped records that views must be compared with the source, because of an event at a log position. It reports
-// whether that is new for one of them.
+// whether that is new for any of the views.
 func (n *notes) setSwapped(views viewSet, order int64) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -169,8 +169,8 @@ func TestAnOutageLeavesThePositionAndNoRate(t *testing.T) {
 	})
 }
 
-// TestOneCauseIsOneLineOfTheLog for all views that it stops, also at a start: with each attempt while something is down,
-// and once where the views don't run.
+// TestOneCauseIsOneLineOfTheLog for all views that it stops, also at a start: with each attempt while something is
+// down, and once where the views don't run.
 func TestOneCauseIsOneLineOfTheLog(t *testing.T) {
 	type scene struct {
 		source *fakeSource

@@ -10,17 +10,17 @@ import (
 	"replicator"
 )
 
-// An epoch exists once the sink has registered it: see replicator.EpochOf. A session begins in the highest epoch that
-// memory, the store and the sink know. Before it applies anything, it marks its reader's start position, in the
-// reader's epoch. A mark fails if the sink's mark has another epoch (replicator.Overtaken), and the failure ends the
-// session. Changes of a lower epoch are stale in the sink. But nothing was saved since the previous mark, so those
-// changes are read again, in the new epoch.
+// An epoch is a number that grows when a source moves to another server or begins another log. It exists once the sink
+// has registered it: see replicator.EpochOf. A session begins in the highest epoch that memory, the store and the sink
+// know. Before it applies anything, it marks its reader's start position, in the reader's epoch. A mark fails if the
+// sink's mark has another epoch (replicator.Overtaken), and the failure ends the session. Changes of a lower epoch are
+// stale in the sink. But nothing was saved since the previous mark, so those changes are read again, in the new epoch.
 //
 // Two replicators that read two servers would take a view from each other in turns, until no epochs are left. So the
-// one that was overtaken waits, and reports that. It takes over when the other one has ended. A replicator has ended if
-// its mark has not moved for longer than a running one's would, although the source has transactions that the mark does
-// not include. A process that has not registered an epoch yet, and a rebuild, take over at once, because an operator
-// started them.
+// replicator that was overtaken waits, and reports that it does. It takes over when the other one has ended. A
+// replicator has ended if its mark has not moved for longer than a running one's would, although the source has
+// transactions that the mark does not include. A process that has not registered an epoch yet, and a rebuild, take over
+// at once, because an operator started them.
 
 // standstill is the longest time that a running replicator's mark stays unchanged while there is more to include.
 const standstill = idleMark + 10*time.Second
@@ -29,10 +29,10 @@ const standstill = idleMark + 10*time.Second
 type rival struct {
 	told  *replicator.Overtaken // the error that ended the last session, with the lowest mark of the sink's parts
 	mark  replicator.Position   // the mark that was seen last
-	since time.Time             // since when the mark has not moved although this source has more; zero: not so
+	since time.Time             // since when the mark has not moved although this source has more; zero: it has moved
 }
 
-// register records that all marks of a session have the epoch of a position.
+// register records that the sink has registered the epoch of a position.
 func (s *shared) register(at replicator.Position) {
 	for epoch := int64(at.Epoch()) + 1; ; {
 		highest := s.registered.Load()
@@ -46,10 +46,10 @@ func (s *shared) register(at replicator.Position) {
 type above struct {
 	*run
 	mark replicator.Position // the position with the highest epoch; zero: there is none
-	// ahead is the highest mark that is farther than a view's position in the same epoch, or that was read farther at the
-	// same position: the store is older than the sink. Zero: there is none.
+	// ahead is the highest mark that is farther than a view's position in the same epoch, or that was read farther at
+	// the same position: the store is older than the sink. Zero: there is none.
 	ahead     replicator.Position
-	overtaken []string // views that this process kept, and whose marks now have an epoch that it never registered
+	overtaken []string // views of this process whose marks now have an epoch that this process never registered
 }
 
 // compare compares a view's checkpoint with its mark in the sink.
@@ -99,8 +99,8 @@ func (a *above) yield(ctx context.Context) error {
 	case time.Since(w.since) > standstill:
 		return nil
 	}
-	return replicator.Fatal(replicator.OfView(a.cfg.ofSink(fmt.Errorf("another replicator, which reads another server, has "+
-		"taken over %s. Stop the one that is not meant to run. If that is the other one, this one goes on two minutes after "+
-		"a change that the other one missed, or at once if you restart it", strings.Join(a.overtaken, ", "))),
+	return replicator.Fatal(replicator.OfView(a.cfg.ofSink(fmt.Errorf("another replicator, which reads another server, "+
+		"has taken over %s. Stop the replicator that should not run. If you stop the other one, this one continues two "+
+		"minutes after a change that the other one missed, or at once if you restart it", strings.Join(a.overtaken, ", "))),
 		a.overtaken...))
 }

@@ -11,19 +11,19 @@ import (
 )
 
 // Pipeline keeps the views of one sink up to date with one source. All its views normally run together. A new or
-// lagging view runs separately until it has caught up and joins the others. Then both runs are drained, and the union
-// starts at the lower of their positions, where repeating a little does no harm.
+// lagging view runs separately until it has caught up and joins the others. Then both runs are drained, and one run of
+// all their views starts at the lower of the two positions. It repeats some changes, which is harmless.
 //
-// Its methods may be called from any goroutine. Changes are queued for the supervisor, which Run's goroutine owns.
-// Information is read from shared.
+// Its methods may be called from any goroutine. Methods that change something queue a request for the supervisor, which
+// Run's goroutine owns. The other methods read from shared.
 type Pipeline struct {
 	Config
 	*shared
 	asks chan ask
 }
 
-// shared is what the goroutines of a pipeline share: its configuration, which doesn't change, and data that guards
-// itself.
+// shared is what the goroutines of a pipeline share: its configuration, which doesn't change, and data that has its own
+// locks.
 type shared struct {
 	cfg      *Config
 	planner  *planner
@@ -48,8 +48,8 @@ func (s *shared) runOf(view string) *run {
 	return nil
 }
 
-// main returns the run that the others join: the healthy, filled run with the most views, without shadows; nil if there
-// is none.
+// main returns the run that the others join: the healthy, filled run with the most live views (not shadows); nil if
+// there is none.
 func (s *shared) main() (main *run) {
 	most := 0
 	for _, r := range s.runs.all() {
@@ -110,42 +110,43 @@ func (p *Pipeline) ask(ctx context.Context, do func(ctx context.Context, s *supe
 	}
 }
 
-// Keeps reports whether the pipeline keeps a view.
+// Keeps reports whether the pipeline has a view of that name.
 func (p *Pipeline) Keeps(view string) bool { return p.view(view) != nil }
 
-// RebuildMode says whether a view is rebuilt beside its contents or over them.
+// RebuildMode says whether a rebuild fills a second copy of a view or overwrites the live one.
 type RebuildMode int
 
 const (
-	// BySwap fills a shadow while the live view is kept up to date, and swaps the shadow in when it has caught up. A view
-	// is rebuilt in place instead if several sources feed it, or if its target has parts of others (such as columns).
+	// BySwap fills a shadow while the live view is kept up to date, and swaps the shadow in when it has caught up. A
+	// view is rebuilt in place instead if several sources feed it, or if its table, key or index also holds other data
+	// (such as columns of another program).
 	BySwap RebuildMode = iota
-	// InPlace writes every row into the live view, whatever the sink's states say, and then re-reads cells that the fill
-	// did not confirm.
+	// InPlace writes every row into the live view, whatever the sink's states say, and then re-reads cells that the
+	// fill did not confirm.
 	InPlace
 )
 
-// Rebuild begins to rebuild views from offset zero, all in one scan, while the tail continues. Status reports the
-// progress. It is resumed after a crash. A sink without shadows is rebuilt in place. The error wraps ErrRebuilding or
-// ErrPaused if one of the views is being rebuilt or paused, or ErrNotServing if the pipeline can't start yet.
+// Rebuild begins to rebuild views, all in one scan, while the tail continues. Status reports the progress. A rebuild is
+// resumed after a crash. If the sink can't make shadows, the views are rebuilt in place. The error wraps ErrRebuilding
+// or ErrPaused if one of the views is being rebuilt or paused, or ErrNotServing if the pipeline can't start yet.
 //
 // from is where the scan of each table begins: a Chunk's Next, or "" for offset zero. Only a rebuild in place can begin
 // later. It keeps earlier rows as they are, as far as the source confirms them.
 func (p *Pipeline) Rebuild(ctx context.Context, names []string, mode RebuildMode, from string) error {
 	return p.ask(ctx, func(ctx context.Context, s *supervisor) error {
 		if err := p.stopped.cantStart(); err != nil {
-			return fmt.Errorf("sink %s: %w: it can't start yet: %w", p.Name, replicator.ErrNotServing, err)
+			return fmt.Errorf("sink %s: %w: the pipeline can't start yet: %w", p.Name, replicator.ErrNotServing, err)
 		}
 		return s.rebuilder.begin(ctx, names, mode, from)
 	})
 }
 
 // Pause stops writing to a view until Resume or a restart of the program. A fill or a rebuild in place continues after
-// the pause. A shadow is filled during the pause, but swapped in only after it.
+// the pause. A shadow is filled during the pause, but swapped in only after the pause.
 func (p *Pipeline) Pause(ctx context.Context, name string) error {
 	v := p.view(name)
 	if v == nil {
-		return fmt.Errorf("sink %s keeps no view %q", p.Name, name)
+		return fmt.Errorf("sink %s has no view %q", p.Name, name)
 	}
 	return p.ask(ctx, func(ctx context.Context, s *supervisor) error {
 		out, err := s.composition.takeOut(ctx, []*replicator.View{v})
@@ -166,9 +167,9 @@ func (p *Pipeline) Resume(ctx context.Context, name string) error {
 	})
 }
 
-// Swapped returns the views that must be compared with the source because one of their tables was replaced by another
-// one, each with the log position of that. After the comparison, the caller calls Compared. Views that don't run are
-// left out.
+// Swapped returns the views that must be compared with the source, each with the log position of the reason. Examples
+// are a table that another one replaced, changes that the log does not list, and keys that the sink evicted. After the
+// comparison, the caller calls Compared. Views that don't run are left out.
 func (p *Pipeline) Swapped() map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range p.runs.all() {
@@ -186,8 +187,8 @@ func (p *Pipeline) Compared(view string, at int64) {
 	}
 }
 
-// sessionOf returns a view's run and its open session; nil if there is none yet. A view that must be rebuilt before it
-// can run fails if its rebuild does.
+// sessionOf returns a view's run and its open session; each is nil if there is none yet. If the view can't run before
+// it is rebuilt, and the rebuild has failed, sessionOf returns that error.
 func (p *Pipeline) sessionOf(view string) (*run, *session, error) {
 	if err := p.stopped.reason(view); replicator.IsFatal(err) {
 		return nil, nil, err

@@ -14,7 +14,7 @@ type Outcome int
 const (
 	Continues Outcome = iota // it continues from its position; a fill continues, too
 	Begins                   // it is new or was reset, and begins as StartAt says
-	Refills                  // the sink lost it, or the source no longer has the log from its position: it is filled again
+	Refills                  // the sink lost it, or the source lost the log from its position on: it is filled again
 	Rebuilds                 // its definition changed, and on_change says to rebuild it
 	Refused                  // it does not run
 )
@@ -24,7 +24,7 @@ type Planned struct {
 	Outcome
 	Filling    bool  // it is being filled, and the fill continues
 	Rebuilding bool  // it is being rebuilt to this definition beside its visible contents, and the rebuild continues
-	Err        error // why it is refused; for Refills, why the source's log can't be read on; otherwise nil
+	Err        error // why it is refused; for Refills, why the source's log can't be read; otherwise nil
 }
 
 // Plan returns, by view, what Run would do, given the store's checkpoints. It changes nothing. Another process may run

@@ -43,7 +43,7 @@ func (r *remembered) refills(view, where string) {
 	r.refilled[where] = append(r.refilled[where], view)
 }
 
-// of are the checkpoint and the mark of a view; nil where there is none.
+// of returns the checkpoint and the mark of a view; each is nil if there is none.
 func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Mark) {
 	i := slices.IndexFunc(r.saved, func(c replicator.Checkpoint) bool { return c.View == view && c.Source == r.source })
 	if i >= 0 {
@@ -55,16 +55,16 @@ func (r *remembered) of(view string) (c *replicator.Checkpoint, m *replicator.Ma
 	return c, m
 }
 
-// rebuilding reports whether a shadow is being filled by a view's present definition. A shadow with a checkpoint and
-// without a mark was swapped in.
+// rebuilding reports whether a shadow of a view's present definition is being filled. A shadow that has a checkpoint
+// and no mark doesn't count, because it was already swapped in.
 func (r *remembered) rebuilding(v *replicator.View) bool {
 	c, m := r.of(v.Name + replicator.ShadowSuffix)
 	return c != nil && m != nil && replicator.SameDefinition(c.Fingerprint, v.Fingerprint)
 }
 
-// keptFrom returns a source that fed the view and has since been removed from the configuration. The sink must have the
-// source's mark, if the sink was asked. In addition, the mark has the view's definition or the store knows the source:
-// otherwise the mark may be of another program's view of that name.
+// keptFrom returns a source that fed the view and has since been removed from the configuration. If the sink was asked,
+// it must have that source's mark of the view. In addition, the mark must have the view's definition, or the store must
+// know the source. Otherwise the mark may belong to another program's view of the same name.
 func (r *remembered) keptFrom(v *replicator.View, feeds func(string) bool) (source string, is bool) {
 	for _, source := range slices.Sorted(maps.Keys(r.former)) {
 		for _, m := range r.former[source] {
@@ -121,7 +121,7 @@ func (p *planner) marks(ctx context.Context) (*remembered, error) {
 	known := &remembered{source: source, marks: marks}
 	if parted, ok := p.cfg.Sink.(replicator.Parted); ok {
 		if known.lacking, err = parted.Lacking(ctx, source); err != nil {
-			return nil, fmt.Errorf("sink %s: reading which of its parts hold what: %w", p.cfg.Name, err)
+			return nil, fmt.Errorf("sink %s: reading which of its parts hold which views: %w", p.cfg.Name, err)
 		}
 	}
 	return known, nil
@@ -173,8 +173,8 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 			unfilled = append(unfilled, v)
 		default:
 			if c != nil && (at.Position.Order < c.Position.Order || at.Filling() != c.Filling()) {
-				p.cfg.Log.Info("the sink's checkpoint is before the saved one: reading begins there", "sink", p.cfg.Name,
-					"view", v.Name, "order", at.Position.Order, "checkpoint", c.Position.Order, "filling", at.Filling())
+				p.cfg.Log.Info("the sink's checkpoint is before the saved one. Reading begins at the sink's",
+					"sink", p.cfg.Name, "view", v.Name, "order", at.Position.Order, "checkpoint", c.Position.Order, "filling", at.Filling())
 			}
 			if p.begunAnew(c, m, at.Standing) {
 				if err := p.replay(ctx, &at.Standing); err != nil {
@@ -186,7 +186,7 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 	}
 	next.logFailed(p.cfg)
 	for where, views := range known.refilled {
-		p.cfg.Log.Warn("the sink has lost views"+where+": they are filled again", "sink", p.cfg.Name,
+		p.cfg.Log.Warn("the sink has lost views"+where+". They are filled again", "sink", p.cfg.Name,
 			"views", views)
 	}
 	for _, begin := range []struct {
@@ -224,8 +224,8 @@ var errChanged = errors.New("its definition changed")
 // errUnderWay says that the view does not run until the rebuild in progress is complete.
 var errUnderWay = errors.New("a rebuild of it is under way")
 
-// goesOnAt returns where a view continues, as resumeAt says. If a rebuild to the present definition is in progress, its
-// error also wraps errUnderWay: that rebuild continues, whatever on_change says now.
+// goesOnAt returns where a view continues: see resumeAt. If resumeAt fails while a rebuild to the present definition is
+// in progress, the error also wraps errUnderWay. That rebuild continues, whatever on_change says now.
 func (p *planner) goesOnAt(v *replicator.View, known *remembered) (*replicator.Checkpoint, error) {
 	at, err := p.resumeAt(v, known)
 	if _, m := known.of(v.Name); m != nil && m.Err != nil { // the outcome is known once the mark can be read
@@ -268,9 +268,9 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 	case !sameSaved:
 		return nil, replicator.Redefined(v, c.Fingerprint, v.Fingerprint)
 	case !sameMark && c == nil:
-		return nil, fmt.Errorf("sink %s keeps a view of this name with another definition, and no checkpoint is "+
-			"saved for it: if another program keeps that view, give one of the two another name, or a database of its "+
-			"own; if none does, %w", p.cfg.Name, replicator.Redefined(v, m.Fingerprint, v.Fingerprint))
+		return nil, fmt.Errorf("sink %s has a view of this name with another definition, and no checkpoint is saved "+
+			"for that view. If another program maintains it, give one of the two views another name or another "+
+			"database. Otherwise, %w", p.cfg.Name, replicator.Redefined(v, m.Fingerprint, v.Fingerprint))
 	case !sameMark:
 		return nil, replicator.Redefined(v, m.Fingerprint, v.Fingerprint)
 	case c == nil && !marked(m):
@@ -293,14 +293,14 @@ func (p *planner) resumeAt(v *replicator.View, known *remembered) (*replicator.C
 		known.refills(v.Name, where)
 		return nil, nil
 	}
-	return nil, replicator.Fatal(fmt.Errorf("sink %s holds nothing of the view any more%s, but its checkpoint says "+
-		"that it was kept there; to fill it again: %s, or set on_lost = \"rebuild\": %w", p.cfg.Name, where,
+	return nil, replicator.Fatal(fmt.Errorf("sink %s no longer has data of the view%s, but a checkpoint says "+
+		"that it had. To fill the view again, run %s or set on_lost = \"rebuild\": %w", p.cfg.Name, where,
 		p.cfg.anew(viewSet{v}), err))
 }
 
-// askFormer asks the sink for the marks of sources that are no longer configured, if a new view reads a log: this
-// member's store may not know what another member of the group applied. If the sink has forgotten a source, the source
-// no longer counts, whatever the store says.
+// askFormer asks the sink for the marks of sources that are no longer configured. It does so only if there is a new
+// view and the source is a Changelog, because this member's store may not know what another member of the group
+// applied. If the sink has forgotten a source, the source no longer counts, whatever the store says.
 func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known *remembered) error {
 	sink, ok := p.cfg.Sink.(replicator.Sourced)
 	begins := func(v *replicator.View) bool { c, m := known.of(v.Name); return c == nil && !marked(m) }
@@ -315,16 +315,16 @@ func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("sink %s: reading which sources its views were kept from: %w", p.cfg.Name, err)
+		return fmt.Errorf("sink %s: reading which sources filled its views: %w", p.cfg.Name, err)
 	}
 	return nil
 }
 
-// displaced is the error of a view that would be filled from a source of another name than before. The former source's
-// entries would stay in the sink beside the new ones, and amounts would count twice. For topics, the former source's
-// mark is enough evidence, because one process reads all sources of the topics. For a database server it is not:
-// another process may keep the same view of another shard. So the store must also say that this process read the former
-// source.
+// displaced returns an error if a view would be filled from a source with another name than before. The former source's
+// entries would stay in the sink together with the new ones, and amounts would count twice. For topics, the former
+// source's mark is enough evidence, because one process reads all sources of the topics. For a database server it is
+// not: another process may keep the same view of another shard. So the store must also say that this process read the
+// former source.
 func (p *planner) displaced(v *replicator.View, known *remembered) error {
 	if p.cfg.Feeds == nil {
 		return nil
@@ -333,15 +333,15 @@ func (p *planner) displaced(v *replicator.View, known *remembered) error {
 	if !is {
 		return nil
 	}
-	remedy := "name the source as before, or stop the program, run `replicator checkpoint forget %s`, and start " +
-		"it again: the view is filled again"
+	remedy := "Name the source as before. Or stop the program, run `replicator checkpoint forget %s`, and start " +
+		"it again. The view is then filled again"
 	if p.cfg.changelog() != nil {
-		remedy = "name the topic as before, or stop all members, run `replicator checkpoint forget %s` at each, and " +
-			"start them: the view is filled again; if other programs keep a view of this name from there, give one of " +
-			"the two another name"
+		remedy = "Name the topic as before. Or stop all members, run `replicator checkpoint forget %s` at each, and " +
+			"start them. The view is then filled again. If another program fills a view of this name from there, " +
+			"give one of the two views another name"
 	}
-	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it was kept from %s, which is no longer "+
-		"configured; filled from %s as well, it would count sums twice and keep deleted rows; "+remedy,
+	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: it was filled from %s, which is no longer "+
+		"configured. Filled from %s as well, it would count sums twice and keep deleted rows. "+remedy,
 		v.ShownAs(), sourceNamed(from), sourceNamed(known.source), v.ShownAs())), v.Name)
 }
 
@@ -356,7 +356,7 @@ func sourceNamed(name string) string {
 	return "shard " + name + " of the source"
 }
 
-// first is the checkpoint of new views, as StartAt says.
+// first returns the checkpoint at which new views begin, as StartAt says.
 func (p *planner) first(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (c replicator.Checkpoint, err error) {
@@ -372,7 +372,7 @@ func (p *planner) first(
 	return c, ofPosition(err)
 }
 
-// afterReset is the checkpoint of views that were reset. They begin as StartAt says, and a fill rewrites their
+// afterReset returns the checkpoint at which views begin after a reset, as StartAt says. A fill then rewrites their
 // contents.
 func (p *planner) afterReset(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
@@ -384,8 +384,8 @@ func (p *planner) afterReset(
 	return c, err
 }
 
-// afterLoss is the checkpoint of views whose marks the sink lost. If a server evicted the marks, some contents may be
-// left: the fill rewrites them, too.
+// afterLoss returns the checkpoint at which views begin after the sink lost their marks. If a server evicted the marks,
+// some contents may be left: the fill rewrites them, too.
 func (p *planner) afterLoss(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (replicator.Checkpoint, error) {
@@ -394,8 +394,8 @@ func (p *planner) afterLoss(
 	return c, err
 }
 
-// fill is the checkpoint of views that are filled from offset zero. It also serves rebuilds, and views that were lost
-// or redefined: StartAt only concerns new views.
+// fill returns the checkpoint of views that are filled from the beginning of their tables. It ignores StartAt, because
+// it also serves rebuilds, and views that were lost or redefined.
 func (p *planner) fill(
 	ctx context.Context, views []*replicator.View, known []replicator.Position,
 ) (c replicator.Checkpoint, err error) {
@@ -446,8 +446,9 @@ func (p *planner) replay(ctx context.Context, at *replicator.Standing) (err erro
 	return err
 }
 
-// begunAnew reports whether a view's fill continues from less than its checkpoint says. A Changelog must then be read
-// from its beginning. The mark's position never falls, so it may be beyond what the fill has read.
+// begunAnew reports whether a view's fill has less progress than its checkpoint says, or has no checkpoint. Then a
+// Changelog must be read from its beginning, because the mark's position never falls and may be beyond what the fill
+// has read.
 func (p *planner) begunAnew(c *replicator.Checkpoint, m *replicator.Mark, at replicator.Standing) bool {
 	switch {
 	case !at.Filling(), c != nil && c.Unmarked:

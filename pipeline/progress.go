@@ -14,7 +14,7 @@ type progress struct {
 	views viewSet
 
 	mu     sync.Mutex
-	marked []replicator.Checkpoint // by view: what was marked last. The next session begins there, and nowhere else
+	marked []replicator.Checkpoint // by view: the last mark, where the next session begins
 	now    replicator.Standing     // of all views together, including what was applied since
 	read   replicator.Position     // the latest applied position, and how far was read beyond it; zero: unknown
 	proofs []replicator.Position   // marks that the log must contain; the next session begins in or above their epoch
@@ -37,7 +37,7 @@ func (p *progress) restart(at []replicator.Checkpoint, proofs ...replicator.Posi
 	p.marked, p.now, p.proofs = at, lowestOf(p.views, at), proofs
 }
 
-// refill lets the views begin a fill. What was read before no longer counts.
+// refill makes the next session begin a fill of the views. How far the log was read before no longer counts.
 func (p *progress) refill(c replicator.Checkpoint) {
 	p.restart(eachAt(p.views, c))
 	p.mu.Lock()
@@ -83,7 +83,7 @@ func (p *progress) readTo(at replicator.Position) {
 	p.read = later(p.read, at)
 }
 
-// readBeyond is how far was read beyond a view's position; zero if that is unknown. The caller holds p.mu.
+// readBeyond returns how far the log was read beyond a view's position; zero if that is unknown. The caller holds p.mu.
 func (p *progress) readBeyond(c replicator.Checkpoint) replicator.Position {
 	if p.read.Order < c.Position.Order {
 		return replicator.Position{}
@@ -99,7 +99,7 @@ func later(a, b replicator.Position) replicator.Position {
 	return b
 }
 
-// checkpoints are each view's last marked checkpoint.
+// checkpoints returns each view's last marked checkpoint.
 func (p *progress) checkpoints() []replicator.Checkpoint {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 type rebuild struct {
 	views   viewSet
 	shadows viewSet // empty: the rebuild is in place
-	frozen  viewSet // views that don't run by this definition yet, so only their shadows are kept up to date
+	frozen  viewSet // views that don't run with this definition yet, so only their shadows are kept up to date
 	run     *run
 	err     error     // why the swap failed, until it succeeds; nil: it did not fail
 	retryAt time.Time // when a failed swap is tried again
@@ -89,7 +89,7 @@ func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode,
 		v := r.cfg.view(name)
 		switch {
 		case v == nil:
-			return fmt.Errorf("sink %s keeps no view %q", r.cfg.Name, name)
+			return fmt.Errorf("sink %s has no view %q", r.cfg.Name, name)
 		case r.stopped.isPaused(v):
 			return fmt.Errorf("view %s: %w", name, replicator.ErrPaused)
 		case slices.Contains(b.views, v):
@@ -137,8 +137,8 @@ func (r *rebuilder) begin(ctx context.Context, names []string, mode RebuildMode,
 	return r.launch(b, b.shadows, eachAt(b.shadows, first))
 }
 
-// keepForeign begins to rebuild in place those views whose target has parts of others, which a swap would lose. It
-// returns the rebuild of the other views.
+// keepForeign begins to rebuild in place the views that can't be swapped, for example because their table has columns
+// of another program. It returns the rebuild of the other views.
 func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b *rebuild) (*rebuild, error) {
 	inPlace, bySwap := &rebuild{}, &rebuild{}
 	for _, v := range b.views {
@@ -151,7 +151,7 @@ func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b
 			continue
 		}
 		inPlace.views = append(inPlace.views, v)
-		r.cfg.Log.Warn("the view is rebuilt in place: it can't be swapped", "sink", r.cfg.Name,
+		r.cfg.Log.Warn("the view is rebuilt in place, because it can't be swapped", "sink", r.cfg.Name,
 			"view", v.Name, "reason", foreign)
 	}
 	if len(inPlace.views) == 0 {
@@ -160,9 +160,9 @@ func (r *rebuilder) keepForeign(ctx context.Context, sink replicator.Shadower, b
 	return bySwap, r.inPlace(ctx, inPlace, "")
 }
 
-// giveUp abandons a rebuild that can't continue, so that another one can replace it: in place, if shadows need a right
-// that is missing, or from another offset. If removing the shadows also needs that right, they stay until the next
-// rebuild that makes shadows.
+// giveUp abandons a rebuild that can't continue, so that another one can replace it. The other one may be in place, if
+// the sink's user lacks a privilege that shadows need, or begin at another offset. If removing the shadows also needs
+// that privilege, they stay until the next rebuild that makes shadows.
 func (r *rebuilder) giveUp(ctx context.Context, b *rebuild) error {
 	if len(b.shadows) == 0 { // its run keeps trying until the views are taken out of it
 		r.rebuilds.replace(b)
@@ -228,9 +228,9 @@ func (r *rebuilder) inPlace(ctx context.Context, b *rebuild, from string) error 
 }
 
 // fillAgain fills shadows a second time if rows changed since their fill began and the log does not list the changes.
-// The live views were compared with the source because of such changes, so a swap without a second fill would show
-// readers older rows. If such changes come during the second fill, the views are compared after the swap: some servers'
-// logs lack changes all the time.
+// The live views were compared with the source because of such changes, but the shadows were not. So a swap without a
+// second fill would show readers older rows. If such changes come during the second fill, the views are compared after
+// the swap: some servers' logs lack changes all the time.
 func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 	next := b.of(b.views)
 	first, err := r.fillOver(ctx, b.shadows, "")
@@ -240,8 +240,8 @@ func (r *rebuilder) fillAgain(ctx context.Context, b *rebuild) error {
 		r.rebuilds.replace(b, next)
 		return nil
 	}
-	r.cfg.Log.Info("rows changed during a rebuild and the binlog doesn't say which: filling once more", "sink", r.cfg.Name,
-		"views", b.views.names())
+	r.cfg.Log.Info("rows changed during a rebuild, and the binlog doesn't say which. The rebuild fills once more",
+		"sink", r.cfg.Name, "views", b.views.names())
 	r.goOnFrom(ctx, &first, b.shadows, checkpointsOf(b.shadows, b.run.progress.checkpoints()))
 	if next.run, err = r.composition.newRun(b.shadows, eachAt(b.shadows, first)); err != nil {
 		return err
@@ -271,11 +271,11 @@ func (r *rebuilder) fillOver(ctx context.Context, views viewSet, from string) (f
 	return first, nil
 }
 
-// goOnFrom makes the tail of a fill over existing contents continue from the views' positions, not from the log's end.
-// The views' states contain versions that were deleted between the two, and a scan's rows are older than those
-// deletions. The scan waits until the tail has reached the log's end (filler.reachStart). If the log can't be read from
-// the views' positions, the sweep re-reads everything that the scan does not confirm. The tail begins in the epoch of
-// the end; in another one it would never reach the end.
+// goOnFrom makes the tail of a fill over existing contents begin at the views' positions, not at the log's end. Between
+// the two, rows may have been deleted whose versions are still in the sink's states. Scanned rows would be older than
+// those states, so the scan waits until the tail has reached the log's end (filler.reachStart). If the log can't be
+// read from a view's position, the sweep re-reads everything that the scan does not confirm. The tail begins in the
+// epoch of the log's end, because in another epoch it would never reach that end.
 func (r *rebuilder) goOnFrom(
 	ctx context.Context, first *replicator.Checkpoint, views viewSet, stood []replicator.Checkpoint,
 ) {
@@ -297,12 +297,13 @@ func (r *rebuilder) readable(ctx context.Context, views []*replicator.View, at r
 		}
 	}
 	if err != nil {
-		r.cfg.Log.Warn("a rebuild in place begins at the source's present end", "sink", r.cfg.Name, "reason", err)
+		r.cfg.Log.Warn("a rebuild in place begins at the present end of the source's log", "sink", r.cfg.Name,
+			"reason", err)
 	}
 	return err == nil
 }
 
-// knownPositions are all remembered positions: those of runs, and of views that don't run.
+// knownPositions returns all remembered positions, of views that run and of views that don't.
 func (r *rebuilder) knownPositions(ctx context.Context) ([]replicator.Position, error) {
 	known, err := r.planner.remember(ctx)
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"replicator"
 )
 
-// referring finds the cells whose entries contain a changed joined row, and re-reads them. It asks the source beside
-// the lanes, which continue meanwhile. A reference is the change of a joined row. References that were not asked about
-// yet hold back the saved position, like a lane's changes. Changes of many rows that are joined by one value lead to
-// one question.
+// referring finds the cells whose entries contain a changed joined row, and re-reads them. It queries the source while
+// the lanes continue. A reference stands for the change of a joined row. Until it is processed, it holds back the saved
+// position, as a pending change in a lane does. Changes of many rows that are joined by the same value lead to one
+// query.
 //
-// A joined row may be part of a million entries. Their cells are found a page at a time, and the next page is asked for
-// when the re-reads of this one are applied. So memory holds one page, and other changes wait for one page at most. If
-// a row begins to refer to the joined row meanwhile, the log has a change of that row.
+// A joined row may be part of a million entries. Their cells are found a page at a time, and the next page is read when
+// the re-reads of this page are applied. So memory holds one page, and other changes wait for one page at most. A row
+// that begins to refer to the joined row meanwhile is not missed, because the log has a change of that row.
 //
-// A stop waits only for the current page. No position behind the reference is saved, so the next session finds all
-// cells again.
+// A stop waits only for the current page. No position after the reference is saved, so the next session finds all cells
+// again.
 //
 // Only its lane's goroutine uses it.
 type referring struct {
@@ -31,15 +31,15 @@ type referring struct {
 	lane   *lane
 	stop   context.Context // see run
 
-	// budget is for references only. References wait for re-reads, which take from the intake's budget. If both shared one
-	// budget, references could fill it, and both would wait forever.
+	// budget is for references only. References wait for re-reads, which take from the intake's budget. If both shared
+	// one budget, references could fill it, and both would wait forever.
 	budget *budget
 
 	found atomic.Int64 // cells found for the current batch; 0: there is no batch
 }
 
 // run re-reads referring cells until ctx is done, or unread is closed and nothing is left. Once stop is done, it leaves
-// the rest.
+// the rest to the next session.
 func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error {
 	r.stop = stop
 	if err := r.lane.run(ctx, unread); !errors.Is(err, errStopped) {
@@ -51,8 +51,8 @@ func (r *referring) run(ctx, stop context.Context, unread <-chan struct{}) error
 // referringPage is how many cells one query finds.
 const referringPage = 1000
 
-// add accepts a reference when the budget has room for it. It becomes a change of a made-up cell: its Column names the
-// lookup, its Key the values.
+// add accepts a reference when the budget has room for it. The lane gets a change of an artificial cell, whose Column
+// is the name of the lookup and whose Key is the values.
 func (r *referring) add(ctx context.Context, ref *replicator.Reference) error {
 	cell := replicator.Cell{Table: ref.Table, Column: ref.Lookup, Key: ref.Values}
 	size := r.budget.cost(keyOverhead + int64(len(cell.Key)))
@@ -99,7 +99,7 @@ func (r *referring) lookAt(ctx context.Context, refs []replicator.Reference, sin
 		}
 		cells, next, err := r.reader.Referring(ctx, refs, after, referringPage)
 		if err != nil {
-			return fmt.Errorf("table %s: finding the rows that are joined with some that changed: %w", refs[0].Table, err)
+			return fmt.Errorf("table %s: finding the rows that are joined with changed rows: %w", refs[0].Table, err)
 		}
 		if next != "" && len(refs) > 1 { // for each page, the source would sort the cells of all references
 			for i := range refs {

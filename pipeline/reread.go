@@ -9,17 +9,17 @@ import (
 	"replicator"
 )
 
-// rereads is how often a cell is re-read if the sink can't judge the result. Once is enough, unless reading and
-// applying take longer than the sink remembers deleted cells.
+// rereads is how many times a cell is re-read if the sink can't tell whether the result is stale. Once is enough,
+// unless reading and applying take longer than the sink remembers deleted cells.
 const rereads = 5
 
 // errBehindHorizon is the error of a session whose source lags behind deletions that the sink has forgotten. Most
 // likely another replicator has taken over, as the next mark will show.
-var errBehindHorizon = errors.New("the source returned rows from before deletions that the sink has forgotten: " +
-	"is the server a replica that lags behind, or is [limits] deleted too short?")
+var errBehindHorizon = errors.New("the source returned rows from before deletions that the sink has forgotten. " +
+	"Check whether the server is a replica that lags, or [limits] deleted is too short")
 
-// applyOps applies a batch's ops. It re-reads two kinds of cells: those that the sink can no longer judge, and dead
-// cells without a letter. Only then does the batch count as applied.
+// applyOps applies a batch's ops. It re-reads two kinds of cells: cells of which the sink can't tell whether an op is
+// stale, and dead cells without a letter. Only then does the batch count as applied.
 func (w *writer) applyOps(ctx context.Context, b *opBatch) (replicator.Applied, error) {
 	applied, err := w.target.Apply(ctx, b.ops)
 	for n := 0; err == nil; n++ {
@@ -42,7 +42,8 @@ func (w *writer) applyOps(ctx context.Context, b *opBatch) (replicator.Applied, 
 	return applied, err
 }
 
-// reread replaces the ops at some places of the batch by re-reads and applies these, at most a batch's bytes at a time.
+// reread replaces the ops at some indexes of the batch (places) by re-reads, and applies them. It reads at most a
+// batch's bytes at a time.
 func (w *writer) reread(ctx context.Context, b *opBatch, places []int, applied *replicator.Applied) error {
 	for len(places) > 0 {
 		cells := make([]replicator.Cell, len(places))
@@ -74,9 +75,9 @@ func (w *writer) reread(ctx context.Context, b *opBatch, places []int, applied *
 }
 
 // missing finds stale ops of cells that are dead in a view and have no letter in the store. It removes the ops from the
-// outcome and returns their places in the batch, so that the cells are re-read. Another replicator, a repair, or this
-// process before a crash recorded the cell as dead in the sink. A re-read finds that again, with the contents of the
-// letter. Cells that were re-read just now are excluded.
+// outcome and returns their indexes in the batch, so that the cells are re-read. Another replicator, a repair, or this
+// process before a crash recorded the cell as dead in the sink. A re-read finds again that the cell is dead, and yields
+// the contents of the letter. Cells that were just re-read are excluded.
 func (l *letters) missing(ctx context.Context, ops []replicator.Op, applied *replicator.Applied) ([]int, error) {
 	if len(applied.Dead) == 0 {
 		return nil, nil

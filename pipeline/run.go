@@ -16,8 +16,8 @@ import (
 	"replicator/internal/remedy"
 )
 
-// A run keeps some views of a pipeline together, by one session after another, until it is stopped. Only its goroutine
-// opens sessions. Its mutex guards data that other goroutines read or set.
+// A run maintains some views of a pipeline together, in one session after another, until it is stopped. Only its
+// goroutine opens sessions. Its mutex guards data that other goroutines read or set.
 type run struct {
 	*group
 	stop     context.CancelFunc
@@ -35,8 +35,8 @@ type run struct {
 	parting [][]*replicator.View // groups that the run must be split into; nil: it stays together
 }
 
-// group is views that run together, and what outlives their run's sessions: progress, notes and meter, which guard
-// themselves.
+// group is a set of views that run together, with the data that outlives their sessions. Progress, notes and meter have
+// their own locks.
 type group struct {
 	*shared
 	views     viewSet
@@ -55,8 +55,8 @@ type group struct {
 	// they are empty. The opener of the session sets it; after that, only the reader's goroutine uses it.
 	blank bool
 
-	// searched: an earlier session has begun, so the target may hold what that session applied (see sweeper.begin). Only
-	// the goroutine that opens sessions uses it.
+	// searched: an earlier session has begun, so the target may hold what that session applied (see sweeper.begin).
+	// Only the goroutine that opens sessions uses it.
 	searched bool
 }
 
@@ -136,7 +136,7 @@ func (r *run) saveShown(ctx context.Context) {
 }
 
 // unproven removes from a session's error the claim that the sink lost data, unless only a part of the sink lost data.
-// The next session learns from the marks whether the whole sink did, and how much.
+// The next session learns from the marks whether the whole sink lost data, and how much.
 func unproven(err error) error {
 	if errors.Is(err, replicator.ErrSinkLost) && !errors.Is(err, replicator.ErrPartFellBack) {
 		return errors.New(err.Error())
@@ -144,7 +144,7 @@ func unproven(err error) error {
 	return err
 }
 
-// reposition sets where the run's next session begins, for each view by the rule of beginning.
+// reposition sets where the run's next session begins. It applies the function beginning to each view.
 func (r *run) reposition(ctx context.Context) error {
 	known, err := r.planner.marks(ctx)
 	if err != nil {
@@ -189,7 +189,7 @@ func (r *run) reposition(ctx context.Context) error {
 	}
 	if loss != nil {
 		if len(lost) < len(stands) {
-			loss = fmt.Errorf("%w; lost are %s", loss, strings.Join(lost, ", "))
+			loss = fmt.Errorf("%w. The lost views are %s", loss, strings.Join(lost, ", "))
 		}
 		return replicator.OfView(r.cfg.ofSink(loss), lost...)
 	}
@@ -214,7 +214,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 	// again. A rebuild in place is such a fill while its scan waits for the tail.
 	at := r.progress.current()
 	unread := unlogged && at.Filling() && at.Position.Order < at.FillFrom && r.cfg.changelog() == nil
-	partly := errors.Is(err, replicator.ErrPartFellBack) // the rest is intact, so the configuration need not allow it
+	partly := errors.Is(err, replicator.ErrPartFellBack) // the rest is intact, so fill again whatever on_lost says
 	if onLost != "rebuild" && !unread && !partly {
 		if errors.Is(err, replicator.ErrLost) { // a restart must not forget the cause
 			err = errors.Join(err, r.cfg.Store.Save(ctx, r.progress.checkpoints()))
@@ -234,7 +234,7 @@ func (r *run) lost(ctx context.Context, err error) error {
 	c.Repair = c.Repair || partly || errors.Is(err, replicator.ErrSinkLost) // some contents may be left
 	r.progress.refill(c)
 	// The trouble is handled, so the error is neither Fatal nor a loss any more.
-	return errors.New(err.Error() + "; the views are filled again")
+	return errors.New(err.Error() + ". The views are filled again")
 }
 
 // named adds the names of the stopped views to an error.
@@ -251,18 +251,19 @@ func (c *Config) stopsFor(loss error, views viewSet) error {
 	if groups, _ := replicator.Troubled(views, loss); groups != nil { // the other views need no advice
 		views = slices.Concat(groups...)
 	}
-	way := "to fill the views again: " + c.anew(views) + ", or set [source] on_lost = \"rebuild\""
+	way := "To fill the views again, run " + c.anew(views) + " or set [source] on_lost = \"rebuild\""
 	if errors.Is(loss, replicator.ErrUnlogged) {
-		way = "to fill the views again: " + c.anew(views) + ", or set [source] on_unlogged = \"repair\""
+		way = "To fill the views again, run " + c.anew(views) + " or set [source] on_unlogged = \"repair\""
 	}
 	if at, ok := errors.AsType[unlogged](loss); ok {
 		set := "replicator checkpoint set --pos " + at.behind + " "
 		if c.Source.Name() != "" {
 			set += "--source " + c.Source.Name() + " "
 		}
-		way += "; or, if none of their rows changed there, go on after this position with `" + set + views.words() + "`"
+		way += ". Or, if none of their rows changed there, continue after this position with `" + set +
+			views.words() + "`"
 	}
-	return replicator.Fatal(fmt.Errorf("%w; %s", loss, way))
+	return replicator.Fatal(fmt.Errorf("%w. %s", loss, way))
 }
 
 func (r *run) setTrouble(state string, err error) {

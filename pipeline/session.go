@@ -31,7 +31,7 @@ type session struct {
 
 	renewed context.Context // done when the session must end so that a new one can start
 	renew   context.CancelFunc
-	end     context.CancelFunc // makes the lanes stop applying changes
+	end     context.CancelFunc // ends intake's context over: changes are no longer applied
 }
 
 // errStopped ends a session that was asked to stop.
@@ -150,8 +150,8 @@ func (s *session) serve(ctx context.Context, stop context.Context) error {
 	feeders.Wait()
 	// Phase two of the end: no more changes come in, and pending ones are applied within the drain time.
 	limit := s.cfg.Drain
-	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("not drained within %s", limit)) })
-	close(unread) // working off each of these queues may create work for the next one
+	timer := time.AfterFunc(limit, func() { fail(fmt.Errorf("changes in flight were not applied within %s", limit)) })
+	close(unread) // draining each of these queues may add work to the next one
 	finder.Wait()
 	close(unfed)
 	asker.Wait()
@@ -191,7 +191,7 @@ func (s *session) read(ctx context.Context) error {
 	return fmt.Errorf("reading the source: %w", err)
 }
 
-// fill runs a fill to its end, if there is one, and saves that.
+// fill runs a fill to its end, if there is one, and saves the result.
 func (s *session) fill(ctx context.Context) error {
 	ended, err := s.filler.fill(ctx)
 	if err != nil || !ended {

@@ -13,13 +13,13 @@ import (
 	"replicator/internal/remedy"
 )
 
-// A source's column may treat different keys as equal ('abc', 'ABC', 'abc '). They are variants of one key. If a cell
-// has several rows, they may have different variants. The newest of all these rows counts, and is shown with its own
-// variant. So only one variant of a key has anything to show, and Reader.Newest finds no row for the others.
+// A source's column may treat different keys as equal ('abc', 'ABC', 'abc '). Such keys are variants of one key. If a
+// cell has several rows, they may have different variants. The newest of all these rows counts, and is shown with its
+// own variant. So only one variant of a key has anything to show, and Reader.Newest finds no row for the others.
 //
-// A row doesn't show whether the key has other variants, so the source is asked: for many keys at once, and beside the
-// lanes, which continue meanwhile. If a key has other variants, which is rare, all of them are re-read. Keys that were
-// not asked about yet hold back the saved position, like a lane's changes, so a crash forgets none.
+// A row doesn't show whether the key has other variants, so the source is asked about many keys at once, while the
+// lanes continue. If a key has other variants, which is rare, all of them are re-read. A key that waits for its lookup
+// holds back the saved position, as a pending change in a lane does. So a crash loses no lookup.
 
 // spellings looks up variants of keys. Its only state is lone, and several goroutines may use it. Its lane's goroutine
 // asks the source.
@@ -81,7 +81,7 @@ func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	// These re-reads have no log position that would hold back the saved one, so wait until they are applied.
+	// These re-reads have no log position, so they don't hold back the saved position. Wait until they are applied.
 	return appliedBy(s.lanes.shares)(ctx)
 }
 
@@ -141,9 +141,10 @@ func speltApart(views []*replicator.View, rows []*replicator.Row) error {
 	return nil
 }
 
-// loneKeys remembers keys that had no other variant in the source, so that a cell that changes often is asked about
-// once. The entry is true until the key's last row is deleted. A variant that is inserted later is looked up by its own
-// change, which finds this one and removes the entry. After a Delete the key is looked up again. A mutex guards it.
+// loneKeys remembers keys that had no other variant in the source, so that the source is asked only once about a key
+// that changes often. An entry stays true until the key's last row is deleted. If another variant is inserted later,
+// that change causes a lookup, which finds both variants and removes the entry. After a Delete the key is looked up
+// again. A mutex guards it.
 type loneKeys struct {
 	mu   sync.Mutex
 	seed maphash.Seed

@@ -54,7 +54,7 @@ func secondsSince(at time.Time) *float64 {
 	return &seconds
 }
 
-// stateBy is the state of a view that an error stops.
+// stateBy returns the state of a view that an error stops.
 func stateBy(err error) string {
 	if replicator.IsFatal(err) {
 		return replicator.StateFailed
@@ -111,8 +111,8 @@ func (r *run) agrees() bool {
 	return r.agreed.Load()
 }
 
-// explain says why a view of the run does not run at the moment. If the trouble is another view's, only the other view
-// is named, because nothing in this view can fix it.
+// explain says why a view of the run does not run at the moment. If another view has the error, only the name of the
+// other view is given, because nothing about this view can fix it.
 func (r *run) explain(v *replicator.View, err error) string {
 	groups, others := replicator.Troubled(r.views, err)
 	if groups == nil || !slices.Contains(others, v) {
@@ -123,7 +123,7 @@ func (r *run) explain(v *replicator.View, err error) string {
 	if more := len(troubled) - 1; more > 0 {
 		whose += fmt.Sprintf(" and %d more", more)
 	}
-	return "interrupted by an error of " + whose + ", and goes on soon"
+	return "interrupted by an error of " + whose + ", and continues soon"
 }
 
 func fillProgress(at replicator.Standing, st *replicator.ViewStatus) {

@@ -6,7 +6,7 @@ import (
 	"replicator"
 )
 
-// stopped are a pipeline's views that don't run, with the reasons. Its mutex guards it: the supervisor's goroutine
+// stopped holds a pipeline's views that don't run, with the reasons. Its mutex guards it: the supervisor's goroutine
 // writes it, any goroutine may read it.
 type stopped struct {
 	mu       sync.Mutex
@@ -67,7 +67,7 @@ func (s *stopped) move(to replicator.Checkpoint) bool {
 	return paused
 }
 
-// pausedAt is where a paused view continues; false if it is not paused.
+// pausedAt returns where a paused view continues; false if it is not paused.
 func (s *stopped) pausedAt(v *replicator.View) (replicator.Position, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,14 +95,14 @@ func (s *stopped) setStarting(err error) {
 	s.starting = err
 }
 
-// cantStart is why the pipeline can't start yet; nil: it has started.
+// cantStart returns why the pipeline can't start yet; nil: it has started.
 func (s *stopped) cantStart() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.starting
 }
 
-// reason is why a view doesn't run; nil if it has no error.
+// reason returns why a view doesn't run; nil if it has no error.
 func (s *stopped) reason(view string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"replicator/internal/remedy"
 )
 
-// supervisor is a running pipeline: it starts views, and carries out whatever becomes due. Only the goroutine of
+// supervisor is a running pipeline: it starts views, and does later work when that becomes due. Only the goroutine of
 // Pipeline.Run uses it and its parts (composition, rebuilder, swapper, due).
 type supervisor struct {
 	*shared

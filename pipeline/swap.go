@@ -18,7 +18,7 @@ type swapper struct {
 	rebuilder   *rebuilder
 }
 
-// finish completes rebuilds whose fill is complete. Those in place are done, and shadows that have caught up are
+// finish completes rebuilds whose fill is complete. A rebuild in place then ends, and shadows that have caught up are
 // swapped in.
 func (s *swapper) finish(ctx context.Context) error {
 	for _, b := range s.rebuilds.all() {
@@ -232,8 +232,8 @@ func (s *swapper) settled(ctx context.Context, views viewSet, shadows []replicat
 	return err
 }
 
-// takeOver turns the shadows' dead letters into their views'. The next session saves where the views continue. Until
-// then, the sink's marks say that.
+// takeOver makes the shadows' dead letters the live views' own. It saves no checkpoints: until the next session does,
+// the sink's marks say where the views continue.
 func (s *swapper) takeOver(ctx context.Context, views viewSet) error {
 	for _, v := range views {
 		if err := inherit(ctx, s.cfg.Store, v); err != nil {

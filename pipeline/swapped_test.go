@@ -43,7 +43,8 @@ func TestAComparisonThatIsDueOutlivesTheStore(t *testing.T) {
 	})
 }
 
-// A row changed, and the log didn't say so. The view was compared since, and the rebuilt one that takes its place was not.
+// A row changed, and the log didn't say so. The view was compared since, and the rebuilt one that takes its place was
+// not.
 func TestARebuiltViewIsNotSwappedInWithoutWhatTheLogDidNotTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, store := newFakeSource(), newMemoryStore()

@@ -9,7 +9,7 @@ import (
 )
 
 // sweeper re-reads, after a fill, everything in the target that the fill has not confirmed: entries from before the
-// program kept the view, and cells whose last row was deleted while the source's log was not being read. Only the
+// program maintained the view, and cells whose last row was deleted while the source's log was not being read. Only the
 // filler's goroutine uses it.
 type sweeper struct {
 	*group
@@ -54,7 +54,7 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	}
 	needless, err := s.isFresh(ctx)
 	if err == nil && !needless {
-		var renamed []replicator.Cell // the renamed cells of the page before
+		var renamed []replicator.Cell // the cells of the previous page, which may have been renamed
 		err = page(func(after string) ([]replicator.Cell, string, error) {
 			if err := s.lookAtRenamed(ctx, renamed); err != nil {
 				return nil, "", err
@@ -90,10 +90,11 @@ func (s *sweeper) ours(cells []replicator.Cell) []replicator.Cell {
 // per page would read it as often as the target has pages.
 const lacksAtOnce = 100_000
 
-// outdated pages through the cells that the fill did not confirm. A Changelog has the same log positions whenever it is
-// read, so they don't show what the fill confirmed. Instead, the Changelog is asked about all of the target's cells. It
-// names the cells that it lacks, or has only with a lower version than some view. Such a view was filled from a log
-// that was lost. A put of the remaining version would not replace the higher one; a re-read does.
+// outdated returns a page of the cells that the fill did not confirm. A Changelog has the same log positions whenever
+// it is read, so positions don't show which cells the fill confirmed. Instead, the Changelog is asked about all of the
+// target's cells. It names the cells that it lacks, or has only with a lower version than some view. Such a view was
+// filled from a log that was lost since. A put of the lower version would not replace the view's higher one, but a
+// re-read does.
 func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	cells []replicator.Cell, next string, err error,
 ) {

@@ -18,7 +18,7 @@ func (vs viewSet) names() []string {
 	return names
 }
 
-// words are the views' names as command arguments, each once.
+// words returns the views' names as command arguments, each once.
 func (vs viewSet) words() string {
 	var names []string
 	for _, v := range vs {
@@ -29,7 +29,7 @@ func (vs viewSet) words() string {
 	return strings.Join(names, " ")
 }
 
-// live are the views without shadows.
+// live returns the views that are not shadows.
 func (vs viewSet) live() viewSet {
 	return slices.DeleteFunc(slices.Clone(vs), func(v *replicator.View) bool { return v.Shadows != "" })
 }
@@ -54,7 +54,7 @@ func (vs viewSet) fedBy(table string) (of viewSet) {
 	return of
 }
 
-// reading are the views that read a table: its cells feed them, or they join its rows.
+// reading returns the views that read a table: the table's cells feed them, or they join its rows.
 func (vs viewSet) reading(table string) viewSet {
 	of := vs.fedBy(table)
 	for _, v := range vs {
@@ -82,7 +82,7 @@ func (vs viewSet) columns(table string) []string {
 	return columns
 }
 
-// without are the views that are not among others.
+// without returns the views that are not among others.
 func (vs viewSet) without(others []*replicator.View) viewSet {
 	return slices.DeleteFunc(slices.Clone(vs), func(v *replicator.View) bool { return slices.Contains(others, v) })
 }

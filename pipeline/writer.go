@@ -115,8 +115,8 @@ func (b *opBatch) empty() {
 
 // evaluate adds an op with its row's contribution.
 func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
-	// A repair writes changes from the binlog whatever the sink holds, because a scanned row that is older repairs
-	// nothing.
+	// A repair also rewrites rows from the binlog, whatever the sink holds. The scan does not repair these cells,
+	// because its rows may be older and then stale.
 	op.Rewrite = op.Rewrite || b.repair
 	op.Values = w.evaluator.Evaluate(op.Cell, row)
 	for _, v := range op.Values {
@@ -126,7 +126,7 @@ func (w *writer) evaluate(b *opBatch, op replicator.Op, row *replicator.Row) {
 }
 
 // applyFound adds ops for rows that another replicator's re-reads found. One call of Apply may have only one op for a
-// cell. So if a put or a re-read of the same cell follows, it writes the ops first.
+// cell. So if a put or a re-read of the same cell follows, applyFound writes its ops first.
 func (w *writer) applyFound(
 	ctx context.Context, b *opBatch, batch []pending, looks map[replicator.Cell]*pending,
 ) error {

@@ -29,7 +29,7 @@ func TestTwoProgramsThatKeepTheSameViewsSaySo(t *testing.T) {
 			status := l.must("status", "users")
 			return as(strings.Contains(status, "running") && strings.Contains(status, sharedText), "status of a view:\n"+status)
 		})
-		if log := p.Log(); !strings.Contains(log, "another replicator keeps these views, too") {
+		if log := p.Log(); !strings.Contains(log, "another replicator also maintains these views") {
 			t.Errorf("it is not logged:\n%s", log)
 		}
 	}

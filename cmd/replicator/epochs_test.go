@@ -194,7 +194,7 @@ func TestASecondReplicatorOnAReplicaForAWhile(t *testing.T) {
 	second := other.running()
 	l.labels("two")
 	for _, view := range []string{"items", "cached"} {
-		l.failsWith(view, "another replicator", "Stop the one that is not meant to run")
+		l.failsWith(view, "another replicator", "Stop the replicator that should not run")
 		other.reaches(view, "running")
 	}
 	l.replicated()

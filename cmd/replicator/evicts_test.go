@@ -100,7 +100,7 @@ func TestARedisThatEvictsIsRepaired(t *testing.T) {
 	eventually(t, func() error {
 		// Where a mark is among what was evicted, that is what the program sees first.
 		_, status := l.answer("/api/v1/status")
-		if !strings.Contains(status, `"evicted_keys":`) && !strings.Contains(p.Log(), "the views are filled again") {
+		if !strings.Contains(status, `"evicted_keys":`) && !strings.Contains(p.Log(), "The views are filled again") {
 			return fmt.Errorf("nothing tells of evictions: %s", status)
 		}
 		if got := shownSales(t, rdb); !slices.Equal(got, want) {

@@ -55,7 +55,7 @@ create = true
 	shows(before)
 
 	l.configure(append([]string{"[source.shards]\na = \"${DSN}\"\n"}, rest...)...)
-	const says = "it was kept from [source] dsn, "
+	const says = "it was filled from [source] dsn, "
 	for _, args := range [][]string{{"check"}, {"run", "--until-caught-up"}} {
 		if r := l.run(args...); r.code != exitFailed || strings.Count(r.out+r.errors, says) < 3 {
 			t.Errorf("%v: exit status %d, without %q of each view\n%s%s", args, r.code, says, r.out, r.errors)

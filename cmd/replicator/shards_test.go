@@ -314,10 +314,10 @@ func TestAResetAfterAShardWasEmptiedKeepsTheCountsOfTheOthers(t *testing.T) {
 	execAll(t, l.connect(s, ""), "DROP DATABASE "+l.shard(1), "CREATE DATABASE "+l.shard(1))
 	execAll(t, l.dbs[1], "USE "+l.shard(1), usersTable, emailTable, phoneTable, domainTable)
 	domains(2)
-	l.failsWith("domain_count", "sink main: shard s1: ", "its mark is gone", "replicator rebuild")
+	l.failsWith("domain_count", "sink main: shard s1: ", "the view's mark in the sink is gone", "replicator rebuild")
 	p.stop()
 	p = l.running()
-	l.failsWith("domain_count", "holds nothing of the view any more in shard s1, ", "replicator rebuild")
+	l.failsWith("domain_count", "no longer has data of the view in shard s1, ", "replicator rebuild")
 	p.stop()
 
 	over := make(chan struct{})

@@ -65,7 +65,7 @@ func TestAViewAddedToTheFileIsFilledAndJoins(t *testing.T) {
 	// Nor does another program that keeps a view of that name there take it for its own.
 	other := strings.Replace(program, `path = "state"`, `path = "another"`, 1)
 	l.configure(source, other, mainSink, changed, emailView)
-	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "if another program keeps that view") {
+	if r := l.run("check"); r.code != 1 || !strings.Contains(r.out, "If another program maintains it") {
 		t.Errorf("check by another program: exit status %d\n%s%s", r.code, r.out, r.errors)
 	}
 	l.configure(source, program, mainSink, emailView, changed, `on_change = "rebuild"`)
