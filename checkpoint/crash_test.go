@@ -16,10 +16,11 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// childVariable makes the test binary a replicator that writes until it is killed: "file DIR" or "mysql DSN".
+// childVariable is an environment variable that makes the test binary write to a store until it is killed. Its value is
+// "file DIR" or "mysql DSN".
 const childVariable = "CHECKPOINT_TEST_CHILD"
 
-// child saves and buries 1, 2, 3 … and says so after each is acknowledged.
+// child saves checkpoints and buries letters in numbered steps, and prints the number of each acknowledged step.
 func child() {
 	kind, where, _ := strings.Cut(os.Getenv(childVariable), " ")
 	var s replicator.Store
@@ -55,7 +56,7 @@ func TestMySQLSurvivesKill(t *testing.T) {
 	})
 }
 
-// survivesKill kills a writer in the middle of its work, a few times over, and looks for all that was acknowledged.
+// survivesKill kills a writer at work, several times, and checks that the store has everything that was acknowledged.
 func survivesKill(t *testing.T, where string, open func() (replicator.Store, error)) {
 	for round := range 5 {
 		acknowledged := runAndKill(t, where, 3+7*round)
@@ -86,7 +87,7 @@ func survivesKill(t *testing.T, where string, open func() (replicator.Store, err
 	}
 }
 
-// runAndKill kills a child after it acknowledged n pieces of work, and returns how many it had.
+// runAndKill starts a child, and kills it after it reported n steps. It returns how many steps the child reported.
 func runAndKill(t *testing.T, where string, n int) (acknowledged int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -112,7 +113,8 @@ func runAndKill(t *testing.T, where string, n int) (acknowledged int) {
 	return acknowledged
 }
 
-// untilFree opens a store once the lock of who was killed is free: a server may need a moment to notice.
+// untilFree opens a store as soon as its lock is free. The server may need a moment to notice that the lock's holder
+// was killed.
 func untilFree(t *testing.T, open func() (replicator.Store, error)) replicator.Store {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Minute)

@@ -26,14 +26,15 @@ func TestDirectoryAndFilesAreTheOwnersAlone(t *testing.T) {
 	}
 }
 
-// Letters would go to a file that has no name any more, and another process could take the directory's lock.
+// If the directory was removed, letters would go to a deleted file, and another process could lock a new directory. So
+// the store must refuse to write.
 func TestADirectoryThatIsRemovedUnderTheProgramIsNotWrittenToAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	s, err := OpenFile(dir)
 	check(t, err)
 	save := func() error { return s.Save(ctx, []replicator.Checkpoint{checkpointOf("v", "", 1)}) }
 	check(t, save())
-	away := dir + ".away" // as a file system of the network may be, for a while
+	away := dir + ".away" // like a network file system that is gone for a while
 	check(t, os.Rename(dir, away))
 	if save() == nil {
 		t.Error("it is saved to nowhere")
@@ -98,14 +99,14 @@ func TestTornEndOfTheLogIsDroppedAndNothingElse(t *testing.T) {
 		s, err := OpenFile(dir)
 		check(t, err)
 		kept := max(0, bytes.Count(good[:n], []byte("\n"))-1)
-		check(t, s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 3)})) // what is appended after a torn line is whole
+		check(t, s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 3)})) // after a torn line, too
 		check(t, s.Close())
 		s, err = OpenFile(dir)
 		check(t, err)
 		equalCount(t, s, fmt.Sprint("v ", kept+1))
 		check(t, s.Close())
 	}
-	zeros := append(append([]byte(nil), good...), make([]byte, 4096)...) // as some file systems leave after a power cut
+	zeros := append(append([]byte(nil), good...), make([]byte, 4096)...) // as left by a power cut
 	check(t, os.WriteFile(path, zeros, 0o600))
 	s, err = OpenFile(dir)
 	check(t, err)
@@ -131,12 +132,12 @@ func TestLogOfGarbageIsWrittenAnew(t *testing.T) {
 	big := letterOf("v", 1)
 	big.Raw = make([]byte, 100<<10)
 	check(t, s.Bury(ctx, []replicator.DeadLetter{letterOf("w", 7)}))
-	for range 100 { // 13 MB in all, one letter at a time
+	for range 100 { // 13 MB in all, but only one letter
 		check(t, s.Bury(ctx, []replicator.DeadLetter{big}))
 	}
 	info, err := os.Stat(filepath.Join(dir, lettersName))
 	check(t, err)
-	if info.Size() > 512<<10 { // as much as there is on a small disk
+	if info.Size() > 512<<10 { // must fit on a small disk
 		t.Errorf("the log has %d bytes", info.Size())
 	}
 	equalLetters(t, s, "", letterOf("w", 7), big)
@@ -154,7 +155,7 @@ func TestLogThatCanNotBeBroughtBackTakesNoMore(t *testing.T) {
 	check(t, err)
 	check(t, s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 1)}))
 	good := s.letters.file
-	s.letters.file, err = os.Open(good.Name()) // neither written to nor cut
+	s.letters.file, err = os.Open(good.Name()) // read-only, so it can be neither written nor truncated
 	check(t, err)
 	if err := s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 2)}); err == nil {
 		t.Error("buried in a file that can't be written")
@@ -221,7 +222,7 @@ func FuzzLettersLog(f *testing.F) {
 		check(t, l.bury([]replicator.DeadLetter{letterOf("v", 1)}))
 		check(t, l.close())
 		l, err = openLetters(path)
-		check(t, err) // what was opened and written to can be opened again
+		check(t, err) // a log that was opened and written can be opened again
 		check(t, l.close())
 	})
 }

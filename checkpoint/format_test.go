@@ -14,8 +14,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// What format 1 says, as testdata/format-1 has it. The files stay when a later format comes: docs/upgrade.md promises
-// that they are read on.
+// format1 returns the contents of the files in testdata/format-1. Keep these files when a later format is added,
+// because docs/upgrade.md promises that they stay readable.
 func format1(t *testing.T) (checkpoints []replicator.Checkpoint, letter replicator.DeadLetter) {
 	t.Helper()
 	key, err := replicator.MakeKey([]byte{0, 1, 2, 0xff}, int64(2), "ключ")
@@ -32,7 +32,7 @@ func format1(t *testing.T) (checkpoints []replicator.Checkpoint, letter replicat
 			Raw: []byte{0, 0xff, '\n', 2}, Time: time.Date(2024, 5, 6, 7, 8, 9, 123456000, time.UTC)}
 }
 
-// holdsFormat1 checks that a store holds what format 1 says.
+// holdsFormat1 checks that a store has the contents that format1 returns.
 func holdsFormat1(t *testing.T, s Reader) {
 	t.Helper()
 	checkpoints, letter := format1(t)
@@ -49,7 +49,7 @@ func holdsFormat1(t *testing.T, s Reader) {
 	}
 }
 
-// directory is a state directory with the files of format 1.
+// directory makes a state directory with the files of format 1.
 func directory(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -108,7 +108,7 @@ func TestFilesOfANewerFormatAreRefused(t *testing.T) {
 	}
 }
 
-// The tables are made as the first version made them, not by today's code.
+// The tables are created with the first version's statements, not by today's code.
 func TestTablesOfFormat1AreReadOn(t *testing.T) {
 	server := servertest.MySQL(t)
 	dsn := server.DSN(servertest.Database(t, server))
@@ -134,7 +134,7 @@ func TestTablesOfFormat1AreReadOn(t *testing.T) {
 	}
 	text, err := os.ReadFile(filepath.Join("testdata", "format-1", checkpointsName))
 	check(t, err)
-	var stored struct{ Checkpoints []json.RawMessage } // a row's body is what stands in the file of one view
+	var stored struct{ Checkpoints []json.RawMessage } // the body of a row is a view's element of the file
 	check(t, json.Unmarshal(text, &stored))
 	for i, body := range stored.Checkpoints {
 		_, err := admin.Exec("INSERT INTO replicator_checkpoints VALUES (?, ?, 1, ?)", checkpoints[i].View,

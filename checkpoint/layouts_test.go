@@ -32,7 +32,7 @@ func keepsLayouts(t *testing.T, st store) {
 	}
 }
 
-// A damaged file costs a comparison of views with their source. It keeps nobody from starting.
+// A damaged layouts.json only makes the program compare views with their source. It does not prevent a start.
 func TestDamagedLayoutsAreForgotten(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, layoutsName), []byte(`{"format": 1, "layouts": [{"dig`), 0o600))

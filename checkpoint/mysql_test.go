@@ -27,8 +27,8 @@ func killLocked(t *testing.T, s *MySQL, db *sql.DB) {
 	awaitFree(t, s, db)
 }
 
-// awaitFree waits until nobody holds the store's lock: it is freed when the connection's thread ends, which is a while
-// after the client closed it.
+// awaitFree waits until the store's lock is free. The server frees it when the connection's thread ends, a while after
+// the client closed the connection.
 func awaitFree(t *testing.T, s *MySQL, db *sql.DB) {
 	t.Helper()
 	var free sql.NullInt64
@@ -37,7 +37,7 @@ func awaitFree(t *testing.T, s *MySQL, db *sql.DB) {
 	}
 }
 
-// silent is a lease that lasts without any sign of life.
+// silent is a lease that lasts although the store sends no statements to keep it.
 var silent = lease{beat: time.Hour, outlives: time.Hour}
 
 func TestLostConnectionFailsTheNextSaveAndTheOneAfterTakesTheLockAgain(t *testing.T) {
@@ -74,7 +74,7 @@ func TestLostConnectionFailsTheNextSaveAndTheOneAfterTakesTheLockAgain(t *testin
 		check(t, other.Close())
 		awaitFree(t, s, admin)
 		check(t, save())
-		equalCount(t, s, "v 1") // what the other one buried in between is known
+		equalCount(t, s, "v 1") // the store has read the letter that the other one buried meanwhile
 		check(t, s.Raise(ctx, "v", "shard", []replicator.Cell{letterOf("v", 1).Cell}))
 		equalLetters(t, s, "")
 	})
@@ -149,7 +149,8 @@ func TestErrorsNeverShowThePassword(t *testing.T) {
 	}
 }
 
-// TestALockWhoseConnectionWentSilentIsTakenAnew: the server still has the session that holds it, which is ended first.
+// If the connection goes silent, the server still has the session that holds the lock. The store must end that session
+// before it takes the lock again.
 func TestALockWhoseConnectionWentSilentIsTakenAnew(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, server *servers.Server) {
 		k := servertest.NewLink(t, server.Addr())
@@ -195,7 +196,7 @@ func TestTheLockOfAProcessThatStandsStillIsFree(t *testing.T) {
 	})
 }
 
-// An idle store keeps its lock, and one whose session was ended takes it anew, before anybody asks it for anything.
+// An idle store keeps its lock. If its session is ended, it takes the lock again, even before the next call.
 func TestTheLockOfAProcessThatLivesIsKept(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, server *servers.Server) {
 		dsn := server.DSN(servertest.Database(t, server))
@@ -225,8 +226,8 @@ func TestTheLockOfAProcessThatLivesIsKept(t *testing.T) {
 	})
 }
 
-// The parts of a store are opened by processes that start together, on a database where nothing is yet. MySQL 9 ends
-// some of their statements as deadlocks.
+// Processes that start together open the parts of a store in an empty database. MySQL 9 may end some of their CREATE
+// TABLE statements because of a deadlock.
 func TestPartsThatAreOpenedTogetherMakeTheTablesOnce(t *testing.T) {
 	server := servertest.MySQL(t)
 	for range 3 {

@@ -19,7 +19,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// store is a way to have a store: open for writing, as often as the test closes it, and for reading.
+// store has the functions that open a store for a test: for writing (again after a Close), by a second replicator, and
+// for reading.
 type store struct {
 	open  func(t testing.TB) replicator.Store
 	other func() (replicator.Store, error) // a second replicator
@@ -46,7 +47,7 @@ func mysqlStore(t testing.TB, s *servers.Server) store {
 	}
 }
 
-// asStore keeps a nil pointer from becoming a store that is not nil.
+// asStore returns a nil Store if there is an error. A nil pointer in the interface would not be nil.
 func asStore[S replicator.Store](s S, err error) (replicator.Store, error) {
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func TestMySQL(t *testing.T) {
 	})
 }
 
-// testStore is what every store must do.
+// testStore tests what every store must do.
 func testStore(t *testing.T, create func(t testing.TB) store) {
 	for name, test := range map[string]func(*testing.T, store){
 		"KeepsCheckpoints":        keepsCheckpoints,
@@ -255,7 +256,8 @@ func raisesAndDrops(t *testing.T, with store) {
 	equalCount(t, s, "")
 }
 
-// Two shards may have a row of one key while an entity moves: what becomes of the one says nothing of the other.
+// While an entity moves between two shards, both may have a row of its key. Each shard's letter must be independent of
+// the other shard's.
 func tellsSourcesApart(t *testing.T, with store) {
 	s := with.open(t)
 	here, there := letterOf("v", 1), letterOf("v", 1)
@@ -315,7 +317,7 @@ func readsBesideAWriter(t *testing.T, with store) {
 	equalLetters(t, r, "w")
 	equalCount(t, r, "v 1")
 	check(t, r.Close())
-	check(t, s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 2)})) // the reader broke nothing
+	check(t, s.Bury(ctx, []replicator.DeadLetter{letterOf("v", 2)})) // the reader did not disturb the writer
 }
 
 func saysThatNothingIsThere(t *testing.T, with store) {
@@ -368,7 +370,7 @@ func refusesWorkAfterClosing(t *testing.T, with store) {
 	check(t, s.Close())
 }
 
-// listed are all dead letters of a view.
+// listed returns all dead letters of a view.
 func listed(s Reader, view string) ([]replicator.DeadLetter, error) {
 	return collect(s.List(ctx, view))
 }
@@ -383,7 +385,7 @@ func collect(all iter.Seq2[replicator.DeadLetter, error]) (letters []replicator.
 	return letters, nil
 }
 
-// One that looked at a letter removes that one, and no later one of the same cell.
+// RaiseKnown removes the letter whose number the caller has read, and not a later letter of the same cell.
 func removesWhatWasLookedAt(t *testing.T, with store) {
 	s := with.open(t)
 	first, later := letterOf("v", 1), letterOf("v", 1)

@@ -13,7 +13,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestWhetherADirectoryIsUsable is told without a trace in it, and also while a store in it is open.
+// Usable must leave no files in the directory, and also work while a store in it is open.
 func TestWhetherADirectoryIsUsable(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
