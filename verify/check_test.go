@@ -8,8 +8,8 @@ import (
 	"replicator/verify"
 )
 
-// moving is an entity of two cells, users and profile, which the sink shows in one place, otherwise than the source has
-// it. Of users nothing changes. Of the profile each look finds what changes returns.
+// moving is an entity of two cells, users and profile, which the sink shows as one entry, different from the source.
+// The users cell never changes. The function changes returns what each check finds for the profile cell.
 type moving struct {
 	looks   int
 	changes func(look int) (source int64, sink replicator.State)
@@ -52,15 +52,15 @@ func (m movingSink) Compare(context.Context, []replicator.Op) ([]replicator.Diff
 	return []replicator.Difference{{Kind: replicator.Stale, States: []replicator.State{{Version: 1, Order: 1}, state}}}, nil
 }
 
-// versions shows a row's version.
+// versions contributes a row's version.
 type versions struct{}
 
 func (versions) Evaluate(_ replicator.Cell, row *replicator.Row) []replicator.Value {
 	return []replicator.Value{{Entries: []replicator.Entry{{Fields: []any{row.Version}}}}}
 }
 
-// What a merged view holds of an entity differs while any of its cells is on the move, though the one that is named
-// stands still.
+// A difference of a merged entity counts only if none of the entity's cells is changing. The cell that the difference
+// names may be unchanged while another cell of the entity changes.
 func TestAMergedEntityIsWrongOnlyWhileAllOfItsCellsStandStill(t *testing.T) {
 	for _, c := range []struct {
 		name    string
