@@ -7,8 +7,8 @@ import (
 	"replicator"
 )
 
-// A mark that says more of what was read than the checkpoint does is a proof of the log, too: the store may be older
-// than the sink, as where it was set back together with the source.
+// The source's log must contain a mark that is later than the checkpoint, or that was read farther. The store may be
+// older than the sink, for example if the store was restored together with the source.
 func TestAMarkThatTellsMoreThanTheCheckpointIsAProof(t *testing.T) {
 	at := func(order int64, token string) replicator.Position {
 		return replicator.Position{Order: order, Token: token}

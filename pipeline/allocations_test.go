@@ -9,24 +9,24 @@ import (
 	"replicator"
 )
 
-// freeTarget takes whatever it is given and does nothing, so that the engine is seen alone.
+// freeTarget accepts all ops and does nothing, so that only the engine is measured.
 type freeTarget struct{ replicator.Target }
 
 func (freeTarget) Apply(context.Context, []replicator.Op) (replicator.Applied, error) {
 	return replicator.Applied{}, nil
 }
 
-// freeEvaluator contributes the same to every cell, at no cost.
+// freeEvaluator returns the same values for every cell, without allocating.
 type freeEvaluator struct{ values []replicator.Value }
 
 func (e freeEvaluator) Evaluate(replicator.Cell, *replicator.Row) []replicator.Value { return e.values }
 
-// freeStore has no letters.
+// freeStore has no dead letters.
 type freeStore struct{ replicator.Store }
 
 func (freeStore) Raise(context.Context, string, string, []replicator.Cell) error { return nil }
 
-// freeSource is one alone.
+// freeSource is the only source, so it has no name.
 type freeSource struct{ replicator.Source }
 
 func (freeSource) Name() string { return "" }
@@ -36,7 +36,7 @@ type freeReader struct{ replicator.Reader }
 
 func (freeReader) File() int64 { return 0 }
 
-// freeLane is a lane of an engine in which nothing but the engine costs anything.
+// freeLane returns a lane whose source, sink and store allocate nothing.
 func freeLane() *lane {
 	cfg := &Config{Name: "sink", Lanes: 1, Source: freeSource{}, Store: freeStore{}}
 	cfg.setDefaults()
@@ -54,12 +54,12 @@ func freeLane() *lane {
 	return newLane(b, &reach{}, w.apply)
 }
 
-// What a cell allocates on its way through the engine doesn't depend on the machine, and is what the collector has to
-// do for it. Who makes it less writes the new figures down; who makes it more says why.
+// The number of allocations per cell in the engine does not depend on the machine, and decides how much work the
+// garbage collector has. If you reduce it, lower the limits. If you raise it, say why.
 func TestACellAllocatesNoMoreInTheEngineThanItDid(t *testing.T) {
 	const (
-		allocations = 0.02 // a cell: what is made for a batch
-		bytes       = 10   // a cell: what is made for a batch
+		allocations = 0.02 // per cell; only a batch allocates
+		bytes       = 10   // per cell; only a batch allocates
 
 		cells, times = 4 * maxBatch, 20
 	)
@@ -87,7 +87,7 @@ func TestACellAllocatesNoMoreInTheEngineThanItDid(t *testing.T) {
 			l.landed()
 		}
 	}
-	pass() // what is kept is made
+	pass() // allocates everything that is reused later
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range times {

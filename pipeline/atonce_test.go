@@ -12,7 +12,7 @@ import (
 	"replicator/pipeline"
 )
 
-// slowServer lets something happen after it was asked for the log's end first, or before it is opened first.
+// slowServer calls asked after each question for the log's end, and opens before each Open.
 type slowServer struct {
 	fakeServer
 	asked, opens func()
@@ -29,8 +29,8 @@ func (s slowServer) Open(ctx context.Context, known []replicator.Position, table
 	return s.fakeServer.Open(ctx, known, tables...)
 }
 
-// Two replicators begin a view, at two servers, before either has marked anything: the Orders of two logs would have
-// one epoch. The one that marks second takes the view over.
+// Two replicators begin a view, on two servers, before either of them has marked it. They must not use the same epoch
+// for the Orders of two logs. The replicator that marks second takes the view over.
 func TestTwoReplicatorsDoNotBeginAViewInOneEpoch(t *testing.T) {
 	for _, planned := range []bool{true, false} {
 		t.Run(fmt.Sprint("the second one has only planned where it begins: ", planned), func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestTwoReplicatorsDoNotBeginAViewInOneEpoch(t *testing.T) {
 	}
 }
 
-// A view that was being filled when another replicator took it over, and filled it, is filled.
+// Another replicator takes over a view that is being filled, and fills it. The view then counts as filled.
 func TestAFillThatAnotherReplicatorHasOvertakenIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRivals(t)
@@ -70,7 +70,7 @@ func TestAFillThatAnotherReplicatorHasOvertakenIsOver(t *testing.T) {
 		first := r.start(0, "A")
 		first.caughtUp(t, r.source)
 		first.stopped(t)
-		for name, c := range r.stores[0].checkpoints { // as if it had ended in the middle
+		for name, c := range r.stores[0].checkpoints { // as if the fill had been interrupted
 			c.Fill = map[string]replicator.Progress{}
 			for _, table := range replicator.Feeding([]*replicator.View{fakeView("a")}) {
 				c.Fill[table] = replicator.Progress{}

@@ -14,7 +14,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// scene is a pipeline of the views a and b, and what may happen to it.
+// scene is a pipeline of the views a and b, with its source, sink and store.
 type scene struct {
 	t       *testing.T
 	source  *fakeSource
@@ -49,7 +49,8 @@ func (s *scene) must(err error) {
 	}
 }
 
-// A way is how a session of view a comes about: what is done before something happens to the sink, and what after it.
+// A way is how a session of view a is made to begin. before runs before something happens to the sink, after runs after
+// that.
 type way struct{ before, after func(s *scene) }
 
 func nothing(*scene) {}
@@ -80,7 +81,7 @@ func waysToBegin() map[string]way {
 			defer s.source.mu.Unlock()
 			s.source.mute = errors.New("the link broke")
 		}},
-		"renewal":          {nothing, func(s *scene) { _ = s.running.Renew(s.t.Context(), "a") }}, // it fails with the view
+		"renewal":          {nothing, func(s *scene) { _ = s.running.Renew(s.t.Context(), "a") }}, // may fail
 		"pause and resume": {pause("a"), resume("a")},
 		"join":             {func(s *scene) { pause("b")(s); resume("b")(s) }, nothing},
 		"take-out":         {nothing, pause("b")},
@@ -96,7 +97,7 @@ func waysToBegin() map[string]way {
 	}
 }
 
-// What may have become of the sink.
+// fates are what may happen to the sink.
 var fates = map[string]func(s *scene){
 	"kept":     nothing,
 	"set back": func(s *scene) { s.backup() },
@@ -110,7 +111,8 @@ var fates = map[string]func(s *scene){
 	},
 }
 
-// Every session of every run begins at the lowest of what was marked and what the sink holds, however it came about.
+// Each session of each run begins at the lower of the last known mark and the sink's mark, whatever made the session
+// begin.
 func TestHoweverASessionCameAboutItBeginsWhereTheSinkStands(t *testing.T) {
 	for name, way := range waysToBegin() {
 		for fate, befall := range fates {

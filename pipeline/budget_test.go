@@ -35,7 +35,7 @@ func TestALargeRowIsNotKeptOutBySmallOnes(t *testing.T) {
 			t.Errorf("then %d, and %d are used", n, b.used)
 		}
 
-		// Who gives up stands in nobody's way.
+		// A waiter that gives up does not block the others.
 		ctx, cancel := context.WithCancelCause(t.Context())
 		failed := make(chan error, 1)
 		go func() { failed <- b.take(ctx, 100) }()

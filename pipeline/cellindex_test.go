@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// Few hashes, so that cells share them: what is found is what a map of cells would find.
+// Only three hashes are used, so cells share them. The index must still find the same cells as a map.
 func TestCellsOfOneHashAreToldApart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	x := newCellIndex()
@@ -22,7 +22,7 @@ func TestCellsOfOneHashAreToldApart(t *testing.T) {
 		if p != nil {
 			return p
 		}
-		for p = *x.list(uint64(c.Key[0] % 3)); p != nil && p.cell != c; p = p.next { // as find does, with another hash
+		for p = *x.list(uint64(c.Key[0] % 3)); p != nil && p.cell != c; p = p.next { // like find, but with another hash
 		}
 		return p
 	}
@@ -54,7 +54,7 @@ func TestCellsOfOneHashAreToldApart(t *testing.T) {
 	}
 }
 
-// More cells than there are lists at first, and then fewer again.
+// The number of cells grows beyond the initial number of lists, and then shrinks.
 func TestCellsAreFoundHoweverManyWait(t *testing.T) {
 	x := newCellIndex()
 	waiting := make([]pending, 40*fewestLists)

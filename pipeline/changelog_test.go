@@ -17,20 +17,21 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// fakeLog is a changelog of a fakeSource's one table: what a publisher made of it. Its places are its records' numbers;
-// rows keep the origin's orders. A fence is how many of the origin's transactions are published.
+// fakeLog is a changelog that a publisher makes of a fakeSource's only table. A log position in it is the number of a
+// record. Rows keep the Orders of the origin (the fakeSource). A fence is a number of published transactions of the
+// origin.
 type fakeLog struct {
 	origin *fakeSource
-	asked  atomic.Int64 // how often it was asked what it lacks
+	asked  atomic.Int64 // number of calls of Lacks
 
-	forgetful atomic.Bool // it has dropped records of cells that are gone
+	forgetful atomic.Bool // the log has dropped records of deleted cells
 
 	mu      sync.Mutex
-	records []replicator.Change // those that were compacted away have no table
-	upTo    []int               // by record: how many of the origin's transactions are published with it
-	next    int                 // the transaction of the origin that is to be published
+	records []replicator.Change // a compacted record has no table
+	upTo    []int               // by record: how many transactions of the origin the log contains up to there
+	next    int                 // the next transaction of the origin to be published
 	moved   chan struct{}
-	states  map[replicator.Cell]replicator.State // by which the publisher judges what it appends
+	states  map[replicator.Cell]replicator.State // decide whether the publisher appends a change
 }
 
 var (
@@ -42,7 +43,7 @@ func newFakeLog(origin *fakeSource) *fakeLog {
 	return &fakeLog{origin: origin, moved: make(chan struct{}), states: map[replicator.Cell]replicator.State{}}
 }
 
-// publish appends what the origin has that was not published, and says so.
+// publish appends the unpublished transactions of the origin, and wakes readers.
 func (l *fakeLog) publish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +52,7 @@ func (l *fakeLog) publish() {
 	for ; l.next < len(l.origin.log); l.next++ {
 		for i, c := range l.origin.log[l.next] {
 			change := l.origin.change(c, int64(l.next*1000+i+1))
-			if change.Row == nil { // as a publisher does: it looks at what is left
+			if change.Row == nil { // like a publisher, re-read the cell
 				change.Kind, change.AsOf, change.Version = replicator.Update, int64(len(l.origin.log)*1000), replicator.NoVersion
 				if best, ok := l.origin.newest(c.row.key); ok {
 					change.Row = l.origin.row(best, change.AsOf)
@@ -71,8 +72,8 @@ func (l *fakeLog) publish() {
 	l.moved = make(chan struct{})
 }
 
-// append adds a record, if it is news: the last record of a cell says what the cell is. What is put after a look says
-// of which, because compaction may take away the record of that.
+// append adds a record, unless it is stale. The last record of a cell gives the cell's present row. A put after a
+// re-read also has the re-read's AsOf, because compaction may remove the record of the re-read.
 func (l *fakeLog) append(c replicator.Change) {
 	was, known := l.states[c.Cell]
 	if !known {
@@ -93,14 +94,15 @@ func (l *fakeLog) append(c replicator.Change) {
 	l.records, l.upTo = append(l.records, c), append(l.upTo, before)
 }
 
-// goBack lets the publisher begin again at an earlier transaction.
+// goBack makes the publisher begin again at an earlier transaction.
 func (l *fakeLog) goBack(transactions int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next = max(0, l.next-transactions)
 }
 
-// lose takes all records away, of which a publisher then knows nothing: it fills the log with what the origin has now.
+// lose removes all records, and the publisher's memory of them. The publisher then fills the log with the origin's
+// present rows.
 func (l *fakeLog) lose() {
 	l.remove(func(replicator.Change) bool { return true })
 	l.mu.Lock()
@@ -121,10 +123,10 @@ func (l *fakeLog) lose() {
 	l.moved = make(chan struct{})
 }
 
-// compact leaves the last record of each cell.
+// compact keeps only the last record of each cell.
 func (l *fakeLog) compact() { l.remove(func(replicator.Change) bool { return false }) }
 
-// removeTombstones compacts, and leaves no record of cells that are gone.
+// removeTombstones compacts the log, and also removes the records of deleted cells.
 func (l *fakeLog) removeTombstones() {
 	l.remove(func(c replicator.Change) bool { return c.Row == nil })
 }
@@ -168,7 +170,7 @@ func (l *fakeLog) Identities(context.Context, []string) (map[string]string, erro
 func (l *fakeLog) SameKeys(context.Context, []string) error                        { return nil }
 func (l *fakeLog) Includes(p, q replicator.Position) bool                          { return p.Order >= q.Order }
 
-// newest is what the log says that a cell is now.
+// newest returns a cell's present row according to the log.
 func (l *fakeLog) newest(c replicator.Cell) (row *replicator.Row, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -279,7 +281,7 @@ func (r *fakeLogReader) Scan(context.Context, string, []string, string, replicat
 
 func (r *fakeLogReader) Estimate(context.Context, string) (int64, error) { return 1, nil }
 
-// ends stops or kills a pipeline.
+// ends stops a pipeline, or kills it.
 func (s *started) ends(t *testing.T, kill bool) {
 	if !kill {
 		s.stopped(t)
@@ -325,7 +327,7 @@ func TestViewsOfAChangelogEqualTheOriginThroughReplaysAndCompaction(t *testing.T
 	}
 }
 
-// A log that is asked for what it lacks may be read from end to end for it.
+// Each call of Lacks may read the whole log, so there must be few.
 func TestAFillFromAChangelogReadsItAFewTimesWhateverTheNumberOfCells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
@@ -367,7 +369,7 @@ func TestARebuildReadsAChangelogFromItsBeginning(t *testing.T) {
 					log.publish()
 					p.ends(t, true)
 					if r.IntN(4) == 0 {
-						store = newMemoryStore() // the mark alone must not skip what is to be read again
+						store = newMemoryStore() // with only the mark, nothing that must be read again may be skipped
 					}
 					p = start(newPipeline(log, slow, store, "a", "b"))
 					time.Sleep(time.Millisecond)
@@ -380,8 +382,8 @@ func TestARebuildReadsAChangelogFromItsBeginning(t *testing.T) {
 	}
 }
 
-// A log that is lost, and filled anew by its publisher, tells nothing of versions that were deleted meanwhile: puts of
-// older ones are all that comes.
+// If a log is lost and its publisher fills it again, the new log has no deletes of versions that were deleted
+// meanwhile. It only has puts of the older versions that are left.
 func TestARebuildFromALogThatWasLostGoesBackToWhatIsLeft(t *testing.T) {
 	for seed := range seeds(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"replicator/verify"
 )
 
-// shard is a source that is one of several.
+// shard is one of several sources.
 type shard struct {
 	*fakeSource
 	name string
@@ -22,8 +22,8 @@ type shard struct {
 
 func (s shard) Name() string { return s.name }
 
-// A row that can't be shown, as another shard has one of the same key, has a letter until the other one is deleted. A
-// bad row in the new shard keeps its letter when the row in the old shard is deleted.
+// A row that can't be shown because another shard has a row of the same key has a dead letter. The letter goes when the
+// other shard's row is deleted. An unreadable row keeps its letter even then.
 func TestLettersOfAKeyThatTwoShardsHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := shard{newFakeSource(), "one"}, shard{newFakeSource(), "other"}
@@ -51,9 +51,9 @@ func TestLettersOfAKeyThatTwoShardsHave(t *testing.T) {
 	})
 }
 
-// The row of the other shard may go without the log saying so, as by TRUNCATE. The repair that finds this shows the row
-// that waited, and has its letter removed: the log of neither shard has a change of the key. So it does where the view
-// showed nothing of the row that went.
+// The row of the other shard may be deleted without a change in its log, for example by TRUNCATE. Then neither shard's
+// log has a change of the key. The repair that finds this must show the row that waited, and remove its letter. The
+// same holds if the deleted row was unreadable, so that the view showed nothing of it.
 func TestTheLetterOfARowThatWaitedGoesWithARepair(t *testing.T) {
 	for _, body := range []string{"old", unreadable} {
 		t.Run(body, func(t *testing.T) {
@@ -100,7 +100,7 @@ func repairedOfAnother(t *testing.T, body string) {
 	q.stopped(t)
 }
 
-// quick is a store that saves a letter only after what refused the row is gone.
+// quick is a store that saves its first letter only after the other shard's row was deleted.
 type quick struct {
 	replicator.Store
 	once   sync.Once
@@ -112,7 +112,8 @@ func (s *quick) Bury(ctx context.Context, letters []replicator.DeadLetter) error
 	return s.Store.Bury(ctx, letters)
 }
 
-// The other shard's row may go before the letter that it caused is saved: who takes it away then finds no letter.
+// The other shard's row may be deleted before the letter that it caused is saved. The deletion then finds no letter to
+// remove.
 func TestALetterOfAKeyThatTwoShardsHadGoesHoweverCloselyTheyMeet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := shard{newFakeSource(), "other"}, sinktest.NewReference(), newMemoryStore()
@@ -138,7 +139,7 @@ func TestALetterOfAKeyThatTwoShardsHadGoesHoweverCloselyTheyMeet(t *testing.T) {
 	})
 }
 
-// meeting is a sink that has something happen once, between what an op for a cell that is gone does and its answer.
+// meeting is a sink that calls meet once: after an op removed a cell, and before Apply returns.
 type meeting struct {
 	replicator.Sink
 	once sync.Once
@@ -163,8 +164,8 @@ func (t meetingTarget) Apply(ctx context.Context, ops []replicator.Op) (replicat
 	return applied, err
 }
 
-// What one shard's pipeline hears of another shard's row may be old: the row may have become a dead letter since. Its
-// letter stays.
+// A shard's pipeline learns that the view shows another shard's row. Meanwhile that row may have become a dead letter.
+// Its letter must stay.
 func TestALetterOfAnotherShardIsRemovedOnlyIfItIsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := shard{newFakeSource(), "one"}, shard{newFakeSource(), "other"}

@@ -5,12 +5,13 @@ import (
 	"testing"
 )
 
-// backlog gives a lane's worth of changes of random cells to what decides how much is in flight, and returns that.
+// backlog simulates a lane with changes of random cells, and returns how many bytes coalescing allows in flight.
 func backlog(c *coalescing, cells int) (inFlight int64) {
 	const size = 1500
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		// Half of what is in flight waits, on average, when a change comes: with such a chance its cell is there.
+		// When a change arrives, on average half of the changes in flight are waiting. So this is the chance that its
+		// cell is among them.
 		waiting := float64(c.bytes()) / size / 2
 		n := 0
 		for range judged {
@@ -29,7 +30,7 @@ func TestAsMuchIsInFlightAsCoalescingEarns(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cells int
-		all   bool // of the memory
+		all   bool // all memory may be used
 	}{
 		{"one cell", 1, true},
 		{"few cells, many changes of each", 10_000, true},

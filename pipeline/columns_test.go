@@ -13,7 +13,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// lacking is a source as some views need it, which lacks a column of view b.
+// lacking is a source that was opened for some views. While lacks is set, a column of view b is missing.
 type lacking struct {
 	*fakeSource
 	views []string
@@ -27,8 +27,8 @@ func (s lacking) Open(ctx context.Context, at []replicator.Position, tables ...s
 	return s.fakeSource.Open(ctx, at, tables...)
 }
 
-// A run opens the source as its own views need it: what one of them lacks there stops no other view of the table, and
-// that one goes on from where it stood once it is mended.
+// A run opens the source with the columns that its own views need. So a column that is missing for one view stops no
+// other view of the table. The failed view continues from its position when the column is back.
 func TestASourceIsOpenedAsTheViewsOfARunNeedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(6, 6))

@@ -11,8 +11,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// TestASecondReplicatorOfTheSameViewsIsSeenByBoth within a minute, said once by each, and over within another minute.
-// What a program marked before it was started again is not taken for that.
+// Two replicators of the same views notice each other within a minute, and each logs that once. A minute after one has
+// ended, the other shows it no more. A program's own marks from before a restart don't count as another replicator's.
 func TestASecondReplicatorOfTheSameViewsIsSeenByBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, sink := newFakeSource(), sinktest.NewReference()
@@ -26,7 +26,7 @@ func TestASecondReplicatorOfTheSameViewsIsSeenByBoth(t *testing.T) {
 		minute := func() {
 			for key := range int64(39) {
 				source.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: time.Now().Unix(), body: "x"}})
-				time.Sleep(1537 * time.Millisecond) // which is in step with nobody's marks
+				time.Sleep(1537 * time.Millisecond) // not a multiple of the marks' interval
 			}
 		}
 		shared := func(p *started, want bool) {

@@ -9,9 +9,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// Views that run together change together, an index and the row it leads to. A view that stands far behind would take
-// the others back with it: it joins them only once it is known to have caught up, not while nobody has asked how far
-// the source's log goes.
+// A view that is far behind would take the other views back if it ran with them. So it joins them only when it is known
+// to have caught up. It must not join them before the source was asked where its log ends.
 func TestAViewThatStandsFarBehindDoesNotTakeOthersBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), sinktest.NewReference()
@@ -30,7 +29,7 @@ func TestAViewThatStandsFarBehindDoesNotTakeOthersBack(t *testing.T) {
 		if err := p.Wait(t.Context(), "60", []string{"a"}); err != nil {
 			t.Fatal(err)
 		}
-		f.set(func() { f.behind = 50 }) // the link is slow: b is not given any of it
+		f.set(func() { f.behind = 50 }) // the connection is slow: b gets no changes yet
 		p.resume(t, "b")
 		time.Sleep(10 * time.Second)
 		if st := p.Status(nil); st[0].Applied.Order < 60_000 || st[1].Applied.Order > 10_000 {

@@ -12,7 +12,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// busyStore answers nobody while it is busy.
+// busyStore does not answer while it is busy.
 type busyStore struct {
 	*memoryStore
 	busy atomic.Bool
@@ -26,7 +26,8 @@ func (s *busyStore) Checkpoints(ctx context.Context) ([]replicator.Checkpoint, e
 	return s.memoryStore.Checkpoints(ctx)
 }
 
-// A machine under load takes long to say how far a paused view was: that it is paused is known all the same.
+// On a machine under load, reading the position of a paused view may time out. Wait must still report that the view is
+// paused.
 func TestAWaitForAPausedViewSaysSoThoughItsTimeRanOutInAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), &busyStore{memoryStore: newMemoryStore()}

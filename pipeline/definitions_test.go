@@ -7,7 +7,7 @@ import (
 	"replicator"
 )
 
-// otherKeys is a source in which no key of one table is a key of another.
+// otherKeys is a source whose tables have keys that can't be compared.
 type otherKeys struct{ replicator.Source }
 
 func (otherKeys) SameKeys(context.Context, []string) error { return replicator.ErrOtherKeys }

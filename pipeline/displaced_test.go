@@ -10,7 +10,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// partition is a changelog that is one of several.
+// partition is one of several changelogs.
 type partition struct {
 	*fakeLog
 	name string
@@ -18,7 +18,8 @@ type partition struct {
 
 func (p partition) Name() string { return p.name }
 
-// TestAViewStopsWhereATopicTookAnothersPlace, and nowhere else: what it was kept from would stay beside what is put.
+// A view stops if its topic was replaced by another one, because the old topic's entries would stay with the new ones.
+// It does not stop for other reasons.
 func TestAViewStopsWhereATopicTookAnothersPlace(t *testing.T) {
 	for what, c := range map[string]struct {
 		fed, topics []string // the sources that fed the view, and the topics that do now
@@ -43,7 +44,7 @@ func TestAViewStopsWhereATopicTookAnothersPlace(t *testing.T) {
 			if _, err := sink.Open(ctx, "elsewhere/0", opened[1:]); err != nil {
 				t.Fatal(err)
 			}
-			// refused is why the view would not run, of a definition, where the store knows a source.
+			// refused returns why a view with a definition would not run, if the store has a checkpoint of a source.
 			refused := func(definition, stored string) string {
 				t.Helper()
 				p := newPipeline(partition{newFakeLog(newFakeSource()), "new/0"}, sink, newMemoryStore(), "v")

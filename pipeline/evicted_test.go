@@ -13,7 +13,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// evictingSink is a sink whose server says that it dropped keys.
+// evictingSink is a sink whose server reports evicted keys.
 type evictingSink struct {
 	replicator.Sink
 	evicted atomic.Int64
@@ -31,8 +31,8 @@ type evictingTarget struct {
 
 func (t evictingTarget) Evicted() int64 { return t.sink.evicted.Swap(0) }
 
-// TestViewsOfASinkThatEvictsAreCompared: within seconds, also while nothing changes, and once more if keys are dropped
-// while they are compared.
+// After evictions, views must be compared within seconds, even if nothing changes. If keys are evicted during a
+// comparison, the views must be compared once more.
 func TestViewsOfASinkThatEvictsAreCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), &evictingSink{Sink: sinktest.NewReference()}
@@ -70,7 +70,7 @@ func TestViewsOfASinkThatEvictsAreCompared(t *testing.T) {
 	})
 }
 
-// addingUp is a sink that knows when it is asked what in a view no record accounts for: Redis adds up its sums then.
+// addingUp is a sink that counts calls of Strays. On such a call, Redis computes its sums again from its records.
 type addingUp struct {
 	*sinktest.Reference
 	asked atomic.Int64
@@ -94,8 +94,8 @@ func (t addingTarget) Strays(
 	return t.Tidier.Strays(ctx, view, after, limit)
 }
 
-// TestWhatALostMarkLeavesIsAddedUp: a server that evicts may take a mark, some records, and leave the sums that these
-// were a part of. To add to such sums what the source has would count it twice.
+// A server may evict a mark and some records, but keep the sums that include those records. Adding the source's amounts
+// to such sums would count them twice, so the sums must be computed again.
 func TestWhatALostMarkLeavesIsAddedUp(t *testing.T) {
 	for _, runs := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running %t", runs), func(t *testing.T) {

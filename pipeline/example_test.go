@@ -15,7 +15,7 @@ import (
 	"replicator/view"
 )
 
-// A program of one's own that keeps a hash for each user in Redis: what `replicator run` does with a configuration of
+// A program that maintains a hash for each user in Redis. It does the same as `replicator run` with a configuration of
 // one view.
 func Example() {
 	tables := []replicator.Table{{

@@ -12,7 +12,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// expandingEvaluator makes much of little, as a compressed body does.
+// expandingEvaluator returns values that are much larger than the body, like a compressed body.
 type expandingEvaluator struct{ bodyEvaluator }
 
 const expanded = 1 << 10
@@ -27,7 +27,7 @@ func (e expandingEvaluator) Evaluate(c replicator.Cell, row *replicator.Row) []r
 	return values
 }
 
-// weighingSink notes the largest calls of Apply, in bytes of texts that are contributed, and in contributions.
+// weighingSink records the largest calls of Apply: by bytes of contributed text, and by number of contributions.
 type weighingSink struct {
 	replicator.Sink
 	most, contributions atomic.Int64
@@ -66,7 +66,7 @@ func TestWhatBodiesComeToIsBoundedToo(t *testing.T) {
 		}
 		sink := &weighingSink{Sink: sinktest.NewReference()}
 		p := newPipeline(f, sink, newMemoryStore(), "v")
-		p.Memory, p.Lanes = 20*expanded, 2 // a lane may gather a quarter of it
+		p.Memory, p.Lanes = 20*expanded, 2 // a batch may hold a quarter of it
 		p.StartAt = "earliest"
 		p.Compile = func(vs []*replicator.View) (replicator.Evaluator, error) {
 			return expandingEvaluator{bodyEvaluator{vs}}, nil
@@ -83,7 +83,7 @@ func TestWhatBodiesComeToIsBoundedToo(t *testing.T) {
 	})
 }
 
-// A cell that feeds many views is many small contributions, each of which costs more than its text.
+// A cell that feeds many views makes many small contributions, and each needs more memory than its text.
 func TestManyViewsOfACellAreBoundedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeSource()
@@ -96,7 +96,7 @@ func TestManyViewsOfACellAreBoundedToo(t *testing.T) {
 		}
 		sink := &weighingSink{Sink: sinktest.NewReference()}
 		p := newPipeline(f, sink, newMemoryStore(), names...)
-		p.Memory, p.Lanes = 4<<20, 2 // a lane may gather 1 MiB
+		p.Memory, p.Lanes = 4<<20, 2 // a batch may hold 1 MiB
 		p.StartAt = "earliest"
 		s := start(p)
 		s.caughtUp(t, f)

@@ -16,7 +16,7 @@ import (
 	"replicator"
 )
 
-// seeds is how many random histories are tried of n that `make soak` tries.
+// seeds returns how many random histories a test tries: n in `make soak`, fewer otherwise.
 func seeds(n uint64) uint64 {
 	if os.Getenv("REPLICATOR_SOAK") != "" {
 		return n
@@ -24,28 +24,28 @@ func seeds(n uint64) uint64 {
 	return n / 3
 }
 
-// fakeSource is a source in memory: a log of transactions over one table of cells with several versions each. Its
-// orders are 1000 a transaction; a row's is that of its transaction plus its place in it.
+// fakeSource is a source in memory: a log of transactions over one table, whose cells may have several versions. The
+// n-th transaction (from 0) begins at Order 1000*n. Its i-th row (from 1) has Order 1000*n + i.
 type fakeSource struct {
 	mu      sync.Mutex
 	log     [][]fakeChange
-	rows    map[fakeRow]int64 // what is there now: the order of the insert
-	moved   chan struct{}     // closed and made anew by commit
+	rows    map[fakeRow]int64 // the present rows, with the Order of their insert
+	moved   chan struct{}     // commit closes and replaces it
 	purged  int               // transactions no longer in the log
-	broken  error             // what Read and Open fail with
-	mute    error             // what a reader's Latest fails with, once
-	breaks  int               // Read fails after so many transactions; 0: never
+	broken  error             // the error of Open
+	mute    error             // the error of a reader's next Latest
+	breaks  int               // number of transactions after which Read fails; 0: never
 	single  bool              // one row per key, updated in place: the order is the version
 	emptied int               // the transaction that empties the table "other" without saying which rows went; 0: none
-	untold  int               // the transaction of which the log says that it is there, and not what it changed; 0: none
-	cells   string            // what its cells and versions are; "": it doesn't say
-	behind  int               // how many transactions at the end of the log readers are not given yet
-	file    int               // the latest of the log whose rows were handed out; positions name it
+	untold  int               // the transaction whose changes the log does not list; 0: none
+	cells   string            // the definition of cells and versions; "": unknown
+	behind  int               // how many transactions at the end of the log are hidden from readers
+	file    int               // number of the log's latest file that readers have reached; positions name it
 	looks   int               // how often rows were read again since the last transaction
 }
 
-// tooManyLooks is how often no pipeline reads rows again while nothing changes. A loop of looks would else hang its
-// test: the clock of a bubble stands still while one of its goroutines works.
+// tooManyLooks is the number of re-reads without a change after which re-reads fail. Without that limit, an endless
+// loop of re-reads would hang its test, because synctest's clock stops while a goroutine runs.
 const tooManyLooks = 10_000
 
 type fakeRow struct {
@@ -82,7 +82,7 @@ func (f *fakeSource) commit(changes ...fakeChange) {
 	f.moved = make(chan struct{})
 }
 
-// newest is the newest row of a cell, if there is one.
+// newest returns the newest row of a cell, if there is one.
 func (f *fakeSource) newest(key int64) (best fakeRow, found bool) {
 	for r := range f.rows {
 		if r.key == key && (!found || r.version > best.version) {
@@ -92,7 +92,7 @@ func (f *fakeSource) newest(key int64) (best fakeRow, found bool) {
 	return best, found
 }
 
-// model is what an index of the bodies must hold: the body of each key's newest row.
+// model returns the expected contents of an index of the bodies: the body of each key's newest row.
 func (f *fakeSource) model() map[int64]string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,14 +147,14 @@ func (f *fakeSource) Identities(_ context.Context, tables []string) (map[string]
 // Includes implements replicator.Source.
 func (f *fakeSource) Includes(p, q replicator.Position) bool { return p.Order >= q.Order }
 
-// SameKeys implements replicator.Source: they are.
+// SameKeys implements replicator.Source. All tables have the same keys.
 func (f *fakeSource) SameKeys(context.Context, []string) error { return nil }
 
 type fakeReader struct {
 	*fakeSource
 	start  replicator.Position
 	tables []string
-	cells  string // what the table was when it was opened
+	cells  string // the definition of the table when the reader was opened
 }
 
 func (r *fakeReader) Start() replicator.Position { return r.start }
@@ -301,7 +301,7 @@ func (r *fakeReader) Scan(_ context.Context, table string, _ []string, after str
 		if r.rows[row] <= place {
 			continue
 		}
-		if len(chunk.Rows) == 3 { // small chunks: many places to crash between
+		if len(chunk.Rows) == 3 { // small chunks, so that there are many points to crash at
 			return chunk, nil
 		}
 		chunk.Rows = append(chunk.Rows, r.row(row, low))
@@ -337,7 +337,7 @@ func (r *fakeReader) Cells(_ context.Context, _ string, _ []string, after string
 	return cells, next, nil
 }
 
-// MixesSpellings implements replicator.Reader: it tells all keys apart.
+// MixesSpellings implements replicator.Reader. No two keys are variants of each other.
 func (r *fakeReader) MixesSpellings(string) bool { return false }
 
 func (r *fakeReader) Referring(context.Context, []replicator.Reference, string, int) ([]replicator.Cell, string, error) {
@@ -369,7 +369,7 @@ type memoryStore struct {
 	mu          sync.Mutex
 	checkpoints map[string]replicator.Checkpoint
 	letters     map[string]replicator.DeadLetter
-	numbers     map[string]int64 // of letters, by their ids
+	numbers     map[string]int64 // the letters' numbers, by id
 	buried      int64
 }
 
@@ -456,7 +456,7 @@ func (m *memoryStore) List(_ context.Context, view string) iter.Seq2[replicator.
 	}
 }
 
-// lettersOf are the dead letters of a view.
+// lettersOf returns the dead letters of a view.
 func (m *memoryStore) lettersOf(view string) (letters []replicator.DeadLetter) {
 	for l := range m.List(context.Background(), view) {
 		letters = append(letters, l)

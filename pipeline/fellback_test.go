@@ -18,7 +18,7 @@ func newScene(t *testing.T) *scene {
 	return &scene{t: t, source: newFakeSource(), sink: sinktest.NewReference(), store: newMemoryStore(), onLost: "stop"}
 }
 
-// lives fails the test unless view a runs and holds what the source does.
+// lives stops the pipeline. It fails the test unless view a was running and has the source's contents.
 func (s *scene) lives() {
 	s.t.Helper()
 	for _, st := range s.running.Status(nil) {
@@ -30,7 +30,8 @@ func (s *scene) lives() {
 	holds(s.t, s.source, s.sink, "a")
 }
 
-// A fence moves a run's position without a mark. What lies between the two is read again by the next session.
+// A fence moves a run's position without a mark. The next session must read the changes between the mark and that
+// position again.
 func TestAPositionThatWasOnlyReachedInMemoryIsNoPlaceToBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -39,7 +40,7 @@ func TestAPositionThatWasOnlyReachedInMemoryIsNoPlaceToBegin(t *testing.T) {
 		p.Interval = time.Hour
 		s.running = start(p)
 		s.running.caughtUp(t, s.source)
-		failover := s.sink.Snapshot() // the replica that takes over has what was marked, and no more
+		failover := s.sink.Snapshot() // the replica that takes over has only what was marked
 		s.write(1)
 		s.running.caughtUp(t, s.source)
 		failover()
@@ -51,8 +52,8 @@ func TestAPositionThatWasOnlyReachedInMemoryIsNoPlaceToBegin(t *testing.T) {
 	})
 }
 
-// An idle source brings nothing that would have to be marked, and nobody restarts anything: the loss shows all the
-// same.
+// The loss of data in a sink must be noticed even if the source is idle, so that nothing is marked, and no session is
+// restarted.
 func TestASessionWithNothingToDoNoticesThatItsSinkFellBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		befall func(s *scene)
@@ -92,8 +93,8 @@ func TestASessionWithNothingToDoNoticesThatItsSinkFellBack(t *testing.T) {
 	}
 }
 
-// While a fill reads an idle source all marks stand at one place: what the sink lost of it is told by the progress
-// alone.
+// While a fill reads an idle source, all marks have the same position. So only the progress in the mark shows what the
+// sink lost.
 func TestAFillGoesBackToWhatTheSinkHoldsOfIt(t *testing.T) {
 	const seconds = time.Second
 	for name, c := range map[string]struct {
@@ -145,7 +146,7 @@ func TestAFillGoesBackToWhatTheSinkHoldsOfIt(t *testing.T) {
 	}
 }
 
-// slowly starts the pipeline with a fill of ten rows a second.
+// slowly starts the pipeline with a fill of ten rows per second.
 func (s *scene) slowly() {
 	p := s.pipeline(s.store)
 	p.Rate = 10
@@ -158,11 +159,11 @@ func (s *scene) crash() {
 	s.running.stop()
 }
 
-func (s *scene) renew()  { _ = s.running.Renew(s.t.Context(), "a") } // it may find the view failed
+func (s *scene) renew()  { _ = s.running.Renew(s.t.Context(), "a") } // Renew may find that the view has failed
 func (s *scene) pause()  { s.must(s.running.Pause(s.t.Context(), "a")) }
 func (s *scene) resume() { s.must(s.running.Resume(s.t.Context(), "a")) }
 
-// The state directory may be lost in mid-fill: the sink tells how far it came.
+// If the state directory is lost during a fill, the fill continues from the sink's mark.
 func TestAFillGoesOnFromTheMarkWhereTheStoreIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -181,8 +182,8 @@ func TestAFillGoesOnFromTheMarkWhereTheStoreIsGone(t *testing.T) {
 	})
 }
 
-// A rebuild in place rewrites a view that the sink's mark calls filled. Where the sink falls back in the middle of it,
-// its rows are written again, whatever is lost of the store.
+// During a rebuild in place, the sink is set back. The rebuild must write the lost rows again, even if the store is
+// lost, too.
 func TestARebuildInPlaceGoesBackToWhatTheSinkHoldsOfIt(t *testing.T) {
 	for _, storeLost := range []bool{false, true} {
 		t.Run(fmt.Sprint("store lost: ", storeLost), func(t *testing.T) {
@@ -211,7 +212,8 @@ func TestARebuildInPlaceGoesBackToWhatTheSinkHoldsOfIt(t *testing.T) {
 	}
 }
 
-// Another replicator swaps in what it rebuilt, and its marks with it: nothing is lost, wherever they stand.
+// Another replicator swaps in a rebuilt view, with its marks. This must not look like a loss of data, whatever position
+// the marks have.
 func TestARebuildThatAnotherReplicatorSwapsInIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
@@ -238,7 +240,7 @@ func TestARebuildThatAnotherReplicatorSwapsInIsNoLoss(t *testing.T) {
 	})
 }
 
-// parted is a sink of parts that fall back by themselves.
+// parted is a sink of several parts, each of which may lose data alone.
 type parted struct{ *sinktest.Reference }
 
 type partedTarget struct{ replicator.Target }
@@ -256,8 +258,8 @@ func (t partedTarget) Mark(ctx context.Context, at replicator.Standing) error {
 	return err
 }
 
-// TestWhereAPartOfASinkFellBackTheViewsAreFilledAnew: what is read again does not mend what the part showed of cells
-// that the other parts know to be applied.
+// If a part of a sink loses data, the views are filled again. Reading the log again would not repair cells that the
+// other parts remember as applied.
 func TestWhereAPartOfASinkFellBackTheViewsAreFilledAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)

@@ -11,7 +11,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// fileSink fails the test if something is applied and the saved position does not name the log's latest file.
+// fileSink fails the test if rows are applied while the saved position does not name the log's latest file.
 type fileSink struct {
 	replicator.Sink
 	t      *testing.T
@@ -43,7 +43,7 @@ func (f *fileTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator
 	return f.Target.Apply(ctx, ops)
 }
 
-// Nothing of a further file of the log is applied before a position is saved that names the file.
+// Before rows from a new log file are applied, a position that names the file must be saved.
 func TestAFileIsNamedBeforeItsRowsAreApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, store := newFakeSource(), newMemoryStore()

@@ -36,7 +36,7 @@ func TestWhatIsGoneIsForgottenOnceTheHorizonHasPassed(t *testing.T) {
 				t.Errorf("%s the sink remembers %d cells, want %d", when, got, want)
 			}
 		}
-		// A re-read is as of the log's end: for what it found to be below that, the log has to go on.
+		// A re-read has the position of the log's end. goesOn adds a transaction, so that the re-read is below the end.
 		goesOn := func() { f.commit(fakeChange{replicator.Insert, fakeRow{key: 1001, version: 2, body: "y"}}) }
 		p.caughtUp(t, f)
 		insert(1)
@@ -64,11 +64,11 @@ func TestWhatIsGoneIsForgottenOnceTheHorizonHasPassed(t *testing.T) {
 	})
 }
 
-// readSink is a sink in memory that is read after each batch.
+// readSink is an in-memory sink whose contents are read after each batch.
 type readSink struct {
 	*sinktest.Reference
-	old    atomic.Bool // "old" is not to be seen any more
-	failed atomic.Bool // it was
+	old    atomic.Bool // no entry "old" may be visible any more
+	failed atomic.Bool // one was visible
 }
 
 func (s *readSink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
@@ -92,7 +92,7 @@ func (t readTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.
 	return applied, err
 }
 
-// A process with an older checkpoint brings changes of cells that are forgotten. No reader sees them again.
+// A process with an older checkpoint repeats changes of forgotten cells. Readers must not see the old rows again.
 func TestAReplayBelowTheHorizonShowsNothingOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, store, sink := newFakeSource(), newMemoryStore(), &readSink{Reference: sinktest.NewReference()}
@@ -133,7 +133,7 @@ func TestAReplayBelowTheHorizonShowsNothingOld(t *testing.T) {
 		if err := store.Save(t.Context(), older); err != nil {
 			t.Fatal(err)
 		}
-		f.set(func() { f.breaks = 2 }) // each transaction in a batch of its own
+		f.set(func() { f.breaks = 2 }) // each transaction is a separate batch
 		p = run()
 		time.Sleep(time.Hour)
 		f.set(func() { f.breaks = 0 })

@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// A sweep reads all that the target holds and the whole log, for each partition. Whether it is made shows in what the
-// log is asked.
+// A sweep reads everything in the target and the whole log, for each partition. Calls of Lacks show whether a sweep was
+// made.
 func TestAFillFromAChangelogIsSweptUnlessTheTargetWasFresh(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -66,7 +66,8 @@ func TestAFillFromAChangelogIsSweptUnlessTheTargetWasFresh(t *testing.T) {
 	}
 }
 
-// Whatever cuts fills short, and whatever the log drops until the next attempt, no row stays that is gone.
+// No deleted row may stay in the views, however often fills are cut short, and whatever the log drops between two
+// attempts.
 func TestViewsEqualTheOriginThroughFillsThatAreCutShort(t *testing.T) {
 	for seed := range seeds(120) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -86,9 +87,9 @@ func TestViewsEqualTheOriginThroughFillsThatAreCutShort(t *testing.T) {
 					p.ends(t, true)
 					switch r.IntN(4) {
 					case 0:
-						store = newMemoryStore() // another member goes on
+						store = newMemoryStore() // another member of the group continues
 					case 1:
-						store = newMemoryStore() // and a server that evicts has dropped the marks
+						store = newMemoryStore() // another member continues, and the server has evicted the marks
 						sink.SetMark("", "a", nil)
 						sink.SetMark("", "b", nil)
 					}
@@ -106,12 +107,12 @@ func TestViewsEqualTheOriginThroughFillsThatAreCutShort(t *testing.T) {
 	}
 }
 
-// A pipeline that can't begin delays the others only for a moment.
+// A pipeline that never begins delays the others only for seconds.
 func TestPipelinesThatBeginTogetherSearchTheTargetBeforeAnyFillsIt(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		starters       int
-		after          time.Duration // of the second
+		after          time.Duration // when the second pipeline starts
 		atLeast, under time.Duration
 	}{
 		{"another begins later", 2, 500 * time.Millisecond, 500 * time.Millisecond, time.Second},

@@ -11,7 +11,8 @@ type exactReader struct{ replicator.Reader }
 
 func (exactReader) MixesSpellings(string) bool { return false }
 
-// A row that takes most of the budget is applied before its reader goes on: the next one may be as large.
+// A row that takes most of the budget must be applied before the next row is read, because the next row may be as
+// large.
 func TestAHugeRowIsAppliedBeforeTheNextIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(64<<20, 1)

@@ -12,7 +12,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// downSink is a sink that answers nothing while it is down.
+// downSink is a sink whose calls fail while it is down.
 type downSink struct {
 	replicator.Sink
 	down atomic.Bool
@@ -54,8 +54,8 @@ func (t downTarget) Mark(ctx context.Context, at replicator.Standing) error {
 	return t.Target.Mark(ctx, at)
 }
 
-// TestTheLagGrowsThroughAnOutage: it is counted from the oldest change that is not shown, or else from when the source
-// was last known to have no more.
+// During an outage, the lag counts from the oldest change that is not shown. If there is none, it counts from when the
+// views had last caught up.
 func TestTheLagGrowsThroughAnOutage(t *testing.T) {
 	const outage = 5 * time.Minute
 	for name, c := range map[string]struct {
@@ -80,7 +80,7 @@ func TestTheLagGrowsThroughAnOutage(t *testing.T) {
 				p := start(newPipeline(f, sink, newMemoryStore(), "a"))
 				f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 1, body: "x"}})
 				p.caughtUp(t, f)
-				time.Sleep(time.Hour) // of no change at all, which is no lag
+				time.Sleep(time.Hour) // without a change, so there is no lag
 				if lag := p.Status(nil)[0].LagSeconds; lag == nil || *lag != 0 {
 					t.Fatalf("before the outage the lag is %v", lag)
 				}
@@ -111,7 +111,7 @@ func TestTheLagGrowsThroughAnOutage(t *testing.T) {
 	}
 }
 
-// set changes what the source does.
+// set changes fields of the source under its lock.
 func (f *fakeSource) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"replicator"
 )
 
-// laneOf is a lane that runs; each of its batches waits until the test lets it pass.
+// laneOf is a running lane. Each of its batches waits until the test sends on pass.
 type laneOf struct {
 	*lane
 	batches chan []int64 // the keys of a batch, as it begins
@@ -62,15 +62,15 @@ func between(first, last int64) (keys []int64) {
 	return keys
 }
 
-// What waits longest is applied first, so a backlog moves the position batch by batch.
+// The changes that have waited longest are applied first, so the position advances with each batch of a backlog.
 func TestALaneAppliesInTheOrderOfFirstChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := startLane(t)
 		l.put(t, 1, 0)
-		synctest.Wait() // its batch is in flight: what comes now waits
+		synctest.Wait() // the batch is in flight, so later changes wait
 		l.put(t, 2, between(1, maxBatch)...)
 		l.put(t, 3, between(maxBatch+1, 2*maxBatch)...)
-		l.put(t, 4, 1, 2*maxBatch+1) // the first one merges, and keeps its place
+		l.put(t, 4, 1, 2*maxBatch+1) // cell 1 is waiting, so its change merges with that one
 		all := l.applied()
 		for i, want := range []struct {
 			keys []int64
@@ -107,7 +107,7 @@ func TestALaneAppliesInTheOrderOfFirstChanges(t *testing.T) {
 	})
 }
 
-// A batch's memory is used again, but never while something of it is pending or in flight.
+// The memory of a batch is reused, but not while any of its changes is pending or in flight.
 func TestAHotCellIsOneWriteABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := startLane(t)

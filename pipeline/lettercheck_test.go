@@ -15,7 +15,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// dead are the keys that a store has letters of, in a view.
+// dead returns the keys for which the store has dead letters of a view.
 func (m *memoryStore) dead(view string) (keys []int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,8 +40,8 @@ func insert(key, version int64, body string) fakeChange {
 	return fakeChange{replicator.Insert, fakeRow{key: key, version: version, body: body}}
 }
 
-// What is not shown because it is dead is known from the sink: letters of a store that was lost come back, and nobody
-// has to write anything. What became good meanwhile, or is gone, is put right by that, too.
+// The sink knows which cells are dead. So if the store is lost, its dead letters are recorded again, without any new
+// change in the source.
 func TestLettersComeBackToAStoreThatLostThem(t *testing.T) {
 	for _, single := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestLettersComeBackToAStoreThatLostThem(t *testing.T) {
 	}
 }
 
-// A letter that was dropped is not brought back by the next start; only a store that knows nothing gets it again.
+// The next start must not record a letter again that the operator dropped. Only a new store gets it again.
 func TestADroppedLetterStaysDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
@@ -99,7 +99,7 @@ func TestADroppedLetterStaysDropped(t *testing.T) {
 	})
 }
 
-// A letter of a cell that is gone, or that another replicator has put right, goes when store and sink are compared.
+// The comparison of store and sink removes letters of cells that are gone, or that another replicator has repaired.
 func TestLettersThatTheSinkDoesNotKnowAreLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
@@ -116,7 +116,7 @@ func TestLettersThatTheSinkDoesNotKnowAreLookedAt(t *testing.T) {
 	})
 }
 
-// lateStore lists the letters as they were before the first was buried.
+// lateStore delays List until the first letter is buried, but lists the letters from before that.
 type lateStore struct {
 	*memoryStore
 	first  sync.Once
@@ -136,7 +136,7 @@ func (s *lateStore) List(ctx context.Context, view string) iter.Seq2[replicator.
 	return list
 }
 
-// A cell that dies while store and sink are compared is not taken for one whose letter was lost.
+// If a cell becomes dead while store and sink are compared, its letter must not count as lost and be recorded twice.
 func TestALetterThatIsBuriedDuringTheComparisonIsBuriedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), sinktest.NewReference()
@@ -152,13 +152,13 @@ func TestALetterThatIsBuriedDuringTheComparisonIsBuriedOnce(t *testing.T) {
 	})
 }
 
-// Two replicators keep one view, each with letters of its own. Of what one judges stale, because the other has looked
-// at the cell later, it knows all the same.
+// Two replicators maintain one view, each with its own store. The second one's changes are stale, because the first one
+// has re-read the cells at a later position. Both stores must still have the same letters.
 func TestReplicatorsSideBySideKnowTheSameLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), sinktest.NewReference()
 		stores := []*memoryStore{newMemoryStore(), newMemoryStore()}
-		frozen := newFakeSource() // the second one reads the same, later
+		frozen := newFakeSource() // the second replicator reads the same changes, later
 		f.commit(insert(9, 1, "something"))
 		frozen.commit(insert(9, 1, "something"))
 		first, second := start(newPipeline(f, sink, stores[0], "a")), start(newPipeline(frozen, sink, stores[1], "a"))
@@ -167,7 +167,7 @@ func TestReplicatorsSideBySideKnowTheSameLetters(t *testing.T) {
 		both := func(changes ...fakeChange) {
 			f.commit(changes...)
 			first.caughtUp(t, f)
-			// at a later place than any row's
+			// the re-reads have a later position than any row
 			if err := first.Look(t.Context(), "a", []replicator.Cell{fakeCell(1), fakeCell(2)}); err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestReplicatorsSideBySideKnowTheSameLetters(t *testing.T) {
 	})
 }
 
-// A rebuilt view takes its shadow's letters over, in the store and in the sink.
+// After a swap, the view has its shadow's letters, in the store and in the sink.
 func TestARebuiltViewKeepsItsLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
@@ -213,7 +213,7 @@ func TestARebuiltViewKeepsItsLetters(t *testing.T) {
 	})
 }
 
-// unwilling is a store that can't forget a shadow once the view has its letters.
+// unwilling is a store whose Forget fails once: when the view has its shadow's letters.
 type unwilling struct {
 	*memoryStore
 	failed atomic.Bool
@@ -226,7 +226,7 @@ func (s *unwilling) Forget(ctx context.Context, view string) error {
 	return s.memoryStore.Forget(ctx, view)
 }
 
-// What a swap leaves to do in the store is done again where it could not be ended, and takes no letter away.
+// If the store fails after a swap, the rest of the swap's work in the store is repeated, and no letter is lost.
 func TestARebuiltViewKeepsItsLettersWhereTheStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), &unwilling{memoryStore: newMemoryStore()}
@@ -246,7 +246,7 @@ func TestARebuiltViewKeepsItsLettersWhereTheStoreFails(t *testing.T) {
 	})
 }
 
-// A crash may come between the checkpoint of a shadow and its letters.
+// A crash may happen after a shadow's checkpoint is removed, and before its letters are.
 func TestLettersThatARebuildLeftGoWithTheNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()

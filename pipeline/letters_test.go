@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// What another replicator applied first comes to this one as stale. A letter is obsolete all the same where what stands
-// in the sink is not dead; else it stays.
+// A change that another replicator applied first is stale for this one. Its cell's letter must go if the sink holds
+// something that is not dead, and otherwise stay.
 func TestALetterIsRaisedByWhatAnotherReplicatorAppliedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
@@ -25,7 +25,7 @@ func TestALetterIsRaisedByWhatAnotherReplicatorAppliedFirst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// It is ahead, and looked at both cells in full: nothing that comes before that look is applied any more.
+		// The other replicator is ahead, and has re-read the cells. Changes from before those re-reads are stale.
 		for key, body := range map[int64]string{1: "good", 2: "fine", 3: "bad"} {
 			op := replicator.Op{Cell: fakeCell(key), Version: 9 - key, AsOf: 9000,
 				Values: []replicator.Value{{Entries: []replicator.Entry{{Fields: []any{body}}}}}}
@@ -46,7 +46,7 @@ func TestALetterIsRaisedByWhatAnotherReplicatorAppliedFirst(t *testing.T) {
 	})
 }
 
-// lookless is a sink that applies puts after a second, and looks never.
+// lookless is a sink that applies puts after a second, and never returns from a re-read.
 type lookless struct{ replicator.Sink }
 
 func (s lookless) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
@@ -65,8 +65,8 @@ func (t looklessTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 	return t.Target.Apply(ctx, ops)
 }
 
-// Another replicator looked at a cell first, and found it dead. The checkpoint does not pass the row before the letter
-// is saved: a crash in between would lose it.
+// Another replicator has re-read a cell and found it dead. This one's checkpoint must not pass the row before the
+// letter is saved, because a crash in between would lose the letter.
 func TestTheLetterOfWhatAnotherReplicatorFoundDeadIsSavedBeforeTheCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
@@ -91,7 +91,7 @@ func TestTheLetterOfWhatAnotherReplicatorFoundDeadIsSavedBeforeTheCheckpoint(t *
 	})
 }
 
-// An older row may count in one view, and leave a dead letter of another one as it is.
+// An older row may be applied to one view and be stale in another one. The other view's letter must stay.
 func TestALetterStaysWhereAnOlderRowCountsInAnotherView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()

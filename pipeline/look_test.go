@@ -15,7 +15,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// brokenSink is a sink that applies nothing while it is broken.
+// brokenSink is a sink whose Apply fails while it is broken.
 type brokenSink struct {
 	replicator.Sink
 	broken atomic.Bool
@@ -59,8 +59,8 @@ func TestALookEndsWithTheSessionThatItWasAskedOf(t *testing.T) {
 	})
 }
 
-// A re-read knows all that was committed before it, deletes that the log has yet to tell included. What lies between
-// the delete that it was made for and the re-read is old: to show it would be a step back.
+// A re-read includes everything committed before it, also deletes that the log has not delivered yet. Rows from between
+// the delete that caused the re-read and the re-read are outdated. The view must not show them.
 func TestWhatWasGoneAtAReadOfTheSourceDoesNotComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, store := newFakeSource(), newMemoryStore()
@@ -78,13 +78,13 @@ func TestWhatWasGoneAtAReadOfTheSourceDoesNotComeBack(t *testing.T) {
 			}
 		}
 		shows("newest")
-		f.set(func() { f.behind = 2 }) // the log comes late, re-reads don't
+		f.set(func() { f.behind = 2 }) // the log is late, re-reads are not
 		f.commit(fakeChange{replicator.Delete, newest})
 		f.commit(fakeChange{replicator.Insert, between})
 		f.commit(fakeChange{replicator.Delete, between})
 		time.Sleep(time.Second)
 		shows("left")
-		for range 2 { // the log tells one transaction more
+		for range 2 { // the log delivers one more transaction
 			f.commit()
 			time.Sleep(time.Second)
 			shows("left")

@@ -10,7 +10,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// With on_lost = "rebuild", too, one loss is one line of the log with all views' names, whenever it is found.
+// With on_lost = "rebuild", a loss must be logged in one line with the names of all views, whenever it is found.
 func TestALossThatIsMendedIsOneLineOfTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()

@@ -17,7 +17,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// logText is what was logged; it may be read meanwhile.
+// logText collects the log, and may be read while it is written.
 type logText struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -52,8 +52,8 @@ func rows(n int) (changes []fakeChange) {
 	return changes
 }
 
-// TestTheLagOfAStartInAnOutage: when the view last showed everything is not known; it is at least as long ago as the
-// start.
+// After a start during an outage, it is unknown when the view last showed everything. The lag must be at least the time
+// since the start.
 func TestTheLagOfAStartInAnOutage(t *testing.T) {
 	for name, breaks := range map[string]func(*fakeSource, *downSink){
 		"the sink is down":   func(_ *fakeSource, s *downSink) { s.down.Store(true) },
@@ -77,7 +77,7 @@ func TestTheLagOfAStartInAnOutage(t *testing.T) {
 				}
 				p.stop()
 				<-p.done
-				next := newPipeline(f, sink, store, "a").Config // another configuration is no less behind
+				next := newPipeline(f, sink, store, "a").Config // a new configuration must not reset the lag
 				next.LastShown = p.Shown()
 				p = start(pipeline.New(next))
 				time.Sleep(time.Minute)
@@ -89,10 +89,10 @@ func TestTheLagOfAStartInAnOutage(t *testing.T) {
 	}
 }
 
-// A view's lag is counted from the oldest change that it lacks, whichever process began when: what the sink can't tell
-// while it is down, the store knows.
+// A view's lag counts from the oldest change that the view lacks, even after a restart. While the sink is down, that
+// time comes from the store.
 func TestTheLagOfAnOutageOutlivesProcesses(t *testing.T) {
-	for _, noticed := range []bool{true, false} { // the outage, by the process that ran when it began
+	for _, noticed := range []bool{true, false} { // whether the process that ran when the outage began noticed it
 		t.Run(fmt.Sprintf("noticed: %t", noticed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, sink, store := newFakeSource(), &downSink{Sink: sinktest.NewReference()}, newMemoryStore()
@@ -103,7 +103,7 @@ func TestTheLagOfAnOutageOutlivesProcesses(t *testing.T) {
 					p.stop()
 				}
 				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
-				time.Sleep(time.Hour) // of no change, which is no lag
+				time.Sleep(time.Hour) // without a change, so there is no lag
 				sink.down.Store(noticed)
 				f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 2, body: "y"}})
 				lacks := time.Now()
@@ -135,7 +135,8 @@ func TestTheLagOfAnOutageOutlivesProcesses(t *testing.T) {
 	}
 }
 
-// TestAnOutageLeavesThePositionAndNoRate, and its end is told with how long it was.
+// During an outage, the status keeps the position and shows a rate of 0. The end of the outage is logged with its
+// duration.
 func TestAnOutageLeavesThePositionAndNoRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
@@ -169,8 +170,8 @@ func TestAnOutageLeavesThePositionAndNoRate(t *testing.T) {
 	})
 }
 
-// TestOneCauseIsOneLineOfTheLog for all views that it stops, also at a start: with each attempt while something is
-// down, and once where the views don't run.
+// An error that stops several views must be logged in one line with all their names, also at a start. While something
+// is down, each attempt logs it. If the views don't run at all, it is logged once.
 func TestOneCauseIsOneLineOfTheLog(t *testing.T) {
 	type scene struct {
 		source *fakeSource
@@ -233,8 +234,8 @@ func TestOneCauseIsOneLineOfTheLog(t *testing.T) {
 	}
 }
 
-// TestASinkThatOpensAndLetsEveryWriteWaitShowsItsTrouble between two attempts, too: each of them lasts until the sink's
-// time is up, and what ends them is told for a moment alone.
+// A sink that opens but lets all writes time out must show its error all the time. Each attempt lasts until the
+// timeout, so its own error would show only briefly between two attempts.
 func TestASinkThatOpensAndLetsEveryWriteWaitShowsItsTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), &slowlyDownSink{Sink: sinktest.NewReference()}
@@ -263,10 +264,10 @@ func TestASinkThatOpensAndLetsEveryWriteWaitShowsItsTrouble(t *testing.T) {
 	})
 }
 
-// sinkTime is how long a slowlyDownSink takes to say that it is down.
+// sinkTime is how long a write to a slowlyDownSink takes to fail while the sink is down.
 const sinkTime = 30 * time.Second
 
-// slowlyDownSink is one that lets writes wait while it is down, and nothing else.
+// slowlyDownSink is a sink whose writes time out while it is down. Its other calls succeed.
 type slowlyDownSink struct {
 	replicator.Sink
 	down atomic.Bool
@@ -294,8 +295,8 @@ func (t slowlyDownTarget) Apply(ctx context.Context, ops []replicator.Op) (repli
 	}
 }
 
-// TestALinkToTheSourceThatBreaksAgainAndAgainDelays, and no more: what each session applied before it broke is the next
-// one's beginning, though no session lasts until the checkpoint's interval.
+// A connection to the source that breaks again and again must only cause delays. Each session begins where the previous
+// one stopped applying, although no session lasts until the next checkpoint.
 func TestALinkToTheSourceThatBreaksAgainAndAgainDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), sinktest.NewReference()
@@ -311,7 +312,7 @@ func TestALinkToTheSourceThatBreaksAgainAndAgainDelays(t *testing.T) {
 	})
 }
 
-// TestAnOutageShowsWhileNothingIsWritten: an idle sink is asked whether it answers, and nothing is written by that.
+// An outage must show even if nothing is written, because an idle session checks that the sink answers.
 func TestAnOutageShowsWhileNothingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), &downSink{Sink: sinktest.NewReference()}, newMemoryStore()
@@ -330,8 +331,8 @@ func TestAnOutageShowsWhileNothingIsWritten(t *testing.T) {
 	})
 }
 
-// TestTheCheckpointOfAnIdleSourceGrowsNoOlder: nothing would be repeated after a restart. It does while what there is
-// to save can't be.
+// The checkpoint age must not grow while the source is idle, because a restart would repeat nothing. It must grow while
+// there is progress that can't be saved.
 func TestTheCheckpointOfAnIdleSourceGrowsNoOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
@@ -354,7 +355,7 @@ func TestTheCheckpointOfAnIdleSourceGrowsNoOlder(t *testing.T) {
 	})
 }
 
-// TestAViewThatIsBeingFilledLags since its fill began, whatever the tail does: it lacks what was committed before.
+// The lag of a view that is being filled counts from the beginning of the fill, because the view lacks older rows.
 func TestAViewThatIsBeingFilledLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), &downSink{Sink: sinktest.NewReference()}, newMemoryStore()
@@ -379,7 +380,7 @@ func TestAViewThatIsBeingFilledLags(t *testing.T) {
 		slow.Rate = 1
 		p = start(slow)
 		time.Sleep(time.Minute)
-		lagged(t, p.Status(nil)[0], 4*time.Minute) // a restart does not make it less
+		lagged(t, p.Status(nil)[0], 4*time.Minute) // a restart must not reduce the lag
 		p.stopped(t)
 		p = startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		time.Sleep(time.Second)
@@ -388,7 +389,7 @@ func TestAViewThatIsBeingFilledLags(t *testing.T) {
 	})
 }
 
-// TestAPausedViewLags, and stays where it is.
+// The lag of a paused view grows, and its position stays.
 func TestAPausedViewLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeSource()
@@ -409,7 +410,7 @@ func TestAPausedViewLags(t *testing.T) {
 	})
 }
 
-// TestDeadLettersAreNews: the first of a kind at once, the others as a count a minute; never what they hold.
+// The first dead letter of a kind is logged at once. Further letters are logged once a minute, as a number.
 func TestDeadLettersAreNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeSource()
@@ -441,7 +442,7 @@ func TestDeadLettersAreNews(t *testing.T) {
 		if !strings.Contains(text.String(), "count=6") || !strings.Contains(text.String(), "view=a") {
 			t.Error(text.String())
 		}
-		time.Sleep(2 * time.Minute) // of none
+		time.Sleep(2 * time.Minute) // without dead letters
 		told(1, 1)
 		dies(1)
 		told(2, 1)
@@ -460,7 +461,7 @@ func TestALetterThatStaysAfterARetryIsNoNews(t *testing.T) {
 		p := start(made)
 		f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 1, body: "bad"}})
 		p.caughtUp(t, f)
-		time.Sleep(3 * time.Minute) // until the next letter of the kind is news
+		time.Sleep(3 * time.Minute) // until the next letter of the kind would be logged at once
 		if err := p.Look(t.Context(), "a", []replicator.Cell{fakeCell(1)}); err != nil {
 			t.Fatal(err)
 		}

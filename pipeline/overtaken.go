@@ -99,8 +99,9 @@ func (a *above) yield(ctx context.Context) error {
 	case time.Since(w.since) > standstill:
 		return nil
 	}
-	return replicator.Fatal(replicator.OfView(a.cfg.ofSink(fmt.Errorf("another replicator, which reads another server, "+
-		"has taken over %s. Stop the replicator that should not run. If you stop the other one, this one continues two "+
-		"minutes after a change that the other one missed, or at once if you restart it", strings.Join(a.overtaken, ", "))),
+	return replicator.Fatal(replicator.OfView(a.cfg.ofSink(fmt.Errorf("another replicator, which reads another "+
+		"server, has taken over %s. Stop the replicator that should not run. If you stop the other one, this one "+
+		"continues two minutes after a change that the other one missed, or at once if you restart it",
+		strings.Join(a.overtaken, ", "))),
 		a.overtaken...))
 }

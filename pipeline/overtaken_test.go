@@ -15,21 +15,21 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// fakeServer is one of the servers of a source, all of which have its log: a position of another one is read on from in
-// the next epoch, and what was read of an earlier one is looked at.
+// fakeServer is one of several servers with the same log. If a server gets another server's position, it reads on from
+// there in the next epoch, and has the cells of changes from the earlier epoch re-read.
 type fakeServer struct {
 	*fakeSource
 	name string
 }
 
-// at is the position behind n transactions.
+// at returns the server's position in an epoch, at an order of the source.
 func (s fakeServer) at(epoch int, order int64) replicator.Position {
 	return replicator.Position{Order: inEpoch(epoch, order), Token: fmt.Sprint(s.name, " ", order)}
 }
 
 func inEpoch(epoch int, order int64) int64 { return int64(epoch)<<replicator.EpochShift + order }
 
-// epoch is that of this server's Orders above positions.
+// epoch returns the epoch that this server uses after the known positions.
 func (s fakeServer) epoch(known []replicator.Position) int {
 	var last replicator.Position
 	for _, p := range known {
@@ -52,7 +52,7 @@ func (s fakeServer) Latest(_ context.Context, known []replicator.Position) (repl
 func (s fakeServer) Open(ctx context.Context, known []replicator.Position, tables ...string) (replicator.Reader, error) {
 	epoch, again := 0, int64(0)
 	lowest := int64(math.MaxInt64)
-	for i := range known { // as a source does, which proves each of them
+	for i := range known { // like a source, which proves each position
 		epoch = max(epoch, s.epoch(known[i:i+1]))
 	}
 	for _, p := range known {
@@ -76,12 +76,12 @@ func (s fakeServer) Includes(p, q replicator.Position) bool {
 	return p.Order-inEpoch(p.Epoch(), 0) >= q.Order-inEpoch(q.Epoch(), 0)
 }
 
-// serverReader reads in an epoch.
+// serverReader reads the log with Orders of an epoch.
 type serverReader struct {
 	*fakeReader
 	server fakeServer
 	epoch  int
-	again  int64 // what stands before, others may have read in an earlier epoch
+	again  int64 // others may have read the log up to there in an earlier epoch
 }
 
 func (r *serverReader) Start() replicator.Position {
@@ -107,7 +107,7 @@ func (r *serverReader) Includes(ctx context.Context, p replicator.Position, fenc
 	return r.fakeReader.Includes(ctx, p, fence)
 }
 
-// moved is a row in the reader's epoch.
+// moved changes a row's Order and Version to the reader's epoch.
 func (r *serverReader) moved(row *replicator.Row) {
 	if row != nil {
 		row.Order = inEpoch(r.epoch, row.Order)
@@ -154,7 +154,7 @@ func (h epochHandler) Commit(order int64, at time.Time) {
 	h.Handler.Commit(inEpoch(h.r.epoch, order), at)
 }
 
-// rivals are two replicators of one view, each with a server and a store of its own.
+// rivals are two replicators of one view, each with its own server and store.
 type rivals struct {
 	t      *testing.T
 	source *fakeSource
@@ -169,7 +169,7 @@ func newRivals(t *testing.T) *rivals {
 	return &rivals{t: t, source: s, sink: sinktest.NewReference(), stores: [2]*memoryStore{newMemoryStore(), newMemoryStore()}}
 }
 
-// pipeline is that of the i-th replicator, at a server.
+// pipeline returns the pipeline of the i-th replicator, reading from a server.
 func (r *rivals) pipeline(i int, server string, views ...string) *pipeline.Pipeline {
 	return newPipeline(fakeServer{r.source, server}, r.sink, r.stores[i], views...)
 }
@@ -184,7 +184,7 @@ func (r *rivals) update() {
 	}
 }
 
-// isIn waits until the view is in a state, for at most some time.
+// isIn waits until the view is in a state. It fails the test if that takes too long.
 func (r *rivals) isIn(s *started, state string, within time.Duration) replicator.ViewStatus {
 	r.t.Helper()
 	began := time.Now()
@@ -205,9 +205,9 @@ func (r *rivals) epoch() int {
 	return marks[0].Position.Epoch()
 }
 
-// A second replicator runs on another server for a while. The first one's puts are stale from then on, and it says so,
-// whether it has something to write or not; once the other one has ended it goes on by itself, and writes what was
-// dropped. While both run they don't take the view from each other.
+// A second replicator runs on another server for a while. From then on, the first one's puts are stale, and its status
+// must say so, even if it has nothing to write. While both run, they must not take the view from each other. Once the
+// second one has ended, the first one continues automatically, and writes what was stale.
 func TestAReplicatorThatWasOvertakenSaysSoAndGoesOnOnceTheOtherHasEnded(t *testing.T) {
 	for _, idle := range []bool{false, true} {
 		t.Run(fmt.Sprint("idle: ", idle), func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestAReplicatorThatWasOvertakenSaysSoAndGoesOnOnceTheOtherHasEnded(t *testi
 				second.stopped(t)
 				if idle {
 					time.Sleep(time.Hour)
-					r.isIn(first, replicator.StateFailed, 0) // there is nothing to write
+					r.isIn(first, replicator.StateFailed, 0) // nothing new to write yet
 				}
 				r.update()
 				r.isIn(first, replicator.StateRunning, 2*time.Minute)
@@ -253,7 +253,7 @@ func TestAReplicatorThatWasOvertakenSaysSoAndGoesOnOnceTheOtherHasEnded(t *testi
 	}
 }
 
-// A replicator that is started takes a view over at once, with a state directory of its own or an older one.
+// A replicator that starts takes a view over at once, with a new state directory or an older one.
 func TestAStartTakesAViewOverAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRivals(t)
@@ -270,7 +270,7 @@ func TestAStartTakesAViewOverAtOnce(t *testing.T) {
 				t.Errorf("on server %s it is epoch %d", server, got)
 			}
 		}
-		again := r.start(0, "A") // it remembers A, and nothing of B
+		again := r.start(0, "A") // its store has a position of server A, and none of server B
 		r.update()
 		again.caughtUp(t, r.source)
 		holds(t, r.source, r.sink, "a")
@@ -281,7 +281,7 @@ func TestAStartTakesAViewOverAtOnce(t *testing.T) {
 	})
 }
 
-// Whoever reads the same log goes on beside the one that came there first.
+// A replicator that moves to a server continues, together with another one that already reads from that server.
 func TestAReplicatorFollowsAnotherToItsServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRivals(t)
@@ -296,7 +296,7 @@ func TestAReplicatorFollowsAnotherToItsServer(t *testing.T) {
 		third.caughtUp(t, r.source)
 		address.name = "B"
 		r.update()
-		time.Sleep(10 * time.Second) // more than it takes until a mark is refused, and less than a wait
+		time.Sleep(10 * time.Second) // long enough for a refused mark, shorter than standstill
 		r.isIn(both, replicator.StateRunning, 0)
 		both.caughtUp(t, r.source)
 		third.caughtUp(t, r.source)
@@ -310,10 +310,11 @@ func TestAReplicatorFollowsAnotherToItsServer(t *testing.T) {
 	})
 }
 
-// movingServer is an address that leads to one server after the other.
+// movingServer is an address that may lead to another server later.
 type movingServer struct{ *fakeServer }
 
-// A view that was overtaken leaves its siblings alone, and a rebuild takes it over at once, in place too.
+// If another replicator takes over one view, the sink's other views continue. A rebuild takes the view back at once, by
+// swap or in place.
 func TestARebuildTakesOverAViewThatAnotherReplicatorHad(t *testing.T) {
 	for _, mode := range []pipeline.RebuildMode{pipeline.BySwap, pipeline.InPlace} {
 		for _, lives := range []bool{false, true} {
@@ -364,8 +365,8 @@ func (r *rivals) rebuild(mode pipeline.RebuildMode, lives bool) {
 	}
 }
 
-// A rebuild in place begins where the view stands, and scans at the source's present end. What other views' positions
-// say of epochs counts there, too: else the tail would never come to where the scan begins.
+// The tail of a rebuild in place begins at the view's position, and the scan at the log's present end. The epoch of
+// that end also depends on other views' positions. The tail must begin in that epoch, or it would never reach the end.
 func TestARebuildInPlaceBeginsInTheEpochOfOtherViews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRivals(t)
@@ -381,7 +382,7 @@ func TestARebuildInPlaceBeginsInTheEpochOfOtherViews(t *testing.T) {
 	})
 }
 
-// halfMarked is a sink of two parts, one of which another replicator has marked before it was killed.
+// halfMarked is a sink of two parts. Another replicator marked only one of them before it was killed.
 type halfMarked struct {
 	*sinktest.Reference
 	by replicator.Position
@@ -404,7 +405,7 @@ func (t halfMarkedTarget) Mark(ctx context.Context, at replicator.Standing) erro
 	return t.Target.Mark(ctx, at)
 }
 
-// The marks of a sink's parts come to the lowest of them, which doesn't tell of an epoch that one part has.
+// A sink with parts reports the lowest mark of its parts. So the mark may hide a higher epoch that one part has.
 func TestAnEpochThatAPartOfTheSinkHasIsPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRivals(t)

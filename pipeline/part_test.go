@@ -18,15 +18,15 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// otherView reads a table that the fake source has no rows of.
+// otherView returns a view of the table "other", in which the fake source has no rows.
 func otherView(name string) *replicator.View {
 	v := fakeView(name)
 	v.From = []replicator.Feed{{Table: "other"}}
 	return v
 }
 
-// A table that was emptied without a word of its rows stops the views that read it, and no others; also after a
-// restart, which finds them at one place.
+// If a table is emptied and the log does not list the rows, only the views that read the table stop. That must also
+// hold after a restart, when all views begin at the same position.
 func TestATableThatCannotBeFollowedStopsOnlyTheViewsThatReadIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(4, 4))
@@ -62,7 +62,7 @@ func TestATableThatCannotBeFollowedStopsOnlyTheViewsThatReadIt(t *testing.T) {
 	})
 }
 
-// With on_unlogged = "rebuild" such views are filled anew, and run with the others again.
+// With on_unlogged = "rebuild", such views are filled again, and then run with the others.
 func TestATableThatCannotBeFollowedIsFilledAnewWhereTheConfigurationSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 5))
@@ -91,12 +91,12 @@ type picky struct {
 	*sinktest.Reference
 
 	mu     sync.Mutex
-	opens  func(view string) error // what Open fails with for a view
-	sweeps func(view string) error // what looking for orphans fails with
-	writes func(view string) error // what Apply fails with for a view
+	opens  func(view string) error // the error of Open for a view
+	sweeps func(view string) error // the error of Unclaimed for a view
+	writes func(view string) error // the error of Apply for a view
 	marks  func(view string) error // why the mark of a view can't be read
 	swaps  func(view string) error // why a view can't be swapped in
-	down   error                   // what Open fails with whatever the views are
+	down   error                   // the error of Open for any views
 	opened [][]string              // the views of each target
 }
 
@@ -196,7 +196,7 @@ func (t *pickyTarget) Outdated(context.Context, int64, string, int) ([]replicato
 	return nil, "", nil
 }
 
-// states waits until each view has the state that is wanted of it.
+// states waits until each view has the wanted state.
 func (s *started) states(t *testing.T, want map[string]string) {
 	t.Helper()
 	for end := time.Now().Add(time.Hour); ; time.Sleep(100 * time.Millisecond) {
@@ -213,7 +213,7 @@ func (s *started) states(t *testing.T, want map[string]string) {
 	}
 }
 
-// only is an error of the named views.
+// only returns a function that returns an error for the named views.
 func only(err error, views ...string) func(string) error {
 	return func(view string) error {
 		if slices.Contains(views, view) {
@@ -225,8 +225,8 @@ func only(err error, views ...string) func(string) error {
 
 var errBadTable = replicator.Fatal(errors.New("the table can't hold it"))
 
-// Whatever it is that a view fails by, it alone is failed, or tried again; the others run, and it joins them when it is
-// mended.
+// If some views fail for any reason, only they are failed or retried, and the others run. The failed views join the
+// others when they are repaired.
 func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 	mayPass := errors.New("the table is locked")
 	for _, c := range []struct {
@@ -281,7 +281,7 @@ func TestAViewThatFailsStopsItselfAlone(t *testing.T) {
 	}
 }
 
-// Until views part, those that are well say whose trouble it is, and not what it is: it isn't theirs.
+// Before failed views are separated, the healthy views show only the name of a failed view, not its error.
 func TestAViewThatIsWellDoesNotShowTheErrorOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), newPicky(), newMemoryStore()
@@ -299,8 +299,8 @@ func TestAViewThatIsWellDoesNotShowTheErrorOfAnother(t *testing.T) {
 	})
 }
 
-// Where a mark can't be read what the sink holds of its view is not known: nothing of it is filled anew, and the others
-// go on.
+// If a view's mark can't be read, it is unknown what the sink has of the view. So the view must not be filled again,
+// and the other views must continue.
 func TestAMarkThatCannotBeReadStopsItsViewAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(12, 12))
@@ -315,7 +315,7 @@ func TestAMarkThatCannotBeReadStopsItsViewAlone(t *testing.T) {
 		failed := map[string]string{"a": "running", "b": "failed", "c": "running"}
 		p.states(t, failed)
 		p.stopped(t)
-		p = start(newPipeline(f, sink, newMemoryStore(), "a", "b", "c")) // and where only the sink knows of the view
+		p = start(newPipeline(f, sink, newMemoryStore(), "a", "b", "c")) // also if only the sink knows the view
 		p.states(t, failed)
 		if foreseen, err := newPipeline(f, sink, store, "a", "b", "c").Foresee(t.Context(), nil); err != nil ||
 			len(foreseen) != 1 || foreseen["b"] == nil {
@@ -340,7 +340,7 @@ func markOf(marks []replicator.Mark, view string) replicator.Mark {
 	return marks[slices.IndexFunc(marks, func(m replicator.Mark) bool { return m.View == view })]
 }
 
-// discards refuses to remove what an earlier rebuild of a view left.
+// discards is a sink that refuses to remove the remains of a view's earlier rebuild.
 type discards struct {
 	*sinktest.Reference
 	refused string
@@ -353,7 +353,7 @@ func (s discards) Discard(ctx context.Context, views []*replicator.View) error {
 	return s.Reference.Discard(ctx, views)
 }
 
-// A changed view that can't be rebuilt doesn't keep the other changed ones from that.
+// If a changed view can't be rebuilt, other changed views are still rebuilt.
 func TestAChangedViewThatCannotBeRebuiltHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 9))
@@ -372,7 +372,8 @@ func TestAChangedViewThatCannotBeRebuiltHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A connection that is refused is no view's: they are opened together as soon as the sink answers.
+// A refused connection is not the error of a single view. So the views stay together, and are opened together when the
+// sink answers.
 func TestATemporaryErrorOfTheWholeSinkPartsNoViews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 7))
@@ -391,7 +392,7 @@ func TestATemporaryErrorOfTheWholeSinkPartsNoViews(t *testing.T) {
 	})
 }
 
-// A view that can't be written holds up no other of its rebuild, beside the live views or in place.
+// A view that can't be written must not delay the other views of its rebuild, by swap or in place.
 func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 	for _, mode := range []pipeline.RebuildMode{pipeline.BySwap, pipeline.InPlace} {
 		t.Run(fmt.Sprint("mode ", mode), func(t *testing.T) {
@@ -421,12 +422,12 @@ func TestAViewThatFailsHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 	}
 }
 
-// A view that can't be swapped in holds up no other of its rebuild. It alone is failed, or tried again; what is live of
-// it goes on.
+// A view that can't be swapped in must not delay the other views of its rebuild. Only that view is failed or retried,
+// and its live contents are still kept up to date.
 func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 	for state, err := range map[string]error{replicator.StateFailed: errBadTable,
 		replicator.StateRetrying: errors.New("the table is locked")} {
-		for _, again := range []bool{false, true} { // it is asked for once more when it can be made
+		for _, again := range []bool{false, true} { // whether the rebuild is requested again once it is possible
 			t.Run(fmt.Sprintf("%s, again %t", state, again), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := rand.New(rand.NewPCG(13, 13))
@@ -441,7 +442,7 @@ func TestAViewThatCannotBeSwappedInHoldsUpNoOtherOfItsRebuild(t *testing.T) {
 					p.states(t, map[string]string{"a": "running", "b": state, "c": "running", "d": "running"})
 					history(f, r, 10)
 					p.caughtUp(t, f)
-					time.Sleep(65 * time.Second) // between two tries
+					time.Sleep(65 * time.Second) // long enough for two attempts
 					p.states(t, map[string]string{"a": "running", "b": state, "c": "running", "d": "running"})
 					for _, st := range p.Status(nil) {
 						holds(t, f, sink.Reference, st.View)

@@ -17,10 +17,10 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// bodyEvaluator contributes the body to every view. "bad" can't be computed.
+// bodyEvaluator contributes the body to every view. The body "bad" can't be computed.
 type bodyEvaluator struct{ views []*replicator.View }
 
-// The bodies that become dead letters: one that can't be computed, one that the reference sink can't hold.
+// These bodies become dead letters: the first can't be computed, the second is rejected by the reference sink.
 const (
 	unreadable = "bad"
 	refused    = "refused"
@@ -96,7 +96,7 @@ func (s *started) stopped(t *testing.T) {
 	s.crash()
 }
 
-// startCaughtUp starts a pipeline that then has what is committed.
+// startCaughtUp starts a pipeline and waits until it has caught up.
 func startCaughtUp(t *testing.T, f *fakeSource, p *pipeline.Pipeline) *started {
 	t.Helper()
 	s := start(p)
@@ -104,7 +104,7 @@ func startCaughtUp(t *testing.T, f *fakeSource, p *pipeline.Pipeline) *started {
 	return s
 }
 
-// endsWith fails the test unless the pipeline catches up, stops, and its views hold the model of the source.
+// endsWith fails the test unless the pipeline catches up and stops, and its views then equal the source's model.
 func (s *started) endsWith(t *testing.T, f *fakeSource, sink *sinktest.Reference, views ...string) {
 	t.Helper()
 	s.caughtUp(t, f)
@@ -112,7 +112,7 @@ func (s *started) endsWith(t *testing.T, f *fakeSource, sink *sinktest.Reference
 	holds(t, f, sink, views...)
 }
 
-// holds fails the test unless the views hold the model of the source.
+// holds fails the test unless the views equal the source's model.
 func holds(t *testing.T, f *fakeSource, sink *sinktest.Reference, views ...string) {
 	t.Helper()
 	for _, view := range views {
@@ -153,8 +153,8 @@ func holdsOf(t *testing.T, f *fakeSource, sink *sinktest.Reference, view string)
 	}
 }
 
-// history commits random transactions: new versions in any order, deletes of the newest and of others, rows that come
-// back.
+// history commits random transactions: new versions in any order, deletes of the newest and of other versions, and rows
+// that are inserted again.
 func history(f *fakeSource, r *rand.Rand, transactions int) {
 	for range transactions {
 		var tx []fakeChange
@@ -168,7 +168,7 @@ func history(f *fakeSource, r *rand.Rand, transactions int) {
 			}
 			kind := replicator.Insert
 			for have := range f.rows {
-				if have.key == key && have.version == row.version { // a version is there once: delete it instead
+				if have.key == key && have.version == row.version { // the version exists already: delete it instead
 					row, kind = have, replicator.Delete
 				}
 			}
@@ -300,8 +300,8 @@ func TestARenewedViewGoesOnWithATargetOpenedAnew(t *testing.T) {
 	})
 }
 
-// Of views that share a session it is renewed once; that of a view that has parted from the others is renewed, too, or
-// it is said why it can't be.
+// A session that several views share is renewed once. The session of a view that runs separately is renewed, too, or
+// Renew returns why that is impossible.
 func TestEachSessionOfRenewedViewsIsRenewedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, store, sink := newFakeSource(), newMemoryStore(), newPicky()
@@ -315,7 +315,7 @@ func TestEachSessionOfRenewedViewsIsRenewedOnce(t *testing.T) {
 			t.Errorf("one session was renewed %d times", got)
 		}
 		sink.set(func() { sink.opens = only(errBadTable, "b") })
-		_ = p.Renew(t.Context(), "b") // it parts from the others
+		_ = p.Renew(t.Context(), "b") // b is separated from the others
 		p.states(t, map[string]string{"a": "running", "b": "failed", "c": "running"})
 		before = opened()
 		if err := p.Renew(t.Context(), "a", "c", "b"); err == nil || !strings.Contains(err.Error(), "b") {
@@ -365,7 +365,8 @@ func TestAnEmptiedSinkStopsTheViewOrFillsItAnew(t *testing.T) {
 	}
 }
 
-// start says where new views begin. One that is filled anew because it was lost holds all cells, whatever start says.
+// The option start only says where new views begin. A view that was lost is filled again with all cells, whatever start
+// says.
 func TestALostViewIsFilledAnewWhereverNewOnesStart(t *testing.T) {
 	for _, startAt := range []string{"latest", "earliest"} {
 		for _, lost := range []string{"sink", "log"} {
@@ -376,7 +377,7 @@ func TestALostViewIsFilledAnewWhereverNewOnesStart(t *testing.T) {
 					history(f, r, 30)
 					p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 					p.stopped(t)
-					for i := range int64(30) { // nothing is deleted: this sink can't be swept
+					for i := range int64(30) { // no deletes, because this sink can't be swept
 						f.commit(fakeChange{replicator.Insert, fakeRow{key: i % 8, version: 100 + i, body: strconv.FormatInt(i, 10)}})
 					}
 					if lost == "sink" {

@@ -10,7 +10,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// TestWhatARunWouldDoIsForeseen, and nothing of it done.
+// Plan must return what Run would do, and do nothing.
 func TestWhatARunWouldDoIsForeseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
@@ -48,7 +48,7 @@ func TestWhatARunWouldDoIsForeseen(t *testing.T) {
 			}
 		}
 		f.commit(rows(1)...)
-		f.purged = 2 // and the views have read one
+		f.purged = 2 // 2 transactions are purged; the views have read only one
 		for onLost, want := range map[string]pipeline.Outcome{"stop": pipeline.Refused, "rebuild": pipeline.Refills} {
 			p := newPipeline(f, sink, store, "same")
 			p.OnLost = onLost

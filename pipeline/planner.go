@@ -174,7 +174,8 @@ func (p *planner) plan(ctx context.Context, views []*replicator.View) (*plan, er
 		default:
 			if c != nil && (at.Position.Order < c.Position.Order || at.Filling() != c.Filling()) {
 				p.cfg.Log.Info("the sink's checkpoint is before the saved one. Reading begins at the sink's",
-					"sink", p.cfg.Name, "view", v.Name, "order", at.Position.Order, "checkpoint", c.Position.Order, "filling", at.Filling())
+					"sink", p.cfg.Name, "view", v.Name, "order", at.Position.Order, "checkpoint", c.Position.Order,
+					"filling", at.Filling())
 			}
 			if p.begunAnew(c, m, at.Standing) {
 				if err := p.replay(ctx, &at.Standing); err != nil {

@@ -16,7 +16,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// corrupt spoils a view by hand: entries missing, entries changed, entries of cells that never were.
+// corrupt spoils a view as if by hand: it removes entries, changes entries, and adds entries of cells that never
+// existed.
 func corrupt(r *rand.Rand, sink *sinktest.Reference, view string) {
 	for range 10 {
 		cell := fakeCell(int64(r.IntN(12)))
@@ -46,7 +47,7 @@ func (s *started) rebuilt(t *testing.T) {
 	}
 }
 
-// rebuild begins a rebuild of views from the start.
+// rebuild begins to rebuild views from the beginning of their tables.
 func (s *started) rebuild(t *testing.T, mode pipeline.RebuildMode, views ...string) {
 	t.Helper()
 	if err := s.Rebuild(t.Context(), views, mode, ""); err != nil {
@@ -107,7 +108,7 @@ func TestARebuildInPlaceRewritesEverything(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		history(f, r, 40)
 		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
-		for key := range f.model() { // missing and stale; what is extra is for sinks that can list their entries
+		for key := range f.model() { // no extra entries, because this sink can't list its entries
 			sink.Corrupt("", "a", fakeCell(key), []replicator.Entry{{Fields: []any{"spoilt"}}})
 		}
 		p.rebuild(t, pipeline.InPlace, "a")
@@ -117,7 +118,8 @@ func TestARebuildInPlaceRewritesEverything(t *testing.T) {
 	})
 }
 
-// plainWrites counts the puts to a view that leave a place as it is where nothing seems to have changed.
+// plainWrites is a sink that counts ops without Rewrite for a view. Such an op writes nothing if the state says that
+// nothing changed.
 type plainWrites struct {
 	replicator.Sink
 	view  string
@@ -146,7 +148,8 @@ func (t plainTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator
 	return t.Target.Apply(ctx, ops)
 }
 
-// A cell that the tail brings before the scan comes to its row is spoilt, too; and the scan's row is then stale.
+// If the tail applies a cell's change before the scan reads its row, the scan's row is stale. So the tail's change must
+// repair the cell.
 func TestWhatTheTailBringsDuringARebuildInPlaceIsRewrittenToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 9))
@@ -170,14 +173,14 @@ func TestWhatTheTailBringsDuringARebuildInPlaceIsRewrittenToo(t *testing.T) {
 	})
 }
 
-// A rebuild that is asked for while the tail lags must not jump over what the tail has yet to bring: a delete of a
-// version that the view's state holds.
+// A rebuild that begins while the tail lags must not skip changes that the tail has not applied yet, such as a delete
+// of a version that the view's state has.
 func TestARebuildInPlaceGoesOnWhereTheTailStood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
 		first, second := fakeRow{key: 1, version: 1, body: "b1"}, fakeRow{key: 1, version: 2, body: "bad"}
 		f.commit(fakeChange{replicator.Insert, first})
-		f.commit(fakeChange{replicator.Insert, second}) // from here on the cell contributes nothing
+		f.commit(fakeChange{replicator.Insert, second}) // the newest row is unreadable, so the cell contributes nothing
 		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		f.set(func() { f.behind = 1 })
 		f.commit(fakeChange{replicator.Delete, second})
@@ -269,13 +272,14 @@ func TestAPausedViewIsNotRebuilt(t *testing.T) {
 	}
 }
 
-// moved is a source that was moved to another server: its orders go on above those of all positions that are known.
+// moved is a source that was moved to another server. It must get known positions, so that its Orders continue above
+// them.
 type moved struct{ *fakeSource }
 
 func (s moved) Latest(ctx context.Context, known []replicator.Position) (replicator.Position, error) {
 	at, err := s.fakeSource.Latest(ctx, known)
 	if len(known) == 0 {
-		return replicator.Position{Order: 1, Token: "0"}, err // nothing says that it was moved
+		return replicator.Position{Order: 1, Token: "0"}, err // without known positions, Orders begin again at 1
 	}
 	return at, err
 }
@@ -283,7 +287,7 @@ func (s moved) Latest(ctx context.Context, known []replicator.Position) (replica
 func TestARebuildOfAViewThatDoesNotRunKnowsWhereItStood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
-		f.single = true // the place is the version
+		f.single = true // the log position is the version
 		history(f, rand.New(rand.NewPCG(11, 11)), 40)
 		p := startCaughtUp(t, f, newPipeline(f, sink, store, "a"))
 		p.stopped(t)
@@ -302,7 +306,7 @@ func TestARebuildOfAViewThatDoesNotRunKnowsWhereItStood(t *testing.T) {
 func TestARebuildInPlaceMendsAViewWhoseLogIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
-		add := func(version int64) { // what is deleted meanwhile is for sinks that can sweep
+		add := func(version int64) { // no deletes, because this sink can't be swept
 			for key := range int64(20) {
 				f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: version, body: fmt.Sprint("version ", version)}})
 			}
@@ -331,15 +335,15 @@ func TestARebuildInPlaceThatFailedGivesWayToAnother(t *testing.T) {
 		if err := p.Rebuild(t.Context(), []string{"a", "b"}, pipeline.InPlace, "no offset"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second) // it failed, and waits to try again
+		time.Sleep(10 * time.Second) // the rebuild failed, and waits for its next attempt
 		p.rebuild(t, pipeline.InPlace, "a", "b")
 		p.rebuilt(t)
 		p.endsWith(t, f, sink, "a")
 	})
 }
 
-// shadowsFirst is a sink that does not answer for a while once it is told to, and that notes whether a view was opened
-// before its shadow was swapped in.
+// shadowsFirst is a failingSwaps that records whether a view was opened with its new definition before its shadow was
+// swapped in.
 type shadowsFirst struct {
 	*failingSwaps
 	early atomic.Bool

@@ -10,10 +10,11 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// fanOut is a source of one change: of a row that entries without end are made with. Each page of them takes a second.
+// fanOut is a source with a single change, of a joined row that is part of endlessly many entries. Finding a page of
+// their cells takes a second.
 type fanOut struct {
 	*fakeSource
-	asked chan string // after which cell, by who asks for a page
+	asked chan string // the after parameter of each call of Referring
 }
 
 func (f *fanOut) Open(ctx context.Context, at []replicator.Position, tables ...string) (replicator.Reader, error) {
@@ -51,7 +52,7 @@ func (r *fanOutReader) Referring(
 	return []replicator.Cell{fakeCell(int64(len(after)))}, after + "x", nil
 }
 
-// A stop in the middle of a large fan-out waits for no more than a page of it. The next start begins it anew.
+// A stop during a large fan-out waits for one page at most. After the next start, the fan-out begins again.
 func TestAStopLeavesALargeFanOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fanOut{fakeSource: newFakeSource(), asked: make(chan string, 100)}

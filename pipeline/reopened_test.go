@@ -14,7 +14,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// swappedSink is a sink in which somebody swaps a rebuilt view in.
+// swappedSink is a sink in which another program swaps a rebuilt view in.
 type swappedSink struct {
 	replicator.Sink
 	swapped atomic.Bool
@@ -37,7 +37,7 @@ func (t swappedTarget) Apply(ctx context.Context, ops []replicator.Op) (replicat
 	return t.Target.Apply(ctx, ops)
 }
 
-// TestViewsThatAreOpenedAgainAreNoError: of a swap the other views of the sink have to know, and nobody else.
+// After a swap, the sink's other views must be opened again, but nothing is wrong, so no error may be logged.
 func TestViewsThatAreOpenedAgainAreNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), &swappedSink{Sink: sinktest.NewReference()}

@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// What follows on sessions that end one after another, by what ended them.
+// Each case lists the errors that ended consecutive sessions, and what must happen after the last of them.
 func TestViewsPartForErrorsOfTheirOwnAlone(t *testing.T) {
 	views := []*replicator.View{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 	down := errors.New("the disk is full")
@@ -52,8 +52,8 @@ func TestViewsPartForErrorsOfTheirOwnAlone(t *testing.T) {
 	}
 }
 
-// Who mends a fatal error at once need not wait. One that stays is tried, and logged, twice a minute, also where each
-// session applies something before it meets the error.
+// After a fatal error, the first attempts come soon, for an operator who fixes it at once. If the error stays, there
+// are two attempts a minute, each logged, even if each session applies something before it fails.
 func TestFatalErrorsAreTriedAgainSoonThenEveryHalfMinute(t *testing.T) {
 	views := []*replicator.View{{Name: "a"}}
 	fatal := replicator.Fatal(errors.New("the table is missing"))

@@ -10,13 +10,13 @@ import (
 	"replicator"
 )
 
-// slowSink is a sink whose batches take their time and sometimes fail, before or after they were applied: so that what
-// a pipeline believes of a batch in flight matters.
+// slowSink is a sink whose batches are slow and sometimes fail, before or after they were applied. So a pipeline that
+// treats a batch in flight as applied, or as not applied, would be found out.
 type slowSink struct {
 	replicator.Sink
 	mu   sync.Mutex
 	rand *rand.Rand
-	calm bool // neither slow nor failing any more
+	calm bool // batches are fast now, and don't fail
 }
 
 func (s *slowSink) Open(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {

@@ -7,7 +7,8 @@ import (
 	"replicator"
 )
 
-// The source is asked once for a key that changes often, and again as soon as another spelling could have come unseen.
+// The source is asked only once about a key that changes often. It is asked again if another variant of the key may
+// have been inserted unnoticed.
 func TestAKeyIsAskedForUntilItIsKnownToBeTheOnlySpelling(t *testing.T) {
 	a := newLoneKeys()
 	cell := func(text string) replicator.Cell {
@@ -43,9 +44,9 @@ func TestAKeyIsAskedForUntilItIsKnownToBeTheOnlySpelling(t *testing.T) {
 	asks("abc", false, true)
 	asks("ABC", false, true)
 
-	answered(nil, "abc", "ABC") // one of them is gone
+	answered(nil, "abc", "ABC") // one variant is gone
 	asks("abc", true, true)
-	answered(nil, "abc") // of before it went, as far as anybody knows
+	answered(nil, "abc") // this answer may be from before the delete
 	asks("abc", false, true)
 
 	for i := range rememberedKeys + 10 {
@@ -56,7 +57,8 @@ func TestAKeyIsAskedForUntilItIsKnownToBeTheOnlySpelling(t *testing.T) {
 	}
 }
 
-// The spellings of a cell are not read at one moment, so that two of them may seem to be its newest.
+// The rows of a cell's variants are not read at one moment. So two variants may be read, although the cell only changed
+// from one to the other.
 func TestACellSpeltAnewWhileItIsReadIsNoTwo(t *testing.T) {
 	row := func(column, text string, version int64) *replicator.Row {
 		key, err := replicator.MakeKey(text)

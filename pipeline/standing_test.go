@@ -19,7 +19,7 @@ func scanned(rows int64) map[string]replicator.Progress {
 	return map[string]replicator.Progress{"t": {Rows: rows}}
 }
 
-// Where a view begins, by what was marked (known) and by what the sink says.
+// Each case says where a view begins (want), given its last known mark (known) and the sink's mark (mark).
 func TestBeginning(t *testing.T) {
 	var filled map[string]replicator.Progress
 	at := standingAt
@@ -85,7 +85,7 @@ func TestBeginning(t *testing.T) {
 	}
 }
 
-// What is marked never falls, whoever marks, and what a sink says then is not below what anybody marked.
+// A mark never falls, whichever replicator sets it. After any Mark, the sink's mark is not Below what was marked.
 func TestMarksNeverFall(t *testing.T) {
 	var all []replicator.Standing
 	for _, order := range []int64{10, 20} {
@@ -130,7 +130,7 @@ func TestMarksNeverFall(t *testing.T) {
 	}
 }
 
-// What sinks stored stays readable.
+// Marks that older versions stored in sinks stay readable.
 func TestStoredStandingsAreReadAsTheyWereWritten(t *testing.T) {
 	anew, repairing, compared := standingAt(0, 0, map[string]replicator.Progress{}), standingAt(7, 3,
 		scanned(5)), standingAt(7, 3, nil)
@@ -151,8 +151,8 @@ func TestStoredStandingsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// A reset keeps the place above which Orders go on, whatever the next run does; and that counts until it has marked
-// something itself.
+// A reset keeps the position above which Orders continue, wherever the next run begins. The next run's beginning counts
+// until that run has marked something.
 func TestAResetIsAFillThatHasNotBegun(t *testing.T) {
 	for _, was := range []replicator.Standing{standingAt(100, 0, nil), standingAt(100, 7, nil),
 		standingAt(100, 7, map[string]replicator.Progress{"cell": {Rows: 3}})} {

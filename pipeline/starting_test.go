@@ -11,7 +11,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// TestAPauseInAnOutageAtTheStartIsTakenAtOnce, and holds once the views run; so does that of a configuration before.
+// During an outage at the start, a pause succeeds at once, and is still in effect when the outage ends. So are pauses
+// from before a new configuration.
 func TestAPauseInAnOutageAtTheStartIsTakenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
@@ -58,7 +59,7 @@ func areIn(t *testing.T, p *started, states ...string) {
 	}
 }
 
-// TestARebuildInAnOutageAtTheStartIsToldWhatIsWrong, rather than left without an answer.
+// During an outage at the start, a request to rebuild fails at once with the reason.
 func TestARebuildInAnOutageAtTheStartIsToldWhatIsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
@@ -79,8 +80,8 @@ func TestARebuildInAnOutageAtTheStartIsToldWhatIsWrong(t *testing.T) {
 	})
 }
 
-// TestAfterAnOutageViewsThatRunApartAreNotBothShownAsRunning: each of them goes on by itself, and until they run
-// together again they may disagree.
+// After an outage, views may run separately for a while, and disagree. Until they run together again, they must not all
+// be shown as running.
 func TestAfterAnOutageViewsThatRunApartAreNotBothShownAsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), &downSink{Sink: sinktest.NewReference()}
@@ -104,7 +105,7 @@ func TestAfterAnOutageViewsThatRunApartAreNotBothShownAsRunning(t *testing.T) {
 	})
 }
 
-// agreeOnceShownSo fails where all views are shown as running, and later some are not.
+// agreeOnceShownSo fails the test if some view is not shown as running after all views were.
 func agreeOnceShownSo(t *testing.T, p *started) {
 	t.Helper()
 	together := false

@@ -16,14 +16,15 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// failingSwaps is a sink whose connection breaks at a swap: before it, or after it, when only the answer is lost.
+// failingSwaps is a sink whose first swap fails with a broken connection: before the swap, or after it, so that only
+// the answer is lost.
 type failingSwaps struct {
 	*sinktest.Reference
-	swaps   bool         // the swap is made all the same
-	swapped atomic.Int64 // how often a swap was asked for
-	silent  atomic.Int64 // how many questions for marks are not answered from then on
+	swaps   bool         // the failed swap is made anyway
+	swapped atomic.Int64 // number of calls of Swap
+	silent  atomic.Int64 // how many calls of Marks fail after that
 
-	discarded atomic.Int64 // how many swaps there had been when Discard was called last
+	discarded atomic.Int64 // value of swapped at the last call of Discard
 }
 
 var errBroken = errors.New("the connection broke")
@@ -57,7 +58,7 @@ func TestASwapWhoseOutcomeIsUnknownIsNeverMadeAgainWithAnEmptyShadow(t *testing.
 		name    string
 		swaps   bool
 		silent  int64
-		changed bool // the views' definition: nothing keeps up the live ones meanwhile
+		changed bool // the view's definition changed, so the live view is not kept up to date
 		swapped int64
 	}{
 		{"not swapped", false, 0, false, 2},
@@ -73,7 +74,7 @@ func TestASwapWhoseOutcomeIsUnknownIsNeverMadeAgainWithAnEmptyShadow(t *testing.
 				sink := &failingSwaps{Reference: sinktest.NewReference(), swaps: c.swaps}
 				sink.silent.Store(c.silent)
 				history(f, r, 30)
-				for key := range int64(50) { // hardly any of them is written again
+				for key := range int64(50) { // most of these rows never change again
 					f.commit(fakeChange{replicator.Insert, fakeRow{key: 100 + key, version: 1, body: fmt.Sprint("row ", key)}})
 				}
 				p := startCaughtUp(t, f, newPipeline(f, sink, store, "a", "b"))
@@ -105,7 +106,7 @@ func TestASwapWhoseOutcomeIsUnknownIsNeverMadeAgainWithAnEmptyShadow(t *testing.
 	}
 }
 
-// shutOut is a sink that can't swap, and that does not open a view for as long as it is told to.
+// shutOut is a sink that can't swap, and that can't open the view that is set.
 type shutOut struct {
 	*sinktest.Reference
 	view atomic.Pointer[string]
@@ -134,12 +135,12 @@ func TestViewsThatNeverRanTogetherPartWhereEachOfThemStood(t *testing.T) {
 		late := "b"
 		sink.view.Store(&late)
 		do(p.Pause, "b")
-		do(p.Resume, "b") // from here on it runs by itself, and stands still
+		do(p.Resume, "b") // from now on b runs separately, and can't be opened
 		for key := range int64(20) {
 			f.commit(fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: "once"}})
 		}
 		p.rebuild(t, pipeline.BySwap, "a", "b")
-		time.Sleep(5 * time.Second) // the swap fails, and the live views, which stood apart, are to run together again
+		time.Sleep(5 * time.Second) // the swap fails; the live views have different positions
 		do(p.Pause, "b")
 		sink.view.Store(nil)
 		do(p.Resume, "b")
@@ -147,12 +148,13 @@ func TestViewsThatNeverRanTogetherPartWhereEachOfThemStood(t *testing.T) {
 	})
 }
 
-// oneOfSeveral is a source that feeds a sink together with others.
+// oneOfSeveral is one of several sources that feed a sink, so it has a name.
 type oneOfSeveral struct{ *fakeSource }
 
 func (oneOfSeveral) Name() string { return "eu" }
 
-// Several sources fill one target: a shadow that one of them filled lacks the rows of the others.
+// If several sources fill one target, views are rebuilt in place. A shadow that one source filled would lack the rows
+// of the others.
 func TestASourceAmongSeveralRebuildsInPlaceWhateverAsksForIt(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -191,8 +193,8 @@ func TestASourceAmongSeveralRebuildsInPlaceWhateverAsksForIt(t *testing.T) {
 	}
 }
 
-// watchedDiscards is a sink that can't swap, and notes which shadows were removed while the store had a checkpoint of
-// them.
+// watchedDiscards is a sink that can't swap. It records which shadows were removed while the store still had their
+// checkpoints.
 type watchedDiscards struct {
 	*sinktest.Reference
 	store *memoryStore
@@ -215,8 +217,8 @@ func (*watchedDiscards) Swap(context.Context, string, []*replicator.View) error 
 	return replicator.Fatal(errBroken)
 }
 
-// A crash between the two would leave a checkpoint without a mark, as a swap does: the shadow's dead letters would be
-// taken for the view's, and the view's own be dropped.
+// The store must forget a shadow before the sink removes it. Otherwise a crash could leave a checkpoint without a mark,
+// as a swap does. Then the shadow's dead letters would replace the view's.
 func TestAShadowIsForgottenByTheStoreBeforeItIsRemoved(t *testing.T) {
 	for _, how := range []string{"its view's definition changed", "another rebuild takes its place"} {
 		t.Run(how, func(t *testing.T) {

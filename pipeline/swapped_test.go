@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// A table took another's place, and the views were not compared since: the sink says so where the store is lost, until
-// they have been.
+// After a table was replaced by another one, its views must be compared. If the store is lost, the sink's mark still
+// says so, until the views have been compared.
 func TestAComparisonThatIsDueOutlivesTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(11, 11))
@@ -43,8 +43,8 @@ func TestAComparisonThatIsDueOutlivesTheStore(t *testing.T) {
 	})
 }
 
-// A row changed, and the log didn't say so. The view was compared since, and the rebuilt one that takes its place was
-// not.
+// A row changed, and the log did not list the change. The live view has been compared with the source since, but its
+// shadow has not. So the shadow must not be swapped in without a second fill.
 func TestARebuiltViewIsNotSwappedInWithoutWhatTheLogDidNotTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, store := newFakeSource(), newMemoryStore()
@@ -57,7 +57,7 @@ func TestARebuiltViewIsNotSwappedInWithoutWhatTheLogDidNotTell(t *testing.T) {
 		p := start(next)
 		p.caughtUp(t, f)
 		p.rebuild(t, pipeline.BySwap, "a")
-		for sink.swapped.Load() == 0 { // it fails, and is made again in a while
+		for sink.swapped.Load() == 0 { // the swap fails, and is tried again later
 			time.Sleep(100 * time.Millisecond)
 		}
 		f.untold = 20
@@ -74,7 +74,7 @@ func TestARebuiltViewIsNotSwappedInWithoutWhatTheLogDidNotTell(t *testing.T) {
 	})
 }
 
-// compared compares a view with its source: a cell of it changed.
+// compared compares a view with the source, by re-reading the cell that changed.
 func compared(t *testing.T, p *started, view string, key int64) {
 	t.Helper()
 	at := p.Swapped()[view]

@@ -16,14 +16,14 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// watchedSink is a sink in memory whose readers compare views after each step: what they read is one moment's.
+// watchedSink is an in-memory sink. After each step, readers compare the contents that its views have at that moment.
 type watchedSink struct {
 	*sinktest.Reference
 	mu       sync.Mutex
-	views    func() []string // that readers compare; nil: nobody reads
+	views    func() []string // the views that readers compare; nil: no readers
 	compared int
-	differed []string // what they saw
-	broken   string   // a view that nothing can be written to
+	differed []string // the differences that readers saw
+	broken   string   // the view that can't be written
 }
 
 func (s *watchedSink) set(change func()) {
@@ -34,7 +34,7 @@ func (s *watchedSink) set(change func()) {
 
 func (s *watchedSink) watch(views func() []string) { s.set(func() { s.views = views }) }
 
-// step does something to the sink, after which readers look.
+// step changes the sink, and then lets readers compare its views.
 func (s *watchedSink) step(name string, do func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (t watchedTarget) Apply(ctx context.Context, ops []replicator.Op) (applied 
 	return applied, err
 }
 
-// running are the views that run, as status says.
+// running returns the views that the status shows as running.
 func (s *started) running() (views []string) {
 	for _, st := range s.Status(nil) {
 		if st.State == replicator.StateRunning {
@@ -102,8 +102,8 @@ func writing(t *testing.T, f *fakeSource, r *rand.Rand) (end func()) {
 	return func() { stop(); writer.Wait() }
 }
 
-// Whoever reads two views of one sink at one moment sees them agree, whatever is rebuilt: the swapped-in view holds
-// exactly what the others hold at that moment, and goes on with them.
+// A reader of two views of a sink must see them agree at any moment, also during rebuilds. At the swap, the new
+// contents must equal those of the other views, and later change together with them.
 func TestARebuiltViewNeverDisagreesWithItsSiblings(t *testing.T) {
 	for name, rebuilds := range map[string][][]string{
 		"one view":                      {{"a"}, {"a"}, {"b"}},
@@ -148,7 +148,7 @@ func TestARebuiltViewNeverDisagreesWithItsSiblings(t *testing.T) {
 	}
 }
 
-// Views that status says run agree, also while others are filled, pause, fail or catch up, and as they join.
+// Views that the status shows as running must agree, also while other views are filled, pause, fail, catch up or join.
 func TestViewsThatRunAgree(t *testing.T) {
 	for name, happens := range map[string]func(t *testing.T, p *started, sink *watchedSink){
 		"a view pauses and goes on": func(t *testing.T, p *started, _ *watchedSink) {

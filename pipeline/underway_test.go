@@ -12,7 +12,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// changing is a pipeline of which a view is being rebuilt, slowly, to its definition 2, and that was stopped meanwhile.
+// changing returns the sink and the store of a pipeline that was stopped while it rebuilt view a, slowly, to definition
+// 2.
 func changing(t *testing.T, f *fakeSource) (sink *sinktest.Reference, store *memoryStore) {
 	t.Helper()
 	sink, store = sinktest.NewReference(), newMemoryStore()
@@ -48,7 +49,7 @@ func TestARebuildToTheDefinitionOfTheFileGoesOnThoughTheFileNowRefusesChanges(t 
 		if st := p.Status(nil)[0]; st.State != replicator.StateRebuilding || st.Error != "" {
 			t.Errorf("while it is rebuilt: %+v", st)
 		}
-		p.caughtUp(t, f) // and no wait ends with an error
+		p.caughtUp(t, f) // a wait must not end with an error
 		p.stopped(t)
 		if strings.Contains(log.String(), "level=ERROR") {
 			t.Errorf("logged:\n%s", &log)
@@ -77,7 +78,8 @@ func TestARebuildToAnotherDefinitionThanTheFilesDoesNotRunTheView(t *testing.T) 
 	})
 }
 
-// TestWhatShowsAnEarlierDefinitionUntilItIsRebuiltIsNotKeptUp, and its status says so, with a lag that grows.
+// Until a changed view is rebuilt, it shows its old definition's contents, which are not kept up to date. Its status
+// must say so, and its lag must grow.
 func TestWhatShowsAnEarlierDefinitionUntilItIsRebuiltIsNotKeptUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeSource()
@@ -90,11 +92,11 @@ func TestWhatShowsAnEarlierDefinitionUntilItIsRebuiltIsNotKeptUp(t *testing.T) {
 		if a.State != replicator.StateRebuilding || !a.Frozen || a.KeptUp() || b.Frozen || !b.KeptUp() {
 			t.Errorf("while it is rebuilt: %+v and %+v", a, b)
 		}
-		lagged(t, a, 8*time.Second) // since the process before was given the definition
+		lagged(t, a, 8*time.Second) // since the previous process got the new definition
 		p.rebuilt(t)
 		p.rebuild(t, pipeline.BySwap, "a")
 		time.Sleep(2 * time.Second)
-		for range 300 { // through the swap, too
+		for range 300 { // also during the swap
 			if st := p.Status(nil)[0]; st.Frozen {
 				t.Fatalf("while one of its definition stands in for it: %+v", st)
 			}

@@ -17,7 +17,7 @@ import (
 	"replicator/verify"
 )
 
-// verifyView verifies a view of a pipeline that runs.
+// verifyView verifies a view of a running pipeline.
 func verifyView(t *testing.T, p *started, f *fakeSource, sink *sinktest.Reference, name string,
 	repair bool) verify.Result {
 	t.Helper()
@@ -77,7 +77,7 @@ func TestVerifyFindsWhatWasPlantedAndNothingElseUnderALiveWriter(t *testing.T) {
 			<-written
 			found := map[string]replicator.DifferenceKind{}
 			for _, d := range result.Differences {
-				if d.Kind != replicator.Dead { // the history has some
+				if d.Kind != replicator.Dead { // the random history has dead cells, too
 					found[d.Key] = d.Kind
 				}
 			}
@@ -98,7 +98,7 @@ func TestVerifyFindsWhatWasPlantedAndNothingElseUnderALiveWriter(t *testing.T) {
 	}
 }
 
-// sizedComparer knows the most that it was given to compare at once.
+// sizedComparer records the largest size of values that one call of Compare got.
 type sizedComparer struct {
 	replicator.Target
 	most int64
@@ -134,7 +134,7 @@ func TestVerifyComparesNoMoreAtOnceThanItHasRoomFor(t *testing.T) {
 	}
 }
 
-// What can't be computed and what the sink can't hold is dead, by one rule, whatever the store knows of it.
+// Cells that can't be computed and cells that the sink rejects both count as dead, whatever letters the store has.
 func TestVerifyCountsDeadLettersAndRepairsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
@@ -239,7 +239,7 @@ func (t *failingTarget) Apply(ctx context.Context, ops []replicator.Op) (replica
 	return t.Target.Apply(ctx, ops)
 }
 
-// What a repair could not write, the run that goes on from there repairs and counts.
+// If a repair fails to write a cell, the run that continues from there must repair and count it.
 func TestARepairThatFailedIsTriedAgainByTheRunThatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink, store := newFakeSource(), sinktest.NewReference(), newMemoryStore()
@@ -273,7 +273,8 @@ func TestARepairThatFailedIsTriedAgainByTheRunThatGoesOn(t *testing.T) {
 	})
 }
 
-// How many cells there are is said where it is known: a table's rows are as many only if each is a cell.
+// Progress must have an estimate of the number of cells if it is known. The number of a table's rows is an estimate
+// only if each row is a cell.
 func TestVerifySaysHowFarItIsAndWithWhat(t *testing.T) {
 	f, view, sink := newFakeSource(), fakeView("a"), sinktest.NewReference()
 	f.commit(fakeChange{replicator.Insert, fakeRow{key: 1, version: 1, body: "x"}})
@@ -285,7 +286,7 @@ func TestVerifySaysHowFarItIsAndWithWhat(t *testing.T) {
 		name   string
 		table  replicator.Table
 		sample float64
-		first  int64 // the estimate of the first pass; the fake's is always 10
+		first  int64 // the estimate of the first pass; that of fakeReader is always 10
 		second int64
 	}{
 		{"plain rows", replicator.Table{Name: table}, 0, 10, 1},

@@ -21,7 +21,7 @@ func TestAWindowHoldsTheChunksCellsAlone(t *testing.T) {
 		var w window
 		var committed atomic.Int64
 		w.open()
-		w.touch(&replicator.Change{Cell: cell(1), Order: 10}) // before the chunk's Low: the scan has read it
+		w.touch(&replicator.Change{Cell: cell(1), Order: 10}) // before the chunk's Low: the scan read this
 		w.touch(&replicator.Change{Cell: cell(2), Order: 110})
 		chunk := map[replicator.Cell]bool{cell(1): true, cell(2): true, cell(3): true}
 		got := make(chan map[replicator.Cell]bool)
@@ -33,7 +33,7 @@ func TestAWindowHoldsTheChunksCellsAlone(t *testing.T) {
 			got <- touched
 		}()
 		synctest.Wait()
-		for n := range int64(500) { // the backlog that the tail comes past: other cells, and old changes
+		for n := range int64(500) { // a backlog of the tail: changes of other cells, and old changes
 			w.touch(&replicator.Change{Cell: cell(100 + n), Order: 200 + n})
 			w.touch(&replicator.Change{Cell: cell(1), Order: 50})
 		}

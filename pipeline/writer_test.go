@@ -13,7 +13,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// heldSink is a sink whose Apply waits, before each call, until the test has let it pass.
+// heldSink is a sink in which each call of Apply waits until the test sends on pass.
 type heldSink struct {
 	replicator.Sink
 	pass chan struct{}
@@ -34,7 +34,7 @@ func (t heldTarget) Apply(ctx context.Context, ops []replicator.Op) (replicator.
 	return t.Target.Apply(ctx, ops)
 }
 
-// rowWatcher knows which of the rows that were evaluated are still held.
+// rowWatcher counts the evaluated rows that are still in memory.
 type rowWatcher struct {
 	replicator.Evaluator
 	mu   sync.Mutex
@@ -60,7 +60,8 @@ func (w *rowWatcher) held() (n int) {
 	return n
 }
 
-// What is given back to the budget must not be held any more: else the reader fills the memory a second time.
+// Rows whose size was given back to the budget must not stay in memory. Otherwise the reader would fill the memory a
+// second time.
 func TestRowsAreFreedAsSoonAsTheyAreApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, sink := newFakeSource(), heldSink{sinktest.NewReference(), make(chan struct{})}
@@ -73,9 +74,9 @@ func TestRowsAreFreedAsSoonAsTheyAreApplied(t *testing.T) {
 		}
 		running := start(p)
 		synctest.Wait()
-		const rows, piece = 2000, 800 // a call of Apply takes no more
+		const rows, piece = 2000, 800 // a call of Apply takes at most piece cells
 		f.commit(fakeChange{replicator.Insert, fakeRow{key: rows, version: 1, body: "x"}})
-		synctest.Wait() // the lane applies this one; what comes now waits for it, and is taken together
+		synctest.Wait() // the lane applies this row; later ones wait, and are taken together
 		var changes []fakeChange
 		for key := range int64(rows) {
 			changes = append(changes, fakeChange{replicator.Insert, fakeRow{key: key, version: 1, body: "x"}})
@@ -95,7 +96,7 @@ func TestRowsAreFreedAsSoonAsTheyAreApplied(t *testing.T) {
 	})
 }
 
-// firstLetter contributes no more than the body's first letter.
+// firstLetter contributes only the first letter of the body.
 type firstLetter struct{ bodyEvaluator }
 
 func (e firstLetter) Evaluate(cell replicator.Cell, row *replicator.Row) []replicator.Value {
@@ -105,7 +106,7 @@ func (e firstLetter) Evaluate(cell replicator.Cell, row *replicator.Row) []repli
 	return e.bodyEvaluator.Evaluate(cell, row)
 }
 
-// What a look reads was not taken from the budget, so it is bounded where it is read.
+// The rows that a re-read returns are not taken from the budget, so the number of rows per read is limited.
 func TestALookReadsNoMoreRowsAtOnceThanABatchHasRoomFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const cells, body, memory = 100, 20 << 10, 512 << 10

@@ -79,7 +79,7 @@ func (l *movedLab) refused(m *lab, from string) {
 	r := m.run("run", "--until-caught-up")
 	for _, view := range movedNames {
 		says := func(line string) bool {
-			return strings.Contains(line, `"views":["`+view+`"]`) && strings.Contains(line, ": it was filled from "+from)
+			return strings.Contains(line, `"views":["`+view+`"]`) && strings.Contains(line, " it was filled from "+from)
 		}
 		if r.code != exitFailed || !slices.ContainsFunc(strings.Split(r.errors, "\n"), says) {
 			l.t.Errorf("exit status %d, and nothing says that %s was kept from %s\n%s", r.code, view, from, r.errors)
