@@ -44,7 +44,7 @@ type File struct {
 // OpenFile opens the store in a directory, which it creates if necessary, and takes its lock.
 func OpenFile(dir string) (*File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("checkpoint: the state directory can't be made: %w", err)
+		return nil, fmt.Errorf("checkpoint: the state directory can't be created: %w", err)
 	}
 	if err := syncDir(filepath.Dir(filepath.Clean(dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("checkpoint: the state directory can't be made durable: %w", err)

@@ -55,7 +55,7 @@ func (t tables) create(ctx context.Context, db queryer) error {
 			_, err = db.ExecContext(ctx, ddl)
 		}
 		if err != nil {
-			return lacksRights("making", err)
+			return lacksRights("creating", err)
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func Usable(dir string) error {
 		err = errors.Join(probe.Close(), os.Remove(probe.Name()))
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint: the state directory %s can't be made or written: %w", dir, err)
+		return fmt.Errorf("checkpoint: the state directory %s can't be created or written: %w", dir, err)
 	}
 	for _, name := range []string{lockName, lettersName} { // these may belong to another user who ran the program before
 		file, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
@@ -58,7 +58,7 @@ func UsableMySQL(ctx context.Context, dsn, prefix string) (err error) {
 	// This creates no table: the one after LIKE does not exist. The server checks the user's privileges first.
 	_, err = db.ExecContext(ctx, "CREATE TABLE "+t.checkpoints+" LIKE "+sqlname.Quote(prefix+"_none"))
 	if code(err) != noSuchTable && code(err) != errTableExists {
-		return lacksRights("making", err)
+		return lacksRights("creating", err)
 	}
 	for _, table := range []string{t.checkpoints, t.letters, t.layouts} {
 		for _, statement := range []string{
