@@ -298,7 +298,7 @@ func TestVerifySaysHowFarItIsAndWithWhat(t *testing.T) {
 			Target: target, Evaluator: bodyEvaluator{[]*replicator.View{view}}, Sample: c.sample,
 			Progress: func(p verify.Progress) { said = append(said, p) }})
 		if err != nil || len(said) < 2 || said[0].Doing != "table "+table || said[0].Cells != 1 ||
-			said[0].Estimate != c.first || said[1].Doing != "what the sink holds" || said[1].Estimate != c.second {
+			said[0].Estimate != c.first || said[1].Doing != "the sink's contents" || said[1].Estimate != c.second {
 			t.Errorf("%s: %+v, %v", c.name, said, err)
 		}
 	}

@@ -14,7 +14,7 @@ func (v *verifier) strays(ctx context.Context) error {
 	if !ok || v.Shard > 0 || v.Sample > 0 && v.Sample < 1 {
 		return nil
 	}
-	at := Progress{Doing: "what the sink holds of no cell"}
+	at := Progress{Doing: "the sink's orphans"}
 	for {
 		if v.Continue != nil {
 			if err := v.Continue(); err != nil {

@@ -23,8 +23,8 @@ type Options struct {
 	Target    replicator.Target
 	Evaluator replicator.Evaluator
 
-	// Fence waits until the view includes everything that the source has committed now. nil: no pipeline keeps the view
-	// at the moment, so anything missing is a difference.
+	// Fence waits until the view includes everything that the source has committed now. nil: no pipeline updates the
+	// view now, so anything missing is a difference.
 	Fence func(context.Context) error
 
 	// Shard is the index of the source among the sources that feed the view. Only the run with index 0 searches for
@@ -68,7 +68,7 @@ type Together struct {
 
 // Progress is how far a run is with one of its passes.
 type Progress struct {
-	Doing    string // such as "what the sink holds"
+	Doing    string // such as "the sink's contents"
 	Cells    int64  // cells that were read
 	Estimate int64  // how many cells there are to read; 0: unknown
 }
@@ -169,18 +169,18 @@ func (v *verifier) run(ctx context.Context) error {
 	}
 	if v.pass == len(tables) {
 		if err := v.sink(ctx); err != nil {
-			return fmt.Errorf("view %s: what the sink holds: %w", v.View.Name, err)
+			return fmt.Errorf("view %s: the sink's contents: %w", v.View.Name, err)
 		}
 		v.pass, v.after = v.pass+1, ""
 	}
 	if v.pass == len(tables)+1 {
 		if err := v.remembered(ctx); err != nil {
-			return fmt.Errorf("view %s: what the sink remembers: %w", v.View.Name, err)
+			return fmt.Errorf("view %s: the cells that the sink remembers: %w", v.View.Name, err)
 		}
 		v.pass, v.after = v.pass+1, ""
 	}
 	if err := v.strays(ctx); err != nil {
-		return fmt.Errorf("view %s: what the sink holds of no cell: %w", v.View.Name, err)
+		return fmt.Errorf("view %s: the sink's orphans: %w", v.View.Name, err)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (v *verifier) estimate(ctx context.Context, table string) (int64, error) {
 
 // sink checks every cell for which the sink has content.
 func (v *verifier) sink(ctx context.Context) error {
-	at := Progress{Doing: "what the sink holds"}
+	at := Progress{Doing: "the sink's contents"}
 	if v.Sample <= 0 || v.Sample >= 1 {
 		at.Estimate = v.result.Checked // the sink has about as many
 	}
@@ -238,7 +238,7 @@ func (v *verifier) remembered(ctx context.Context) error {
 	if !v.Repair || v.Raise == nil {
 		return nil
 	}
-	return v.pages(ctx, Progress{Doing: "what the sink remembers", Estimate: v.result.Checked},
+	return v.pages(ctx, Progress{Doing: "the cells that the sink remembers", Estimate: v.result.Checked},
 		func(after string, limit int) ([]replicator.Cell, string, error) {
 			return v.Target.Outdated(ctx, math.MaxInt64, after, limit)
 		}, v.forget, func(int) {})

@@ -143,9 +143,10 @@ func TestVerifySaysWhichPassItIsAt(t *testing.T) {
 	}{
 		{verify.Progress{Doing: "table orders", Cells: 0, Estimate: 1000}, "verifying v: table orders  0 rows"},
 		{verify.Progress{Doing: "table orders", Cells: 500, Estimate: 1000}, "left  verifying v: table orders  500 rows"},
-		{verify.Progress{Doing: "what the sink holds", Cells: 10, Estimate: 1000}, "verifying v: what the sink holds  10 rows"},
-		{verify.Progress{Doing: "what the sink holds", Cells: 20}, "verifying v: what the sink holds  20 rows"},
-		{verify.Progress{Doing: "what the sink holds of no cell"}, "verifying v: what the sink holds of no cell  0 rows"},
+		{verify.Progress{Doing: "the sink's contents", Cells: 10, Estimate: 1000},
+			"verifying v: the sink's contents  10 rows"},
+		{verify.Progress{Doing: "the sink's contents", Cells: 20}, "verifying v: the sink's contents  20 rows"},
+		{verify.Progress{Doing: "the sink's orphans"}, "verifying v: the sink's orphans  0 rows"},
 	} {
 		if b.progress != nil {
 			b.last = time.Time{} // it draws no oftener than is read
