@@ -226,7 +226,7 @@ func (s *saver) ask(ctx context.Context) error {
 	}
 	s.askedAt = time.Now()
 	if err := s.target.Mark(ctx, s.marked); err != nil {
-		return fmt.Errorf("sink %s: checking that it still holds the changes up to its mark: %w", s.cfg.Name, err)
+		return fmt.Errorf("sink %s: checking that the sink still has all changes up to its mark: %w", s.cfg.Name, err)
 	}
 	s.lookForEvictions()
 	s.lookForCompany()

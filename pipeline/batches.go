@@ -13,7 +13,7 @@ type batches struct {
 	spare [][]pending // empty
 }
 
-// spareBatches is how many empty batches are kept for reuse: as many as wait in a lane if few changes merge (see
+// spareBatches is how many empty batches are kept for reuse. About that many wait in a lane if few changes merge (see
 // coalescing).
 const spareBatches = 4
 

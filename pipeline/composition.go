@@ -234,7 +234,7 @@ func (c *composition) join(ctx context.Context) error {
 		return err
 	}
 	union := c.cfg.inOrder(append(slices.Clone(a.views), b.views...))
-	c.cfg.Log.Info("views join", "sink", c.cfg.Name, "views", union.names())
+	c.cfg.Log.Info("views now run together", "sink", c.cfg.Name, "views", union.names())
 	next, err := c.newRun(union, checkpointsOf(union, append(a.progress.checkpoints(), b.progress.checkpoints()...)))
 	if err != nil {
 		return err

@@ -72,8 +72,8 @@ func (d *due) begin(ctx context.Context) error {
 	return nil
 }
 
-// rebuild begins to rebuild views in one scan. If one of them can't be rebuilt, each view gets a scan of its own. It
-// returns the errors, by view.
+// rebuild begins to rebuild views in one scan. If one of them can't be rebuilt, each view gets its own scan. It returns
+// the errors, by view.
 func (d *due) rebuild(ctx context.Context, views []string) map[string]error {
 	refused := map[string]error{}
 	if len(views) == 0 {

@@ -40,7 +40,7 @@ func (f *filler) fill(ctx context.Context) (ended bool, err error) {
 		return false, nil
 	}
 	if err := f.sweeper.sweep(ctx); err != nil {
-		return false, fmt.Errorf("sweeping after the fill: %w", err)
+		return false, fmt.Errorf("re-reading cells that the fill did not confirm: %w", err)
 	}
 	f.progress.filled()
 	f.cfg.Log.Info("filled", "sink", f.cfg.Name, "views", f.views.names())
@@ -184,7 +184,7 @@ func (f *filler) puttable(ctx context.Context, chunk replicator.Chunk) ([]*repli
 	return slices.DeleteFunc(chunk.Rows, func(r *replicator.Row) bool { return touched[r.Cell] }), nil
 }
 
-// throttle waits so that the scan keeps to the configured rows per second.
+// throttle waits so that the scan does not exceed the configured rows per second.
 func (f *filler) throttle(ctx context.Context, rows int, began time.Time) error {
 	rate := f.cfg.Rate
 	if rate <= 0 {

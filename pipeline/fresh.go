@@ -85,7 +85,7 @@ func (s *sweeper) search(ctx context.Context) error {
 	for range freshPages {
 		cells, next, err := s.target.Outdated(ctx, math.MaxInt64, after, sweptAtOnce)
 		if err != nil {
-			return fmt.Errorf("looking for cells that the sink knows before the fill: %w", err)
+			return fmt.Errorf("searching the sink for cells from before the fill: %w", err)
 		}
 		if len(cells) > 0 {
 			return nil

@@ -133,7 +133,8 @@ func (t *tail) Unlogged(table string, order int64, err error) error {
 	if !t.notes.setSwapped(of, order) { // already logged: a server may log many such statements in a row
 		return nil
 	}
-	t.cfg.Log.Warn("rows changed, and the binlog doesn't say which. The views go on and are compared with the source",
+	t.cfg.Log.Warn("rows changed, and the binlog doesn't say which. The views continue, and are compared with the "+
+		"source",
 		"sink", t.cfg.Name, "source", t.cfg.Source.Name(), "table", table, "position", t.reader.Locate(order),
 		"views", of.names(), "reason", err)
 	return nil

@@ -93,7 +93,7 @@ type shown struct {
 	mu      sync.Mutex
 	began   time.Time            // when the pipeline started
 	at      map[string]time.Time // by view
-	savedAt map[string]time.Time // by view; the store has no dates of what was saved before the start
+	savedAt map[string]time.Time // by view; only saves since the start, because the store has no save times
 	evicted map[string]int64     // by view: keys that the sink's server has evicted since the start
 	gone    map[string]int64     // by view: deleted cells that its sink still remembers, at the last count
 }

@@ -24,7 +24,7 @@ type lane struct {
 	waiting batches
 	flying  []pending // the batch in flight; nil: there is none
 	added   uint64    // changes ever added
-	told    uint64    // how many of those were reported to the budget
+	told    uint64    // how many changes were already reported to the budget
 	merged  int       // how many of the unreported ones merged with a pending change
 	waiters []waiter  // callers that wait until earlier changes are applied
 }

@@ -20,7 +20,7 @@ func (l *letters) compare(ctx context.Context) error {
 			continue
 		}
 		if err := l.compareView(ctx, i); err != nil {
-			return fmt.Errorf("view %s: comparing its dead letters with what sink %s knows of them: %w",
+			return fmt.Errorf("view %s: comparing its dead letters with the dead cells in sink %s: %w",
 				v.Name, l.cfg.Name, err)
 		}
 		l.notes.setLettersKnown(v.Name)
@@ -66,8 +66,8 @@ func (l *letters) compareView(ctx context.Context, view int) error {
 	return l.lookAtUnknown(ctx, v, buried)
 }
 
-// withoutLetters returns those of the sink's dead cells that have no letter in the store. The lanes may have recorded
-// letters since the store was listed, or be about to, so the store is asked again.
+// withoutLetters returns the cells for which the store has no letter; all of them are dead in the sink. The lanes may
+// have recorded letters since the store was listed, or be about to, so the store is asked again.
 func (l *letters) withoutLetters(
 	ctx context.Context, v *replicator.View, cells []replicator.Cell,
 ) ([]replicator.Cell, error) {

@@ -23,7 +23,7 @@ const (
 type Planned struct {
 	Outcome
 	Filling    bool  // it is being filled, and the fill continues
-	Rebuilding bool  // it is being rebuilt to this definition beside its visible contents, and the rebuild continues
+	Rebuilding bool  // its rebuild to this definition, beside the visible contents, continues
 	Err        error // why it is refused; for Refills, why the source's log can't be read; otherwise nil
 }
 

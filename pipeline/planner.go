@@ -14,8 +14,8 @@ import (
 	"replicator/internal/remedy"
 )
 
-// planner decides where views begin or continue, from what the store and the sink remember and what the source has. Its
-// only state is the highest epoch, an atomic.
+// planner decides where views begin or continue. It compares the positions in the store and in the sink with the
+// source's log. Its only state is the highest epoch, an atomic.
 type planner struct {
 	cfg         *Config
 	definitions *definitions
@@ -94,7 +94,7 @@ func (r *remembered) positions() (at []replicator.Position) {
 	return at
 }
 
-// remember reads what the sink and the store know of views. The sink is asked first: its answer decides.
+// remember reads the sink's marks, and then the store's checkpoints.
 func (p *planner) remember(ctx context.Context) (*remembered, error) {
 	known, err := p.marks(ctx)
 	if err != nil {
@@ -324,7 +324,7 @@ func (p *planner) askFormer(ctx context.Context, views []*replicator.View, known
 // displaced returns an error if a view would be filled from a source with another name than before. The former source's
 // entries would stay in the sink together with the new ones, and amounts would count twice. For topics, the former
 // source's mark is enough evidence, because one process reads all sources of the topics. For a database server it is
-// not: another process may keep the same view of another shard. So the store must also say that this process read the
+// not: another process may fill the same view from another shard. So the store must also say that this process read the
 // former source.
 func (p *planner) displaced(v *replicator.View, known *remembered) error {
 	if p.cfg.Feeds == nil {

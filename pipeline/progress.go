@@ -15,8 +15,8 @@ type progress struct {
 
 	mu     sync.Mutex
 	marked []replicator.Checkpoint // by view: the last mark, where the next session begins
-	now    replicator.Standing     // of all views together, including what was applied since
-	read   replicator.Position     // the latest applied position, and how far was read beyond it; zero: unknown
+	now    replicator.Standing     // of all views together, including changes applied since the last mark
+	read   replicator.Position     // the latest applied position, with how far was read beyond it; zero: unknown
 	proofs []replicator.Position   // marks that the log must contain; the next session begins in or above their epoch
 	dirty  bool                    // the fill has moved since the last mark
 }

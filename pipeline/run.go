@@ -31,7 +31,7 @@ type run struct {
 	err     error
 	failed  time.Time            // when a session last failed, here or in the run that this one was separated from
 	since   time.Time            // when the present trouble with sessions began; zero: there is none
-	reason  error                // what that trouble is
+	reason  error                // the error of that trouble
 	parting [][]*replicator.View // groups that the run must be split into; nil: it stays together
 }
 
@@ -121,7 +121,7 @@ func (r *run) attempt(ctx context.Context) error {
 	}
 	r.progress.readTo(s.reader.Position(r.progress.current().Position.Order))
 	if closeErr := s.close(); closeErr != nil && errors.Is(err, errStopped) {
-		r.cfg.Log.Warn("closing a session", "sink", r.cfg.Name, "error", closeErr)
+		r.cfg.Log.Warn("closing a session failed", "sink", r.cfg.Name, "error", closeErr)
 	}
 	return unproven(err)
 }
@@ -180,11 +180,11 @@ func (r *run) reposition(ctx context.Context) error {
 			}
 		}
 		if !c.Unmarked && m.Below(c.Standing) {
-			r.cfg.Log.Warn("the sink was set back: reading goes back to its checkpoint", "sink", r.cfg.Name, "view", c.View,
-				"order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
+			r.cfg.Log.Warn("the sink was set back. Reading goes back to its checkpoint", "sink", r.cfg.Name,
+				"view", c.View, "order", m.Position.Order, "was", c.Position.Order, "filling", m.Filling())
 		}
 	}
-	if len(unread) > 0 { // the other views keep their positions until these have been separated
+	if len(unread) > 0 { // the other views keep their positions until the views in unread are separated
 		return errors.Join(unread...)
 	}
 	if loss != nil {

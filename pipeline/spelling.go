@@ -61,7 +61,7 @@ func (s *spellings) apply(ctx context.Context, batch []pending) error {
 	for table, some := range keys {
 		mixed, err := s.reader.Spellings(ctx, table, some)
 		if err != nil {
-			return fmt.Errorf("table %s: asking the source for other spellings of %d keys: %w", table, len(some), err)
+			return fmt.Errorf("table %s: asking the source for other variants of %d keys: %w", table, len(some), err)
 		}
 		s.lone.answered(table, some, mixed)
 		for _, cells := range mixed {

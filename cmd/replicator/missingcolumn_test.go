@@ -87,7 +87,7 @@ func TestAColumnThatIsDroppedStopsTheViewsThatNeedIt(t *testing.T) {
 	l.must("rebuild", "pair_row")
 	l.caughtUp()
 	l.expect("SELECT id, x, y FROM pair_row", "2 20 5")
-	eventually(t, func() error { return as(strings.Contains(p.Log(), "views join"), "the views join") })
+	eventually(t, func() error { return as(strings.Contains(p.Log(), "views now run together"), "the views join") })
 	l.exec("INSERT INTO pair VALUES (3, 30, 31)")
 	l.caughtUp()
 	l.expect("SELECT x, id FROM pair_x ORDER BY 1", "20 2", "30 3")
