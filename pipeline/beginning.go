@@ -7,10 +7,10 @@ import (
 	"replicator"
 )
 
-// beginning decides at which log position a view begins, for every session of every run, after a start, retry, pause,
-// join, part, swap or rebuild. It compares the view's checkpoint c, which is its last mark as this process or the store
-// remembers it, with the sink's own mark m (nil: the sink has none). The lower one counts. A position that was saved
-// without a mark never counts: changes up to it are in the sink, or are read again. The cases:
+// beginning decides at which log position a view begins. It is used for every session of every run, whether after a
+// start, a retry, a pause or a rebuild. It compares the view's checkpoint c, which is its last mark as this process or
+// the store remembers it, with the sink's own mark m (nil: the sink has none). The lower one counts. A position that
+// was saved without a mark never counts: changes up to it are in the sink, or are read again. The cases:
 //
 //   - c was never marked. It is the beginning of a new view, or of a requested fill. c counts until the sink has a mark
 //     of that view or fill.

@@ -81,7 +81,7 @@ func set[T comparable](v *T, otherwise T) {
 	}
 }
 
-// view is the view of that name; nil if there is none.
+// view returns the view of that name; nil if there is none.
 func (c *Config) view(name string) *replicator.View {
 	for _, v := range c.Views {
 		if v.Name == name {
@@ -119,7 +119,7 @@ func (c *Config) ofShard(err error) error {
 	return err
 }
 
-// logRecovery logs the end of trouble that began at a time; zero: there was none.
+// logRecovery logs that trouble has ended. since is when it began; zero: there was none, and nothing is logged.
 func (c *Config) logRecovery(since time.Time, views viewSet) {
 	if !since.IsZero() {
 		c.Log.Info("pipeline recovered", "sink", c.Name, "views", views.names(),

@@ -51,7 +51,8 @@ func (p *Pipeline) waitFor(ctx context.Context, fence, view string) error {
 	}
 }
 
-// includedBefore reports whether a paused view included the fence when it was paused. A paused view has no run to ask.
+// includedBefore reports whether a paused view included the fence when it was paused. It reads the checkpoint, because
+// a paused view has no run.
 func (p *Pipeline) includedBefore(ctx context.Context, fence, view string) (bool, error) {
 	v := p.cfg.view(view)
 	if v == nil || !p.stopped.isPaused(v) {

@@ -171,8 +171,8 @@ func (n *shown) start() {
 	n.began = time.Now()
 }
 
-// lag is the lag of a view without a session: the time since it last showed everything. If it has not shown everything
-// since the start, the lag is at least the time since the start. It is nil if the view may show everything.
+// lag returns the lag of a view without a session: the time since the view last showed everything. If it has not shown
+// everything since the start, the lag is at least the time since the start. It is nil if the view may show everything.
 func (n *shown) lag(st *replicator.ViewStatus) *float64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

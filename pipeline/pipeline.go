@@ -38,7 +38,7 @@ type shared struct {
 	registered atomic.Int64
 }
 
-// runOf is a view's run; nil if it has none.
+// runOf returns a view's run; nil if it has none.
 func (s *shared) runOf(view string) *run {
 	for _, r := range s.runs.all() {
 		if slices.Contains(r.views.names(), view) {
@@ -60,7 +60,7 @@ func (s *shared) main() (main *run) {
 	return main
 }
 
-// rebuildOf is the rebuild of a view; nil if there is none.
+// rebuildOf returns the rebuild of a view; nil if there is none.
 func (s *shared) rebuildOf(view string) *rebuild {
 	for _, b := range s.rebuilds.all() {
 		if slices.Contains(b.views.names(), view) {

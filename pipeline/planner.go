@@ -346,7 +346,7 @@ func (p *planner) displaced(v *replicator.View, known *remembered) error {
 		v.ShownAs(), sourceNamed(from), sourceNamed(known.source), v.ShownAs())), v.Name)
 }
 
-// sourceNamed is a source's name in the configuration. Only a partition's name has a slash.
+// sourceNamed returns what the configuration calls a source. Only a partition's name has a slash.
 func sourceNamed(name string) string {
 	switch {
 	case name == "":

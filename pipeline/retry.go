@@ -57,7 +57,7 @@ func (t *retries) after(views []*replicator.View, err error, session ended) retr
 	return next
 }
 
-// pause is the time until the next attempt after an error.
+// pause returns the time until the next attempt after an error.
 func (t *retries) pause(err error, session ended) time.Duration {
 	switch {
 	case errors.Is(err, replicator.ErrTakenOver):

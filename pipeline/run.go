@@ -126,9 +126,9 @@ func (r *run) attempt(ctx context.Context) error {
 	return unproven(err)
 }
 
-// saveShown saves, when trouble begins, up to when the views show everything. A process that starts during the trouble
-// counts their lag from there. A failure of the store is ignored: the store is the trouble, or the next session will
-// report it.
+// saveShown saves the time up to which the views show everything. It is called when trouble begins, because a process
+// that starts during the trouble counts the lag from that time. A failure of the store is ignored: the store is the
+// trouble, or the next session will report it.
 func (r *run) saveShown(ctx context.Context) {
 	stands := r.progress.checkpoints()
 	r.shown.stamp(stands, time.Time{}, false)
@@ -246,7 +246,7 @@ func (r *run) named(err error) error {
 	return remedy.Named(err, views.words())
 }
 
-// stopsFor is the error of views that stop because of a loss, as configured, with advice.
+// stopsFor returns the error of views that stop because of a loss, with advice.
 func (c *Config) stopsFor(loss error, views viewSet) error {
 	if groups, _ := replicator.Troubled(views, loss); groups != nil { // the other views need no advice
 		views = slices.Concat(groups...)
@@ -284,7 +284,7 @@ func (r *run) goesOn() {
 	r.cfg.logRecovery(since, r.views)
 }
 
-// calm reports whether no session has failed for a time.
+// calm reports whether no session has failed for the duration d.
 func (r *run) calm(d time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -305,14 +305,14 @@ func (r *run) inTroubleFor(d time.Duration) bool {
 	return !r.since.IsZero() && time.Since(r.since) >= d
 }
 
-// trouble is the run's state, and the error that ended its last session; nil while there is a session.
+// trouble returns the run's state, and the error that ended its last session (nil while a session is open).
 func (r *run) trouble() (state string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state, r.err
 }
 
-// shownTrouble is trouble as people see it: an error stays until the next session works.
+// shownTrouble returns what the status shows. It is like trouble, but an error stays until the next session works.
 func (r *run) shownTrouble() (state string, err error) {
 	r.mu.Lock()
 	s, reason, state, err := r.session, r.reason, r.state, r.err
@@ -335,7 +335,7 @@ func (r *run) part(groups [][]*replicator.View) {
 	r.parting = groups
 }
 
-// parts are the groups that the run must be split into; nil: it stays together.
+// parts returns the groups that the run must be split into; nil: it stays together.
 func (r *run) parts() [][]*replicator.View {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -351,7 +351,7 @@ func (r *run) setSession(s *session) {
 	}
 }
 
-// current is the open session; nil between two sessions.
+// current returns the open session; nil between two sessions.
 func (r *run) current() *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -45,8 +45,8 @@ func (p *Pipeline) Status(deadLetters map[string]int) []replicator.ViewStatus {
 	return all
 }
 
-// Shown returns, by view, up to when it showed everything committed, or since when that is unknown. It is called after
-// Run has returned.
+// Shown returns, by view, the time up to which the view showed everything committed. If that is unknown, the time is
+// the pipeline's start. Call it after Run has returned.
 func (p *Pipeline) Shown() map[string]time.Time { return p.shown.of(p.Views) }
 
 func secondsSince(at time.Time) *float64 {
@@ -94,8 +94,8 @@ func (r *run) describe(i int, st *replicator.ViewStatus) (filling time.Time) {
 	return filling
 }
 
-// isApart reports whether a run runs separately from the main run. If there are several runs and no main run, because
-// none is known to be healthy, all of them do.
+// isApart reports whether a run runs separately from the main run. There is no main run if no run is known to be
+// healthy. Then all runs run separately, if there are several.
 func (r *run) isApart() bool {
 	if main := r.main(); main != nil {
 		return main != r
@@ -111,8 +111,8 @@ func (r *run) agrees() bool {
 	return r.agreed.Load()
 }
 
-// explain says why a view of the run does not run at the moment. If another view has the error, only the name of the
-// other view is given, because nothing about this view can fix it.
+// explain says why a view of the run does not run at the moment. If another view has the error, explain gives only the
+// other view's name, because nothing about this view can fix it.
 func (r *run) explain(v *replicator.View, err error) string {
 	groups, others := replicator.Troubled(r.views, err)
 	if groups == nil || !slices.Contains(others, v) {

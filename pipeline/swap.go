@@ -81,7 +81,7 @@ func (r *run) isYoung() bool {
 }
 
 // swap stops the run that has the shadows, which normally also has all live views, and replaces the live views by the
-// shadows. All views of the run have one position then, and continue together from there. It reports whether it
+// shadows. The views of the run then have the same position, and continue together from there. It reports whether it
 // swapped. If the sink fails, the live views continue, and the swap is tried again later.
 func (s *swapper) swap(ctx context.Context, b *rebuild) (bool, error) {
 	apart, err := s.composition.takeOut(ctx, b.views.without(b.run.views)) // views that are in trouble, or lag
@@ -121,7 +121,8 @@ func (s *swapper) discard(ctx context.Context, views viewSet) {
 	}
 }
 
-// passed fails if a view had a later log position than its shadow: readers would see older rows again.
+// passed fails if a live view has a later log position than its shadow, because readers would then see older rows
+// again.
 func passed(shadows, live []replicator.Checkpoint) error {
 	for _, c := range live {
 		if shadows[0].Position.Order < c.Position.Order {

@@ -123,7 +123,8 @@ func (s *sweeper) outdated(ctx context.Context, after string, limit int) (
 	return cells, next, err
 }
 
-// sweepLetters re-reads the cells that had dead letters before the fill, and may since have gone from the source.
+// sweepLetters re-reads the cells that had dead letters before the fill, because their rows may have been deleted from
+// the source since.
 func (s *sweeper) sweepLetters(ctx context.Context, limit int) error {
 	p := s.cfg
 	var cells []replicator.Cell

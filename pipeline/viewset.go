@@ -7,7 +7,7 @@ import (
 	"replicator"
 )
 
-// viewSet are views that run together, in a fixed order.
+// viewSet is a set of views that run together, in a fixed order.
 type viewSet []*replicator.View
 
 func (vs viewSet) names() []string {

@@ -89,8 +89,8 @@ type opBatch struct {
 	perView [][]replicator.Cell // see lists
 }
 
-// reusedLists is how many lists of cells a batch keeps for reuse. Most pipelines have no more views. Those with
-// hundreds of views must not keep a list for each.
+// reusedLists is how many lists of cells a batch keeps for reuse. Most pipelines have at most that many views. A
+// pipeline with hundreds of views must not keep a list for each view.
 const reusedLists = 4
 
 func (b *opBatch) lists(views int) [][]replicator.Cell {
