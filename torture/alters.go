@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// alterTable alters a watched table several times while the writers write. The source's servers don't name columns in
-// their binlogs. Columns are added, removed and moved. Columns that views need keep their names and types. The program
-// can't parse one of the statements, and must find out the columns in another way.
+// alterTable alters a watched table several times while the writers write. It adds, removes and moves columns. Columns
+// that views need keep their names and types. The sources' binlogs don't contain column names, and the program can't
+// parse one of the statements, so it must re-read the columns from the server.
 func alterTable(ctx context.Context, w *world, f Fault) (heal, error) {
 	t := w.plan.hurtTable(f)
 	r := rand.New(rand.NewPCG(f.Arg, 2))
@@ -24,7 +24,7 @@ func alterTable(ctx context.Context, w *world, f Fault) (heal, error) {
 	return nil, nil
 }
 
-// alters returns a sequence of ALTERs for the table. x is the name of a new column.
+// alters returns a sequence of ALTER clauses for the table. x is the name of a new column.
 func (t Table) alters(r *rand.Rand, x string) []string {
 	moved := []string{"body LONGBLOB", "version BIGINT NOT NULL"}
 	switch t.Shape {

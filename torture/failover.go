@@ -12,11 +12,12 @@ import (
 	"replicator/internal/servers"
 )
 
-// failoverFaults replace the source by another server with its own server id, binlog files and positions.
+// failoverFaults replace the source with another server that has its own server id, binlog files and positions.
 func failoverFaults() map[string]fault {
-	fits := func(p Plan) bool { return p.Store == "file" } // the other store is in the source
+	fits := func(p Plan) bool { return p.Store == "file" } // the mysql store is in the source
 	return map[string]fault{
-		failover: {about: "a replica with other file names takes the source's place, and gives it back", fits: fits,
+		failover: {about: "a replica with other binlog file names replaces the source, and later the source returns",
+			fits: fits,
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				if !w.canFailOver(ctx) {
 					return nil, errSkipped
@@ -26,7 +27,7 @@ func failoverFaults() map[string]fault {
 				}
 				return func(ctx context.Context) error { return w.failBack(ctx, false) }, nil
 			}},
-		lossyFailover: {about: "a replica that lacks the last transactions takes the source's place, and gives it back",
+		lossyFailover: {about: "a replica that lacks the last transactions replaces the source for a while",
 			fits: fits, begin: loseTail},
 	}
 }
@@ -46,7 +47,7 @@ func (p Plan) needsReplica() bool {
 	return false
 }
 
-// startReplica starts a server that replicates the source from now on, and has no earlier data.
+// startReplica starts an empty server that replicates everything that the source writes from now on.
 func (w *world) startReplica(ctx context.Context) (err error) {
 	args := []string{"--log-bin=elsewhere"}
 	if w.plan.Source.IsMariaDB() {
@@ -79,24 +80,24 @@ func loseTail(ctx context.Context, w *world, f Fault) (heal, error) {
 	if err := pause.For(ctx, time.Duration(f.Arg)*time.Millisecond); err != nil {
 		return nil, err
 	}
-	w.reader.forgive() // the source lost rows that the reader saw
+	w.reader.forgive() // views had already shown rows that the replica lacks
 	if err := w.promote(ctx, w.replica, false); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error { return w.failBack(ctx, true) }, nil
 }
 
-// canFailOver reports whether the source is in its place and answers.
+// canFailOver reports whether the original source is in use and answers, and its replica runs.
 func (w *world) canFailOver(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	return w.source != w.replica && w.replica.Running() && w.sourceDBs[0].PingContext(ctx) == nil
 }
 
-// promote makes a replica of the source the new source. If complete is set, it first waits until the replica has
-// everything. Writers wait.
+// promote makes a replica of the source the new source, and kills the old one. If complete is set, it first waits until
+// the replica has applied all transactions. Writers wait meanwhile.
 func (w *world) promote(ctx context.Context, to *servers.Server, complete bool) error {
-	if complete { // catches up with most of it while writers still write
+	if complete { // applies most transactions while writers still write
 		if err := catchUp(ctx, to, w.source); err != nil {
 			return err
 		}
@@ -120,8 +121,8 @@ func (w *world) promote(ctx context.Context, to *servers.Server, complete bool) 
 	return nil
 }
 
-// failBack makes the first source the source again: it replicates its successor, and is promoted in turn. If it has
-// transactions that its successor lacks, it starts without data.
+// failBack makes the original source the source again. The original source first replicates the promoted replica. empty
+// says that the original source has transactions that the replica lacks, so it must start without data.
 func (w *world) failBack(ctx context.Context, empty bool) error {
 	first := w.servers.source[w.plan.Source]
 	if err := first.Restart(ctx); err != nil {
@@ -136,8 +137,9 @@ func (w *world) failBack(ctx context.Context, empty bool) error {
 		if err := forgetLog(ctx, first); err != nil {
 			return err
 		}
-		// A replica skips events with its own server id. So the id must be new, also compared with earlier runs: a
-		// server that has not restarted since has written this run's tables with that id.
+		// A replica skips events with its own server id. So the id must be one that no earlier event has. Events of
+		// earlier runs count, too: a server that has not restarted since may have written this run's tables with such
+		// an id.
 		w.servers.lives++
 		if err := tell(ctx, first, fmt.Sprint("SET GLOBAL server_id = ", w.servers.lives<<20+first.Port)); err != nil {
 			return err
@@ -155,7 +157,7 @@ func (w *world) failBack(ctx context.Context, empty bool) error {
 	return replicate(ctx, w.replica, first)
 }
 
-// forgetLog deletes a server's binlogs and its record of other servers' transactions.
+// forgetLog deletes a server's binlogs, and the GTIDs of the transactions that it has applied.
 func forgetLog(ctx context.Context, s *servers.Server) error {
 	if s.Kind.IsMariaDB() {
 		return tell(ctx, s, "RESET MASTER", "SET GLOBAL gtid_slave_pos = ''")
@@ -183,7 +185,7 @@ func stopReplica(s *servers.Server) []string {
 	return []string{"STOP REPLICA", "RESET REPLICA ALL"}
 }
 
-// catchUp waits until a replica has everything that its source has now.
+// catchUp waits until a replica has applied every transaction that its source has committed so far.
 func catchUp(ctx context.Context, to, from *servers.Server) error {
 	has, wait := "SELECT @@GLOBAL.gtid_executed", "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, 20)"
 	if to.Kind.IsMariaDB() {
@@ -198,12 +200,13 @@ func catchUp(ctx context.Context, to, from *servers.Server) error {
 		return err
 	}
 	if late != 0 {
-		return fmt.Errorf("the replica does not catch up with its source: it lacks some of %s: %s", set, whyLate(ctx, to))
+		return fmt.Errorf("the replica has not caught up with its source. It lacks some transactions of %s: %s",
+			set, whyLate(ctx, to))
 	}
 	return nil
 }
 
-// whyLate returns a replica's replication status.
+// whyLate returns the fields of a replica's replication status that explain a delay.
 func whyLate(ctx context.Context, s *servers.Server) string {
 	show := "SHOW REPLICA STATUS"
 	if s.Kind.IsMariaDB() {
@@ -233,7 +236,8 @@ func whyLate(ctx context.Context, s *servers.Server) string {
 	return fmt.Sprint(said, err)
 }
 
-// answerTime is how long a server may take to answer the harness. A frozen server never answers.
+// answerTime is how long a server may take to answer the harness. A frozen server never answers, so the harness gives
+// up.
 const answerTime = 40 * time.Second
 
 // ask queries a server for one value.

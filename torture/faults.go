@@ -21,18 +21,18 @@ type fault struct {
 	begin  func(ctx context.Context, w *world, f Fault) (heal, error)
 }
 
-// unless returns the fault restricted to plans that don't meet a condition.
+// unless returns the fault, restricted to plans for which sort is false.
 func (f fault) unless(sort func(Plan) bool) fault {
 	fits := f.fits
 	f.fits = func(p Plan) bool { return !sort(p) && (fits == nil || fits(p)) }
 	return f
 }
 
-// heal ends a fault; nil if it has already ended.
+// heal ends a fault. It is nil if the fault has already ended.
 type heal func(context.Context) error
 
-// errSkipped means that the fault can't be injected now, often because of another one.
-var errSkipped = errors.New("it can't be inflicted now")
+// errSkipped means that the fault can't be injected now, often because another fault is active.
+var errSkipped = errors.New("the fault can't be injected now")
 
 // healed returns the result of a fault that has already ended.
 func healed(err error) (heal, error) { return nil, err }
@@ -77,10 +77,11 @@ func faultNames(p Plan, c Choices) []string {
 
 func withFile(p Plan) bool { return p.Store == "file" }
 
-// any returns a view of the plan that the fault's argument selects.
+// any returns the view that the fault's argument selects.
 func (w *world) any(f Fault) View { return w.plan.Views[int(f.Arg)%len(w.plan.Views)] }
 
-// inflict injects the plan's faults, one after another or two at once, and heals them.
+// inflict injects the plan's faults, one after another or two at once, and heals them. It waits for each*(i+1)
+// transactions before fault i, unless that fault begins with the previous one. It calls last before the last fault.
 func (w *world) inflict(ctx context.Context, each int, last func()) error {
 	known := faults()
 	var open []heal

@@ -10,17 +10,18 @@ import (
 	"replicator/internal/servers"
 )
 
-// In some plans, the source has a tree, whose rows refer to rows of the same table, and leaves, which refer to rows of
-// the tree. Foreign keys enforce that in the source and in the sink's tables, which existed before. So every committed
-// row has its parent, and no dead letter may remain. The leaves' view comes first in the configuration.
+// In some plans, the source has a table "tree", whose rows refer to rows of the same table, and a table "leaf", whose
+// rows refer to rows of "tree". Foreign keys enforce this in the source and in the sink's tables, which exist before
+// the program starts. So every committed row has its parent, and no dead letter may remain. The view of "leaf" comes
+// first in the configuration, so the program can't rely on the configuration's order.
 
 var forest = []Table{
 	{Name: "leaf", Shape: rows, Key: intKey, Keys: 40, Refers: "tree"},
 	{Name: "tree", Shape: rows, Key: intKey, Keys: 20, Refers: "tree"},
 }
 
-// plantForest adds a forest to some plans. Rows in different shards can't refer to each other, and MySQL 5.7 can't
-// write parents and children in any order.
+// plantForest adds the forest to some plans. It leaves out plans with shards, because rows in different shards can't
+// refer to each other. It also leaves out MySQL 5.7, which can't write parents and children in any order.
 func (p *Plan) plantForest() {
 	p.Forest = p.Topic == nil && p.Shards == 1 && p.Seed%5 < 2 && p.Main != servers.MySQL57 &&
 		slices.Contains(p.sinks(), "main")
@@ -44,7 +45,7 @@ func (p Plan) source() []Table {
 	return all
 }
 
-// more returns the view's fields that not all tables have.
+// more returns the view's fields that only some tables have: the parent, or fields of joined rows.
 func (v View) more(t Table) []string {
 	if t.Refers != "" {
 		return []string{"up"}
@@ -52,7 +53,7 @@ func (v View) more(t Table) []string {
 	return v.joined(t)
 }
 
-// path returns the path for one of these fields.
+// path returns the configured path of a field that more returned.
 func (t Table) path(field string) string {
 	if t.Refers != "" {
 		return field
@@ -60,7 +61,7 @@ func (t Table) path(field string) string {
 	return joinedPaths[field]
 }
 
-// plantTargets creates the tables of the forest's views, parents first.
+// plantTargets creates the sink's tables for the forest's views, parents first.
 func (w *world) plantTargets(ctx context.Context) error {
 	if !w.plan.Forest {
 		return nil
@@ -76,7 +77,7 @@ func (w *world) plantTargets(ctx context.Context) error {
 	return nil
 }
 
-// prepareForest creates the source's tables, parents first, and the rows that always exist.
+// prepareForest creates the forest's tables in the source, parents first, and the rows that always exist.
 func (w *workload) prepareForest(ctx context.Context, r *rand.Rand) error {
 	for _, t := range slices.Backward(forest) {
 		for _, part := range w.parts {
@@ -93,8 +94,9 @@ func (w *workload) prepareForest(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// changeForest makes one change in the forest. It deletes a row with the leaves that refer to it, or writes a row below
-// a parent, which it may write first. Rows that always exist never refer to a row that may be deleted.
+// changeForest makes one change in the forest. It deletes a row of "tree" and the leaves that refer to it, or deletes a
+// leaf, or writes a row, with or without a parent. If the parent is missing, it writes the parent first. A row that
+// always exists never refers to a row that may be deleted.
 func (w *workload) changeForest(ctx context.Context, tx execer, r *rand.Rand) error {
 	t := pick(r, forest...)
 	n, above := r.IntN(t.Keys), -1
@@ -107,7 +109,7 @@ func (w *workload) changeForest(ctx context.Context, tx execer, r *rand.Rand) er
 			bound = Kept
 		}
 		above = r.IntN(bound)
-		above -= (above - n) % len(w.parts) // in the same database
+		above -= (above - n) % len(w.parts) // a parent in the same database
 	}
 	if above >= 0 {
 		if err := w.growIfMissing(ctx, tx, r, above); err != nil {
@@ -117,7 +119,7 @@ func (w *workload) changeForest(ctx context.Context, tx execer, r *rand.Rand) er
 	return w.putInForest(ctx, tx, t, r, n, above)
 }
 
-// growIfMissing writes a row of the tree if it does not exist.
+// growIfMissing writes the nth row of the tree if it does not exist.
 func (w *workload) growIfMissing(ctx context.Context, tx execer, r *rand.Rand, n int) error {
 	one := 0
 	err := tx.QueryRowContext(ctx, "SELECT 1 FROM "+w.home(forest[1], n)+" WHERE k = ? FOR UPDATE",
@@ -128,7 +130,7 @@ func (w *workload) growIfMissing(ctx context.Context, tx execer, r *rand.Rand, n
 	return w.putInForest(ctx, tx, forest[1], r, n, -1)
 }
 
-// putInForest writes a row below a row of the tree; below none if above is negative.
+// putInForest writes the nth row of t, with the tree's row above as its parent. If above is negative, it has no parent.
 func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.Rand, n, above int) error {
 	var up any
 	if above >= 0 {
@@ -140,7 +142,7 @@ func (w *workload) putInForest(ctx context.Context, tx execer, t Table, r *rand.
 	return err
 }
 
-// fell deletes a row, after the rows that refer to it.
+// fell deletes a row. Before that, it deletes or detaches the rows that refer to it.
 func (w *workload) fell(ctx context.Context, tx execer, t Table, n int) error {
 	key := intKey.values(n)[0]
 	statements := []string{"DELETE FROM " + w.home(t, n) + " WHERE k = ?"}

@@ -18,7 +18,7 @@ import (
 	"replicator/internal/lab"
 )
 
-// held reads what a view holds with plain queries.
+// held reads a view's current content from its sink, with plain queries.
 func (w *world) held(ctx context.Context, v View) (lab.Held, error) {
 	t := w.plan.table(v.Table)
 	switch v.Sink {
@@ -31,7 +31,7 @@ func (w *world) held(ctx context.Context, v View) (lab.Held, error) {
 	}
 }
 
-// heldMySQL reads a table in every shard. If several shards hold a row, the result has it twice.
+// heldMySQL reads a view's table from every shard. If several shards hold a row, the result contains it once for each.
 func (w *world) heldMySQL(ctx context.Context, v View, t Table) (lab.Held, error) {
 	all := lab.Held{}
 	for shard, db := range w.sinkDBs {
@@ -49,7 +49,7 @@ func (w *world) heldMySQL(ctx context.Context, v View, t Table) (lab.Held, error
 	return all, nil
 }
 
-// heldIn reads a table in one database.
+// heldIn reads a view's table from one database.
 func (v View) heldIn(ctx context.Context, db *sql.DB, t Table) (lab.Held, error) {
 	key := t.Key.columns()
 	columns := append(slices.Clone(key), "email")
@@ -91,7 +91,7 @@ func (v View) heldIn(ctx context.Context, db *sql.DB, t Table) (lab.Held, error)
 	return held, got.Err()
 }
 
-// heldRedis reads keys.
+// heldRedis reads a view's keys from Redis.
 func (w *world) heldRedis(ctx context.Context, v View) (lab.Held, error) {
 	begins := w.at.prefix + v.Name
 	held := lab.Held{}
@@ -116,7 +116,7 @@ func (w *world) heldRedis(ctx context.Context, v View) (lab.Held, error) {
 	return held, nil
 }
 
-// readKey reads one key. A key that was deleted meanwhile holds nothing.
+// readKey adds the content of one key to held. If the key has been deleted meanwhile, it adds nothing.
 func readKey(ctx context.Context, r *goredis.Client, v View, key, name string, held lab.Held) error {
 	switch v.Kind {
 	case "hash":
@@ -143,7 +143,7 @@ func readKey(ctx context.Context, r *goredis.Client, v View, key, name string, h
 	return err
 }
 
-// heldElastic reads all documents.
+// heldElastic reads all documents of a view's index.
 func (w *world) heldElastic(ctx context.Context, v View) (lab.Held, error) {
 	index := v.index(w.at.prefix)
 	if _, err := w.request(ctx, http.MethodPost, "/"+index+"/_refresh", ""); err != nil {
@@ -207,7 +207,8 @@ func request(ctx context.Context, method, address, body string) ([]byte, error) 
 	return text, err
 }
 
-// compare returns how the views differ from what the source's rows give; nil if they don't.
+// compare returns the differences between the views and what the model computes from the source's rows. It returns nil
+// if there are none.
 func (w *world) compare(ctx context.Context) ([]string, error) {
 	var differ []string
 	of := map[string][]entity{}

@@ -16,10 +16,9 @@ import (
 	"replicator/internal/pause"
 )
 
-// A program's clock can't be changed without changing the machine's, and a static program uses no library that could be
-// replaced. So the program is built with another time.Now, through `go build -overlay`, which adds an offset from a
-// file. Only the wall clock jumps, as it does when a machine's time is set. Timers and deadlines use the monotonic
-// clock.
+// A process's clock can't be changed without changing the machine's clock. The program is static, so no library can be
+// replaced, either. So `go build -overlay` builds the program with another time.Now, which adds an offset from a file.
+// Only the wall clock jumps, as it does when a machine's time is set. Timers and deadlines use the monotonic clock.
 
 // clockFaults make clocks jump.
 func clockFaults() map[string]fault {
@@ -41,7 +40,8 @@ func clockFaults() map[string]fault {
 
 var jumps = []time.Duration{-24 * time.Hour, -90 * time.Second, -time.Second, 90 * time.Second, 400 * 24 * time.Hour}
 
-// clockVariable names the file with the clock's offset in seconds, for programs that were built with skewedClock.
+// clockVariable is the environment variable with the path of the clock offset file. The file contains the offset in
+// seconds. Only programs that were built with skewedClock read it.
 const clockVariable = "REPLICATOR_TORTURE_CLOCK"
 
 const (
@@ -50,7 +50,8 @@ const (
 
 	skewDeclared = "\n// Skew is how many seconds the wall clock is ahead.\nvar Skew atomic.Int64\n"
 
-	// skewFollowed is a source file of the program. It confirms in another file that the program uses an offset.
+	// skewFollowed is a source file that is added to the program. It reads the offset, and writes a second file to
+	// confirm that the program uses it.
 	skewFollowed = `package main
 
 import (
@@ -101,19 +102,19 @@ func skewedClock(ctx context.Context, root, dir string) (flags []string, err err
 		now, ok = replaceOnce(now, "\t_ \"unsafe\"", "\t\"sync/atomic\"\n\t_ \"unsafe\"")
 	}
 	if !ok {
-		return nil, fmt.Errorf("%s is not as it was when clocks were made to jump: mend torture/hurtclock.go", file)
+		return nil, fmt.Errorf("%s has changed, so the clock can't be patched. Adapt torture/hurtclock.go", file)
 	}
 	overlay, err := writeOverlay(dir, map[string]string{file: now + skewDeclared,
 		filepath.Join(root, "cmd", "replicator", "torture_clock.go"): skewFollowed})
 	return []string{"-trimpath", "-overlay", overlay}, err
 }
 
-// replaceOnce replaces a text's only occurrence of old, and reports whether there is exactly one.
+// replaceOnce replaces old with with, and reports whether text contains old exactly once.
 func replaceOnce(text, old, with string) (string, bool) {
 	return strings.Replace(text, old, with, 1), strings.Count(text, old) == 1
 }
 
-// writeOverlay writes a file for `go build -overlay` that replaces or adds files by these texts.
+// writeOverlay writes a file for `go build -overlay` that replaces or adds the files in texts, and returns its path.
 func writeOverlay(dir string, texts map[string]string) (string, error) {
 	replaced := map[string]string{}
 	for path, text := range texts {
@@ -130,13 +131,14 @@ func writeOverlay(dir string, texts map[string]string) (string, error) {
 	return file, os.WriteFile(file, list, 0o600)
 }
 
-// clockFile returns the path of a run's clock offset in a directory.
+// clockFile returns the path of the clock offset file in a run's directory.
 func clockFile(dir string) string { return filepath.Join(dir, "clock") }
 
-// skewedBy returns the environment of programs that use a clock file.
+// skewedBy returns an environment that makes programs read this clock offset file.
 func skewedBy(file string) []string { return append(os.Environ(), clockVariable+"="+file) }
 
-// setClock sets the programs' clock, and waits until the main program, if it runs, uses it.
+// setClock sets the clocks of all programs of the run. If the main program runs, it waits until the program confirms
+// the offset, two seconds at most.
 func (w *world) setClock(ctx context.Context, ahead time.Duration) error {
 	file, seconds := clockFile(w.program.Dir), strconv.FormatInt(int64(ahead/time.Second), 10)
 	if err := os.WriteFile(file+".next", []byte(seconds), 0o600); err != nil {

@@ -12,15 +12,16 @@ import (
 
 const goneRow = "gone row"
 
-// goneFaults make the program read the insert of a row that was gone when the program re-read it.
+// goneFaults make the program read an insert after it has re-read the row and found it deleted.
 func goneFaults() map[string]fault {
 	return map[string]fault{
-		goneRow: {about: "a row is inserted and deleted, a re-read finds nothing, and then its insert is read",
-			fits: func(p Plan) bool { return len(p.goneViews()) > 0 }, begin: comeAndGo},
+		goneRow: {
+			about: "a row is inserted and deleted. The program re-reads it, finds nothing, and then reads its insert",
+			fits:  func(p Plan) bool { return len(p.goneViews()) > 0 }, begin: comeAndGo},
 	}
 }
 
-// goneViews returns the views of one table with versioned rows whose contents the reader can read.
+// goneViews returns the views of the first table with versioned rows whose contents the reader can poll.
 func (p Plan) goneViews() (views []View) {
 	for _, v := range p.Views {
 		polled := !v.Where && slices.Contains([]string{"row", "hash", "document"}, v.Kind)
@@ -35,14 +36,14 @@ func (p Plan) goneViews() (views []View) {
 type gone struct {
 	late
 	views   []View
-	deletes *tap   // holds the delete of the newest version
-	inserts *tap   // holds the insert of another version
-	after   late   // an entity that follows that insert
-	filler  string // a table whose rows separate two others in the log
+	deletes *tap   // holds the delete of the highest version
+	inserts *tap   // holds the insert of the middle version
+	after   late   // another entity, whose row is inserted right after that
+	filler  string // a table whose large row separates the last delete from the inserts in the log
 }
 
-// comeAndGo creates this history of one entity with the versions w < x < v. The writers wait meanwhile. A tap holds the
-// binlog at three points.
+// comeAndGo creates a history of one entity with the versions w < x < v. Writers wait meanwhile. Taps hold the binlog
+// at three points.
 //
 //	in the source    the program
 //	put w, put v     shows v
@@ -86,8 +87,8 @@ func (g *gone) show(ctx context.Context) error {
 	return g.shows(ctx, g.n, fmt.Sprint(g.last))
 }
 
-// hold writes the rest of the history, before the program reads any of it. The last delete is far after the insert, so
-// that they don't pass a link together.
+// hold writes the rest of the history before the program reads any of it. A large row separates the insert and the last
+// delete in the log, so the link receives them in different parts.
 func (g *gone) hold(ctx context.Context) error {
 	source := g.w.links["source"]
 	g.deletes = source.put(&tap{text: g.body(g.last), free: make(chan struct{})})
@@ -113,30 +114,31 @@ func (g *gone) hold(ctx context.Context) error {
 	return err
 }
 
-// lookAgain makes the program read that v was deleted.
+// lookAgain lets the program read the delete of v, and waits until the views don't show the entity.
 func (g *gone) lookAgain(ctx context.Context) error {
 	g.w.links["source"].release(g.deletes)
 	return g.shows(ctx, g.n, "")
 }
 
-// readInsert makes the program read that x was inserted, and notes the views that show it.
+// readInsert lets the program read the insert of x, and records an error for each view that shows x.
 func (g *gone) readInsert(ctx context.Context) error {
 	g.w.links["source"].release(g.inserts)
 	if err := g.shows(ctx, g.after.n, fmt.Sprint(g.last)); err != nil {
 		return err
 	}
-	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // the two entities may be in different lanes
+	if err := pause.For(ctx, 100*time.Millisecond); err != nil { // lanes may differ between the two entities
 		return err
 	}
 	for _, v := range g.views {
 		if n, err := g.w.reader.n(ctx, v, g.t, g.n); err == nil && n != "" {
-			g.w.reader.note(fmt.Sprintf("%s: an entity that was gone shows n = %s, which was gone before", v.Name, n))
+			g.w.reader.note(fmt.Sprintf("%s: the view shows n = %s, deleted before the program read its insert",
+				v.Name, n))
 		}
 	}
 	return nil
 }
 
-// shows waits until all views show n for an entity; "": nothing.
+// shows waits until all views show n for an entity. If n is "", it waits until the views don't show the entity.
 func (g *gone) shows(ctx context.Context, entity int, n string) error {
 	return until(ctx, fmt.Sprintf("all views show n = %q", n), func() bool {
 		return !slices.ContainsFunc(g.views, func(v View) bool {

@@ -17,19 +17,19 @@ import (
 
 const heldPut = "held put"
 
-// late0 is how far an entity's first version is below its highest.
+// late0 is how far an entity's first version is below its highest one.
 const late0 = 40
 
-// lateFaults create a history of a single entity that almost never happens by chance.
+// lateFaults create a history of one entity that almost never happens by chance.
 func lateFaults() map[string]fault {
 	return map[string]fault{
-		heldPut: {about: "the insert of a deleted version is applied last, after a reset went back to a lower version",
+		heldPut: {about: "a program applies a deleted version's insert last, after a reset to a lower version",
 			fits:  func(p Plan) bool { return withFile(p) && p.lateView() != nil },
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) { return nil, w.putLate(ctx, f) }},
 	}
 }
 
-// lateView returns a view in Redis of a table with versioned rows; nil if there is none.
+// lateView returns a view in Redis of a table with versioned rows. It returns nil if the plan lacks one.
 func (p Plan) lateView() *View {
 	i := slices.IndexFunc(p.Views, func(v View) bool { return v.Sink == "cache" && p.table(v.Table).Shape != rows })
 	if i < 0 {
@@ -38,25 +38,25 @@ func (p Plan) lateView() *View {
 	return &p.Views[i]
 }
 
-// late is an entity that no writer changes, and the additional programs, which only keep the view in Redis.
+// late is an entity that no writer changes, and the additional programs that only maintain its view in Redis.
 type late struct {
 	w        *world
 	t        Table
 	n        int            // the entity
-	key      []byte         // as in requests to Redis
+	key      []byte         // the entity's key, as requests to Redis contain it
 	last     int64          // the highest version that it will have
-	plan     Plan           // of the additional programs
-	dir      string         // their directory
-	links    [2]*link       // to the source and to Redis, for the program whose put is held
-	fresh    launch.Program // fills later
+	plan     Plan           // the plan of the additional programs
+	dir      string         // the directory of the additional programs
+	links    [2]*link       // to the source and to Redis, for the second program
+	fresh    launch.Program // the new program, which fills the view later
 	programs []*launch.Process
 
-	reads  int64 // how many connections the main program reads the binlog on
-	others int64 // in how many other sinks it keeps the entity
-	sawW   *tap  // how often the main program received w
+	reads  int64 // how many connections of the main program read the binlog
+	others int64 // how many other sinks of the main program contain the entity
+	sawW   *tap  // counts how often the main program received w
 }
 
-// putLate creates this history of one entity with the versions w < x < v. Links hold requests, answers and binlogs.
+// putLate creates a history of one entity with the versions w < x < v. Links hold requests, answers and binlogs.
 //
 //	in the source   the main program                the second program         the new program
 //	put w           its put of w is held            its put of w is held
@@ -67,7 +67,8 @@ type late struct {
 //	                resets to w: yields to x
 //	                                                continues: puts v
 //
-// The sink must ignore the last put. Its position is before that of the re-read, and no delete follows it.
+// The sink must ignore the second program's put of v: its log position is before that of the re-read. No later delete
+// would remove v, so a wrong put would be visible at the end.
 func (w *world) putLate(ctx context.Context, f Fault) error {
 	l, err := w.newLate(f)
 	defer l.close()
@@ -108,7 +109,7 @@ func (w *world) newLate(f Fault) (l *late, err error) {
 	return l, err
 }
 
-// close ends the started programs, and releases everything that is held.
+// close ends the additional programs, and releases everything that the links hold.
 func (l *late) close() {
 	for _, p := range l.programs {
 		p.Kill()
@@ -123,7 +124,7 @@ func (l *late) close() {
 	}
 }
 
-// program returns an additional program with other addresses and longer timeouts.
+// program returns an additional program with these source and cache addresses, and with longer timeouts.
 func (l *late) program(name, source, cache string) (launch.Program, error) {
 	p := l.w.program
 	p.Dir = filepath.Join(l.dir, name)
@@ -145,7 +146,7 @@ func (l *late) start(ctx context.Context, p launch.Program) (*launch.Process, er
 	return running, err
 }
 
-// startBeside starts the program whose put is held, and waits until it follows the source.
+// startBeside starts the second program, and waits until it follows the source.
 func (l *late) startBeside(ctx context.Context) error {
 	p, err := l.program("beside", l.links[0].address(), l.links[1].address())
 	if err != nil {
@@ -169,10 +170,10 @@ func (l *late) startBeside(ctx context.Context) error {
 			}
 		}
 	}
-	return fmt.Errorf("the program beside does not follow: %s", launch.LastLines(beside.Log(), 3))
+	return fmt.Errorf("the second program does not follow the source: %s", launch.LastLines(beside.Log(), 3))
 }
 
-// holdW makes both programs wait for Redis.
+// holdW writes w, and holds both programs' puts of w on their way to Redis.
 func (l *late) holdW(ctx context.Context) error {
 	its := l.links[1].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
 	own := l.w.links["cache"].put(&tap{toServer: true, text: l.key, free: make(chan struct{})})
@@ -183,7 +184,8 @@ func (l *late) holdW(ctx context.Context) error {
 	return errors.Join(its.passes(ctx, 1), own.passes(ctx, 1), l.sawW.passes(ctx, l.reads))
 }
 
-// readV makes both programs read v. The second program must read nothing after it.
+// readV writes v, and waits until both programs have received it. From then on, the second program receives nothing
+// more.
 func (l *late) readV(ctx context.Context) error {
 	v := l.body(l.last)
 	its, own := l.links[0].put(&tap{text: v}), l.w.links["source"].put(&tap{text: v})
@@ -195,7 +197,8 @@ func (l *late) readV(ctx context.Context) error {
 	return err
 }
 
-// deleteV makes the main program read that v was deleted. For its other sinks, it re-reads at once and finds w.
+// deleteV deletes v, and waits until the main program has read the delete. For its other sinks, the main program
+// re-reads the entity at once and finds w.
 func (l *late) deleteV(ctx context.Context) error {
 	own := l.w.links["source"].put(&tap{text: l.body(l.last)})
 	if err := l.remove(ctx); err != nil {
@@ -204,17 +207,17 @@ func (l *late) deleteV(ctx context.Context) error {
 	if err := errors.Join(own.passes(ctx, l.reads), l.sawW.passes(ctx, l.reads+l.others)); err != nil {
 		return err
 	}
-	return pause.For(ctx, 30*time.Millisecond) // the program reads it shortly after it passed the link
+	return pause.For(ctx, 30*time.Millisecond) // the program handles the delete shortly after the link has passed it
 }
 
-// look lets the main program re-read the entity, and holds the answer.
+// look releases the main program's writes to Redis, so that it re-reads the entity for that view. It holds the answer.
 func (l *late) look(ctx context.Context) error {
 	found := l.w.links["source"].put(&tap{text: l.body(l.last - 2), free: make(chan struct{})})
 	l.w.links["cache"].letGo()
 	return found.passes(ctx, 1)
 }
 
-// fill makes a new program put x.
+// fill writes x, and runs a new program until its fill has put x into the view.
 func (l *late) fill(ctx context.Context) error {
 	if err := l.put(ctx, l.last-1); err != nil {
 		return err
@@ -240,18 +243,18 @@ func (l *late) fill(ctx context.Context) error {
 	return until(ctx, "the fresh program ends", p.Ended)
 }
 
-// yield lets the main program write the row that its re-read found.
+// yield releases the answer to the main program's re-read, so that the main program writes w.
 func (l *late) yield(ctx context.Context) error {
 	return written(ctx, l.w.links["cache"], l.key, l.w.links["source"])
 }
 
-// arrive releases the put of v. Its program then ends before it reads anything else.
+// arrive releases the second program's put of v. That program then ends before it reads anything else.
 func (l *late) arrive(ctx context.Context) error {
 	return written(ctx, l.links[1], l.key, l.links[1])
 }
 
-// written releases what a link holds, and waits until an entity was overwritten, or should not have been: a rejected
-// write can't be observed.
+// written releases what a link holds, and waits until the cache's link has passed a write of the entity. It can't
+// observe whether Redis rejected the write, so it then waits a moment.
 func written(ctx context.Context, cache *link, key []byte, held *link) error {
 	named := cache.put(&tap{toServer: true, text: key})
 	held.letGo()
@@ -279,23 +282,23 @@ func (l *late) put(ctx context.Context, version int64) error {
 	return err
 }
 
-// remove deletes the highest version.
+// remove deletes the entity's highest version.
 func (l *late) remove(ctx context.Context) error {
 	_, err := l.w.load.db.ExecContext(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s = ? AND version = ?",
 		l.w.load.home(l.t, l.n), strings.Join(l.t.Key.columns(), " = ? AND ")), append(l.t.Key.values(l.n), l.last)...)
 	return err
 }
 
-// passes waits until the tap's text has passed, or was held, this many times.
+// passes waits until the tap's text has passed, or has been held, this many times.
 func (t *tap) passes(ctx context.Context, times int64) error {
 	return until(ctx, fmt.Sprintf("%q passes %d times", t.text, times), func() bool { return t.seen.Load() >= times })
 }
 
-// until waits for a condition, ten seconds at most.
+// until waits for a condition to become true, ten seconds at most. what describes the condition in the error.
 func until(ctx context.Context, what string, so func() bool) error {
 	for end := time.Now().Add(10 * time.Second); !so(); {
 		if time.Now().After(end) {
-			return fmt.Errorf("not within ten seconds: %s", what)
+			return fmt.Errorf("ten seconds have passed without this: %s", what)
 		}
 		if err := pause.For(ctx, 2*time.Millisecond); err != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// logFaults delete the source's binlogs. The rows stay, and on_lost = "rebuild" fills the views from them.
+// logFaults delete the source's binlogs but not its rows. So on_lost = "rebuild" can fill the views again.
 func logFaults() map[string]fault {
 	return map[string]fault{
 		"reset source": {about: "the source's binlogs are reset while the program runs",
@@ -34,7 +34,7 @@ func logFaults() map[string]fault {
 				}
 				return w.start, nil
 			}},
-		"purge": {about: "the binlogs that the program still needs are purged while it is down",
+		"purge": {about: "while the program is down, the server purges binlogs that the program still needs",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				if w.replica != nil {
 					return nil, errSkipped
@@ -60,7 +60,7 @@ func logFaults() map[string]fault {
 	}
 }
 
-// writeSome writes changes that the program does not read before something else happens.
+// writeSome writes changes. Callers use it where the program can't read the changes yet.
 func (w *world) writeSome(ctx context.Context, f Fault) {
 	r := rand.New(rand.NewPCG(f.Arg, 4))
 	for range 20 {
@@ -70,7 +70,7 @@ func (w *world) writeSome(ctx context.Context, f Fault) {
 	}
 }
 
-// purge deletes all binlogs and begins a new one.
+// purge starts a new binlog file and deletes all older ones.
 func (w *world) purge(ctx context.Context) error {
 	db := w.sourceDBs[0]
 	if _, err := db.ExecContext(ctx, "FLUSH BINARY LOGS"); err != nil {

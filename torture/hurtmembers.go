@@ -14,7 +14,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// beforeKafka lists the faults that also make sense if the program publishes to Kafka and members keep the views.
+// beforeKafka lists the faults that also make sense if the program publishes to Kafka and members maintain the views.
 var beforeKafka = []string{
 	"kill", "down", "stop", "freeze", "second", "late second", "lose state", "old state", "reset",
 	"rotate", "column", "alter", "other table", "cut-over", "huge",
@@ -25,24 +25,24 @@ var beforeKafka = []string{
 	"search link cut", "search link refuse",
 }
 
-// sessionAndMore is longer than the session timeout of a member and of a broker.
+// sessionAndMore is longer than the session timeouts of members and brokers.
 const sessionAndMore = 8 * time.Second
 
 // memberFaults disturb the members that apply Kafka's records.
 func memberFaults() map[string]fault {
 	one := func(w *world, f Fault) *process { return w.stream.members[int(f.Arg)%len(w.stream.members)] }
 	return map[string]fault{
-		"member killed": {about: "kill -9 of a member, and started again",
+		"member killed": {about: "kill -9 of a member, and an immediate restart",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				one(w, f).end(syscall.SIGKILL)
 				return healed(one(w, f).start(ctx))
 			}},
-		"member down": {about: "kill -9 of a member, and started again later",
+		"member down": {about: "kill -9 of a member, and a later restart",
 			begin: func(_ context.Context, w *world, f Fault) (heal, error) {
 				one(w, f).end(syscall.SIGKILL)
 				return one(w, f).start, nil
 			}},
-		"member leaves": {about: "SIGTERM to a member, and started again later",
+		"member leaves": {about: "SIGTERM to a member, and a later restart",
 			begin: func(_ context.Context, w *world, f Fault) (heal, error) {
 				one(w, f).end(syscall.SIGTERM)
 				return one(w, f).start, nil
@@ -50,21 +50,21 @@ func memberFaults() map[string]fault {
 		"member more": {about: "one more member for a while", begin: oneMore},
 		"member frozen": {about: "SIGSTOP of a member for a while",
 			begin: func(_ context.Context, w *world, f Fault) (heal, error) { return freeze(one(w, f)) }},
-		"member asleep": {about: "SIGSTOP of a member for longer than its session",
+		"member asleep": {about: "SIGSTOP of a member for longer than its session timeout",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				end, err := freeze(one(w, f))
 				return end, errors.Join(err, pause.For(ctx, sessionAndMore))
 			}},
-		"members killed": {about: "kill -9 of all members, and started again",
+		"members killed": {about: "kill -9 of all members, and an immediate restart",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				w.endMembers()
 				return healed(w.startMembers(ctx))
 			}},
-		"members set back": {about: "older states of all members come back, and the groups' offsets are set to the beginning",
+		"members set back": {about: "all members get older states, and the groups' offsets are reset to the beginning",
 			begin: setMembersBack},
-		"members anew": {about: "all members begin anew, with empty sinks, at offset zero of a compacted topic",
+		"members anew": {about: "all members start again with empty sinks, at offset zero of a compacted topic",
 			begin: beginAnew},
-		"members rebuild": {about: "a view is rebuilt by all members",
+		"members rebuild": {about: "all members rebuild a view",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				for _, m := range w.stream.members {
 					if m.running == nil {
@@ -90,7 +90,7 @@ func freeze(p *process) (heal, error) {
 	return func(context.Context) error { return frozen.Signal(syscall.SIGCONT) }, frozen.Signal(syscall.SIGSTOP)
 }
 
-// oneMore lets another member take over a share of the partitions, and then leave.
+// oneMore starts another member, which takes over a share of the partitions. Healing makes that member leave.
 func oneMore(ctx context.Context, w *world, _ Fault) (heal, error) {
 	m, err := w.newMember()
 	if err != nil {
@@ -103,7 +103,8 @@ func oneMore(ctx context.Context, w *world, _ Fault) (heal, error) {
 	return func(context.Context) error { m.end(syscall.SIGTERM); return nil }, pause.For(ctx, time.Second)
 }
 
-// setMembersBack makes all members start again at older checkpoints.
+// setMembersBack copies the members' states. Healing restores the copies, so all members start again at older
+// checkpoints.
 func setMembersBack(ctx context.Context, w *world, _ Fault) (heal, error) {
 	w.endMembers()
 	kept, err := w.keepStates()
@@ -122,8 +123,8 @@ func setMembersBack(ctx context.Context, w *world, _ Fault) (heal, error) {
 	}, w.startMembers(ctx)
 }
 
-// beginAnew waits until the topic is compacted, and then refills the views from it. The members have lost their states
-// and marks.
+// beginAnew waits until the topic is compacted, deletes the members' states and empties the sinks, marks included. The
+// members then refill the views from the topic.
 func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 	if err := w.compacted(ctx, rand.New(rand.NewPCG(f.Arg, 3))); err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func beginAnew(ctx context.Context, w *world, f Fault) (heal, error) {
 	if w.plan.Store == "mysql" { // the members' states are there
 		for _, table := range []string{"members_checkpoints", "members_dead_letters"} {
 			if _, err := w.sourceDBs[0].ExecContext(ctx, "DROP TABLE IF EXISTS "+table); err != nil {
-				w.say("%v", err) // the server may be down; then marks are missing later, and on_lost decides
+				w.say("%v", err) // the server may be down; then the checkpoints stay without marks, and on_lost decides
 			}
 		}
 	}
@@ -177,18 +178,18 @@ func (w *world) startMembers(ctx context.Context) error {
 func brokerFaults() map[string]fault {
 	one := func(w *world, f Fault) *servers.Server { return w.servers.brokers[int(f.Arg)%len(w.servers.brokers)] }
 	return map[string]fault{
-		"broker killed": {about: "a broker is killed, and started again later",
+		"broker killed": {about: "a broker is killed, and restarted later",
 			begin: func(_ context.Context, w *world, f Fault) (heal, error) {
 				return one(w, f).Restart, one(w, f).Kill()
 			}},
-		"broker frozen": {about: "a broker answers nothing for a while",
+		"broker frozen": {about: "a broker does not answer for a while",
 			begin: func(_ context.Context, w *world, f Fault) (heal, error) { return suspend(one(w, f)) }},
-		"broker asleep": {about: "a broker answers nothing for so long that others take its place",
+		"broker asleep": {about: "a broker does not answer for so long that others replace it",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				end, err := suspend(one(w, f))
 				return end, errors.Join(err, pause.For(ctx, sessionAndMore))
 			}},
-		"brokers killed": {about: "all brokers are killed, and started again later",
+		"brokers killed": {about: "all brokers are killed, and restarted later",
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 				var err error
 				for _, b := range w.servers.brokers {

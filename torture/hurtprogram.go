@@ -11,20 +11,20 @@ import (
 	"replicator/internal/pause"
 )
 
-// programFaults disturb the program itself, or ask it for something at a bad time.
+// programFaults disturb the program itself, or send it a command at a bad time.
 func programFaults() map[string]fault {
 	return map[string]fault{
-		"kill": {about: "kill -9, and started again",
+		"kill": {about: "kill -9, and an immediate restart",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				w.end(syscall.SIGKILL)
 				return healed(w.start(ctx))
 			}},
-		"down": {about: "kill -9, and started again later",
+		"down": {about: "kill -9, and a later restart",
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 				w.end(syscall.SIGKILL)
 				return w.start, nil
 			}},
-		"stop": {about: "SIGTERM, and started again",
+		"stop": {about: "SIGTERM, and an immediate restart",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				w.end(syscall.SIGTERM)
 				return healed(w.start(ctx))
@@ -37,18 +37,18 @@ func programFaults() map[string]fault {
 				frozen := w.running
 				return func(context.Context) error { return frozen.Signal(syscall.SIGCONT) }, frozen.Signal(syscall.SIGSTOP)
 			}},
-		"reload": {about: "SIGHUP without a view, and with it again",
+		"reload": {about: "SIGHUP after a view was removed from the configuration, and again after it was restored",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				v := w.any(f)
-				// The view must not be the only one of its sink. Nor may it be the view of the parents: without it, the
-				// children's rows become dead letters, which nobody retries.
+				// The sink must keep at least one view. The view must not be the parents' one, either: without it, the
+				// children's rows become dead letters, and the run never retries these.
 				if len(w.plan.views(v.Sink)) < 2 || v.Table == forest[1].Name {
 					return nil, w.reload(ctx, "")
 				}
 				return func(ctx context.Context) error { return w.reload(ctx, "") }, w.reload(ctx, v.Name)
 			}},
-		"second": {about: "a second program with a state of its own", fits: withFile, begin: second},
-		"late second": {about: "a second program is suspended in the middle of its work, and goes on later",
+		"second": {about: "a second program with a separate state maintains the views", fits: withFile, begin: second},
+		"late second": {about: "a second program is suspended in the middle of its work, and continues later",
 			fits: withFile, begin: lateSecond},
 		"reset": {about: "checkpoint reset",
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
@@ -82,13 +82,13 @@ func programFaults() map[string]fault {
 	}
 }
 
-// beside starts a command beside the program, and does not wait for it. If the program does not run, the command would
-// lock the state, and the program could not start meanwhile.
+// beside starts a command while the program runs, and does not wait for it. If the program does not run, beside does
+// nothing: the command would lock the state, so the program could not start meanwhile.
 func (w *world) beside(ctx context.Context, args ...string) error {
 	if w.running == nil {
 		return nil
 	}
-	if err := w.answers(ctx); err != nil { // it is just starting, and something prevents that
+	if err := w.answers(ctx); err != nil { // the program is just starting, and another fault prevents that
 		w.say("%s: %v", args[0], err)
 		return nil
 	}
@@ -99,26 +99,26 @@ func (w *world) beside(ctx context.Context, args ...string) error {
 	return err
 }
 
-// answers waits until the program answers, or returns why it does not.
+// answers waits until the program answers HTTP requests, or returns the reason why it does not.
 func (w *world) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return w.running.Ready(ctx, w.at.listen)
 }
 
-// reload makes the program read its configuration again. SIGHUP ends a process that has just started and does not
-// handle it yet.
+// reload makes the program read its configuration again, without one view. It first waits until the program answers:
+// SIGHUP would end a process that has just started and does not handle the signal yet.
 func (w *world) reload(ctx context.Context, without string) error {
 	if err := w.configure(without); err != nil || w.running == nil {
 		return err
 	}
 	if err := w.answers(ctx); err != nil {
-		w.say("reload: %v", err) // something prevents the answer, but it handles SIGHUP by now
+		w.say("reload: %v", err) // another fault prevents the answer, but the program handles SIGHUP by now
 	}
 	return w.running.Signal(syscall.SIGHUP)
 }
 
-// lateSecond makes another program's pending writes arrive late.
+// lateSecond suspends a second program, so that its pending writes arrive late.
 func lateSecond(ctx context.Context, w *world, f Fault) (heal, error) {
 	end, err := second(ctx, w, f)
 	if err != nil {
@@ -139,7 +139,7 @@ func lateSecond(ctx context.Context, w *world, f Fault) (heal, error) {
 	}, other.Signal(syscall.SIGSTOP)
 }
 
-// second runs another program on the same views, without the first one's state.
+// second runs a second program that maintains the same views with its own state.
 func second(ctx context.Context, w *world, f Fault) (heal, error) {
 	other := w.program
 	other.Dir = filepath.Join(w.program.Dir, fmt.Sprintf("second%d-%d", len(w.others), f.Arg))

@@ -19,22 +19,23 @@ const (
 	fromReplica = "repair from a replica"
 )
 
-// takeBack is how long the program may take to resume views after another program that took them over has ended.
+// takeBack is how long the program may take to resume its views after another program that took them over has ended.
 const takeBack = 130 * time.Second
 
-// rivalFaults make a program with a replica as its source write the views. Its Orders have another epoch.
+// rivalFaults let a second program write the views. It reads a replica of the source, so its log positions have another
+// epoch.
 func rivalFaults() map[string]fault {
 	return map[string]fault{
-		onReplica: {about: "a second program with a state of its own follows a replica of the source for a while",
+		onReplica: {about: "a second program with its own state follows a replica of the source for a while",
 			fits: withFile, begin: followReplica},
-		fromReplica: {about: "a paused view is to be repaired by a replica of the source", fits: withFile,
+		fromReplica: {about: "a program that reads a replica is asked to repair a paused view", fits: withFile,
 			begin: repairFromReplica},
 	}
 }
 
-// followReplica lets a second program take the views over. Before the first program notices, each may overwrite a newer
-// row of the other, so the reader stops checking. The first program resumes the views after a restart, or alone once
-// the source has a change that the second program missed.
+// followReplica lets a second program take the views over. Until the first program notices, each program may overwrite
+// newer rows of the other, so the reader stops checking. The first program resumes the views after a restart. Without a
+// restart, it resumes them once the source has a change that the second program missed.
 func followReplica(ctx context.Context, w *world, f Fault) (heal, error) {
 	if !w.canFailOver(ctx) {
 		return nil, errSkipped
@@ -81,8 +82,8 @@ func (w *world) onReplica(name string, f Fault) (p *process, listen string, err 
 	return p, at.listen, p.program.Configure(w.plan.toml(at, ""))
 }
 
-// oneYields waits until the programs keep different views up, and the second keeps at least one. It is an error if both
-// keep a view up for longer than it takes to notice the other.
+// oneYields waits until the second program maintains at least one view and the programs have no running view in common.
+// It records an error if a view is running in both for more than 20 seconds.
 func (w *world) oneYields(ctx context.Context, second string) error {
 	both := map[string]time.Time{}
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
@@ -100,7 +101,8 @@ func (w *world) oneYields(ctx context.Context, second string) error {
 				both[view] = time.Now()
 			}
 			if time.Since(both[view]) > 20*time.Second {
-				w.reader.note(fmt.Sprintf("two programs, which read two servers, keep up view %s, and neither says so", view))
+				w.reader.note(fmt.Sprintf("two programs that read two servers both run view %s, and neither reports it",
+					view))
 				return nil
 			}
 		}
@@ -111,11 +113,12 @@ func (w *world) oneYields(ctx context.Context, second string) error {
 			return err
 		}
 	}
-	w.say("%s: it keeps nothing up", onReplica)
+	w.say("%s: the programs have not divided the views within 30 seconds", onReplica)
 	return nil
 }
 
-// runningAt returns the views that a program reports as running, each with its source; none if it does not answer.
+// runningAt returns the views that a program reports as running, as "view source". It returns none if the program does
+// not answer.
 func runningAt(ctx context.Context, listen string) map[string]bool {
 	running := map[string]bool{}
 	for _, s := range statesAt(ctx, listen) {
@@ -129,7 +132,7 @@ func runningAt(ctx context.Context, listen string) map[string]bool {
 // viewState is what a program reports about a view and a source.
 type viewState struct{ View, Source, State string }
 
-// statesAt returns what a program reports about its views; nil if it does not answer.
+// statesAt returns the states of a program's views. It returns nil if the program does not answer.
 func statesAt(ctx context.Context, listen string) []viewState {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -141,8 +144,8 @@ func statesAt(ctx context.Context, listen string) []viewState {
 	return status.Views
 }
 
-// repairFromReplica asks for a repair of a view that lacks some changes. If the repair wrote them in an epoch that the
-// view does not have, the view would ignore all later changes of the same cells.
+// repairFromReplica asks a program that reads a replica to repair a paused view that lacks some changes. The repair
+// must not write with the replica's epoch: the view would then ignore all later changes of the same cells.
 func repairFromReplica(ctx context.Context, w *world, f Fault) (heal, error) {
 	if !w.canFailOver(ctx) {
 		return nil, errSkipped

@@ -20,11 +20,11 @@ func serverFaults() map[string]fault {
 				"search": w.servers.search}[name]
 		}
 		fits := func(p Plan) bool { return name == "source" || slices.Contains(p.sinks(), name) }
-		all[name+" killed"] = fault{about: "the server is killed, and started again later", fits: fits,
+		all[name+" killed"] = fault{about: "the server is killed, and restarted later", fits: fits,
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 				return of(w).Restart, of(w).Kill()
 			}}
-		all[name+" frozen"] = fault{about: "the server answers nothing for a while", fits: fits,
+		all[name+" frozen"] = fault{about: "the server does not answer for a while", fits: fits,
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 				server := of(w)
 				if !server.Running() { // another fault stopped it
@@ -32,7 +32,7 @@ func serverFaults() map[string]fault {
 				}
 				return func(context.Context) error { return server.Resume() }, server.Suspend()
 			}}
-		all[name+" set back"] = fault{about: "an older copy of the server's data comes back", fits: fits,
+		all[name+" set back"] = fault{about: "the server gets an older copy of its data", fits: fits,
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				if name == "source" && w.replica != nil { // the replica would have later transactions
 					return nil, errSkipped
@@ -43,12 +43,12 @@ func serverFaults() map[string]fault {
 	return all
 }
 
-// setBack copies a server's data, and later restores the copy.
+// setBack copies a server's data. Healing restores the copy.
 func setBack(ctx context.Context, w *world, s *servers.Server) (heal, error) {
 	if err := s.Kill(); err != nil {
 		return nil, err
 	}
-	kept := filepath.Join(s.Dir, fmt.Sprint("kept", time.Now().UnixNano())) // two faults may keep one copy each
+	kept := filepath.Join(s.Dir, fmt.Sprint("kept", time.Now().UnixNano())) // two such faults may each need a copy
 	data := filepath.Join(s.Dir, "data")
 	if err := copyDir(kept, data); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func linkFaults() map[string]fault {
 	all := map[string]fault{}
 	for _, name := range []string{"source", "main", "cache", "search"} {
 		fits := func(p Plan) bool { return name == "source" || slices.Contains(p.sinks(), name) }
-		all[name+" link cut"] = fault{about: "its connections end", fits: fits,
+		all[name+" link cut"] = fault{about: "the link closes its open connections", fits: fits,
 			begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 				w.links[name].cut()
 				return nil, nil
@@ -83,7 +83,8 @@ func linkFaults() map[string]fault {
 			hows = append(hows, "busy") // every answer is 429
 		}
 		for _, how := range hows {
-			all[name+" link "+how] = fault{about: "its connections are " + how + " for a while", fits: fits,
+			all[name+" link "+how] = fault{about: "for a while, connections are disturbed in this way: " + how,
+				fits: fits,
 				begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 					w.links[name].hurt(how)
 					if how == "refuse" {

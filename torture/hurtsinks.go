@@ -18,7 +18,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// sinkFaults disturb the sinks' contents while their servers run.
+// sinkFaults disturb the sinks' data while the sinks' servers run.
 func sinkFaults() map[string]fault {
 	into := func(sink string) func(Plan) bool {
 		return func(p Plan) bool { return slices.Contains(p.sinks(), sink) }
@@ -33,21 +33,22 @@ func sinkFaults() map[string]fault {
 				}
 				return nil, nil
 			}},
-		"cache failover": {about: "a replica that lacks the last writes takes Redis's place", fits: into("cache"),
+		"cache failover": {about: "a replica that lacks the last writes replaces Redis", fits: into("cache"),
 			begin: cacheFailover},
 		"main restored": {about: "all tables of a sink's database are set back to an older state while the program runs",
 			fits: into("main"), begin: restored},
-		swapAnswer: {about: "a view is rebuilt beside, and the link is cut as its tables are renamed",
+		swapAnswer: {about: "a view is rebuilt in new tables, and the link is cut while these are renamed",
 			fits:  func(p Plan) bool { return into("main")(p) && p.Shards*p.Parts == 1 },
 			begin: cutSwap},
-		"locked": {about: "an application locks the rows of a target", fits: into("main"), begin: locked},
-		"deadlocks": {about: "an application locks single rows of the targets in any order", fits: into("main"),
+		"locked": {about: "an application locks all rows of a target table", fits: into("main"), begin: locked},
+		"deadlocks": {about: "an application locks single rows of the target tables in random order",
+			fits:  into("main"),
 			begin: deadlocks},
-		"search copies": {about: "an index lacks a copy of its shard, and takes no writes", fits: into("search"),
+		"search copies": {about: "an index lacks a replica of its shard, and accepts no writes", fits: into("search"),
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				return w.lacksCopies(ctx, w.index(f))
 			}},
-		"search read-only": {about: "an index takes no writes, as where the disk is full", fits: into("search"),
+		"search read-only": {about: "an index is read-only, as on a full disk", fits: into("search"),
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				return w.blocked(ctx, w.index(f))
 			}},
@@ -56,8 +57,8 @@ func sinkFaults() map[string]fault {
 
 const swapAnswer = "swap cut"
 
-// cutSwap has a view rebuilt, and drops the statement that swaps it in, or its answer. The program first tests a rename
-// there and back. That one passes.
+// cutSwap rebuilds a view and loses the statement that swaps the new tables in, or the answer to it. Before the swap,
+// the program tests renaming a table there and back. The trap lets that test pass.
 func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
 	t := &trap{answer: f.Arg%2 == 0, sprung: make(chan struct{}), of: func(request []byte) bool {
@@ -78,7 +79,7 @@ func cutSwap(ctx context.Context, w *world, f Fault) (heal, error) {
 	}
 }
 
-// cacheFailover starts a replica of Redis, which later takes Redis's place.
+// cacheFailover starts a replica of Redis and detaches it. Healing replaces Redis with it, so later writes are lost.
 func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	asked, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -122,8 +123,8 @@ func cacheFailover(ctx context.Context, w *world, _ Fault) (heal, error) {
 	}, nil
 }
 
-// restored copies all tables of one of the sink's databases at one moment, and later restores the copy, as if a dump
-// had been loaded beside them and swapped in. Sessions stay open.
+// restored copies all tables of one of the sink's databases, as of one moment. Healing swaps the copy in with a rename,
+// as an operator would after loading a dump. Connections stay open.
 func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 	shard := int(f.Arg) % len(w.sinkDBs)
 	name := w.sinkName(shard)
@@ -165,7 +166,7 @@ func restored(ctx context.Context, w *world, f Fault) (heal, error) {
 	}, nil
 }
 
-// dump copies a shard's tables into a database, all as of one moment.
+// dump copies a shard's tables into another database, all as of one moment. It returns their names.
 func (w *world) dump(ctx context.Context, shard int, into string) ([]string, error) {
 	db := w.sinkDBs[shard]
 	if _, err := db.ExecContext(ctx, "DROP DATABASE IF EXISTS "+into); err != nil {
@@ -186,7 +187,7 @@ func (w *world) dump(ctx context.Context, shard int, into string) ([]string, err
 		locks = append(locks, fmt.Sprintf("`%s` READ, %s.`%[1]s` WRITE", t, into))
 	}
 	if len(tables) == 0 {
-		return nil, errors.New("there is no table")
+		return nil, errors.New("the sink's database has no tables yet")
 	}
 	one, err := db.Conn(ctx)
 	if err != nil {
@@ -199,14 +200,14 @@ func (w *world) dump(ctx context.Context, shard int, into string) ([]string, err
 	}
 	for _, text := range append(steps, "UNLOCK TABLES") {
 		if _, err := one.ExecContext(ctx, text); err != nil {
-			_, _ = one.ExecContext(ctx, "UNLOCK TABLES") // earlier errors are reported
+			_, _ = one.ExecContext(ctx, "UNLOCK TABLES") // the first error is the one to report
 			return nil, err
 		}
 	}
 	return tables, nil
 }
 
-// tables returns the tables of a shard.
+// tables returns the names of a shard's tables.
 func (w *world) tables(ctx context.Context, shard int) ([]string, error) {
 	rows, err := w.sinkDBs[shard].QueryContext(ctx, "SHOW TABLES")
 	if err != nil {
@@ -224,7 +225,7 @@ func (w *world) tables(ctx context.Context, shard int) ([]string, error) {
 	return all, rows.Err()
 }
 
-// locked holds locks on a target's rows for a while.
+// locked locks all rows of a target table until it is healed.
 func locked(ctx context.Context, w *world, f Fault) (heal, error) {
 	views := w.plan.views("main")
 	tx, err := w.sinkDBs[0].BeginTx(context.WithoutCancel(ctx), nil)
@@ -240,8 +241,8 @@ func locked(ctx context.Context, w *world, f Fault) (heal, error) {
 	return func(context.Context) error { _ = tx.Rollback(); return nil }, nil
 }
 
-// deadlocks makes two sessions write the targets' rows, several in a transaction and in random order, until it is
-// healed.
+// deadlocks runs two sessions that write rows of the target tables, several in each transaction and in random order.
+// Healing ends the sessions.
 func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var sessions sync.WaitGroup
@@ -249,7 +250,7 @@ func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
 		sessions.Go(func() {
 			r := rand.New(rand.NewPCG(f.Arg, i))
 			for ctx.Err() == nil {
-				_ = w.writeTargets(ctx, r) // fails if the tables or the server are not there
+				_ = w.writeTargets(ctx, r) // fails while the tables are missing or the server is down
 				_ = pause.For(ctx, time.Millisecond)
 			}
 		})
@@ -261,7 +262,7 @@ func deadlocks(ctx context.Context, w *world, f Fault) (heal, error) {
 	}, nil
 }
 
-// writeTargets locks some rows, like an application that writes them, and changes nothing.
+// writeTargets locks some rows, as an application that writes them does. It changes nothing.
 func (w *world) writeTargets(ctx context.Context, r *rand.Rand) error {
 	tx, err := pick(r, w.sinkDBs...).BeginTx(ctx, nil)
 	if err != nil {
@@ -288,13 +289,13 @@ func (w *world) writeTargets(ctx context.Context, r *rand.Rand) error {
 	return tx.Commit()
 }
 
-// index returns an index that the fault's argument selects.
+// index returns the name of the index that the fault's argument selects.
 func (w *world) index(f Fault) string {
 	views := w.plan.views("search")
 	return views[int(f.Arg)%len(views)].index(w.at.prefix)
 }
 
-// lacksCopies makes an index wait, before each write, for a copy of its shard that no node may have.
+// lacksCopies makes an index wait for two copies of its shard before each write. A single node can only have one.
 func (w *world) lacksCopies(ctx context.Context, index string) (heal, error) {
 	set := func(ctx context.Context, name, value string) error {
 		_, err := w.request(ctx, http.MethodPut, "/"+index+"/_settings?expand_wildcards=all", `{"index.`+name+`": `+value+`}`)
@@ -304,7 +305,7 @@ func (w *world) lacksCopies(ctx context.Context, index string) (heal, error) {
 	if err == nil {
 		err = set(ctx, "write.wait_for_active_shards", `"2"`)
 	}
-	if err != nil { // it does not exist yet, or the server is down
+	if err != nil { // the index does not exist yet, or the server is down
 		w.say("copies: %v", err)
 		return nil, errSkipped
 	}
@@ -331,7 +332,7 @@ func (w *world) blocked(ctx context.Context, index string) (heal, error) {
 	return func(ctx context.Context) error { return w.insist(ctx, func() error { return set(ctx, "null") }) }, nil
 }
 
-// insist retries until it succeeds, a minute at most: another fault may be healed later.
+// insist calls try until it succeeds, for a minute at most. Another fault may make it fail until that fault is healed.
 func (w *world) insist(ctx context.Context, try func() error) error {
 	for end := time.Now().Add(time.Minute); ; {
 		err := try()

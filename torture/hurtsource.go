@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// sourceFaults disturb the source server: its log, its tables, its clock, and failovers.
+// sourceFaults change the source: its binlog file, its tables, and the size of a transaction.
 func sourceFaults() map[string]fault {
 	statement := func(about, text string) fault {
 		return fault{about: about, begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
@@ -16,20 +16,20 @@ func sourceFaults() map[string]fault {
 			for s := range strings.SplitSeq(strings.NewReplacer("TABLE_", t.Name, "N_", fmt.Sprint(f.Arg)).Replace(text), ";") {
 				if _, err := w.sourceDBs[0].ExecContext(ctx, s); err != nil {
 					w.say("%s: %v", s, err) // the server may be down
-					failed = errSkipped     // the next step may undo the previous one
+					failed = errSkipped     // go on: the next statement may undo the previous one
 				}
 			}
 			return nil, failed
 		}}
 	}
 	return map[string]fault{
-		"rotate": statement("the binlog goes on in another file", "FLUSH BINARY LOGS"),
-		"column": statement("the watched table gets a column, and loses it",
+		"rotate": statement("the source starts a new binlog file", "FLUSH BINARY LOGS"),
+		"column": statement("a column is added to a watched table, and dropped again",
 			"ALTER TABLE TABLE_ ADD COLUMN extra_N_ INT;ALTER TABLE TABLE_ DROP COLUMN extra_N_"),
-		"alter": {about: "the watched table's columns come, go and change their places", begin: alterTable},
-		"other table": statement("DDL on tables that nobody watches",
+		"alter": {about: "columns of a watched table are added, dropped and moved", begin: alterTable},
+		"other table": statement("DDL on tables that no view reads",
 			"CREATE TABLE other_N_ (a INT, b GEOMETRY);ALTER TABLE other_N_ ADD COLUMN c JSON;DROP TABLE other_N_"),
-		"cut-over": {about: "another table takes the place of the watched one, as gh-ost does it", begin: cutOver},
+		"cut-over": {about: "a copy replaces a watched table, as with gh-ost", begin: cutOver},
 		"huge": {about: "a transaction of thousands of rows",
 			begin: func(ctx context.Context, w *world, f Fault) (heal, error) {
 				if err := w.load.huge(ctx, rand.New(rand.NewPCG(f.Arg, 1))); err != nil {
@@ -40,7 +40,7 @@ func sourceFaults() map[string]fault {
 	}
 }
 
-// cutOver replaces a table by a copy with a rename. The writers wait.
+// cutOver replaces a table by a copy of it, with a rename. The writers wait meanwhile.
 func cutOver(ctx context.Context, w *world, f Fault) (heal, error) {
 	t := w.plan.hurtTable(f).Name
 	w.load.hold.Lock()

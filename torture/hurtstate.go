@@ -18,7 +18,7 @@ func stateFaults() map[string]fault {
 			begin: func(ctx context.Context, w *world, _ Fault) (heal, error) {
 				w.end(syscall.SIGKILL)
 				if err := w.clearState(); err != nil {
-					w.say("lose state: %v", err) // it is read-only
+					w.say("lose state: %v", err) // the directory may be read-only
 				}
 				return healed(w.start(ctx))
 			}},
@@ -39,7 +39,7 @@ const (
 	stateReadOnly = "state read-only"
 )
 
-// clearState removes everything in the directory, which may be its own file system.
+// clearState removes everything in the state directory. It keeps the directory, which may be a mount point.
 func (w *world) clearState() error {
 	all, err := os.ReadDir(w.stateDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -53,25 +53,26 @@ func (w *world) clearState() error {
 	return nil
 }
 
-// stateAway moves the directory away, as if a network file system were gone.
+// stateAway moves the state directory away, as if a network file system were gone. Healing moves it back.
 func (w *world) stateAway() (heal, error) {
 	away := w.stateDir() + ".away"
 	if err := os.Rename(w.stateDir(), away); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.EBUSY) {
-			return nil, errSkipped // it does not exist yet, is already gone, or is its own file system
+			return nil, errSkipped // the directory is missing, already moved away, or its own file system
 		}
 		return nil, err
 	}
 	return func(ctx context.Context) error {
 		err := os.Rename(away, w.stateDir())
 		if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.ENOTDIR) {
-			return os.RemoveAll(away) // a program that started meanwhile made a new one
+			return os.RemoveAll(away) // a program that started meanwhile created a new directory
 		}
 		return err
 	}, nil
 }
 
-// stateBlocked starts the program, which may end at once, and starts it again later.
+// stateBlocked replaces the state directory by a file and starts the program, which may end at once. Healing restores
+// the directory and restarts the program.
 func (w *world) stateBlocked(ctx context.Context) (heal, error) {
 	w.end(syscall.SIGKILL)
 	away := w.stateDir() + ".blocked"
@@ -103,7 +104,7 @@ func (p Plan) needsDisk() bool {
 	return false
 }
 
-// mountState mounts a file system of half a megabyte as the state directory. The state nearly fills it.
+// mountState mounts a file system of half a megabyte as the state directory. The program's state nearly fills it.
 func (w *world) mountState() error {
 	if err := os.Mkdir(w.stateDir(), 0o700); err != nil {
 		return err
@@ -115,11 +116,11 @@ func (w *world) mountState() error {
 	return nil
 }
 
-// fillState writes a file until the file system is full.
+// fillState writes a file until the state directory's file system is full.
 func (w *world) fillState() (heal, error) {
 	name := filepath.Join(w.stateDir(), "filler")
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil { // it is read-only
+	if err != nil { // the file system is read-only
 		return nil, errSkipped
 	}
 	defer f.Close()
@@ -136,12 +137,13 @@ func (w *world) fillState() (heal, error) {
 	}, nil
 }
 
-// stateReadOnly remounts the file system read-only. A remount fails while the program has files open, so the program is
-// killed before it and started after it. Healing does the same.
+// stateReadOnly remounts the state directory read-only. A remount fails while the program has files open, so
+// stateReadOnly kills the program before the remount and starts it afterwards. Healing makes the directory writable in
+// the same way.
 func (w *world) stateReadOnly(ctx context.Context) (heal, error) {
 	w.end(syscall.SIGKILL)
 	if err := remount(w.stateDir(), readOnly); err != nil {
-		return nil, errors.Join(w.start(ctx), errSkipped) // a command beside the program has a file open
+		return nil, errors.Join(w.start(ctx), errSkipped) // another command of the program has a file open
 	}
 	return func(ctx context.Context) error {
 		w.end(syscall.SIGKILL)
@@ -152,7 +154,7 @@ func (w *world) stateReadOnly(ctx context.Context) (heal, error) {
 	}, w.start(ctx)
 }
 
-// oldState copies the state directory, and later restores the copy.
+// oldState copies the state directory. Healing restores the copy.
 func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
 	w.end(syscall.SIGKILL)
 	kept := filepath.Join(w.program.Dir, fmt.Sprintf("kept%d", f.Arg))
@@ -172,7 +174,7 @@ func oldState(ctx context.Context, w *world, f Fault) (heal, error) {
 		if err == nil {
 			err = copyDir(w.stateDir(), kept)
 		}
-		if err != nil { // it is read-only, full, or a file, until that is healed
+		if err != nil { // until another fault is healed, the directory is read-only, full, or a file
 			w.say("old state: %v", err)
 		}
 		return w.start(ctx)

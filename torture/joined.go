@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// groupsTable is the table to whose rows the rows of joined tables refer: one row for each group, which may refer to
+// groupsTable is the table that views of plain rows join. It has one row for each group, and each row may refer to
 // another group.
 var groupsTable = Table{Name: "grps", Shape: grps, Key: groupKey}
 
 // keptGroups are the groups that always exist. The reader watches their labels, which only grow.
 var keptGroups = groups[:2]
 
-// joinTables adds joined rows to the views of some plans, from tables with searchable columns. Plans with a topic have
-// none: a topic has no position as of which another table could be read.
+// joinTables makes the views of tables with plain rows show joined rows in some plans. Plans with a topic have no
+// joins, because the program can't read another table as of a position in a topic.
 func (p *Plan) joinTables() {
 	for i := range p.Tables {
 		p.Tables[i].Joined = p.Topic == nil && p.Seed%3 > 0 && p.Tables[i].Shape == rows
@@ -30,7 +30,7 @@ func (p Plan) joins() bool {
 	return slices.ContainsFunc(p.Tables, func(t Table) bool { return t.Joined })
 }
 
-// hurtTable returns a table that the fault's argument selects. It may be the joined one.
+// hurtTable returns the table that the fault's argument selects. It may be the groups table.
 func (p Plan) hurtTable(f Fault) Table {
 	if p.joins() && f.Arg%3 == 0 {
 		return groupsTable
@@ -43,8 +43,8 @@ func (v View) isWhole() bool {
 	return slices.Contains([]string{"row", "hash", "json", "document"}, v.Kind)
 }
 
-// joined returns the view's fields from joined rows: the label of the row's group, the label of the group to which that
-// one refers, and the number of rows in the group.
+// joined returns the view's fields from joined rows: the label of the row's group, the label of the group that this
+// group refers to, and for some kinds the number of rows in the group.
 func (v View) joined(t Table) []string {
 	switch {
 	case !t.Joined || !v.isWhole():
@@ -55,7 +55,7 @@ func (v View) joined(t Table) []string {
 	return []string{"label", "up"}
 }
 
-// joinToml returns the configuration of the view's joins.
+// joinToml returns the configuration sections for the view's joins.
 func (v View) joinToml(t Table) string {
 	b := &strings.Builder{}
 	for _, name := range v.joined(t) {
@@ -72,10 +72,10 @@ func (v View) joinToml(t Table) string {
 	return b.String()
 }
 
-// joinedPaths are the paths of the joined fields.
+// joinedPaths are the configured paths of the joined fields, by field name.
 var joinedPaths = map[string]string{"label": "of.label", "up": "above.label", "peers": "=len(peers)"}
 
-// prepareGroups fills the joined table in each part.
+// prepareGroups creates the groups table in each of the source's databases, with the groups that always exist.
 func (w *workload) prepareGroups(ctx context.Context, r *rand.Rand) error {
 	for _, part := range w.parts {
 		if _, err := w.db.ExecContext(ctx, groupsTable.ddl(part)); err != nil {
@@ -90,7 +90,7 @@ func (w *workload) prepareGroups(ctx context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// changeGroup makes one change in the joined table.
+// changeGroup writes or deletes one row of the groups table.
 func (w *workload) changeGroup(ctx context.Context, tx execer, r *rand.Rand) error {
 	part, group := pick(r, w.parts...), pick(r, groups...)
 	if slices.Contains(keptGroups, group) || r.IntN(4) > 0 {
@@ -110,7 +110,8 @@ func (w *workload) putGroup(ctx context.Context, tx execer, part, group string, 
 	return err
 }
 
-// lookAtLabel reads an entity's group in a view, and that group's label.
+// lookAtLabel reads the group that a view shows for an entity, and the label of that group. It records an error if the
+// label went back.
 func (r *reader) lookAtLabel(ctx context.Context, v View, t Table, entity int) error {
 	shown, err := r.groupAndLabel(ctx, v, t, entity)
 	if err == nil && slices.Contains(keptGroups, shown["grp"]) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// letters compares the dead letters with the bodies in the source that can't be decoded. For each newest body like
-// that, every view that reads it must have a letter, and there may be no others. It returns the differences.
+// letters compares each view's number of dead letters with the number of newest bodies that the view reads and that
+// can't be decoded. It returns the differences.
 func (w *world) letters(ctx context.Context, of map[string][]entity) ([]string, error) {
 	want, got := map[string]int{}, map[string]int{}
 	for _, v := range w.plan.Views {
@@ -34,7 +34,8 @@ func (w *world) letters(ctx context.Context, of map[string][]entity) ([]string, 
 	var differ []string
 	for _, v := range w.plan.Views {
 		if want[v.Name] != got[v.Name] {
-			differ = append(differ, fmt.Sprintf("%s: %d dead letters are listed, and %d newest bodies can't be decoded", v.Name,
+			differ = append(differ, fmt.Sprintf("%s: %d dead letters are listed, but %d newest bodies can't be decoded",
+				v.Name,
 				got[v.Name], want[v.Name]))
 		}
 	}

@@ -11,36 +11,36 @@ import (
 	"time"
 )
 
-// link forwards connections to a server, and can disturb them. While it is silent, connections pass nothing, and those
-// that were open or made in that time never do again, as if a firewall had dropped them. New connections work once it
-// is healed.
+// link forwards connections to a server, and can disturb them. A silent link passes nothing. Connections that are open
+// or opened during that time stay silent afterwards, as if a firewall had dropped them. Connections that are opened
+// after the link is healed work.
 type link struct {
 	listener net.Listener
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
 	to    string
-	how   string        // what it does to what passes: silent, slow, drip, refuse, busy, or "" for nothing
-	dead  chan struct{} // closed when open connections fall silent
+	how   string        // how it disturbs connections: silent, slow, drip, refuse, busy, or "" for not at all
+	dead  chan struct{} // closed when the link falls silent, for the connections that are open then
 	open  map[net.Conn]bool
 	trap  *trap
 	taps  []*tap
 	ended bool
 }
 
-// trap cuts the first connection that sends a given request.
+// trap drops a request that matches, or the answer to it, and closes that connection.
 type trap struct {
 	of     func(request []byte) bool
-	answer bool          // the server gets the request and its answer is lost; otherwise the request is lost
-	sprung chan struct{} // closed once that has happened
+	answer bool          // true: the server gets the request, but its answer is lost; false: the request is lost
+	sprung chan struct{} // closed once the request or the answer is lost
 }
 
-// tap counts how often a text passes in one direction. It may hold each part with the text, and everything after it on
-// that connection. It does not see a text that is split between two parts.
+// tap counts how often a text passes in one direction. It may also hold each chunk of data with the text, and
+// everything after the chunk on the same connection. It misses a text that is split between two chunks.
 type tap struct {
 	toServer bool
 	text     []byte
-	free     chan struct{} // nil: nothing is held; closing it releases everything
+	free     chan struct{} // nil: the tap only counts; closing it releases everything that the tap holds
 	seen     atomic.Int64
 }
 
@@ -56,7 +56,7 @@ func newLink(to string) (*link, error) {
 
 func (k *link) address() string { return k.listener.Addr().String() }
 
-// hurt disturbs the link in one way; "" heals it. Silent connections stay silent.
+// hurt makes the link disturb connections in one way. "" heals the link, but silent connections stay silent.
 func (k *link) hurt(how string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -67,7 +67,7 @@ func (k *link) hurt(how string) {
 	k.how = how
 }
 
-// set sets a trap; nil removes it.
+// set sets the link's trap. nil removes the trap.
 func (k *link) set(t *trap) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,7 +98,7 @@ func (k *link) untap() {
 	k.taps = nil
 }
 
-// letGo removes the taps that hold something, and releases that.
+// letGo removes the taps that can hold data, and releases everything they hold. Taps that only count stay.
 func (k *link) letGo() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,7 +113,7 @@ func (k *link) letGo() {
 	k.taps = counting
 }
 
-// tapped passes a part to the taps, and returns once none holds it.
+// tapped shows a chunk of data to the taps. It returns once no tap holds the chunk.
 func (k *link) tapped(toServer bool, part []byte, dead <-chan struct{}) {
 	k.mu.Lock()
 	taps := k.taps
@@ -134,7 +134,7 @@ func (k *link) tapped(toServer bool, part []byte, dead <-chan struct{}) {
 	}
 }
 
-// caught returns the trap that a request matches, and removes it.
+// caught removes and returns the link's trap if the request matches it. Otherwise it returns nil.
 func (k *link) caught(request []byte) *trap {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -146,7 +146,7 @@ func (k *link) caught(request []byte) *trap {
 	return t
 }
 
-// cut closes open connections.
+// cut closes all open connections.
 func (k *link) cut() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -155,7 +155,7 @@ func (k *link) cut() {
 	}
 }
 
-// move makes connections lead to another server, and closes those that are open.
+// move makes the link forward new connections to another server, and closes the open ones.
 func (k *link) move(to string) {
 	k.mu.Lock()
 	k.to = to
@@ -202,7 +202,7 @@ func (k *link) accept() {
 // serve forwards one connection in both directions until one side ends.
 func (k *link) serve(client net.Conn) {
 	how, dead := k.state()
-	if how == "silent" { // dead from the start
+	if how == "silent" { // the connection is dead from the start
 		born := make(chan struct{})
 		close(born)
 		dead = born
@@ -257,7 +257,8 @@ func (k *link) serve(client net.Conn) {
 const tooMany = "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nContent-Length: 2\r\n" +
 	"Connection: close\r\n\r\n{}"
 
-// forward passes on what it reads until something may not pass. On a dead connection nothing passes, not even the end.
+// forward copies data until the connection ends or passes rejects a chunk. On a dead connection, it forwards nothing,
+// not even the end of the stream.
 func (k *link) forward(to, from net.Conn, dead <-chan struct{}, passes func([]byte) bool) {
 	b := make([]byte, 32<<10)
 	for {
@@ -283,7 +284,7 @@ func (k *link) forward(to, from net.Conn, dead <-chan struct{}, passes func([]by
 			}
 		}
 		if how == "busy" && n > 0 {
-			_, _ = io.WriteString(from, tooMany) // on the server's side, the answer is lost
+			_, _ = io.WriteString(from, tooMany) // if from is the server, the client only loses the answer
 			from.Close()
 			to.Close()
 			return

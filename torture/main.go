@@ -29,7 +29,7 @@ func execute(args []string) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(ctx, cancel)
-	_ = mysql.SetLogger(&mysql.NopLogger{}) // clients log many errors of disturbed servers
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // clients of disturbed servers would log many errors
 	goredis.SetLogger(quiet{})
 	o, err := parse(args, os.Stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -88,29 +88,31 @@ func parse(args []string, out io.Writer) (options, error) {
 	o := options{Choices: Choices{Mounts: canMount()}}
 	fs := flag.NewFlagSet("torture", flag.ContinueOnError)
 	fs.SetOutput(out)
-	fs.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "of the first run; the next ones follow it")
-	fs.IntVar(&o.runs, "runs", 0, "how many runs; 0: as many as there is time for")
-	fs.DurationVar(&o.time, "time", 0, "no run begins after this; 0: no bound")
-	fs.IntVar(&o.Writes, "writes", 0, "transactions of a run; 0: as its seed says")
+	fs.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix()), "the seed of the first run; each further run adds 1")
+	fs.IntVar(&o.runs, "runs", 0, "how many runs; 0: as many as -time allows")
+	fs.DurationVar(&o.time, "time", 0, "start no run after this time; 0: five minutes, or no limit with -runs")
+	fs.IntVar(&o.Writes, "writes", 0, "transactions in a run; 0: the seed decides")
 	fs.BoolVar(&o.Clock, "clock", true, "build the program so that its wall clock can jump")
 	fs.BoolVar(&o.race, "race", false, "build the program with the race detector")
-	fs.BoolVar(&o.shrink, "shrink", false, "look for a smaller plan that fails as well")
+	fs.BoolVar(&o.shrink, "shrink", false, "search for a smaller plan that fails, too")
 	fs.BoolVar(&o.list, "list", false, "list the faults")
-	fs.BoolVar(&o.planted, "planted", false, "plant known bugs, one after another, and run until each is caught")
-	fs.StringVar(&o.only, "only", "", "plant only the bugs whose name has this")
-	fs.DurationVar(&o.patience, "patience", 120*time.Second, "how long after the last fault all has to be right")
-	fs.StringVar(&o.results, "results", "", "append what is to be known of each run to this file")
-	fs.StringVar(&o.report, "report", "", "print tables of the results in these files, with commas between")
-	fs.BoolVar(&o.all, "all", false, "go on after a run that went wrong")
-	fs.BoolVar(&o.loud, "v", false, "tell what is done")
-	search := fs.String("search", "", "with this kind of Elasticsearch or OpenSearch, too")
-	kafka := fs.Bool("kafka", false, "through Kafka: the program publishes, three members of consumer groups keep the views")
+	fs.BoolVar(&o.planted, "planted", false, "plant known bugs, one after another, and make runs until each is caught")
+	fs.StringVar(&o.only, "only", "", "plant only the bugs whose names contain this")
+	fs.DurationVar(&o.patience, "patience", 120*time.Second, "how long after the last fault every view must be right")
+	fs.StringVar(&o.results, "results", "", "append a record of each run to this file")
+	fs.StringVar(&o.report, "report", "", "print tables of the results in these files, separated by commas")
+	fs.BoolVar(&o.all, "all", false, "continue after a run that found errors")
+	fs.BoolVar(&o.loud, "v", false, "log each step")
+	search := fs.String("search", "", "also use this kind of Elasticsearch or OpenSearch as a sink")
+	kafka := fs.Bool("kafka", false,
+		"send the rows through Kafka: the program publishes, and three members of consumer groups maintain the views")
 	fs.IntVar(&o.Brokers, "brokers", 3, "how many brokers Kafka has")
 	sources := fs.String("sources", string(servers.MySQL)+","+string(servers.MariaDB1011)+","+string(servers.MariaDB118),
-		"kinds of source, with commas between")
-	main := fs.String("main", string(servers.MariaDB1011), "kinds of the MySQL sink's server, with commas between: a run has one")
-	cache := fs.String("cache", string(servers.Redis7), "kinds of the Redis sink's server")
-	only := fs.String("faults", "", "only these faults, with commas between")
+		"kinds of source, separated by commas")
+	main := fs.String("main", string(servers.MariaDB1011),
+		"kinds of server for the MySQL sink, separated by commas; each run uses one")
+	cache := fs.String("cache", string(servers.Redis7), "kinds of server for the Redis sink, separated by commas")
+	only := fs.String("faults", "", "inject only these faults, separated by commas")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -143,14 +145,14 @@ func parse(args []string, out io.Writer) (options, error) {
 		o.Faults = strings.Split(*only, ",")
 		for _, name := range o.Faults {
 			if _, ok := faults()[name]; !ok {
-				return o, fmt.Errorf("there is no fault %q", name)
+				return o, fmt.Errorf("unknown fault %q. List the faults with -list", name)
 			}
 		}
 	}
 	return o, nil
 }
 
-// listFaults prints the names of all faults.
+// listFaults prints the names and descriptions of all faults.
 func listFaults(out io.Writer) {
 	known := faults()
 	for _, name := range slices.Sorted(maps.Keys(known)) {
@@ -158,7 +160,7 @@ func listFaults(out io.Writer) {
 	}
 }
 
-// torture makes the runs.
+// torture builds the program, starts the servers, and makes the runs.
 func torture(ctx context.Context, o options, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "replicator-torture-")
 	if err != nil {
@@ -195,8 +197,8 @@ func (o options) buildFlags(ctx context.Context, dir string) (flags []string, er
 	return flags, nil
 }
 
-// runAll makes one run after another until one fails, or all runs with -all. A run that the harness can't finish says
-// nothing about the program: the next one follows, unless that happens several times in a row.
+// runAll makes one run after another until one finds errors, or all runs with -all. If the harness itself fails, it
+// continues with the next run. It gives up at the third such failure in a row.
 func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writer) error {
 	began := time.Now()
 	passes, wrong, broken, inARow := 0, 0, 0, 0
@@ -211,7 +213,7 @@ func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writ
 			return kerr
 		}
 		if err != nil {
-			fmt.Fprintf(out, "seed %d: %s %v: the harness: %v\n", p.Seed, p.Source, p.Faults, err)
+			fmt.Fprintf(out, "seed %d: %s %v: the harness failed: %v\n", p.Seed, p.Source, p.Faults, err)
 			if broken++; inARow == 2 {
 				return fmt.Errorf("seed %d: %w\n%s", p.Seed, err, outcome.Log)
 			}
@@ -233,13 +235,13 @@ func (o options) runAll(ctx context.Context, f *farm, binary string, out io.Writ
 			o.smaller(ctx, f, p, binary, out)
 		}
 		if wrong++; !o.all {
-			return fmt.Errorf("seed %d is wrong", p.Seed)
+			return fmt.Errorf("the run of seed %d found errors", p.Seed)
 		}
 	}
 	if wrong+broken > 0 {
-		return fmt.Errorf("%d runs were wrong, and the harness failed in %d more", wrong, broken)
+		return fmt.Errorf("%d runs found errors, and the harness failed in %d more", wrong, broken)
 	}
-	fmt.Fprintf(out, "all right in %s: the reader looked at every view %d times\n",
+	fmt.Fprintf(out, "no errors in %s: the reader polled every view %d times\n",
 		time.Since(began).Round(time.Second), passes)
 	return ctx.Err()
 }
@@ -261,10 +263,10 @@ func report(out io.Writer, p Plan, o Outcome) {
 	fmt.Fprintf(out, "%s\nlog:\n%s\nwrong:\n%s\n", text, o.Log, strings.Join(o.Wrong, "\n"))
 }
 
-// tries is how often a smaller plan must pass before it counts as correct.
+// tries is how many times a smaller plan is run before it counts as correct.
 const tries = 3
 
-// smaller searches for a plan with fewer faults and rows that fails, too.
+// smaller searches for a plan with fewer faults, views or writes that still fails.
 func (o options) smaller(ctx context.Context, f *farm, p Plan, binary string, out io.Writer) {
 	fails := func(p Plan) bool {
 		for range tries {
@@ -284,7 +286,7 @@ func (o options) smaller(ctx context.Context, f *farm, p Plan, binary string, ou
 	}
 }
 
-// shrunk returns the plans that lack one thing of p's.
+// shrunk returns variants of p that lack one fault or one view, or have half the writes.
 func shrunk(p Plan) []Plan {
 	var all []Plan
 	for i := range p.Faults {

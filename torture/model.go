@@ -14,11 +14,11 @@ import (
 	"replicator/internal/lab"
 )
 
-// entity is what the source holds for one key: the fields of its newest rows, by column. A column whose newest body
-// can't be decoded is present without fields.
+// entity is the source's content for one key: the fields of its newest rows, by value of the column role. If the newest
+// body can't be decoded, its fields are nil.
 type entity struct {
-	key     []string // the values in the target's form: bytes as hexadecimal digits
-	shown   string   // in a template's form
+	key     []string // the key's values; bytes as hexadecimal digits
+	shown   string   // the key, formatted as the program's templates do it
 	columns map[string]fields
 }
 
@@ -106,14 +106,14 @@ func (w *world) entities(ctx context.Context, t Table) ([]entity, error) {
 	return all, nil
 }
 
-// entities collects the entities found so far.
+// entities collects a table's entities.
 type entities struct {
 	t   Table
 	all []entity
 	at  map[string]int
 }
 
-// of returns the entity of a key.
+// of returns the entity of a key. It adds the entity if the key is new.
 func (e *entities) of(values [][]byte) entity {
 	shown := e.t.Key.show(values)
 	i, ok := e.at[shown]
@@ -163,7 +163,7 @@ func decoded(body []byte) fields {
 	return all
 }
 
-// expect returns what a view must hold.
+// expect returns the content that a view must have.
 func (v View) expect(t Table, of []entity) lab.Held {
 	held := lab.Held{}
 	sums := map[string]int64{}
@@ -198,7 +198,7 @@ func (v View) expect(t Table, of []entity) lab.Held {
 	return held
 }
 
-// whole adds an entity's row, hash, string or document.
+// whole adds an entity's row, hash, string or document to held.
 func (v View) whole(held lab.Held, t Table, e entity, own fields, counts bool) {
 	shown := fields{}
 	if counts {

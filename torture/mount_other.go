@@ -7,7 +7,7 @@ import "errors"
 // Mount flags.
 const writable, readOnly uintptr = 0, 1
 
-var errMount = errors.New("file systems are mounted on Linux alone")
+var errMount = errors.New("mounting file systems is only supported on Linux")
 
 func mountSmall(string) error       { return errMount }
 func remount(string, uintptr) error { return errMount }

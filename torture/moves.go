@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// movesKeys reports whether keys move between the source's shards. A topic has only one shard.
+// movesKeys reports whether keys move between the source's shards. With a topic, the source has only one shard.
 func (p Plan) movesKeys() bool { return p.Parts > 1 && p.Topic == nil && p.Seed%2 == 0 }
 
 // in returns the table that holds the nth key. For a key that may move, it asks the source.
@@ -37,8 +37,9 @@ func (w *workload) home(t Table, n int) string {
 // where returns the condition for a key.
 func (t Table) where() string { return " WHERE " + strings.Join(t.Key.columns(), " = ? AND ") + " = ?" }
 
-// move moves a key, not one that always exists, to another shard. The row changes once more here, is written there, and
-// is deleted here. The pipelines of the two shards read that at different times.
+// move moves a key that need not exist to another shard. It changes the row once more in the old shard, copies the row
+// to the new shard, and deletes it from the old one. The pipelines of the two shards read these changes at different
+// times.
 func (w *workload) move(ctx context.Context, tx execer, t Table, r *rand.Rand) error {
 	n := Kept + r.IntN(max(t.Keys-Kept, 1))
 	from, err := w.in(ctx, tx, t, n)
@@ -61,7 +62,7 @@ func (w *workload) move(ctx context.Context, tx execer, t Table, r *rand.Rand) e
 	return nil
 }
 
-// columns returns a table's columns without its key's and without one that the server fills.
+// columns returns a table's columns without the key columns and without the id that the server assigns.
 func (t Table) columns() []string {
 	switch t.Shape {
 	case rows:

@@ -17,15 +17,15 @@ type Plan struct {
 	Cache  servers.Kind // the Redis sink's server
 	Parts  int          // databases of the source: 1, or 2 shards of one logical database
 	Store  string       // file or mysql
-	Shards int          // of the MySQL sink: 1 or 2
-	Hears  string       // the source's read timeout, as a DSN has it; "": the default
+	Shards int          // shards of the MySQL sink: 1 or 2
+	Hears  string       // a DSN suffix that sets the source's read timeout; "": the default
 	Images string       // binlog_row_image of the writers' sessions
 	Memory string       // limits.memory
-	Gone   string       `json:",omitempty"` // limits.deleted; "": the default, which no run is as long as
+	Gone   string       `json:",omitempty"` // limits.deleted; "": the default, which is longer than any run
 	Tables []Table
 	Views  []View
 	Forest bool   `json:",omitempty"` // rows of a tree and its leaves, with foreign keys in source and sink
-	Topic  *Topic `json:",omitempty"` // the topic through which rows go; nil: the program keeps the views itself
+	Topic  *Topic `json:",omitempty"` // the topic through which rows go; nil: the program itself maintains the views
 	Idle   bool   // the writers stop before the last fault
 	Writes int    // transactions before the last fault; more may follow
 	Faults []Fault
@@ -64,25 +64,25 @@ type Table struct {
 	Keys  int    // how many keys there are; the first Kept always exist
 
 	Joined  bool   `json:",omitempty"` // its views also show joined rows
-	Pattern bool   `json:",omitempty"` // it is two tables, which a pattern matches
-	Refers  string `json:",omitempty"` // the table to whose rows its column up may refer
+	Pattern bool   `json:",omitempty"` // the source has two such tables, which a pattern matches
+	Refers  string `json:",omitempty"` // the table that its column up refers to
 }
 
-// Kept is how many keys of each table always exist and only grow. The reader watches them.
+// Kept is how many keys of each table always exist. Their n only grows, and the reader watches it.
 const Kept = 4
 
-// View is a view of one table, with both of its columns if it is merged.
+// View is a view of one table.
 type View struct {
 	Name   string
 	Sink   string // main, cache or search
 	Kind   string
 	Table  string
-	Merged bool   // with fields of the second column, too
-	Where  bool   // only rows whose amount is above half
-	Field  string // of an index, or of a counter's or ranking's group
-	Moves  bool   // of a row: the field that selects its shard is not in its key
-	Copy   bool   `json:",omitempty"` // of a row: its table existed before, and numbers rows like the source's
-	Expire string `json:",omitempty"` // of a key in Redis; longer than any run
+	Merged bool   // it also shows fields from the second column's body
+	Where  bool   // only rows with amount > 50
+	Field  string // the field of an index, or the group of a counter or ranking
+	Moves  bool   // of a row: a field outside the key selects the shard, so rows move
+	Copy   bool   `json:",omitempty"` // of a row: its table already exists, with AUTO_INCREMENT keys
+	Expire string `json:",omitempty"` // how long keys in Redis live; longer than any run
 }
 
 // Choices limits what a plan may contain.
@@ -94,8 +94,8 @@ type Choices struct {
 	Mounts  bool           // a run can mount its own file system
 	Clock   bool           // the program is built with a settable clock
 	Brokers int            // of Kafka, through which all rows go; 0: no Kafka
-	Faults  []string       // nil: all
-	Writes  int            // 0: the seed decides
+	Faults  []string       // the faults to choose from; nil: all
+	Writes  int            // transactions in a run; 0: the seed decides
 }
 
 func (c Choices) mains() []servers.Kind {
@@ -120,7 +120,7 @@ func planOf(seed uint64, c Choices) Plan {
 		Shards: pick(r, 1, 1, 2), Parts: pick(r, 1, 1, 2), Hears: pick(r, "", "?readTimeout=6s"),
 		Memory: pick(r, "1MiB", "2MiB", "64MiB"), Idle: r.IntN(2) == 0, Writes: 100 + r.IntN(400),
 	}
-	p.Main = c.mains()[seed%uint64(len(c.mains()))] // without r, so that the rest of a seed's plan stays the same
+	p.Main = c.mains()[seed%uint64(len(c.mains()))] // not from r: the rest of a seed's plan must stay the same
 	p.Cache = c.caches()[seed/2%uint64(len(c.caches()))]
 	p.Images = "FULL"
 	if seed/4%2 == 1 {
@@ -147,7 +147,7 @@ func planOf(seed uint64, c Choices) Plan {
 	p.joinTables()
 	p.splitTables()
 	p.plantForest()
-	for i := range p.Views { // without r, so that the rest of a seed's plan stays the same
+	for i := range p.Views { // not from r: the rest of a seed's plan must stay the same
 		v := &p.Views[i]
 		v.adorn(p.table(v.Table), seed)
 		v.Moves = p.Shards > 1 && seed%2 == 0 && v.Sink == "main" && v.Kind == "row" && !v.Merged

@@ -13,7 +13,7 @@ import (
 	"replicator/internal/launch"
 )
 
-// planted is a known bug: a file's original text, and the text with the bug. Runs with it must fail, or else torture
+// planted is a known bug: a file's original text, and the text with the bug. If no run with the bug fails, torture
 // proves nothing. Its faults include those that expose the bug.
 type planted struct {
 	name, file, right, wrong string
@@ -29,54 +29,56 @@ func plants() []planted {
 		{name: "no version check", file: "op.go", faults: append([]string{"rebuild all", "second", "reset"}, restarts...),
 			right: "if op.Order <= s.AsOf || op.Version < s.Version || (op.Version == s.Version && op.Order < s.Order) {",
 			wrong: "if op.Order <= s.AsOf {"},
-		{name: "as-of is not kept by a reset that yields", file: "op.go",
+		{name: "a reset that yields does not keep its as-of", file: "op.go",
 			faults: []string{heldPut}, needs: has(heldPut),
 			right: "return State{Version: s.Version, Order: s.Order, AsOf: op.AsOf}, false", wrong: "return s, false"},
-		{name: "a checkpoint before what it stands for is applied", file: "pipeline/lanes.go", faults: restarts,
+		{name: "a checkpoint before its changes are applied", file: "pipeline/lanes.go", faults: restarts,
 			right: "low = min(low, l.low(committed))", wrong: "_ = l"},
-		{name: "a session goes on from memory, whatever the mark says", file: "pipeline/beginning.go",
+		{name: "a session continues from memory, whatever the sink's checkpoint says", file: "pipeline/beginning.go",
 			faults: []string{"main set back", "cache set back"},
 			right:  "at.Position = c.Position.Lower(m.Position)", wrong: "at.Position = c.Position"},
-		{name: "a mark that fell is not noticed", file: "sinks/judge/marks.go",
+		{name: "a sink checkpoint that fell is not noticed", file: "sinks/judge/marks.go",
 			faults: []string{"main set back", "cache set back", "flush"},
 			right:  "if stood.Below(last) {", wrong: "if false {"},
 		{name: "no lock of the keys' partitions", file: "sinks/mysql/transaction.go",
 			faults: []string{"second", "late second"},
 			right:  `l FORCE INDEX (PRIMARY) ON l.id = p.id FOR UPDATE"`, wrong: `l FORCE INDEX (PRIMARY) ON l.id = p.id"`},
-		{name: "rows wait for those that they name", file: "sinks/mysql/references.go",
+		{name: "rows don't wait for the rows that they refer to", file: "sinks/mysql/references.go",
 			faults: []string{"rebuild", "kill", "rebuild all"}, needs: func(p Plan) bool { return p.Forest },
 			right: "if !is(err, errNoParent, errChildren) ||", wrong: "if true ||"},
 		{name: "keys are not padded again", file: "canal/plan.go", right: "if len(raw) < c.Pad {", wrong: "if false {"},
-		{name: "an entry that moves is taken away before it is put", file: "sinks/mysql/shardedapply.go",
+		{name: "an entry that moves to another shard is removed before it is put there",
+			file:   "sinks/mysql/shardedapply.go",
 			faults: []string{"main link slow", "kill", "rebuild", "second"}, needs: moves,
 			right: "[][]judge.Part{put, take} {", wrong: "[][]judge.Part{take, put} {"},
-		{name: "a swap is taken for done when its answer was lost", file: "sinks/mysql/shadow.go",
+		{name: "a swap counts as done when its answer was lost", file: "sinks/mysql/shadow.go",
 			faults: []string{swapAnswer}, needs: has(swapAnswer),
 			right: "if err = s.rename(ctx, begun); err != nil {",
 			wrong: "if err = s.rename(ctx, begun); errors.As(err, new(*mysql.MySQLError)) {"},
 		{name: "a rebuilt view is swapped in before it has joined its siblings", file: "pipeline/swap.go",
 			faults: []string{"rebuild"}, needs: rebuildsPair,
 			right: "time.Now().Before(b.retryAt) || s.joins(b) {", wrong: "time.Now().Before(b.retryAt) {"},
-		{name: "a mark of another epoch is not noticed", file: "sinks/judge/marks.go",
+		{name: "a sink checkpoint of another epoch is not noticed", file: "sinks/judge/marks.go",
 			faults: []string{onReplica}, needs: has(onReplica),
 			right: "if marked.Position.Epoch() != m.at.Position.Epoch() {", wrong: "if false {"},
-		{name: "an older state's epoch is not raised to that of the mark", file: "pipeline/overtaken.go",
+		{name: "an older state's epoch is not raised to the sink checkpoint's", file: "pipeline/overtaken.go",
 			faults: []string{failover, "old state"}, needs: oldAcrossFailover,
 			right: "if by.Epoch() <= c.Position.Epoch() {", wrong: "if true {"},
-		{name: "a repair writes in an epoch without a mark", file: "service/inspection.go",
+		{name: "a repair writes in an epoch without a sink checkpoint", file: "service/inspection.go",
 			faults: []string{fromReplica, "other table"}, needs: has(fromReplica),
 			right: "at.Epoch() != kept.Epoch() {", wrong: "false {"},
 		{name: "a key that another shard has is overwritten", file: "sinks/judge/claim.go",
 			faults: restarts, needs: Plan.movesKeys,
 			right: "yields, heir = leader >= 0, -1", wrong: "yields, heir = false, -1"},
-		{name: "a letter is removed by what another shard applies", file: "checkpoint/index.go",
+		{name: "another shard's row removes a dead letter", file: "checkpoint/index.go",
 			faults: []string{"main link slow", "cache link slow", "other table"}, needs: Plan.movesKeys,
 			right: "id = idOf(view, source, c)", wrong: `id = idOf(view, "", c)`},
-		{name: "a look's as-of is the place of the delete", file: "pipeline/writer.go",
+		{name: "a re-read's as-of is the position of the delete", file: "pipeline/writer.go",
 			faults: []string{goneRow}, needs: has(goneRow),
 			right: "AsOf: asOf, Rewrite: p.rewrite}\n\t\t\tif row",
 			wrong: "AsOf: min(asOf, max(p.deletedAt, 1)), Rewrite: p.rewrite}\n\t\t\tif row"},
-		{name: "a member goes on at its own checkpoint, whatever the mark says", file: "pipeline/beginning.go",
+		{name: "a Kafka member continues at its own checkpoint, whatever the sink's says",
+			file:   "pipeline/beginning.go",
 			faults: []string{"main set back", "cache set back"}, kafka: true,
 			right: "if changelog && !m.Filling() && m.Epoch >= c.Epoch {",
 			wrong: "if changelog && !m.Filling() && m.Epoch >= c.Epoch {\n\t\treturn c.Standing, nil"},
@@ -87,12 +89,12 @@ func plants() []planted {
 	}
 }
 
-// has returns a condition: the plan has a fault.
+// has returns a condition that is true for plans with this fault.
 func has(fault string) func(Plan) bool {
 	return func(p Plan) bool { return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Name == fault }) }
 }
 
-// rebuildsPair reports whether the plan rebuilds a view that the reader compares with another one in each snapshot.
+// rebuildsPair reports whether the plan rebuilds a view of a pair that the reader compares in each snapshot.
 func rebuildsPair(p Plan) bool {
 	return slices.ContainsFunc(p.Faults, func(f Fault) bool {
 		v := p.Views[int(f.Arg)%len(p.Views)]
@@ -101,7 +103,7 @@ func rebuildsPair(p Plan) bool {
 	})
 }
 
-// oldAcrossFailover reports whether a state from before a failover is restored after it.
+// oldAcrossFailover reports whether the plan restores a state from before a failover after the failover.
 func oldAcrossFailover(p Plan) bool {
 	for i, f := range p.Faults[1:] {
 		if p.Faults[i].Name == "old state" && f.Name == failover && f.With {
@@ -116,7 +118,7 @@ func moves(p Plan) bool {
 	return slices.ContainsFunc(p.Views, func(v View) bool { return v.Moves && !v.Where })
 }
 
-// overlay returns the `go build` overlay that replaces the real file by the planted one.
+// overlay returns the `go build` overlay that replaces a file of the program by the file with the bug.
 func (p planted) overlay(root, dir string) (string, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -128,7 +130,7 @@ func (p planted) overlay(root, dir string) (string, error) {
 		return "", err
 	}
 	if n := strings.Count(string(text), p.right); n != 1 {
-		return "", fmt.Errorf("%s says %d times, not once: %s", p.file, n, p.right)
+		return "", fmt.Errorf("%s contains this text %d times, want once: %s", p.file, n, p.right)
 	}
 	return writeOverlay(dir, map[string]string{path: strings.Replace(string(text), p.right, p.wrong, 1)})
 }
@@ -159,7 +161,7 @@ func (o options) torturePlanted(ctx context.Context, root string, out io.Writer)
 	return nil
 }
 
-// catch runs a program with one planted bug until a run fails.
+// catch makes runs of a program with one planted bug, and reports whether one of them failed.
 func (o options) catch(ctx context.Context, f *farm, p planted, root string, out io.Writer) (bool, error) {
 	dir, err := os.MkdirTemp("", "replicator-planted-")
 	if err != nil {

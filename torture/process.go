@@ -30,7 +30,7 @@ func (p *process) start(ctx context.Context) (err error) {
 	return err
 }
 
-// end ends the program with a signal, and keeps its log.
+// end ends the program with a signal, and saves its log.
 func (p *process) end(how syscall.Signal) {
 	if p.running == nil {
 		return
@@ -48,7 +48,7 @@ func (p *process) end(how syscall.Signal) {
 	p.running = nil
 }
 
-// command runs a command of the program. Only the caller cares whether it succeeds.
+// command runs a command of the program, and returns its output and exit status. Failed commands are not reported.
 func (p *process) command(ctx context.Context, args ...string) (out string, code int) {
 	c, err := p.program.Start(ctx, append(args, "-c", p.program.File())...)
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *process) command(ctx context.Context, args ...string) (out string, code
 	return c.Output() + c.Log(), code
 }
 
-// failing returns the views that the program reports as not running. A view that another group member runs is fine.
+// failing describes the views that the program reports as neither running nor run by another member of the group.
 func (p *process) failing(ctx context.Context) []string {
 	out, code := p.command(ctx, "status", "--json")
 	if code != 0 {

@@ -12,9 +12,9 @@ import (
 	"replicator/internal/pause"
 )
 
-// reader polls the entities that always exist, in every view that shows them, and records steps back. n grows with each
-// write, so a lower n is an older state. An entity that was seen may never be missing. It reads views that change
-// together in one database together (together.go).
+// reader polls the entities that always exist, in every view that shows them. n grows with each write, so a lower n is
+// an older state. The reader records an error if n went back or an entity vanished. It reads pairs of views that change
+// together in one statement (together.go).
 type reader struct {
 	w *world
 
@@ -25,9 +25,8 @@ type reader struct {
 	passes int
 }
 
-// forgive is called when a sink has lost data. Batches in progress are then written to an empty sink, and the fill that
-// follows repeats older positions. No reader of such a sink could expect otherwise, so the reader stops checking in
-// this run.
+// forgive makes the reader stop checking for the rest of the run. Faults call it when a sink loses data: batches in
+// progress are then written to an empty sink, and the fill that follows repeats older states.
 func (r *reader) forgive() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -73,7 +72,7 @@ func (r *reader) look(ctx context.Context, v View) {
 	}
 }
 
-// judge compares the current content with what was seen before.
+// judge records an error if an entity has vanished or gone back since it was last seen.
 func (r *reader) judge(of string, n int, shows string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,7 +94,7 @@ func (r *reader) judge(of string, n int, shows string) {
 	}
 }
 
-// n returns the n that a view shows for an entity; "" if it shows none.
+// n returns the n that a view shows for an entity. It returns "" if the view does not show the entity.
 func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, error) {
 	switch v.Sink {
 	case "cache":
@@ -109,7 +108,7 @@ func (r *reader) n(ctx context.Context, v View, t Table, entity int) (string, er
 	}
 }
 
-// rowN returns the n of a row; "" if there is none.
+// rowN returns the n of a row. It returns "" if the row does not exist.
 func (r *reader) rowN(ctx context.Context, v View, t Table, key []any) (n string, err error) {
 	err = r.row(ctx, v, t, key, "n").Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -132,14 +131,14 @@ func (r *reader) row(ctx context.Context, v View, t Table, key []any, columns st
 		") shards ORDER BY n DESC LIMIT 1", args...)
 }
 
-// note records another error.
+// note records an error that another check found.
 func (r *reader) note(wrong string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wrong = append(r.wrong, wrong)
 }
 
-// found returns what the reader recorded.
+// found returns the recorded errors, and how often the reader polled all views.
 func (r *reader) found() (wrong []string, passes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

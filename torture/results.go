@@ -15,13 +15,13 @@ import (
 	"replicator/internal/servers"
 )
 
-// result is the record of a run: a line of JSON in the file of -results, from which -report makes tables. It only lists
-// what was really used: the plan's servers, and faults that were really injected.
+// result is the record of a run. -results writes it as a line of JSON, and -report makes tables from these lines.
+// Servers and Faults only list what the run really used.
 type result struct {
 	At      time.Time
 	Seed    uint64
 	Servers map[string]string // by role: source, MySQL sink, Redis sink, Elasticsearch sink, broker
-	Source  string            // its configuration: store, databases
+	Source  string            // the checkpoint store, and how many databases
 	Faults  []string
 	Took    float64 // in seconds, like the next ones
 	Setup   float64
@@ -33,7 +33,7 @@ type result struct {
 	Harness string   `json:",omitempty"` // why the harness could not finish the run
 }
 
-// resultOf returns the result of a finished run.
+// resultOf returns the record of a run.
 func resultOf(f *farm, p Plan, o Outcome, began time.Time, err error) result {
 	r := result{At: began, Seed: p.Seed, Servers: f.roles(p), Faults: o.Inflicted, Wrong: o.Wrong, Stuck: o.Stuck,
 		Source: fmt.Sprintf("store %s, %d in the source, %d in the sink", p.Store, p.Parts, p.Shards),
@@ -45,7 +45,7 @@ func resultOf(f *farm, p Plan, o Outcome, began time.Time, err error) result {
 	return r
 }
 
-// roles returns the servers of a plan by role.
+// roles returns the names of the servers that a plan uses, by role.
 func (f *farm) roles(p Plan) map[string]string {
 	all := map[string]string{"source": named(f.source[p.Source])}
 	for _, sink := range p.sinks() {
@@ -64,7 +64,7 @@ func (f *farm) roles(p Plan) map[string]string {
 	return all
 }
 
-// named formats a server's name for readers: MariaDB 10.11.19.
+// named returns a server's name and version, such as "MariaDB 10.11.19".
 func named(s *servers.Server) string {
 	name, _, _ := strings.Cut(string(s.Kind), "-")
 	proper := map[string]string{"mysql": "MySQL", "mariadb": "MariaDB", "redis": "Redis", "valkey": "Valkey",
@@ -114,7 +114,7 @@ func readResults(names []string) (all []result, err error) {
 	return all, nil
 }
 
-// tally sums up runs.
+// tally counts runs by their outcome.
 type tally struct {
 	runs, wrong, stuck int
 	settled            []float64

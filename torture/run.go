@@ -18,14 +18,14 @@ type Outcome struct {
 	Took    time.Duration // in total
 	Setup   time.Duration // the part before the programs ran
 	Settled time.Duration // from the last healing until all views were right
-	Stuck   bool          // one of the errors is that something does not run
+	Stuck   bool          // a view was not running, or a program had ended
 
 	Inflicted []string // the faults that were really injected
 	Passes    int      // how often the reader polled
 	Log       string   // the end of the programs' logs, if something is wrong
 }
 
-// run makes one run. patience is how long after the last healing every view must be right.
+// run makes one run. Within patience after the last fault is healed, every view must be right.
 func run(ctx context.Context, f *farm, p Plan, binary string, patience time.Duration,
 	say func(string, ...any)) (o Outcome, err error) {
 	began := time.Now()
@@ -75,7 +75,7 @@ func run(ctx context.Context, f *farm, p Plan, binary string, patience time.Dura
 	return o, err
 }
 
-// hurt makes writers write while the faults happen. If the plan says so, they stop before the last fault.
+// hurt runs the writers while faults are injected. If the plan says so, the writers stop before the last fault.
 func (w *world) hurt(ctx context.Context) error {
 	writing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -103,8 +103,8 @@ func (w *world) hurt(ctx context.Context) error {
 	return nil
 }
 
-// wrote waits until this many transactions were written. While the source is down, none are, but a fault that stops it
-// is healed after a time.
+// wrote waits until n transactions have been written, ten seconds at most. While the source is down, none are written.
+// The fault that stopped the source is healed later.
 func (w *world) wrote(ctx context.Context, n int64) error {
 	for end := time.Now().Add(10 * time.Second); w.load.wrote.Load() < n && time.Now().Before(end); {
 		if err := pause.For(ctx, 5*time.Millisecond); err != nil {
@@ -114,11 +114,11 @@ func (w *world) wrote(ctx context.Context, n int64) error {
 	return nil
 }
 
-// settle waits until every view is right. It returns what is still wrong.
+// settle waits until every view is right, for patience at most. It returns the errors that remain.
 func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []string, err error) {
 	for _, p := range w.processes() {
 		if p.running == nil {
-			return nil, errors.New("a program was not started again: the fault's healing is wrong")
+			return nil, errors.New("a program is not running after the last heal. A heal function must start it")
 		}
 	}
 	if w.stream == nil {
@@ -139,7 +139,7 @@ func (w *world) settle(ctx context.Context, patience time.Duration) (wrong []str
 			}
 			if p.running.Ended() {
 				w.stuck = true
-				return []string{"a program ended by itself: " + p.running.How()}, nil
+				return []string{"a program ended unexpectedly: " + p.running.How()}, nil
 			}
 		}
 		asked, cancel := context.WithTimeout(ctx, 20*time.Second)
@@ -181,7 +181,7 @@ func (w *world) processes() []*process {
 	return all
 }
 
-// allFailing returns the views that don't run in any program.
+// allFailing describes the failing views of all programs.
 func (w *world) allFailing(ctx context.Context) []string {
 	var all []string
 	for _, p := range w.processes() {

@@ -15,7 +15,7 @@ const (
 	textKey keyType = "text"
 	pairKey keyType = "pair" // a number and a text
 
-	groupKey keyType = "group" // only of the joined table
+	groupKey keyType = "group" // only for the groups table
 )
 
 var keyTypes = []keyType{intKey, uuidKey, textKey, pairKey}
@@ -31,7 +31,7 @@ func (k keyType) columns() []string {
 	return []string{"k"}
 }
 
-// ddl returns the columns' definitions.
+// ddl returns the definitions of the key's columns.
 func (k keyType) ddl() string {
 	switch k {
 	case intKey:
@@ -66,7 +66,7 @@ func (k keyType) values(n int) []any {
 	}
 }
 
-// show formats a key, as the model reads it from the source, in a template's form: {k}, or {a}:{b}.
+// show formats a key's values from the source as the template {k} or {a}:{b} does.
 func (k keyType) show(values [][]byte) string {
 	if k == uuidKey {
 		return hex.EncodeToString(values[0])
@@ -80,7 +80,7 @@ func (k keyType) show(values [][]byte) string {
 
 func (k keyType) template() string { return "{" + strings.Join(k.columns(), "}:{") + "}" }
 
-// of returns the nth key in a template's form.
+// of returns the nth key, formatted like show.
 func (k keyType) of(n int) string {
 	var texts [][]byte
 	for _, v := range k.values(n) {
@@ -120,7 +120,7 @@ func (t Table) ddl(database string) string {
 	}
 }
 
-// toml returns the table's section.
+// toml returns the table's section of the configuration.
 func (t Table) toml() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, "[tables.%s]\n", t.Name)
@@ -138,7 +138,7 @@ func (t Table) toml() string {
 	return b.String()
 }
 
-// toml returns the view's section.
+// toml returns the view's section of the configuration.
 func (v View) toml(t Table, prefix string) string {
 	b := &strings.Builder{}
 	from := fmt.Sprintf("%q", t.Name)
@@ -208,7 +208,7 @@ func assign(columns []string) string {
 	return strings.Join(all, ", ")
 }
 
-// toml returns the whole configuration. Addresses are those of the links.
+// toml returns the whole configuration. It leaves out the view that without names.
 func (p Plan) toml(a addresses, without string) string {
 	own := p.reads(a) + p.process(a) + p.tables()
 	if p.Topic != nil {
@@ -233,7 +233,7 @@ func (p Plan) reads(a addresses) string {
 	return b.String()
 }
 
-// process returns a process's own settings.
+// process returns the sections that differ between processes: checkpoint, HTTP and limits.
 func (p Plan) process(a addresses) string {
 	b := &strings.Builder{}
 	if p.Store == "mysql" {
@@ -258,7 +258,7 @@ func (p Plan) tables() string {
 	return b.String()
 }
 
-// keeps returns the sections of sinks and views, without one view.
+// keeps returns the sections of the sinks and the views. It leaves out the view that without names.
 func (p Plan) keeps(a addresses, without string) string {
 	b := &strings.Builder{}
 	for _, s := range p.sinks() {
@@ -300,7 +300,7 @@ func shardSuffix(shard int) string {
 	return fmt.Sprint("_", shard)
 }
 
-// shardOn returns the column that selects an entry's shard. For rows it is a key column, unless the rows move.
+// shardOn returns the field that selects an entry's shard. For rows it is a key column, unless the rows move.
 func (v View) shardOn(t Table) string {
 	if v.Moves {
 		return "grp"
@@ -311,7 +311,7 @@ func (v View) shardOn(t Table) string {
 	return v.Field
 }
 
-// addresses are the program's addresses of a run's servers.
+// addresses are the addresses at which the program reaches a run's servers, and names that it uses there.
 type addresses struct {
 	source, store, main, cache, search string
 	listen                             string

@@ -22,15 +22,15 @@ import (
 	"replicator/internal/servers"
 )
 
-// Topic says how a run's rows go through Kafka. The program publishes them, and members of consumer groups read them
-// and keep the views. The 17 tables of examples/jogchat are kept beside the plan's own views.
+// Topic says how a run's rows go through Kafka. The program publishes the rows. Members of consumer groups read them
+// and maintain the plan's views, and also the views of examples/jogchat.
 type Topic struct {
 	Partitions int
 	Members    int
 	Replicas   int
 }
 
-// throughKafka makes a plan's rows go through Kafka. Each sink has a view that the reader polls.
+// throughKafka makes a plan's rows go through Kafka. It gives each sink a view that the reader polls.
 func (p *Plan) throughKafka(r *rand.Rand, c Choices) {
 	p.Topic = &Topic{Partitions: pick(r, 3, 4, 6), Members: 3, Replicas: c.Brokers}
 	p.Shards, p.Parts = 1, 1 // the example's tables are in one database
@@ -46,7 +46,7 @@ func (p *Plan) throughKafka(r *rand.Rand, c Choices) {
 	}
 }
 
-// preferred returns the faults to choose from. With Kafka, these are mostly faults that only exist with it.
+// preferred returns the faults to choose from. With Kafka, these are mostly the faults of members and brokers.
 func (p Plan) preferred(r *rand.Rand, known []string) []string {
 	if p.Topic == nil || r.IntN(3) == 0 {
 		return known
@@ -54,7 +54,7 @@ func (p Plan) preferred(r *rand.Rand, known []string) []string {
 	own := slices.DeleteFunc(slices.Clone(known), func(name string) bool {
 		return !strings.HasPrefix(name, "member") && !strings.HasPrefix(name, "broker")
 	})
-	if len(own) == 0 { // other faults were chosen
+	if len(own) == 0 { // -faults excludes the faults of members and brokers
 		return known
 	}
 	return own
@@ -92,9 +92,9 @@ type stream struct {
 	others  []*process // temporary members
 }
 
-// newStream prepares topic and members.
+// newStream creates the topic and the members. It does not start the members.
 func (w *world) newStream(ctx context.Context, name string) error {
-	s := &stream{topic: name + "-" + strconv.FormatInt(time.Now().UnixMilli(), 36)} // a removed topic stays for a while
+	s := &stream{topic: name + "-" + strconv.FormatInt(time.Now().UnixMilli(), 36)} // a deleted topic stays for a while
 	for _, b := range w.servers.brokers {
 		s.brokers = append(s.brokers, b.Addr())
 	}
@@ -222,7 +222,7 @@ func (w *world) groups() []string {
 	return all
 }
 
-// setOffsetsBack resets the groups' offsets to the beginning. No member may run.
+// setOffsetsBack resets the groups' offsets to the beginning. No member may be running.
 func (w *world) setOffsetsBack(ctx context.Context) error {
 	for _, group := range w.groups() {
 		offsets := kadm.Offsets{}
@@ -245,7 +245,7 @@ func (w *world) setOffsetsBack(ctx context.Context) error {
 	return nil
 }
 
-// keepStates copies the members' states to a directory for putStates.
+// keepStates copies the members' states to a directory, from which putStates restores them.
 func (w *world) keepStates() (kept string, err error) {
 	if kept, err = os.MkdirTemp(w.program.Dir, "kept"); err != nil {
 		return "", err
@@ -278,17 +278,18 @@ func (w *world) putStates(kept string) error {
 	return nil
 }
 
-// compacted waits until compaction has removed most superseded records. It writes meanwhile, because only completed
-// segments are compacted.
+// compacted waits until compaction has removed most superseded records. It writes meanwhile, because Kafka only
+// compacts completed segments.
 func (w *world) compacted(ctx context.Context, r *rand.Rand) error {
 	for end := time.Now().Add(time.Minute); ; {
 		given, held, keys, err := w.stream.records(ctx)
 		if err == nil && keys > 0 && given > 2*held && held-keys <= keys/2 {
-			w.say("the topic is compacted: of %d offsets it holds %d records of %d cells", given, held, keys)
+			w.say("the topic is compacted: %d offsets, %d records, %d cells", given, held, keys)
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("of %d offsets the topic still holds %d records of %d cells: %w", given, held, keys, err)
+			return fmt.Errorf("the topic is not compacted after a minute: %d offsets, %d records, %d cells: %w",
+				given, held, keys, err)
 		}
 		_ = w.load.transaction(ctx, r, 20) // the source may be down
 		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
@@ -297,7 +298,8 @@ func (w *world) compacted(ctx context.Context, r *rand.Rand) error {
 	}
 }
 
-// records returns how many offsets the topic has assigned, how many records of cells it holds, and of how many cells.
+// records returns how many offsets the topic has assigned, how many cell records it still holds, and how many different
+// cells these belong to.
 func (s *stream) records(ctx context.Context) (given, held, keys int, err error) {
 	listed, err := s.admin.ListEndOffsets(ctx, s.topic)
 	if err == nil {

@@ -12,13 +12,13 @@ import (
 // show an entry without its row, or a row without its entry.
 type pair struct{ row, index View }
 
-// apart lists faults after which views of one database differ for a while. Views that are rewritten in place or
-// compared with the source change one after the other.
+// apart lists faults after which the views of a pair differ for a while, so plans with these faults have no pairs.
+// Views that are rewritten in place or compared with the source change one after the other.
 var apart = []string{"alter", "column", "cut-over", "rebuild all", "verify"}
 
-// pairs returns the plan's pairs whose views always change together. With Kafka there are none, because each record
-// belongs to one view. With partial row images, views are compared with the source, too, and a view that was not kept
-// up meanwhile is compared later.
+// pairs returns the plan's pairs of views that always change together. Plans with Kafka have none, because each record
+// belongs to one view. Plans with partial row images have none, either: the program compares each view with the source,
+// and it compares a view that was not running meanwhile later than the other one.
 func (p Plan) pairs() (all []pair) {
 	if p.Shards > 1 || p.Topic != nil || p.Images == "MINIMAL" ||
 		slices.ContainsFunc(p.Faults, func(f Fault) bool { return slices.Contains(apart, f.Name) }) {
@@ -34,8 +34,8 @@ func (p Plan) pairs() (all []pair) {
 	return all
 }
 
-// lookTogether reads both views of a pair in one statement. The result counts only if both views ran before and after
-// it. A paused, failed or lagging view may have another position.
+// lookTogether reads both views of a pair in one statement. The result only counts if both views were running before
+// and after the statement, because a paused, failed or lagging view may be at another position.
 func (r *reader) lookTogether(ctx context.Context, p pair) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -64,8 +64,9 @@ func (r *reader) lookTogether(ctx context.Context, p pair) {
 	}
 }
 
-// keepsUp reports whether the program says that both views of a pair, and all their sources, are kept up. A view with
-// several sources is rebuilt in place, separately. A view with a single source continues beside its replacement.
+// keepsUp reports whether the program maintains both views of a pair, for all their sources. A view that is being
+// rebuilt counts if it has a single source: the old view then continues until its replacement is ready. A view with
+// several sources is rebuilt in place, so it does not count.
 func (w *world) keepsUp(ctx context.Context, p pair) bool {
 	kept := 0
 	for _, v := range statesAt(ctx, w.at.listen) {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// A few runs, each with faults of its own, so that what this command finds is found by whoever runs the tests.
+// A few runs with different faults, so that `go test` also finds what this command finds.
 func TestRunsThatAreHurtEndRight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and hurts it")
@@ -63,7 +63,7 @@ func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 		if !reflect.DeepEqual(p, planOf(seed, choices)) {
 			t.Fatalf("seed %d gives two plans", seed)
 		}
-		few := planOf(seed, Choices{Sources: choices.Sources, Faults: []string{"second"}}) // not with every store
+		few := planOf(seed, Choices{Sources: choices.Sources, Faults: []string{"second"}}) // fits only one store
 		through := planOf(seed, Choices{Sources: choices.Sources, Search: servers.Elasticsearch, Brokers: 3})
 		if p.joins() {
 			joined++
@@ -102,7 +102,7 @@ func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 	}
 }
 
-// What is planted must be in the files that it is said to be in, or nothing would be planted.
+// A planted bug's original text must be in the named file. Otherwise nothing would be planted.
 func TestPlantedBugsFitTheirFiles(t *testing.T) {
 	known := faults()
 	for _, p := range plants() {
@@ -117,7 +117,7 @@ func TestPlantedBugsFitTheirFiles(t *testing.T) {
 	}
 }
 
-// The clock of the standard library must be as it was when it was made to jump.
+// The patch of the clock must fit the standard library's time.go.
 func TestClocksCanBeMadeToJump(t *testing.T) {
 	if _, err := skewedClock(t.Context(), "..", t.TempDir()); err != nil {
 		t.Error(err)
@@ -157,7 +157,7 @@ func TestTheModelKnowsWhatViewsHold(t *testing.T) {
 	}
 }
 
-// What fell silent stays so; what is made after is fine.
+// Connections that fell silent stay silent. Connections that are opened later work.
 func TestALinkThatFellSilentPassesNothing(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -214,7 +214,8 @@ func TestALinkThatFellSilentPassesNothing(t *testing.T) {
 	}
 }
 
-// What is held goes on in order; what else passes on other connections, and in the other direction, does so meanwhile.
+// A tap passes held data on in order once it is released. Meanwhile, other connections and the other direction pass
+// data.
 func TestATapHoldsWhatHasItsText(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -282,7 +283,7 @@ func TestSmallerPlansLackOneThing(t *testing.T) {
 	}
 }
 
-// Values that all lead to one shard would move nothing.
+// If all groups led to one shard, no row would move between shards.
 func TestWhatDecidesAShardLeadsToBoth(t *testing.T) {
 	in := map[uint32]int{}
 	for _, g := range groups {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Parts of plans that are no faults, and that a seed chooses without changing the rest of its plan: tables that a
-// pattern matches, keys that expire, and target tables that already exist.
+// This file adds parts to plans that are not faults: tables that a pattern matches, keys that expire, and target tables
+// that already exist. It does not use the plan's random numbers, so the rest of a seed's plan stays the same.
 
-// splitTables makes a pattern match the first table in some plans. Rows that go through Kafka, and joined rows, must
-// come from plain tables. Text keys would need a collation without padding.
+// splitTables makes a pattern match the first table in some plans. A pattern can't be published to Kafka or joined.
+// Text keys would need a collation without padding.
 func (p *Plan) splitTables() {
 	t := &p.Tables[0]
 	t.Pattern = p.Topic == nil && !t.Joined && p.Seed/16%4 < 2 && (t.Key == intKey || t.Key == uuidKey)
 }
 
-// parts returns the source's tables that make up the table.
+// parts returns the source's tables that make up t: two if a pattern matches them, otherwise t itself.
 func (t Table) parts() []Table {
 	if !t.Pattern {
 		return []Table{t}
@@ -26,13 +26,13 @@ func (t Table) parts() []Table {
 	return []Table{a, b}
 }
 
-// holding returns the source's table that holds the nth key.
+// holding returns the one of the source's tables that contains the nth key.
 func (t Table) holding(n int) Table {
 	parts := t.parts()
 	return parts[n/2%len(parts)]
 }
 
-// adorn gives the views of some plans keys that expire, after the end of any run, or existing target tables.
+// adorn gives some plans' views keys that expire after the end of any run, or target tables that already exist.
 func (v *View) adorn(t Table, seed uint64) {
 	switch v.Sink + " " + v.Kind {
 	case "cache hash", "cache json", "cache index":
@@ -44,7 +44,8 @@ func (v *View) adorn(t Table, seed uint64) {
 	}
 }
 
-// copyTables creates the existing target tables. Their keys number rows, as the source's may.
+// copyTables creates the target tables that already exist when the program starts. Their keys are AUTO_INCREMENT, as a
+// source's may be.
 func (w *world) copyTables(ctx context.Context) error {
 	for _, v := range w.plan.Views {
 		if !v.Copy {

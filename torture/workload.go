@@ -15,14 +15,14 @@ import (
 	"replicator/internal/pause"
 )
 
-// workload changes the source's tables at random. It does not track transactions that a killed server left open: in the
-// end, the source itself says which rows exist.
+// workload changes the source's tables at random. It does not track transactions that a killed server left open: at the
+// end, the source's tables show which rows exist.
 type workload struct {
 	db     *sql.DB
 	parts  []string // the source's databases
 	tables []Table
 	groups bool         // rows are joined with groups, which also change
-	forest bool         // there is a forest
+	forest bool         // the plan has a forest (forest.go)
 	moving bool         // keys move between the databases, and transactions run one after another
 	wrote  atomic.Int64 // transactions
 	n      atomic.Int64 // grows with every write; the reader watches it
@@ -35,7 +35,7 @@ type workload struct {
 // groups are the groups of counters and rankings. Each of two shards has two of them.
 var groups = []string{"red", "green", "blue", "grey"}
 
-// firstN is above 2^53, up to which a double holds all integers exactly.
+// firstN is the first n. It is above 2^53, up to which a double represents all integers exactly.
 const firstN = 1<<53 + 1
 
 // prepare fills the tables with the keys that always exist, and some others.
@@ -93,7 +93,7 @@ func (w *workload) run(ctx context.Context, seed uint64) {
 // huge runs a transaction with many changes.
 func (w *workload) huge(ctx context.Context, r *rand.Rand) error { return w.transaction(ctx, r, 3000) }
 
-// transaction makes some changes. One in ten is rolled back.
+// transaction runs a transaction with this many changes. It rolls back one transaction in ten.
 func (w *workload) transaction(ctx context.Context, r *rand.Rand, size int) error {
 	if w.moving {
 		w.hold.Lock()
@@ -151,7 +151,8 @@ func (w *workload) change(ctx context.Context, tx execer, t Table, r *rand.Rand)
 	return w.put(ctx, tx, t, r, n)
 }
 
-// put writes a row: a new version, or the row in place. The body of a key that always exists can be decoded.
+// put writes the nth key: a new version, or the row itself in a table of plain rows. Keys that always exist never get a
+// body that can't be decoded.
 func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n int) error {
 	key := t.Key.values(n)
 	next := w.n.Add(1)
@@ -186,7 +187,7 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 	}
 	version := next
 	if n >= Kept && r.IntN(6) == 0 {
-		version -= r.Int64N(200) // a late version
+		version -= r.Int64N(200) // a version that arrives after newer ones
 	}
 	columns, args := strings.Join(t.Key.columns(), ", "), key
 	if t.Shape == cells {
@@ -197,19 +198,19 @@ func (w *workload) put(ctx context.Context, tx execer, t Table, r *rand.Rand, n 
 	return err
 }
 
-// encode encodes a body from JSON.
+// encode encodes a JSON body with the table's codec.
 func (t Table) encode(body string) []byte {
 	if t.Codec == "json" {
 		return []byte(body)
 	}
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
-	_, _ = z.Write([]byte(body)) // to memory
+	_, _ = z.Write([]byte(body)) // writing to memory can't fail
 	_ = z.Close()
 	return b.Bytes()
 }
 
-// remove deletes a row, the newest version, an old one, or all.
+// remove deletes the nth key's row, or its newest version, its oldest version, or all versions.
 func (w *workload) remove(ctx context.Context, tx execer, t Table, r *rand.Rand, n int) error {
 	table, err := w.in(ctx, tx, t, n)
 	if err != nil {

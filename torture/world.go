@@ -23,7 +23,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// farm has the servers that runs use one after another. A run may stop and kill them, and leaves them running.
+// farm has the servers that one run after another uses. A run may stop and kill servers, but leaves them running.
 type farm struct {
 	source  map[servers.Kind]*servers.Server
 	main    map[servers.Kind]*servers.Server // the MySQL sink's
@@ -31,11 +31,11 @@ type farm struct {
 	elastic string // its URL; "": there is none
 	search  *servers.Server
 	brokers []*servers.Server // the first is the others' controller; none: no Kafka
-	lives   int               // how often a source started without data
+	lives   int               // how often a source started without data; makes new server ids
 }
 
-// cacheArgs are the options for Redis. It is killed, and readers look for steps back, so it must keep what it
-// acknowledged.
+// cacheArgs are options that make Redis keep acknowledged writes when it is killed. Otherwise the reader would see
+// older states.
 var cacheArgs = []string{"--appendonly", "yes"}
 
 // startFarm starts one server of each wanted kind.
@@ -101,7 +101,7 @@ func (f *farm) String() string {
 // mend resets servers after a run that the harness could not finish.
 func (f *farm) mend(ctx context.Context) error {
 	for _, s := range f.all() {
-		_ = s.Resume() // a stopped server is started next
+		_ = s.Resume() // this fails for a stopped server, which is started next
 		if !s.Running() {
 			if err := s.Restart(ctx); err != nil {
 				return err
@@ -109,7 +109,7 @@ func (f *farm) mend(ctx context.Context) error {
 		}
 	}
 	for _, s := range f.source {
-		_ = tell(ctx, s, stopReplica(s)...) // most replicate no other server
+		_ = tell(ctx, s, stopReplica(s)...) // this fails on servers that are not replicas
 	}
 	return nil
 }
@@ -120,13 +120,13 @@ func (f *farm) close() {
 	}
 }
 
-// The harness's own links to servers that may be replaced.
+// Names of the harness's own links, to servers that a fault may replace.
 const (
 	ownSource = "our source"
 	ownCache  = "our cache"
 )
 
-// world is one run: the servers' databases, the links, the program.
+// world is the state of one run: the servers' databases, the links, the program.
 type world struct {
 	process   // the program; with Kafka, the publisher
 	plan      Plan
@@ -229,8 +229,8 @@ func newWorld(ctx context.Context, f *farm, p Plan, binary, dir string, say func
 	return w, w.configure("")
 }
 
-// freeAddress returns an address with a free port that stays free. Its loopback address is otherwise unused, because
-// connections and other torture processes also get ports.
+// freeAddress returns an address whose port is free and stays free. It picks a random loopback address: on 127.0.0.1,
+// connections and other torture processes could take the port.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.1:0", 1+rand.IntN(250), rand.IntN(250)))
 	if err != nil {
@@ -258,12 +258,13 @@ func freshDatabase(ctx context.Context, addr, name, settings string) (*sql.DB, e
 			return nil, err
 		}
 	}
-	// An ALTER that waits for one writer may block another from a table, while the first waits for a row of the other.
-	// Neither the ALTER nor the server detects that deadlock. Only a timeout ends it.
+	// An ALTER may wait for writer A and block writer B from a table, while A waits for a row that B has locked. The
+	// server does not detect this deadlock. Only a timeout ends it.
 	return sql.Open("mysql", at+name+"?timeout=2s&readTimeout=10s&innodb_lock_wait_timeout=2"+settings)
 }
 
-// configure writes the configuration, without one view. A program that is just starting reads the old or the new one.
+// configure writes the configuration, without the view that without names. It replaces the file in one step, so a
+// program that is just starting reads either the old or the new one.
 func (w *world) configure(without string) error {
 	next := w.program.File() + ".next"
 	if err := os.WriteFile(next, []byte(w.plan.toml(w.at, without)), 0o600); err != nil {
@@ -272,7 +273,7 @@ func (w *world) configure(without string) error {
 	return os.Rename(next, w.program.File())
 }
 
-// close ends everything the run started, and drops everything it made.
+// close ends everything that the run started, and drops everything that the run created.
 func (w *world) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -312,7 +313,7 @@ func (w *world) close() {
 	}
 }
 
-// dropIndexes removes the run's indexes.
+// dropIndexes deletes the run's indexes.
 func (w *world) dropIndexes(ctx context.Context) {
 	pattern := strings.TrimSuffix(w.at.prefix, ":") + "_*"
 	text, err := w.request(ctx, http.MethodGet, "/"+pattern+"?expand_wildcards=all&features=settings", "")
@@ -325,7 +326,7 @@ func (w *world) dropIndexes(ctx context.Context) {
 	}
 }
 
-// document returns the fields of a document; none if it does not exist.
+// document returns the fields of a document. It returns none if the document does not exist.
 func (w *world) document(ctx context.Context, v View, id string) (fields, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		w.servers.elastic+"/"+v.index(w.at.prefix)+"/_source/"+url.PathEscape(id), nil)
@@ -349,7 +350,7 @@ func (w *world) document(ctx context.Context, v View, id string) (fields, error)
 	return shownFields(source), nil
 }
 
-// logged returns the last lines of the run's programs' logs.
+// logged returns the last lines of the logs of the run's programs.
 func (w *world) logged(lines int) string {
 	all := w.process.logged()
 	if w.stream != nil {
