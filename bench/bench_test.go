@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	builds "replicator/internal/lab" // a lab is something else here
+	builds "replicator/internal/lab" // "lab" is another type in this package
 	"replicator/internal/servers"
 	"replicator/internal/servers/servertest"
 )
 
 func TestMain(m *testing.M) { builds.Main(func() int { return servertest.Run(m) }) }
 
-// quickLab is a lab of the smallest sizes on servers of its own.
+// quickLab returns a lab with the smallest sizes and its own servers.
 func quickLab(t *testing.T, kind servers.Kind, program string, args ...string) *lab {
 	t.Helper()
 	o, err := parse(append([]string{"-quick", "-latency-seconds", "1", "-entities", "300"}, args...), io.Discard)
@@ -44,7 +44,7 @@ func quickLab(t *testing.T, kind servers.Kind, program string, args ...string) *
 	return l
 }
 
-// Each stage compares every row with the workload, and fails on a difference. No figure is looked at.
+// Each stage compares every row with the workload, and fails on a difference. The test ignores the figures.
 func TestEveryStageEndsWithTheRightRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it for each stage")
@@ -52,7 +52,7 @@ func TestEveryStageEndsWithTheRightRows(t *testing.T) {
 	t.Parallel()
 	program := linked(t)
 	l := quickLab(t, servers.MySQL, program)
-	// see below
+	// TestHashesAndDocumentsEndAsTheWorkloadSays covers redis and elastic.
 	l.stages = slices.DeleteFunc(l.stages, func(s stage) bool { return s.name == "redis" || s.name == "elastic" })
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
@@ -198,9 +198,9 @@ func TestFlags(t *testing.T) {
 		{"-servers redis-7", 0, "no binlog"},
 		{"-cells 0", 0, "-cells must be at least 1"},
 		{"-only fill,latency", 1_000_000, ""},
-		{"-only fill,fun", 0, `no stage "fun"`},
-		{"-only growth -curve up", 0, `no curve "up"`},
-		{"now", 0, `nothing to do with "now"`},
+		{"-only fill,fun", 0, `unknown stage "fun"`},
+		{"-only growth -curve up", 0, `unknown curve "up"`},
+		{"now", 0, `unexpected argument "now"`},
 	} {
 		o, err := parse(strings.Fields(c.args), io.Discard)
 		if c.wrong != "" {
@@ -276,10 +276,10 @@ func TestCPUTimeOfAProcessGrowsAsItWorks(t *testing.T) {
 	}
 }
 
-// linked is the program that all these tests run: it is linked once.
+// linked returns the path of the program that all these tests run. It is built once.
 func linked(t *testing.T) string { return builds.Binary(t) }
 
-// built stands for a compiler.
+// built returns a compiler that links to the program that is already built.
 func built(t *testing.T) compiler {
 	return func(_ context.Context, path string) error { return os.Symlink(linked(t), path) }
 }

@@ -34,8 +34,8 @@ func allBounds() []bound {
 			check: manyRows},
 		{
 			name: "ddl",
-			what: "%s tables that nobody watches, each created, altered and filled, half of them dropped, between " +
-				"the cells",
+			what: "%s tables that no view reads, each created, altered and filled, half of them dropped, between " +
+				"writes of cells",
 			full:  5000,
 			views: emailIndex("cell.users"),
 			ddl:   emailTable,
@@ -58,7 +58,7 @@ func allBounds() []bound {
 	}, crowdsOfOneEntity()...)
 }
 
-// emailTable returns one index table, for any number of rows of an entity.
+// emailTable returns the DDL of the index table, which does not depend on the number of rows.
 func emailTable(int) []string { return []string{indexDDL("index_email")} }
 
 func indexDDL(name string) string {
@@ -89,7 +89,7 @@ func (l *boundLab) rows(ctx context.Context, table string, want int) error {
 	return err
 }
 
-// numbered runs, in one transaction, a statement that selects from n, the numbers from 1 on.
+// numbered inserts n rows into a table of the source, in one statement. selected gives a row's values for the number i.
 func (l *boundLab) numbered(ctx context.Context, into, selected string, n int) error {
 	return connected(ctx, l.sourceDB, func(conn *sql.Conn) error {
 		depth := "SET SESSION cte_max_recursion_depth = 4294967295"
@@ -111,7 +111,7 @@ const (
 	keyOfNumber = "UNHEX(LPAD(HEX(i), 32, '0'))"
 )
 
-// padded returns a body with its own email and this many more bytes.
+// padded returns the SQL expression for a body with its own email and this many more bytes.
 func padded(bytes int) string {
 	return fmt.Sprintf("CONCAT('{\"email\": \"', i, '@x.org\", \"pad\": \"', REPEAT('x', %d), '\"}')", bytes)
 }
@@ -132,7 +132,7 @@ func badRows(ctx context.Context, l *boundLab, n int) error {
 	return l.numbered(ctx, cellColumns, keyOfNumber+", 'users', 1, CONCAT('{\"email\": ', i, '@x.org')", n)
 }
 
-// lettersKept counts the dead letters.
+// lettersKept checks that the program has n dead letters, and that the index table is empty.
 func lettersKept(ctx context.Context, l *boundLab, n int) error {
 	file := launch.Program{Dir: filepath.Join(l.dir, "bound")}.File()
 	out, err := exec.CommandContext(ctx, l.program, "deadletters", "list", "--json", "-c", file).Output()
@@ -157,13 +157,14 @@ func tinyRows(ctx context.Context, l *boundLab, n int) error {
 
 func tinyKeys(n int) int { return max(n/10, 1) }
 
-// tinyViews returns a hash view of each key's number, in Redis. In MySQL, it would take ten times as long.
+// tinyViews returns the configuration of a hash view in Redis of each key's number. In MySQL, the case would take ten
+// times as long.
 func tinyViews(l *boundLab, _ int) string {
 	return "[tables.tiny]\nkey = \"k\"\nversion = \"id\"\noffset = \"id\"\n\n" + hashSink(l.cache) +
 		"\n[views.tiny]\nfrom = \"tiny\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"tiny:{k}\"\nfields = [\"v\"]\n"
 }
 
-// redis returns a client of the Redis cache, which the caller closes.
+// redis returns a client for the lab's Redis. The caller closes the client.
 func (l *boundLab) redis() (*redis.Client, error) {
 	o, err := redis.ParseURL(l.cache.DSN("0"))
 	if err != nil {
@@ -243,7 +244,7 @@ func manyRows(ctx context.Context, l *boundLab, n int) error {
 	return nil
 }
 
-// churn writes a cell for each unwatched table.
+// churn creates, alters and fills tables that no view reads, and drops half of them. It writes a cell after each table.
 func churn(ctx context.Context, l *boundLab, n int) error {
 	l.workload = &workload{entities: n, body: l.body, begin: time.Now().UnixNano(), order: phased}
 	if _, err := l.sourceDB.ExecContext(ctx, "CREATE DATABASE other"); err != nil {

@@ -30,13 +30,13 @@ type boundsOptions struct {
 func parseBounds(args []string, out io.Writer) (o boundsOptions, err error) {
 	fs := flag.NewFlagSet("bench bounds", flag.ContinueOnError)
 	fs.SetOutput(out)
-	kind := fs.String("server", string(servers.MySQL), "the kind of source and sink")
-	fs.Float64Var(&o.share, "share", 1, "of the full sizes")
+	kind := fs.String("server", string(servers.MySQL), "the kind of server for source and sink")
+	fs.Float64Var(&o.share, "share", 1, "the fraction of the full sizes: above 0, at most 1")
 	var names []string
 	for _, b := range allBounds() {
 		names = append(names, b.name)
 	}
-	only := fs.String("only", "", "only these `cases`, with commas between: "+strings.Join(names, ", "))
+	only := fs.String("only", "", "run only these `cases`, separated by commas: "+strings.Join(names, ", "))
 	fs.StringVar(&o.json, "json", "", "write every figure to this `file` too")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -45,14 +45,15 @@ func parseBounds(args []string, out io.Writer) (o boundsOptions, err error) {
 		return o, err
 	}
 	if fs.NArg() > 0 || o.share <= 0 || o.share > 1 {
-		return o, errors.New("bounds: -share is above 0 and at most 1, and nothing else stands beside the flags")
+		return o, errors.New(
+			"bounds: -share must be above 0 and at most 1, and arguments besides flags are not allowed")
 	}
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
 	}
 	for _, name := range o.only {
 		if !slices.Contains(names, name) {
-			return o, fmt.Errorf("-only: there is no case %q", name)
+			return o, fmt.Errorf("-only: unknown case %q", name)
 		}
 	}
 	return o, nil
@@ -65,7 +66,7 @@ type bound struct {
 	full int    // the number at -share 1
 	// search says that the case needs an Elasticsearch.
 	search bool
-	// views returns sinks and views of the configuration, and tables if the case reads others than cell.
+	// views returns the configuration's sinks and views, and its tables if the case reads tables other than cell.
 	views func(l *boundLab, n int) string
 	ddl   func(n int) []string // for the sink's database
 	write func(ctx context.Context, l *boundLab, n int) error
@@ -90,7 +91,7 @@ type bounded struct {
 	Load       string  `json:"load"`
 }
 
-// bounds runs the program on each case of large data, one after another, and reports the memory it took.
+// bounds runs the program on each case of large data, one after another, and reports the memory that it used.
 func bounds(ctx context.Context, o boundsOptions, compile compiler, out, progress io.Writer) (err error) {
 	show := newScreen(progress)
 	_, program, remove, err := build(ctx, compile, show)
@@ -130,12 +131,13 @@ func (b bounded) line() string {
 		float64(b.PeakBytes)/(1<<20), b.Standstill)
 }
 
-// boundArgs allow servers bodies of 64 MiB, and a transaction of 1 GiB without a checkpoint for each of its rows.
+// boundArgs are options that allow bodies of 64 MiB, and a transaction of 1 GiB without a checkpoint for each of its
+// rows.
 func boundArgs(kind servers.Kind) []string {
 	return append(serverArgs(kind), "--max-allowed-packet=256M")
 }
 
-// run measures the program on one case, on new servers: each binlog is read from its first byte.
+// run measures the program on one case. It uses new servers, because the program reads a binlog from its first byte.
 func (o boundsOptions) run(ctx context.Context, b bound, program string, show *screen) (got bounded, err error) {
 	start := func() (*servers.Server, error) {
 		return servers.Start(ctx, servers.Options{Kind: o.kind, Small: true, Args: boundArgs(o.kind)})
@@ -225,7 +227,7 @@ func (l *boundLab) bound(ctx context.Context, b bound, n int, got *bounded) erro
 	return b.check(ctx, l, n)
 }
 
-// freeAddress returns an address on which nothing listens, and that no outgoing connection gets.
+// freeAddress returns an address on which nothing listens, and which outgoing connections don't use.
 func freeAddress() (string, error) {
 	address, _, err := servers.FreeAddress()
 	return address, err
@@ -246,7 +248,7 @@ func (p *program) standstill(ctx context.Context, address string) (longest time.
 		}
 		n, err := counted(ctx, address, "source_bytes_total", "changes_applied_total", "changes_stale_total",
 			"dead_letters_total")
-		if err == nil && n != last { // it may not listen yet, or no longer
+		if err == nil && n != last { // the program may not listen yet, or no longer
 			moved, last = time.Now(), n
 		}
 		longest = max(longest, time.Since(moved))

@@ -10,7 +10,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Each case compares its sink with what was written, and fails on a difference.
+// Each case compares its sink with the written rows, and fails on a difference.
 func TestWhatIsLargeEndsAsItWasWritten(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and starts three servers for each case")
@@ -38,7 +38,8 @@ func TestWhatIsLargeEndsAsItWasWritten(t *testing.T) {
 
 func TestFlagsOfBounds(t *testing.T) {
 	for args, wrong := range map[string]string{
-		"": "", "-only bombs,body": "", "-only bomb": `no case "bomb"`, "-share 0": "-share is above 0", "-share 2": "at most 1",
+		"": "", "-only bombs,body": "",
+		"-only bomb": `unknown case "bomb"`, "-share 0": "-share must be above 0", "-share 2": "at most 1",
 		"-server redis-7": "no binlog",
 	} {
 		_, err := parseBounds(strings.Fields(args), io.Discard)

@@ -7,15 +7,15 @@ import (
 	"strconv"
 )
 
-// workload is a sequence of cells. A cell is computed from its number and never stored. So the written cells and the
-// views' expected contents have the same origin, without a million bodies in memory.
+// workload is a sequence of cells. A cell is computed from its number and never stored. So the writers and the checks
+// of the views use the same cells, and memory need not hold a million bodies.
 type workload struct {
 	entities int
 	body     int   // the bytes of a body; its properties may take more
 	begin    int64 // ref_key of the first cell, in nanoseconds
 	order    order
 
-	emailOnly bool // of the properties that views keep, bodies only have this one
+	emailOnly bool // the email is the only property in bodies that views show
 }
 
 // order says in which order entities come, and how their emails sort.
@@ -27,12 +27,12 @@ const (
 	phased                 // one entity after another, in rounds: the phases below
 )
 
-// The phases of cells in the order phased. Cells coalesce with no other in flight, except in the last phase, where all
-// do.
+// The phases of cells in the order phased. In the last phase, the program can combine all cells that it applies at
+// once, because they belong to one entity. In the other phases, it can't combine any.
 const (
 	newPhase       = iota // the first cell of each entity
-	movedPhase            // a newer one of each, with another email: its index entry moves
-	unchangedPhase        // a newer one of each with the same content: only the version rises
+	movedPhase            // a newer cell of each, with another email: its index entry moves
+	unchangedPhase        // a newer cell of each with the same content: only the version rises
 	hotPhase              // the same number of cells, all of one entity
 )
 
@@ -42,12 +42,12 @@ var distinctPhases = [...]string{"distinct", "moved", "unchanged", "hot"}
 // cell is one version of one entity's users cell.
 type cell struct {
 	number  int
-	content int // the number of the cell whose body it repeats: usually its own
+	content int // the number of the cell whose body this cell repeats; usually its own number
 	entity  int
 	ref     int64
 }
 
-// user is the part of a cell's body that views keep.
+// user is the part of a cell's body that views show.
 type user struct {
 	key      [16]byte
 	username string
@@ -82,12 +82,12 @@ func (w *workload) at(number int) cell {
 	h := mix(uint64(number))
 	c.entity = int(h % uint64(w.entities))
 	if h>>32%100 == 0 {
-		c.ref += 1 - late // + 1: no other cell has that version
+		c.ref += 1 - late // + 1 makes the version unique
 	}
 	return c
 }
 
-// newest returns the number of each entity's newest cell among the first n; -1 for an entity without one.
+// newest returns the number of each entity's newest cell among the first n. It is -1 for an entity without a cell.
 func (w *workload) newest(n int) []int {
 	newest := make([]int, w.entities)
 	for i := range newest {
@@ -154,7 +154,7 @@ func (w *workload) user(c cell) user {
 
 var cities = [...]string{"San Francisco", "New York", "Zürich", "Nairobi", "Hyderabad", "São Paulo", "Osaka", "Tromsø"}
 
-// appendBody appends the cell's body: JSON, with the properties that views keep and others. No text in it needs
+// appendBody appends the cell's body: JSON with the properties that views show, and others. None of its texts needs
 // escapes.
 func (w *workload) appendBody(b []byte, c cell) []byte {
 	from := len(b)

@@ -18,14 +18,14 @@ import (
 	"replicator/internal/servers"
 )
 
-// contender is a program in one configuration.
+// contender is a program in one configuration, to be compared with others.
 type contender struct {
 	name  string
-	keeps string // what it keeps in the sink
+	keeps string // what it writes to the sink
 	ours  bool
-	// command writes its configuration and makes its command line.
+	// command writes the program's configuration and returns its command.
 	command func(ctx context.Context, x *contest) (*exec.Cmd, error)
-	// count returns how many of the cells are in the sink; nil for a program that ends when all are.
+	// count returns how many of the cells are in the sink. It is nil for a program that ends once all cells are there.
 	count func(ctx context.Context, x *contest) (int, error)
 	// check describes what the sink holds.
 	check func(ctx context.Context, x *contest) (string, error)
@@ -61,7 +61,7 @@ func contenderNames() (names []string) {
 	return names
 }
 
-// contenders returns the contenders that the options name, or else those that can run.
+// contenders returns the contenders that the options name. If they name none, it returns all that can run.
 func contenders(o peersOptions) []contender {
 	return slices.DeleteFunc(everyContender(o), func(c contender) bool {
 		if o.only != nil {
@@ -71,11 +71,11 @@ func contenders(o peersOptions) []contender {
 	})
 }
 
-// hashFields keeps every property of a body, as a copy of the body would.
+// hashFields configures a hash view with every property of a body, so it writes as much as a copy of the body.
 const hashFields = "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix +
 	"{row_key}\"\nfields = [\"id\", \"username\", \"email\", \"phone\", \"password\", \"activate\", \"address\", \"bio\"]\n"
 
-// ours runs this program.
+// ours returns a function that configures this program with these views and returns its command.
 func ours(views string) func(ctx context.Context, x *contest) (*exec.Cmd, error) {
 	return func(ctx context.Context, x *contest) (*exec.Cmd, error) {
 		if err := x.configure(x.dir, sourceDatabase, "earliest", hashSink(x.sink)+views); err != nil {
@@ -124,7 +124,7 @@ func wholeBody(w *workload, c cell) map[string]string {
 	return hash
 }
 
-// firstFile returns the binlog's first position.
+// firstFile returns the name of the source's first binlog file.
 func (x *contest) firstFile(ctx context.Context) (string, error) {
 	rows, err := x.sourceDB.QueryContext(ctx, "SHOW BINARY LOGS")
 	if err != nil {
@@ -195,7 +195,7 @@ rule:
     value_encoder: json
 `
 
-// transferLua keeps the same hash and index as this program, without versions, and records its progress.
+// transferLua stores each body, and an index entry as this program does, without versions. It records its progress.
 const transferLua = `local json = require("json")
 local ops = require("redisOps")
 local row = ops.rawRow()
@@ -260,7 +260,8 @@ func entries(ctx context.Context, x *contest) (int, error) {
 	return int(n), err
 }
 
-// lastOf returns the number of the last cell that transferLua wrote. The table's numbers begin at 1 and have no gaps.
+// lastOf returns the number of the last cell that transferLua wrote. It is also the number of cells, because the
+// table's numbers begin at 1 and have no gaps.
 func lastOf(ctx context.Context, x *contest) (int, error) {
 	text, err := x.rdb.Get(ctx, lastKey).Result()
 	if errors.Is(err, goredis.Nil) {
@@ -281,8 +282,8 @@ func holds(what string, count func(context.Context, *contest) (int, error),
 	}
 }
 
-// checkBodies counts bodies that are not the newest, and index entries that should be gone. The keys have the binlog's
-// form, without zero bytes at the end.
+// checkBodies counts bodies that are not the newest, and index entries that should be gone. The keys lack trailing zero
+// bytes, as in the binlog.
 func checkBodies(ctx context.Context, x *contest) (string, error) {
 	newest := x.workload.present(x.cells)
 	old := 0

@@ -10,8 +10,9 @@ import (
 	"replicator/internal/servers"
 )
 
-// An entity's record in Redis and its document in Elasticsearch hold something of each of its cells, and are written as
-// a whole. With many cells, each batch costs as much as all cells together. These cases measure that.
+// An entity's record in Redis and its document in Elasticsearch contain data of each cell, and the program writes them
+// as a whole. So with many cells of one entity, each batch costs as much as all cells together. These cases measure
+// this cost.
 
 func crowdsOfOneEntity() []bound {
 	return []bound{
@@ -30,7 +31,7 @@ func crowdsOfOneEntity() []bound {
 	}
 }
 
-// emailSets checks that each cell's value has its set.
+// emailSets checks that Redis has a set for each cell's email.
 func emailSets(ctx context.Context, l *boundLab, n int) (err error) {
 	rdb, err := l.redis()
 	if err != nil {
@@ -44,7 +45,7 @@ func emailSets(ctx context.Context, l *boundLab, n int) (err error) {
 	return err
 }
 
-// oneDocument checks that there is one document, with the value of one of the cells.
+// oneDocument checks that there is exactly one document, with the email of one of the cells.
 func oneDocument(ctx context.Context, l *boundLab, _ int) error {
 	d := documents{url: l.search.DSN(""), http: http.DefaultClient}
 	if err := d.call(ctx, http.MethodPost, "/"+documentIndex+"/_refresh", nil, nil); err != nil {
@@ -63,7 +64,7 @@ func oneDocument(ctx context.Context, l *boundLab, _ int) error {
 		return err
 	}
 	if hits := found.Hits.Hits; len(hits) != 1 || !strings.HasSuffix(hits[0].Source.Email, "@x.org") {
-		return fmt.Errorf("the result is wrong: there are these documents: %v", hits)
+		return fmt.Errorf("the result is wrong: there must be one document with an email, but there are %v", hits)
 	}
 	return nil
 }

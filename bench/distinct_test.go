@@ -7,7 +7,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// Both stages have the same sink: what one leaves there must not be in the other's way.
+// Both stages use the same sink, so the rest of one stage must not disturb the other.
 func TestDistinctCellsAndGrowthEndAsTheWorkloadSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it twenty-one times")

@@ -1,35 +1,35 @@
-// Command bench measures the program on real, temporary servers, beside the best that the same machine can do, in one
-// run:
+// Command bench measures the program on real, temporary servers. In the same run, it measures raw writes, which are the
+// fastest that the same machine can do:
 //
 //	make bench                              MySQL, a million cells
 //	make bench ARGS='-servers mysql,mariadb-10.11 -json bench.json'
 //	make bench ARGS='-only distinct,growth,latency -cells 1000000 -json bench.json'
 //	go run ./bench peers                    compares this program with others on the same cells: -help lists the flags
-//	go run ./bench bounds                   its memory with large transactions, bodies, backlogs, views, DDL
-//	go run ./bench profile FILE             writes the compiler's profile from these loads: package guide
+//	go run ./bench bounds                   the program's memory with large transactions, bodies, backlogs, views, DDL
+//	go run ./bench profile FILE             writes a compiler profile of these loads to FILE (package guide)
 //	make bench ARGS=-quick                  a small smoke run, whose figures mean nothing
 //
 // # What is measured
 //
-// A source server holds the cells of one column, users. They are written in advance, and each has many versions with
-// JSON bodies. A sink server of the same kind keeps a view of them.
+// A source server contains the cells of one column, users. The bench writes the cells in advance. Each cell has many
+// versions with JSON bodies. A sink server of the same kind contains a view of the cells.
 //
 //	catch-up       the built program, run --until-caught-up from the oldest binlog into an empty index table
 //	fill           the same from a snapshot: a scan, then the tail
 //	latency        the program runs beside a writer of single-row transactions: the time from a commit's return until a
-//	               reader of the sink sees it, overall and for each second's commits; for an index table, a Redis
-//	               hash, and both at once. Redis notifies its reader. The table's reader polls twice a millisecond,
-//	               which adds a quarter of a millisecond on average
-//	redis          the built program into a Redis hash for each entity, beside raw-hset: pipelined HSET of the same
+//	               reader of the sink sees the change, overall and for each second's commits; for an index table, a
+//	               Redis hash, and both at once. Redis notifies its reader. The table's reader polls twice a
+//	               millisecond, which adds a quarter of a millisecond on average
+//	redis          the built program into a Redis hash for each entity, and raw-hset: pipelined HSET of the same
 //	               hashes
-//	elastic        the same into an Elasticsearch document for each, beside raw-bulk: _bulk requests of the same
-//	               documents
+//	elastic        the built program into an Elasticsearch document for each entity, and raw-bulk: _bulk requests of
+//	               the same documents
 //
 // These run only if -only names them:
 //
 //	distinct       the built program into an index table, and into a Redis hash and index, in four runs each: a cell of
-//	               every entity; newer ones that move the index entries; newer ones with the same content; and as many
-//	               cells of one entity
+//	               every entity; newer cells that move the index entries; newer cells with the same content; and the
+//	               same number of cells, all of one entity
 //	growth         the cost of a distinct cell from 10,000 cells to -cells, from 1 view to 50 (with a twentieth of the
 //	               cells), and from 100 bytes a body to 64 KiB (with a tenth of the cells, 256 MiB at most)
 //	kafka          a publisher writes a cell of every entity, a fifth of -cells, to a topic ("publish"), then a member
@@ -37,20 +37,23 @@
 //	isolation      the latency into an index table while Redis is well, down, hanging, or emptied by FLUSHALL; and into
 //	               a Redis hash while MySQL is well, down or hanging, or lacks the table
 //	joins          filling orders with their customers and items; the latency of a change in each table; a change that
-//	               affects a third of the orders, and the latency beside it; and the same with a join query for each
-//	               order
+//	               affects a third of the orders, and the latency of other changes meanwhile; and the first of these
+//	               changes as a simple program makes it, with a join query for each order
 //	images         an update of every row of a table, with binlog_row_image FULL, NOBLOB and MINIMAL: first of a body
 //	               and a number, then of the number alone. A complete row in the binlog is used as it is. Other rows are
 //	               read from the source
 //	tables         tables that match a pattern, a twentieth of -entities: the first fill, a start, and the idle program,
 //	               for as long as the latency is measured
+//	swaps          the longest time from a commit until a reader sees it while a rebuilt view is swapped in, for this
+//	               view and for another one in the same database
 //
-// "of raw" is the program's speed divided by the speed of the raw writes beside it. A program that does the same work
-// can't be faster than those. Raw writes use as many connections, and batches as large, as the program's lanes do.
+// "of raw" is the program's speed divided by the speed of the raw writes of the same stage. A program that does the
+// same work can't be faster than the raw writes. Raw writes use as many connections and as large batches as the
+// program's lanes.
 //
-// Redis and Elasticsearch have their own source with fewer cells: an entity for every four cells of the other stages,
-// or every ten, in two runs. The first ("new") writes a cell of each entity. The second ("update") writes a newer cell
-// of each, and its program has just started and remembers nothing.
+// The stages redis and elastic have their own source with fewer entities, a quarter and a tenth of -cells, and two
+// runs. The first run ("new") writes one cell for each entity. The second run ("update") writes a newer cell for each
+// entity. It uses a newly started program, which remembers nothing.
 //
 // CPU is user and system time of the client and of both servers. The client is the bench itself for raw writes, and
 // otherwise the program. µs a cell is the same number as CPU seconds per million cells. CPU times hardly change on a
@@ -65,8 +68,8 @@
 // # Servers
 //
 // The servers don't wait for a disk on commit (Options.Small of package servers). They have a buffer pool and a redo
-// log of 256 MiB, both for raw writes and for the program. Redis writes no file. Elasticsearch only uses its fast
-// compiler, because the optimizing one would be busy for minutes, and has written the documents once before it is
-// measured. If a machine can't run Elasticsearch, its stage is skipped and the report says so. The bench ends all
-// servers, also on Ctrl-C, and they die with it.
+// log of 256 MiB, both for raw writes and for the program. Redis writes no file. Elasticsearch's JVM only uses its fast
+// compiler, because the optimizing compiler would be busy for minutes. Elasticsearch has written the documents once
+// before it is measured. If a machine can't run Elasticsearch, the bench skips its stage and the report says so. The
+// bench stops all servers, also on Ctrl-C. If the bench is killed, the servers end, too.
 package main

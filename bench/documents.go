@@ -19,15 +19,15 @@ import (
 // documentIndex is the index of raw writes, and the alias of the program's index.
 const documentIndex = "users"
 
-// The index for raw writes and for the program. It refreshes each second, like an index that is searched. An index
-// without searches does not refresh.
+// The mapping and the settings of the index, both for raw writes and for the program. It refreshes each second, like an
+// index that is searched. By default, an index without searches does not refresh.
 const (
 	documentMapping = `{"properties": {"username": {"type": "keyword"}, "email": {"type": "keyword"}, "phone": {"type": "long"},
 		"password": {"type": "keyword"}, "activate": {"type": "boolean"}}}`
 	documentSettings = `{"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "1s"}`
 )
 
-// keptDocument returns a document view in its own Elasticsearch.
+// keptDocument starts an Elasticsearch and returns a document view in it.
 func (l *lab) keptDocument(ctx context.Context) (*kept, error) {
 	files := map[string]string{}
 	for name, text := range map[string]string{"mapping": documentMapping, "settings": documentSettings} {
@@ -104,7 +104,7 @@ func (d *documents) verify(ctx context.Context, w *workload, n int) (int64, erro
 	}
 	err := d.call(ctx, http.MethodGet, "/"+documentIndex+"/_count", nil, &held)
 	if err == nil && held.Count != int64(len(newest)) {
-		err = fmt.Errorf("there are %d documents of %d entities", held.Count, len(newest))
+		err = fmt.Errorf("there are %d documents for %d entities", held.Count, len(newest))
 	}
 	return held.Count, err
 }
@@ -127,7 +127,7 @@ func (d *documents) compare(ctx context.Context, w *workload, newest []int, from
 		return err
 	}
 	if len(found.Docs) != to-from {
-		return fmt.Errorf("an _mget of %d documents has %d", to-from, len(found.Docs))
+		return fmt.Errorf("an _mget of %d documents returned %d", to-from, len(found.Docs))
 	}
 	for i, doc := range found.Docs {
 		held := map[string]string{}

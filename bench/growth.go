@@ -17,7 +17,7 @@ type point struct {
 	body  int
 }
 
-// growthBytes bounds the bodies of one run: long bodies need fewer cells to show their cost.
+// growthBytes limits the total size of the bodies in one run: long bodies need fewer cells to show their cost.
 const growthBytes = 256 << 20
 
 // curves are the sizes that may vary.
@@ -71,7 +71,7 @@ func (l *lab) growth(ctx context.Context) (err error) {
 	return nil
 }
 
-// emptySource removes the cells and their binlog.
+// emptySource deletes the cells and the binlog.
 func (l *lab) emptySource(ctx context.Context) error {
 	reset := "RESET BINARY LOGS AND GTIDS"
 	if l.source.Kind.IsMariaDB() {

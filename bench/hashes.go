@@ -17,7 +17,7 @@ import (
 // hashPrefix is the prefix of the hashes' keys.
 const hashPrefix = "user:"
 
-// hashView is the configuration of the hash view, and hashSink that of its sink.
+// hashView is the configuration of the hash view, and hashSink returns the configuration of its sink.
 const hashView = "[views.users]\nfrom = \"cell.users\"\nsink = \"main\"\nkind = \"hash\"\nkey = \"" + hashPrefix +
 	"{row_key}\"\n" + userFields
 
@@ -42,7 +42,7 @@ type hashes struct {
 	want   func(w *workload, c cell) map[string]string // the hash for an entity, given its newest cell
 }
 
-// startHashes starts a Redis for hashes. close ends it.
+// startHashes starts a Redis for hashes. The method close stops it.
 func (l *lab) startHashes(ctx context.Context) (*hashes, error) {
 	server, err := l.start(ctx, servers.Redis7)
 	if err != nil {
@@ -63,7 +63,7 @@ func openHashes(server *servers.Server) (*hashes, error) {
 	return &hashes{server: server, rdb: redis.NewClient(o), want: keptUser}, nil
 }
 
-// keptUser returns the hash of the properties that views keep.
+// keptUser returns the properties of a cell's user that views show, as a hash.
 func keptUser(w *workload, c cell) map[string]string { return w.user(c).hash() }
 
 func (h *hashes) drop(ctx context.Context) error { return h.rdb.FlushAll(ctx).Err() }
@@ -106,7 +106,7 @@ func (h *hashes) verify(ctx context.Context, w *workload, n int) (int64, error) 
 	}
 	held, err := h.count(ctx, hashPrefix)
 	if err == nil && held != len(newest) {
-		err = fmt.Errorf("there are %d hashes of %d entities", held, len(newest))
+		err = fmt.Errorf("there are %d hashes for %d entities", held, len(newest))
 	}
 	return int64(held), err
 }
@@ -138,7 +138,7 @@ func (h *hashes) verifyIndex(ctx context.Context, w *workload, n int) (int64, er
 	}
 	held, err := h.count(ctx, emailPrefix)
 	if err == nil && held != len(newest) {
-		err = fmt.Errorf("there are %d index entries of %d entities", held, len(newest))
+		err = fmt.Errorf("there are %d index entries for %d entities", held, len(newest))
 	}
 	return int64(held), err
 }
@@ -156,7 +156,7 @@ func (h *hashes) count(ctx context.Context, prefix string) (int, error) {
 	return len(held), keys.Err()
 }
 
-// hash returns a user in a hash's form.
+// hash returns a user's properties as a Redis hash contains them.
 func (u user) hash() map[string]string {
 	return map[string]string{"username": u.username, "email": u.email,
 		"phone": strconv.Itoa(u.phone), "password": u.password,

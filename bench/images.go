@@ -26,8 +26,8 @@ kind = "row"
 fields = { name = "$name", n = "$n", said = "said" }
 `
 
-// rowImages are the values of binlog_row_image. noteUpdates are the updates under each. Columns that the view needs are
-// missing from the binlog in some of them.
+// rowImages are the values of binlog_row_image. The stage makes each of noteUpdates under each value. In some
+// combinations, the binlog lacks columns that the view needs.
 var (
 	rowImages   = []string{"FULL", "NOBLOB", "MINIMAL"}
 	noteUpdates = []struct{ name, set string }{
@@ -126,8 +126,8 @@ func (l *lab) insert(ctx context.Context, table string, n int, row func(i int) s
 	return nil
 }
 
-// sameRows fails unless a query of the source and one of the sink return the same rows. It returns how many. No row has
-// a NULL.
+// sameRows compares the rows of a query in the source with those of a query in the sink, and fails on a difference. It
+// returns the number of rows. The rows must not contain NULL.
 func (l *lab) sameRows(ctx context.Context, columns int, source, sink string) (checked int64, err error) {
 	want, err := l.sourceDB.QueryContext(ctx, source)
 	if err != nil {
@@ -145,7 +145,7 @@ func (l *lab) sameRows(ctx context.Context, columns int, source, sink string) (c
 			return 0, err
 		}
 		if !got.Next() {
-			return 0, errors.Join(got.Err(), fmt.Errorf("the result is wrong: the view ends before row %s", should[0]))
+			return 0, errors.Join(got.Err(), fmt.Errorf("the result is wrong: the view lacks row %s", should[0]))
 		}
 		if err := scanTexts(got, holds); err != nil {
 			return 0, err

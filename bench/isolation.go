@@ -14,7 +14,7 @@ type trouble struct {
 	begin, end func(ctx context.Context, s *liveSetup) error
 }
 
-// troublesOf returns the troubles of a sink's server. spoil makes its view fail until an operator acts.
+// troublesOf returns the troubles of a sink's server. spoil makes the sink's view fail until an operator acts.
 func troublesOf(server *servers.Server, spoil func(ctx context.Context, s *liveSetup) error) []trouble {
 	nothing := func(context.Context, *liveSetup) error { return nil }
 	return []trouble{

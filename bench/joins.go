@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// shop has the data of the joins stage: orders of customers, with items, and a table with a row for each order that
-// shows its customer and the sums of its items. One customer has many orders.
+// shop has the data of the joins stage: customers, their orders, and the orders' items. A view shows each order with
+// its customer and the sums of its items. One customer has many orders.
 type shop struct {
 	*lab
 	orders    int // all orders
-	many      int // the orders of customer 1, which are the last ones
+	many      int // how many orders customer 1 has; they have the highest ids
 	customers int // the number of other customers, each with customerOrders orders
 	database  string
 	dir       string
@@ -38,7 +38,7 @@ var shopDDL = []string{
 		"n INT NOT NULL DEFAULT -1, PRIMARY KEY (order_id, line))",
 }
 
-// shopView creates the view's table, and the one for the naive way. Readers poll its last four columns.
+// shopView creates the view's table, or the table that naive fills. Readers poll its last four columns.
 const shopView = "CREATE TABLE %s (id INT PRIMARY KEY, status VARCHAR(20), customer VARCHAR(40), lines_ INT, " +
 	"qty INT, order_n INT, order_m INT, customer_n INT, item_n INT, KEY (order_n), KEY (order_m), KEY (customer_n), KEY (item_n))"
 
@@ -154,7 +154,8 @@ func (l *lab) newShop(ctx context.Context) (*shop, error) {
 	return s, err
 }
 
-// live returns a writer of growing numbers, which changes period rows in turn, and a reader of a column of the view.
+// live returns a writer of growing numbers, and a reader of a column of the view. The writer changes period rows in
+// turn.
 func (s *shop) live(set, column string, period int) *live {
 	n := s.rate + s.rate*s.options.seconds
 	v := &live{cells: &workload{entities: period}, database: s.database, rate: s.rate, warm: s.rate,
@@ -169,7 +170,7 @@ func (s *shop) live(set, column string, period int) *live {
 	return v
 }
 
-// latency measures how soon a writer's changes are visible.
+// latency measures how soon a writer's changes are visible. Then it calls over, if that is not nil.
 func (s *shop) latency(ctx context.Context, stage, what string, v *live, over func(ctx context.Context) error) error {
 	done := s.show.begin(what)
 	took, err := s.measureProgram(ctx, s.dir, []string{"run"}, func(p *program) error {
@@ -191,7 +192,7 @@ func (s *shop) latency(ctx context.Context, stage, what string, v *live, over fu
 	return nil
 }
 
-// fanOut changes the customer of many orders while others change.
+// fanOut renames the customer of many orders while other orders change, and measures both.
 func (s *shop) fanOut(ctx context.Context) error {
 	v := s.live("UPDATE orders SET m = %d WHERE id = 1 + %d", "order_m", s.orders-s.many)
 	began := make(chan time.Time, 1)
@@ -250,8 +251,8 @@ func (s *shop) untilRenamed(ctx context.Context) error {
 	}
 }
 
-// naive updates all orders of one customer as a simple program would: with a join query and a write for each order,
-// over as many connections as the program has lanes.
+// naive updates all orders of one customer as a simple program would: with a join query and a write for each order. It
+// uses as many connections as the program has lanes.
 func (s *shop) naive(ctx context.Context) error {
 	defer s.show.begin("a join query for each order")()
 	took, err := s.measure(func() error {
@@ -275,7 +276,7 @@ func (s *shop) naive(ctx context.Context) error {
 	return nil
 }
 
-// copy writes an order from the result of one query.
+// copy writes an order's row from the result of one join query.
 func (s *shop) copy(ctx context.Context, id int) error {
 	row, into, args := make([]string, shopColumns), make([]any, shopColumns), make([]any, shopColumns)
 	for i := range row {
@@ -302,7 +303,7 @@ func (s *shop) join() string {
 	return text
 }
 
-// check compares every row of the view with the join.
+// check compares every row of the view with the result of shopJoin.
 func (s *shop) check(ctx context.Context) error {
 	defer s.show.begin("checking every row")()
 	checked, err := s.sameRows(ctx, shopColumns, s.join()+"ORDER BY o.id",

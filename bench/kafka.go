@@ -22,7 +22,7 @@ const (
 )
 
 // kafka measures cells of different entities through Kafka. A publisher writes them to a topic. Then a member of a
-// consumer group keeps hashes in Redis from the topic.
+// consumer group reads the topic and maintains hashes in Redis.
 func (l *lab) kafka(ctx context.Context) (err error) {
 	broker, err := l.start(ctx, servers.Kafka)
 	if missing := (*servers.MissingError)(nil); errors.As(err, &missing) {
@@ -87,8 +87,9 @@ func changelogView(broker *servers.Server) string {
 		topicPartitions)
 }
 
-// topicCheck reads the whole topic. Each cell's last record must be its newest among the workload's first n, and no
-// record may be older than the one before it. It returns the number of cells.
+// topicCheck returns a check that reads the whole topic. Each cell's last record must be its newest version among the
+// workload's first n cells. No record may be older than an earlier record of its cell. The check returns how many cells
+// the topic has.
 func topicCheck(broker *servers.Server) func(ctx context.Context, w *workload, n int) (int64, error) {
 	return func(ctx context.Context, w *workload, n int) (int64, error) {
 		last, err := lastRecords(ctx, broker)
@@ -100,11 +101,11 @@ func topicCheck(broker *servers.Server) func(ctx context.Context, w *workload, n
 			key := w.key(c.entity)
 			r := last[key]
 			if want := w.appendBody(nil, c); r == nil || r.Row == nil || !bytes.Equal(r.Row.Body, want) {
-				return 0, fmt.Errorf("of %x the topic says %+v, not %q", key, r, want)
+				return 0, fmt.Errorf("the topic's last record for %x is %+v, not %q", key, r, want)
 			}
 		}
 		if len(last) != len(newest) {
-			return 0, fmt.Errorf("the topic has %d cells of %d entities", len(last), len(newest))
+			return 0, fmt.Errorf("the topic has %d cells for %d entities", len(last), len(newest))
 		}
 		return int64(len(newest)), nil
 	}
@@ -143,7 +144,7 @@ func lastRecords(ctx context.Context, broker *servers.Server) (map[[16]byte]*cha
 				var key [16]byte
 				text, ok := values[0].([]byte)
 				if copy(key[:], text); !ok || len(text) != len(key) {
-					return fmt.Errorf("the key of %v is no entity's", r.Cell)
+					return fmt.Errorf("the key of %v is not the key of an entity", r.Cell)
 				}
 				if old := last[key]; old != nil && old.State.Version > r.State.Version {
 					return fmt.Errorf("%v steps back from version %d to %d", r.Cell, old.State.Version, r.State.Version)

@@ -6,7 +6,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// What the topic and the hashes hold is compared in full. No figure is looked at.
+// The stage compares the whole topic and all hashes with the workload. The test ignores the figures.
 func TestEveryCellGoesThroughKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program, starts five servers, and runs it twice")

@@ -10,7 +10,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// kept is what the program keeps of each entity in one sink.
+// kept describes what the program writes to one sink for each entity.
 type kept struct {
 	name    string // in the results
 	what    string
@@ -32,14 +32,14 @@ type rawWrites struct {
 	write func(ctx context.Context, users []user) error
 }
 
-// The program's lanes, which raw writes use, too: the number of concurrent requests, and of cells in each.
+// How many lanes the program has, and how many cells a lane applies at once. Raw writes use the same numbers.
 const (
 	lanes     = 2
 	laneBatch = 800
 )
 
 // keptStage measures cells of different entities, phase by phase, into one sink after another. Each phase has a newly
-// started process, without memory of earlier phases.
+// started process, which does not remember earlier phases.
 type keptStage struct {
 	into   []func(l *lab, ctx context.Context) (*kept, error)
 	cells  int // in each phase
@@ -59,8 +59,8 @@ func (l *lab) elastic(ctx context.Context) error {
 		cells: max(l.cells/10, 1), order: round, phases: []string{"new", "update"}})
 }
 
-// distinct measures the cost of cells that coalesce with no other in flight, and, in its last phase, of cells that all
-// do.
+// distinct measures the cost of cells that the program can't combine with other cells in flight. In the last phase, it
+// can combine all of them.
 func (l *lab) distinct(ctx context.Context) error {
 	return l.measureKept(ctx, keptStage{
 		into:  []func(*lab, context.Context) (*kept, error){(*lab).keptTable, (*lab).keptHashAndIndex},
@@ -117,7 +117,7 @@ func (l *lab) measureKept(ctx context.Context, stage keptStage) (err error) {
 	return nil
 }
 
-// measurePhase runs the program until it has caught up with a phase, whose cells end at this number.
+// measurePhase runs the program until it has caught up with a phase. end is the number of cells up to the phase's end.
 func (l *lab) measurePhase(ctx context.Context, own *lab, k *kept, phase string, end int) error {
 	n := own.workload.entities
 	what := fmt.Sprintf("the program: %s cells into %s, %s", thousands(int64(n)), k.what, phase)
@@ -139,8 +139,8 @@ func (l *lab) measurePhase(ctx context.Context, own *lab, k *kept, phase string,
 	return nil
 }
 
-// writeRaw writes every user of each phase as fast as the sink accepts them: the minimum cost. It first writes them
-// once without measuring, because servers are slower at first, above all one with a JIT compiler.
+// writeRaw writes every user of each phase as fast as the sink accepts them. This is the minimum cost. It first writes
+// them once without measuring, because servers are slower at first, especially with a JIT compiler.
 func (l *lab) writeRaw(ctx context.Context, own *lab, k *kept, phases []string) error {
 	if k.raw == nil {
 		return nil
@@ -181,7 +181,7 @@ func (l *lab) writeRaw(ctx context.Context, own *lab, k *kept, phases []string) 
 	return nil
 }
 
-// usersOf computes the users of a phase in advance, so that computing them does not count as the sink's cost.
+// usersOf computes a phase's users. Callers do so in advance, so that the time does not count as the sink's cost.
 func (l *lab) usersOf(phase int) []user {
 	n := l.workload.entities
 	users := make([]user, n)

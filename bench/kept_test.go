@@ -49,7 +49,7 @@ func TestAServerThatThisMachineCannotHaveIsLeftOut(t *testing.T) {
 	}
 }
 
-// A wrong value must never pass for a figure.
+// A sink with a wrong value must give an error, not a figure.
 func TestHashesAreComparedWithTheWorkload(t *testing.T) {
 	s := servertest.Own(t, servers.Redis7, serverArgs(servers.Redis7)...)
 	h, err := openHashes(s)
@@ -70,7 +70,7 @@ func TestHashesAreComparedWithTheWorkload(t *testing.T) {
 		{"nothing", "", func() error { return nil }},
 		{"missing", "is map[], not", func() error { return h.rdb.Del(t.Context(), key(3)).Err() }},
 		{"wrong", "other", func() error { return h.rdb.HSet(t.Context(), key(3), "email", "other").Err() }},
-		{"too many", "11 hashes of 10", func() error {
+		{"too many", "11 hashes for 10", func() error {
 			return h.rdb.HSet(t.Context(), hashPrefix+"x",
 				"email", "other").Err()
 		}},

@@ -26,19 +26,20 @@ func serverArgs(kind servers.Kind) []string {
 	return append(args, "--innodb-redo-log-capacity=256M")
 }
 
-// start starts a server of the kind. A broker is not started as Small, because that limits Java to its fast compiler,
-// and it would take more CPU time.
+// start starts a server of the kind. A broker is not Small: this would limit Java to its fast compiler, and the broker
+// would use more CPU time.
 func start(ctx context.Context, kind servers.Kind, progress func(string)) (*servers.Server, error) {
 	return servers.Start(ctx, servers.Options{Kind: kind, Small: kind != servers.Kafka, Args: serverArgs(kind),
 		Progress: progress})
 }
 
-// startSink is start for a sink, with two of MySQL's defaults changed. On a machine with few processors, MySQL's
-// threads write the redo log themselves. Two connections that commit at once then sometimes wait for 100 ms (9.7.4:
-// four in 20,000 transactions over two connections beside three readers, without other load). The program commits over
-// two. MySQL also writes zeros to the space by which it extends a table's file, and all writers of the table wait for
-// that. In five of six runs they waited 9 to 36 ms at the 4,972nd new row, in five 14 to 25 ms at the 6,670th, and in
-// none of four runs where the file system reserves the space.
+// startSink starts a sink server, with two of MySQL's defaults changed. First, it turns on the log writer threads:
+// without them, which is the default on a machine with few processors, two connections that commit at once sometimes
+// wait for 100 ms. The program commits over two connections. With MySQL 9.7.4, 4 of 20,000 such transactions waited,
+// beside three readers and without other load. Second, it lets the file system reserve space by which a table's file
+// grows. By default, MySQL fills this space with zeros, and all writers of the table wait: in five of six runs for 9 to
+// 36 ms at the 4,972nd new row, in five for 14 to 25 ms at the 6,670th. In four runs where the file system reserved the
+// space, none waited.
 func startSink(ctx context.Context, kind servers.Kind, progress func(string)) (*servers.Server, error) {
 	args := serverArgs(kind)
 	if kind.IsSQL() && !kind.IsMariaDB() {
@@ -65,7 +66,7 @@ type lab struct {
 	start func(ctx context.Context, kind servers.Kind) (*servers.Server, error)
 }
 
-// newLab connects to the servers. The caller closes it, and the servers.
+// newLab connects to the servers. The caller closes the lab and the servers.
 func newLab(o options, source, sink *servers.Server, program string, show *screen) (*lab, error) {
 	l := &lab{options: o, source: source, sink: sink, program: program, show: show}
 	l.start = func(ctx context.Context, kind servers.Kind) (*servers.Server, error) {
@@ -86,7 +87,7 @@ func newLab(o options, source, sink *servers.Server, program string, show *scree
 }
 
 // beside returns a lab on the same sink with its own source, for a stage that reads its own binlog from the first byte.
-// closing ends both.
+// closing closes the lab and its source.
 func (l *lab) beside(ctx context.Context) (own *lab, closing func() error, err error) {
 	source, err := l.start(ctx, l.source.Kind)
 	if err != nil {
@@ -112,7 +113,7 @@ func (l *lab) close() error {
 	return errors.Join(errs...)
 }
 
-// open connects to a server. Values are put into the statements' text, so each statement takes one round trip.
+// open connects to a server. The client puts values into the statements' text, so each statement takes one round trip.
 func open(s *servers.Server) (*sql.DB, error) {
 	cfg, err := mysql.ParseDSN(s.DSN(""))
 	if err != nil {
@@ -126,15 +127,15 @@ func open(s *servers.Server) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// stage is a part of what is measured.
+// stage is one part of the measurement.
 type stage struct {
 	name  string
 	run   func(l *lab, ctx context.Context) error
-	alone bool // it writes its own cells and does not need prepare's
-	asked bool // it runs only if -only names it
+	alone bool // the stage writes its own cells and does not need those of prepare
+	asked bool // the stage runs only if -only names it
 }
 
-// stages returns all stages, in order. Each adds its results. Stages that are compared with raw ones come after those.
+// stages returns all stages, in order. Each stage adds its results to the lab.
 func stages() []stage {
 	return []stage{
 		{name: "catch-up", run: (*lab).catchUp},

@@ -11,8 +11,8 @@ import (
 	"replicator/internal/servers"
 )
 
-// liveDatabase is the source database of a run of the latency stage. It is empty at first, so that the program starts
-// fast.
+// liveDatabase is the prefix of the names of the source databases in the latency stage. Each is empty at first, so that
+// the program starts fast.
 const liveDatabase = "live"
 
 // latency runs the program beside a writer of single-row transactions at a steady rate: into an index table, into a
@@ -133,12 +133,12 @@ func (l *lab) liveHash(store *hashes) adding {
 	}
 }
 
-// tableSight reads an index table.
+// tableSight returns a watcher of an index table.
 func (l *lab) tableSight(index string, v *live) watcher {
 	return l.polled(v, "SELECT email FROM "+index+" WHERE email >= ? ORDER BY email")
 }
 
-// polled reads a table with a query that selects the values from a given one on.
+// polled returns a watcher that polls a table with a query. The query selects the values from a given value on.
 func (l *lab) polled(v *live, query string) watcher {
 	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
 		return connected(ctx, l.sinkDB, func(conn *sql.Conn) error {

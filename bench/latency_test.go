@@ -7,7 +7,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// A stall of one second must be seen, and in the second that it was in.
+// A stall of one second must show in that second's figures.
 func TestLatencyOverTimeShowsAStall(t *testing.T) {
 	const rate, seconds, stalled = 100, 5, 3
 	v := newLive(options{rate: rate, seconds: seconds, entities: 10}, liveDatabase)
@@ -20,7 +20,7 @@ func TestLatencyOverTimeShowsAStall(t *testing.T) {
 			s.seen[n] += 700 * time.Millisecond
 		}
 	}
-	v.commits[v.warm], v.commits[v.warm+1] = v.commits[v.warm+1], v.commits[v.warm] // writers pass each other
+	v.commits[v.warm], v.commits[v.warm+1] = v.commits[v.warm+1], v.commits[v.warm] // writers overtake each other
 	v.finished = v.commits[v.total()-1]
 	d := v.latency(s)
 	if d.Samples != rate*seconds || len(d.Over) != seconds {
@@ -33,7 +33,7 @@ func TestLatencyOverTimeShowsAStall(t *testing.T) {
 	}
 }
 
-// Every row of the sink that is measured is compared: nothing that happens to the other sink keeps one from it.
+// The stage compares every row of the measured sink. Trouble in the other sink must not keep rows away from it.
 func TestASinkInTroubleLeavesTheOtherAtWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it eight times")
@@ -50,7 +50,7 @@ func TestASinkInTroubleLeavesTheOtherAtWork(t *testing.T) {
 	checkRows(t, l, want)
 }
 
-// Each order is compared with the join.
+// The stage compares each order with the result of the join.
 func TestAViewWithJoinsIsMeasuredAndRight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it for each figure")

@@ -19,7 +19,7 @@ type told struct {
 // lookAnyway is how long a reader waits for a notification before it reads the hashes anyway, in case one was lost.
 const lookAnyway = 100 * time.Millisecond
 
-// sight makes Redis report which hashes change (keyspace notifications), and reads those.
+// sight returns a watcher that lets Redis report which hashes change (keyspace notifications), and reads these hashes.
 func (h *hashes) sight(v *live) watcher {
 	return func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error {
 		if err := h.rdb.ConfigSet(ctx, "notify-keyspace-events", "Kh").Err(); err != nil {
@@ -36,7 +36,7 @@ func (h *hashes) sight(v *live) watcher {
 			for {
 				m, err := subscribed.ReceiveMessage(ctx)
 				if err != nil {
-					return // it was closed; lookAnyway finds missed changes
+					return // the subscription was closed; lookAnyway finds missed changes
 				}
 				select {
 				case changed <- told{v.now(), strings.TrimPrefix(m.Channel, channel)}:
@@ -60,7 +60,7 @@ func (h *hashes) sight(v *live) watcher {
 	}
 }
 
-// next waits for changes and returns all that have arrived; none if there were none for a while.
+// next waits for changes and returns all that have arrived. It returns none if none arrive within lookAnyway.
 func next(ctx context.Context, changed <-chan told) (some []told, err error) {
 	timer := time.NewTimer(lookAnyway)
 	defer timer.Stop()
@@ -92,7 +92,7 @@ func (h *hashes) unseen(v *live, s *sight, oldest int) (some []told) {
 	return some
 }
 
-// see reads hashes, and notes their contents as seen at the time of the notification, or now.
+// see reads hashes, and records their contents as seen at the time of the notification, or now without a notification.
 func (h *hashes) see(ctx context.Context, v *live, s *sight, some []told) error {
 	cmds, err := h.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, one := range some {

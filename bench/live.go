@@ -18,9 +18,9 @@ const (
 	// figures, and long enough not to load the server.
 	pollEvery = 500 * time.Microsecond
 
-	timeout = 10 * time.Minute // for anything that should be done at once
+	timeout = 10 * time.Minute // for anything that normally takes moments
 
-	writers = 4 // connections: a commit sometimes takes longer than a millisecond
+	writers = 4 // connections; several, because a commit sometimes takes longer than a millisecond
 )
 
 // live is a writer, and readers that see its cells in each sink. The cells' emails sort in writing order.
@@ -48,8 +48,9 @@ type sight struct {
 	all   chan struct{}   // closed when all cells were seen
 }
 
-// watcher prepares to read a sink, and passes a look function to looks, which calls it until all cells were seen. look
-// waits until it should read the sink, then notes the cells seen, from the oldest unseen one on.
+// watcher prepares to read a sink, and passes a look function to looks. looks calls it until all cells have been seen.
+// look waits until the sink should be read. It then records the cells that the sink shows, from the oldest unseen cell
+// on.
 type watcher func(ctx context.Context, s *sight, looks func(look func(oldest int) error) error) error
 
 func newLive(o options, database string) *live {
@@ -86,8 +87,8 @@ func (v *live) issued() int { return min(int(v.next.Load())+1, v.total()) }
 
 func (v *live) total() int { return len(v.commits) }
 
-// run writes every cell and returns when all were seen in every sink. The first cell shows that the program is ready.
-// run ends early if the program does.
+// run writes every cell and returns when all have been seen in every sink. When the first cell has been seen, the
+// program is ready. If the program ends early, run returns an error.
 func (v *live) run(ctx context.Context, source *sql.DB, p *program) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	v.begin = time.Now()
@@ -138,7 +139,7 @@ func await(ctx context.Context, seen <-chan struct{}, what string) error {
 	case <-seen:
 		return nil
 	case <-time.After(timeout):
-		return fmt.Errorf("%s can't be seen in the sink after %v", what, timeout)
+		return fmt.Errorf("%s did not become visible in the sink within %v", what, timeout)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -191,7 +192,7 @@ func (v *live) write(ctx context.Context, conn *sql.Conn, n int) error {
 	return err
 }
 
-// read reads a sink until it has seen all cells, from the oldest unseen one on.
+// read calls look until all cells have been seen in a sink.
 func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) error {
 	for oldest := 0; ; {
 		if err := look(oldest); err != nil {
@@ -213,12 +214,12 @@ func (v *live) read(ctx context.Context, s *sight, look func(oldest int) error) 
 	}
 }
 
-// note notes that a sink showed an email. Then its entity's older cells were visible, too, or were skipped because they
-// arrived together.
+// note records that a sink showed an email. The entity's older cells count as seen, too: they were visible before, or
+// the program skipped them because they arrived together.
 func (v *live) note(s *sight, now time.Duration, email string) error {
 	n, err := strconv.Atoi(email[:min(10, len(email))])
 	if err != nil {
-		return fmt.Errorf("the sink holds something else than was written: %w", err)
+		return fmt.Errorf("the sink contains a value that was not written: %w", err)
 	}
 	for ; n >= 0 && s.seen[n] == 0; n -= v.cells.entities {
 		s.seen[n] = now
@@ -226,7 +227,7 @@ func (v *live) note(s *sight, now time.Duration, email string) error {
 	return nil
 }
 
-// latency sums up the times of a sink after the warm-up.
+// latency summarizes the times of a sink after the warm-up.
 func (v *live) latency(s *sight) *latency {
 	var all []float64 // ms
 	bySecond := map[int][]float64{}

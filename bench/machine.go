@@ -27,7 +27,7 @@ func thisMachine() machine {
 	}
 }
 
-// load returns the load average; "" if the system does not report it.
+// load returns the load average. It returns "" if the system does not report it.
 func load() string {
 	fields := strings.Fields(procFile("loadavg"))
 	if len(fields) < 3 {
@@ -45,7 +45,7 @@ func cpuModel() string {
 	return ""
 }
 
-// procFile returns a file below /proc; "" if it does not exist.
+// procFile returns the content of a file below /proc. It returns "" if the file does not exist.
 func procFile(name string) string {
 	text, err := os.ReadFile("/proc/" + name)
 	if err != nil {

@@ -67,11 +67,11 @@ type options struct {
 	rate     int
 	seconds  int
 	stages   []stage
-	curve    string // of growth; "": all
+	curve    string // of the growth stage; "": all
 	json     string
 }
 
-// quick has the sizes for a smoke run, used unless the flags set others.
+// quick has the sizes for a smoke run. Flags on the command line override them.
 var quick = map[string]string{"cells": "5000", "entities": "500", "rate": "200", "latency-seconds": "2"}
 
 // sourceKind returns the kind of server that -server names. It must have a binlog.
@@ -88,11 +88,11 @@ func parse(args []string, out io.Writer) (options, error) {
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.SetOutput(out)
 	kinds := fs.String("servers", string(servers.MySQL),
-		"kinds of server, with commas between: mysql, mariadb-10.11, mariadb-11.8")
+		"kinds of server, separated by commas: mysql, mariadb-10.11, mariadb-11.8")
 	fs.IntVar(&o.cells, "cells", 1_000_000, "how many cells the source holds")
-	fs.IntVar(&o.entities, "entities", 100_000, "of how many entities")
-	fs.IntVar(&o.body, "body", 250, "bytes of a body")
-	fs.IntVar(&o.tx, "tx", 10, "cells a transaction")
+	fs.IntVar(&o.entities, "entities", 100_000, "how many entities the cells belong to")
+	fs.IntVar(&o.body, "body", 250, "the size of a body in bytes")
+	fs.IntVar(&o.tx, "tx", 10, "cells per transaction")
 	fs.IntVar(&o.rate, "rate", 1000, "transactions a second while the latency is measured")
 	fs.IntVar(&o.seconds, "latency-seconds", 20, "how long the latency is measured")
 	fs.StringVar(&o.json, "json", "", "write everything to this `file` too")
@@ -100,14 +100,14 @@ func parse(args []string, out io.Writer) (options, error) {
 	for _, s := range stages() {
 		names = append(names, s.name)
 	}
-	only := fs.String("only", "", "run only these `stages`, with commas between: "+strings.Join(names, ", "))
-	fs.StringVar(&o.curve, "curve", "", "of the growth stage, only this `curve`: "+strings.Join(curves[:], ", "))
-	small := fs.Bool("quick", false, "a smoke run: small sizes, where none are given")
+	only := fs.String("only", "", "run only these `stages`, separated by commas: "+strings.Join(names, ", "))
+	fs.StringVar(&o.curve, "curve", "", "run only this `curve` of the growth stage: "+strings.Join(curves[:], ", "))
+	small := fs.Bool("quick", false, "a smoke run: small sizes, unless other flags set them")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
 	if fs.NArg() > 0 {
-		return o, fmt.Errorf("there is nothing to do with %q: see -help", fs.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q. See -help", fs.Arg(0))
 	}
 	if *small {
 		given := map[string]bool{}
@@ -127,7 +127,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		}
 	}
 	if o.curve != "" && !slices.Contains(curves[:], o.curve) {
-		return o, fmt.Errorf("-curve: there is no curve %q", o.curve)
+		return o, fmt.Errorf("-curve: unknown curve %q", o.curve)
 	}
 	if o.stages = stages(); *only == "" {
 		o.stages = slices.DeleteFunc(o.stages, func(s stage) bool { return s.asked })
@@ -141,7 +141,7 @@ func parse(args []string, out io.Writer) (options, error) {
 			return i < 0
 		})
 		if len(names) > 0 {
-			return o, fmt.Errorf("-only: there is no stage %q", names[0])
+			return o, fmt.Errorf("-only: unknown stage %q", names[0])
 		}
 	}
 	for name := range strings.SplitSeq(*kinds, ",") {
@@ -181,7 +181,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) (err error) {
 	return nil
 }
 
-// compiler builds the program at a path. Package launch has several.
+// compiler builds the program and writes it to a path. Package launch has several compilers.
 type compiler func(ctx context.Context, path string) error
 
 // build builds the program in a new directory, which remove deletes.

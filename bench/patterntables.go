@@ -11,7 +11,7 @@ import (
 	"replicator/internal/pause"
 )
 
-// patternTargets keep a row view of all tables that match a pattern.
+// patternTargets configure a row view of all tables that match a pattern.
 const patternTargets = `
 [tables.orders]
 table = "orders_*"
@@ -27,8 +27,8 @@ fields = { state = "$state" }
 types  = { part = "VARCHAR(64) COLLATE utf8mb4_bin NOT NULL", state = "VARCHAR(20)" }
 `
 
-// patternTables measures many tables that form one: the cost of a start, and of the idle program. A table has one row.
-// The number of tables is a twentieth of the number of entities.
+// patternTables measures a view of many tables that match one pattern: a fill, a start, and the idle program. Each
+// table has one row. The number of tables is a twentieth of the number of entities.
 func (l *lab) patternTables(ctx context.Context) error {
 	l.runs++
 	n := max(l.entities/20, 1)
@@ -56,7 +56,7 @@ func (l *lab) patternTables(ctx context.Context) error {
 	var rows int
 	err := l.sinkDB.QueryRowContext(ctx, "SELECT COUNT(DISTINCT part) FROM "+database+".orders WHERE state = 'open'").Scan(&rows)
 	if err == nil && rows != n {
-		err = fmt.Errorf("the result is wrong: rows of %d tables are shown, not of %d", rows, n)
+		err = fmt.Errorf("the result is wrong: the view shows rows of %d tables, not of %d", rows, n)
 	}
 	for _, db := range []*sql.DB{l.sourceDB, l.sinkDB} {
 		if err == nil {
@@ -85,8 +85,8 @@ func (l *lab) makeTables(ctx context.Context, database string, n int) error {
 	return nil
 }
 
-// idle measures the program while nothing is written. It first waits for the duration of a latency run, then measures
-// for as long.
+// idle measures the program while no rows are written. It first waits for the duration of a latency run, then measures
+// for the same time.
 func (l *lab) idle(ctx context.Context, dir string, n int) error {
 	window := time.Duration(l.options.seconds) * time.Second
 	defer l.show.begin("the program, idle")()
@@ -131,7 +131,8 @@ func (l *lab) idle(ctx context.Context, dir string, n int) error {
 		return err
 	}
 	l.add(result{Stage: "tables-idle", Cells: l.options.seconds, What: fmt.Sprintf("the program: %s tables, idle: a cell is a "+
-		"second, memory is what it has; statements a second: source %.1f, sink %.1f", thousands(int64(n)), asked[0], asked[1])},
+		"second, memory is its current use; statements a second: source %.1f, sink %.1f",
+		thousands(int64(n)), asked[0], asked[1])},
 		took)
 	return nil
 }

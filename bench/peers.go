@@ -34,11 +34,12 @@ type peersOptions struct {
 func parsePeers(args []string, out io.Writer) (o peersOptions, err error) {
 	fs := flag.NewFlagSet("bench peers", flag.ContinueOnError)
 	fs.SetOutput(out)
-	kind := fs.String("server", string(servers.MariaDB1011), "the kind of source")
-	fs.IntVar(&o.runs, "runs", 3, "how often each program has its turn")
+	kind := fs.String("server", string(servers.MariaDB1011), "the kind of source server")
+	fs.IntVar(&o.runs, "runs", 3, "how many turns each program gets")
 	fs.IntVar(&o.cells, "cells", 500_000, "how many cells w1 has; w2 has a fifth of that")
-	fs.StringVar(&o.transfer, "go-mysql-transfer", "", "the built `program`: without it it has no turn")
-	only := fs.String("only", "", "only these `programs`, with commas between: "+strings.Join(contenderNames(), ", "))
+	fs.StringVar(&o.transfer, "go-mysql-transfer", "", "the built `program`; without it, go-mysql-transfer is left out")
+	only := fs.String("only", "",
+		"run only these `programs`, separated by commas: "+strings.Join(contenderNames(), ", "))
 	fs.StringVar(&o.json, "json", "", "write every turn to this `file` too")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -47,14 +48,15 @@ func parsePeers(args []string, out io.Writer) (o peersOptions, err error) {
 		return o, err
 	}
 	if fs.NArg() > 0 || o.runs < 1 || o.cells < 5 {
-		return o, errors.New("peers: -runs must be at least 1, -cells at least 5, and nothing else stands beside the flags")
+		return o, errors.New(
+			"peers: -runs must be at least 1, -cells at least 5, and arguments besides flags are not allowed")
 	}
 	if *only != "" {
 		o.only = strings.Split(*only, ",")
 	}
 	for _, name := range o.only {
 		if !slices.Contains(contenderNames(), name) {
-			return o, fmt.Errorf("-only: there is no program %q", name)
+			return o, fmt.Errorf("-only: unknown program %q", name)
 		}
 	}
 	if o.transfer != "" {
@@ -84,7 +86,7 @@ type turn struct {
 	Cells     int     `json:"cells"`
 	Seconds   float64 `json:"seconds"`
 	CPU       float64 `json:"cpu_us"`                // µs a cell, like the next ones
-	WarmCPU   float64 `json:"warm_cpu_us,omitempty"` // of the second half of the cells
+	WarmCPU   float64 `json:"warm_cpu_us,omitempty"` // of the second half of the cells, when the program is warm
 	SinkCPU   float64 `json:"sink_cpu_us"`
 	SourceCPU float64 `json:"source_cpu_us"`
 	PeakBytes int64   `json:"peak_bytes"`
@@ -201,7 +203,7 @@ func (l *lab) turn(ctx context.Context, c contender, t task, round int) (got tur
 	return got, err
 }
 
-// contest is one program's turn: its directory, which is the lab's, and its sink.
+// contest is one program's turn. The lab's directory is the program's, and the lab's sink is the one it writes to.
 type contest struct {
 	*lab
 	rdb *goredis.Client
@@ -210,7 +212,7 @@ type contest struct {
 // stuck is how long a program may write nothing before it counts as stuck. A JVM on a busy machine starts slowly.
 const stuck = 2 * time.Minute
 
-// measure runs the program until the sink has every cell, or until the program ends, if it does so when it is done.
+// measure runs the program until the sink has every cell. A program without count ends by itself when it is done.
 func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 	cmd, err := c.command(ctx, x)
 	if err != nil {
@@ -231,7 +233,7 @@ func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 		return err
 	}
 	took, warm, err := x.follow(ctx, c, cmd, p)
-	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Process.Kill() // the program may have ended
 	<-p.Done()
 	if err != nil {
 		text, _ := os.ReadFile(log.Name()) // for the error's details
@@ -273,7 +275,7 @@ func (x *contest) follow(ctx context.Context, c contender, cmd *exec.Cmd, p *chi
 			u.wall = time.Since(begin)
 			u.client = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 			if err = p.Wait(); err == nil && c.count != nil {
-				err = errors.New("it ended")
+				err = errors.New("the program ended before every cell had arrived")
 			}
 			return u, h, err
 		case <-tick.C:

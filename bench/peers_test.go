@@ -12,7 +12,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A turn fails if the sink differs from the workload. That another program can't run is part of the result.
+// A turn fails if the sink differs from the workload. If another program can't run, this is part of the result.
 func TestProgramsTakeTurnsAtTheSameCells(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program and runs it four times")
@@ -68,13 +68,13 @@ func TestFlagsOfPeers(t *testing.T) {
 	for args, wrong := range map[string]string{
 		"":                  "",
 		"-only debezium":    "",
-		"-only maxwell":     `no program "maxwell"`,
+		"-only maxwell":     `unknown program "maxwell"`,
 		"-server redis-7":   "no binlog",
 		"-runs 0":           "-runs must be",
-		"now":               "nothing else",
+		"now":               "besides flags",
 		"-server mysql":     "",
 		"-cells 4":          "-cells at least 5",
-		"-only replicator,": `no program ""`,
+		"-only replicator,": `unknown program ""`,
 	} {
 		_, err := parsePeers(strings.Fields(args), io.Discard)
 		if wrong == "" && err != nil || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {

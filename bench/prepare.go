@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// sourceDatabase holds the cells of every stage except latency.
+// sourceDatabase is the source database of the stages that write their cells in advance.
 const sourceDatabase = "jogchat"
 
 // prepare writes the cells, several in each transaction, over two connections.
@@ -75,7 +75,7 @@ func together(ctx context.Context, workers int, f func(ctx context.Context, work
 	return errors.Join(errs...)
 }
 
-// ranges calls f for one worker's share of total's ranges: every workers-th one.
+// ranges splits total into ranges of this size, and calls f for every workers-th range, beginning with range worker.
 func ranges(worker, workers, total, size int, f func(from, to int) error) error {
 	for from := worker * size; from < total; from += workers * size {
 		if err := f(from, min(from+size, total)); err != nil {

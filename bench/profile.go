@@ -16,7 +16,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// profiledCells is how many cells a profile's loads have: so many that the program's start is a small part.
+// profiledCells is how many cells a profile's loads have. There are so many that the program's start is a small part.
 const profiledCells = 500_000
 
 // gatherProfile writes the compiler's profile (package guide) to the file that the arguments name. It profiles the
@@ -67,6 +67,6 @@ func mergeProfiles(dir, to string, out io.Writer) error {
 	if err := os.WriteFile(to, merged.Bytes(), 0o644); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s: of %d runs of the program\n", to, len(files))
+	_, err = fmt.Fprintf(out, "%s: merged from %d runs of the program\n", to, len(files))
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"replicator/internal/launch"
 )
 
-// setup has the requirements of a run: a configuration, its own state, and empty tables in the sink.
+// setup is what a run needs: a configuration, its own state, and empty tables in the sink.
 type setup struct {
 	dir      string
 	database string // in the sink
@@ -38,7 +38,7 @@ codec   = "json"
 
 `
 
-// setUp prepares a run that keeps the tables from the cells of a source database.
+// setUp prepares a run that fills index tables from the cells of a source database.
 func (l *lab) setUp(ctx context.Context, source, start string, tables []table) (*setup, error) {
 	l.runs++
 	s := &setup{
@@ -58,12 +58,12 @@ func (l *lab) setUp(ctx context.Context, source, start string, tables []table) (
 	return s, create(ctx, l.sinkDB, s.database, ddl...)
 }
 
-// configure makes the directory of a run that reads a source database.
+// configure makes the directory of a run that reads a source database, and writes its configuration.
 func (l *lab) configure(dir, database, start, targets string) error {
 	return configure(dir, fmt.Sprintf("dsn = %q\nstart = %q\n", l.source.DSN(database), start), targets)
 }
 
-// configure makes the directory of a run, with a configuration. targets are its sinks and views.
+// configure makes the directory of a run, and writes its configuration. targets are its sinks and views.
 func configure(dir, source, targets string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -98,7 +98,8 @@ func (l *lab) caughtUp(ctx context.Context, dir, what string) (usage, error) {
 	return l.measureProgram(ctx, dir, []string{"run", "--until-caught-up"}, func(p *program) error { return p.Wait() })
 }
 
-// measureProgram runs the program with the configuration in dir while f runs. f returns when the program has ended.
+// measureProgram runs the program with the configuration in dir while f runs. f must return after the program has
+// ended.
 func (l *lab) measureProgram(ctx context.Context, dir string, args []string, f func(p *program) error) (usage, error) {
 	before, err := l.read()
 	if err != nil {
@@ -130,7 +131,7 @@ func (l *lab) measureProgram(ctx context.Context, dir string, args []string, f f
 	}, err
 }
 
-// watch reads the program's memory usage until it has ended.
+// watch records the program's peak memory until the program has ended.
 func (p *program) watch() {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

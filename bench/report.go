@@ -19,8 +19,8 @@ type result struct {
 	SourceCPU float64  `json:"source_cpu_us"`
 	SinkCPU   float64  `json:"sink_cpu_us"`
 	PeakBytes int64    `json:"peak_bytes,omitempty"`
-	OfRaw     float64  `json:"of_raw,omitempty"` // the program's speed ÷ the speed of the raw stages
-	Raw       string   `json:"raw,omitempty"`    // the names of those stages
+	OfRaw     float64  `json:"of_raw,omitempty"` // the program's speed ÷ the raw stage's speed
+	Raw       string   `json:"raw,omitempty"`    // the name of the raw stage
 	Checked   int64    `json:"rows_checked,omitempty"`
 	Latency   *latency `json:"latency,omitempty"`
 }
@@ -97,7 +97,7 @@ func (r *report) print(out io.Writer) {
 	}
 	fmt.Fprint(out, `
 CPU is µs a cell, which is CPU seconds per million. The client is the program; in raw-hset and raw-bulk it is the bench.
-Of raw is speed ÷ the speed of these two. Every row, hash and document of every view was checked.
+Of raw is the program's speed ÷ raw-hset's or raw-bulk's. Every row, hash and document of every view was checked.
 `)
 }
 
@@ -143,7 +143,7 @@ func (d *latency) print(out io.Writer) {
 	align(out, lines, ">>>>>>")
 }
 
-// micro formats a figure with its significant digits.
+// micro formats a figure without decimals from 100 on, and otherwise with one decimal.
 func micro(v float64) string {
 	if v >= 100 {
 		return fmt.Sprintf("%.0f", v)

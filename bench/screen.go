@@ -22,7 +22,7 @@ func (s *screen) say(text string) {
 	fmt.Fprintln(s.out, text)
 }
 
-// begin says that a step begins. done says how long it took.
+// begin writes that a step begins. Calling done writes how long the step took.
 func (s *screen) begin(what string) (done func()) {
 	s.say(what)
 	began := time.Now()

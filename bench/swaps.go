@@ -60,7 +60,7 @@ func (l *lab) swaps(ctx context.Context) error {
 	return nil
 }
 
-// listening makes the program in a directory accept commands. Other stages don't need that.
+// listening changes a run's configuration so that the program accepts commands. Only this stage needs commands.
 func listening(dir string) error {
 	file := launch.Program{Dir: dir}.File()
 	text, err := os.ReadFile(file)
@@ -108,8 +108,8 @@ func (l *lab) rebuildWhile(ctx context.Context, v *live, dir string, p *program)
 	return ends, <-failed
 }
 
-// longest sums up the longest waits in one sight: for each end of a rebuild, the longest among the cells that were
-// committed since the previous one.
+// longest summarizes the longest waits in one sink. Each rebuild has one value: the longest wait of the cells that were
+// committed since the previous rebuild ended.
 func (v *live) longest(s *sight, ends []time.Duration) *latency {
 	all := make([]float64, len(ends))
 	for n := v.warm; n < v.total(); n++ {

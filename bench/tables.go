@@ -24,26 +24,26 @@ const cellDDL = `CREATE TABLE cell (
 // table is the name of an index table of emails, and of its view.
 type table string
 
-// usersEmail is the table in runs with one view. It has the same name as in the seed.
+// usersEmail is the table in runs with one view. It has the same name as in the jogchat example.
 const usersEmail table = "index_users_email"
 
-// ddl returns the statement that creates the table, as in the seed.
+// ddl returns the statement that creates the table, as in the jogchat example.
 func (t table) ddl() string {
 	return fmt.Sprintf("CREATE TABLE %s (email VARCHAR(254) NOT NULL, row_key BINARY(16) NOT NULL UNIQUE, "+
 		"PRIMARY KEY (email, row_key)) ENGINE=InnoDB", t)
 }
 
-// view is the view's configuration, for the cells in one column or in all.
+// view returns the view's configuration. from names the cells of one column, or of all columns.
 func (t table) view(from, sink string) string {
 	return fmt.Sprintf("\n[views.%s]\nfrom = %q\nsink = %q\nkind = \"index\"\nfields = [\"email\"]\n", t, from, sink)
 }
 
-// tableSink is the configuration of the index tables' sink.
+// tableSink returns the configuration of the index tables' sink.
 func tableSink(s *servers.Server, database string) string {
 	return fmt.Sprintf("[sinks.main]\ntype = \"mysql\"\ndsn = %q\n", s.DSN(database))
 }
 
-// create makes a database with the tables.
+// create creates a database with these tables.
 func create(ctx context.Context, db *sql.DB, name string, ddl ...string) error {
 	for i, q := range append([]string{"CREATE DATABASE " + name + " CHARACTER SET utf8mb4"}, ddl...) {
 		if i > 0 {

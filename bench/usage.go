@@ -85,8 +85,8 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * tick, nil
 }
 
-// peakMemory returns a process's peak memory, in bytes; 0 if it has ended. The maximum that wait4 reports is wrong: a
-// child started by vfork, as Go does, inherits its parent's.
+// peakMemory returns a process's peak memory in bytes. It returns 0 if the process has ended. wait4 reports a wrong
+// maximum: Go starts children by vfork, and such a child inherits its parent's peak.
 func peakMemory(pid int) int64 { return memory(pid, "VmHWM:") }
 
 // residentMemory returns a process's current memory, in bytes.
