@@ -194,7 +194,7 @@ func TestFlags(t *testing.T) {
 		{"-quick", 5000, ""},
 		{"-quick -cells 70", 70, ""},
 		{"-servers mysql,mariadb-11.8", 1_000_000, ""},
-		{"-servers oracle", 0, "no kind of server"},
+		{"-servers oracle", 0, "unknown kind of server"},
 		{"-servers redis-7", 0, "no binlog"},
 		{"-cells 0", 0, "-cells must be at least 1"},
 		{"-only fill,latency", 1_000_000, ""},

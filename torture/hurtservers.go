@@ -83,8 +83,7 @@ func linkFaults() map[string]fault {
 			hows = append(hows, "busy") // every answer is 429
 		}
 		for _, how := range hows {
-			all[name+" link "+how] = fault{about: "for a while, connections are disturbed in this way: " + how,
-				fits: fits,
+			all[name+" link "+how] = fault{about: "its connections misbehave for a while (" + how + ")", fits: fits,
 				begin: func(_ context.Context, w *world, _ Fault) (heal, error) {
 					w.links[name].hurt(how)
 					if how == "refuse" {
