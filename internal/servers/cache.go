@@ -22,16 +22,16 @@ const (
 	mirrorVariable = "REPLICATOR_DEBIAN_MIRROR"
 )
 
-// layout is the version of the cache's layout. A change that older programs can't read needs a new version.
+// layout is the version of the cache's layout. Give it a new version if older programs can't read a change.
 const layout = "v1"
 
-// CacheDir returns the directory of unpacked servers.
+// CacheDir returns the directory with the fetched and unpacked servers.
 func CacheDir() (string, error) {
 	dir := os.Getenv(cacheVariable)
 	if dir == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
-			return "", fmt.Errorf("servers: no place for a cache: %w; set %s to a directory", err, cacheVariable)
+			return "", fmt.Errorf("servers: no directory for a cache: %w. Set %s to a directory", err, cacheVariable)
 		}
 		dir = filepath.Join(base, "replicator-servers")
 	}
@@ -42,9 +42,9 @@ func CacheDir() (string, error) {
 	return dir, nil
 }
 
-// once makes the directory cache/name: it runs build in an empty directory, which it then renames. Concurrent callers,
-// in this process or others, wait for the first. build's log is kept as cache/name.log, and its end is part of the
-// error.
+// once returns the directory cache/name. If it does not exist, once runs build in an empty directory and renames that.
+// Concurrent callers, in this process or others, wait for the first caller. cache/name.log keeps build's log. The error
+// of a failed build contains the end of the log.
 func once(ctx context.Context, cache, name string, progress func(string),
 	build func(dir string, log *os.File) error) (string, error) {
 	final := filepath.Join(cache, name)
@@ -52,9 +52,9 @@ func once(ctx context.Context, cache, name string, progress func(string),
 		return final, nil
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return "", fmt.Errorf("servers: cache: %w; set %s to a directory that can be written", err, cacheVariable)
+		return "", fmt.Errorf("servers: cache: %w. Set %s to a writable directory", err, cacheVariable)
 	}
-	unlock, err := lockFile(ctx, final+".lock", func() { progress("another process is fetching it; waiting for that") })
+	unlock, err := lockFile(ctx, final+".lock", func() { progress("waiting for another process that is fetching it") })
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +72,7 @@ func once(ctx context.Context, cache, name string, progress func(string),
 	}
 	defer log.Close()
 	if err := build(part, log); err != nil {
-		_ = os.RemoveAll(part) // otherwise the next caller removes it
+		_ = os.RemoveAll(part) // if this fails, the next caller removes it
 		return "", fmt.Errorf("%w%s", err, tail(log.Name(), 0))
 	}
 	if err := os.Rename(part, final); err != nil {
@@ -123,7 +123,7 @@ func tryLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// tail returns the end of a log from offset on, as a suffix for an error message.
+// tail returns the end of a log, but nothing before offset, as a suffix for an error message.
 func tail(path string, offset int64) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -136,7 +136,7 @@ func tail(path string, offset int64) string {
 	}
 	text, err := io.ReadAll(io.NewSectionReader(f, offset, most))
 	if err != nil || strings.TrimSpace(string(text)) == "" {
-		return "; the log " + path + " says nothing"
+		return "; the log " + path + " is empty"
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) > 15 {

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 )
 
-// chromium names Debian's packages: the browser without a window, and a font for it.
+// chromium lists the Debian packages of the headless browser and of a font for it.
 var chromium = &spec{
 	suite: "bookworm", size: "130 MB",
 	packages: []string{"chromium-headless-shell", "chromium-common", "fonts-dejavu-core"},
 }
 
 // browserWrapper runs the browser as wrapper runs servers, with one difference. The browser looks for its files in the
-// directory of its process's program, which is the dynamic linker. So the linker is copied there.
+// directory of the executable that its process runs, which is the dynamic linker. So the linker is copied there.
 const browserWrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 for d in "$r"/usr/lib/*-linux-gnu "$r"/lib/*-linux-gnu "$r"/usr/lib/*-linux-gnu/pulseaudio; do
@@ -42,7 +42,7 @@ func Chromium(ctx context.Context, profile string, args ...string) (*exec.Cmd, e
 	program := filepath.Join(root, "bin", "chromium")
 	cmd := exec.CommandContext(ctx, program, append([]string{
 		"--browser-subprocess-path=" + program, "--user-data-dir=" + profile,
-		// Its sandbox needs rights that containers lack. It only shows the test's own pages.
+		// Chromium's sandbox needs rights that containers lack. The browser only shows the test's own pages.
 		"--no-sandbox", "--no-zygote", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
 	}, args...)...)
@@ -50,7 +50,7 @@ func Chromium(ctx context.Context, profile string, args ...string) (*exec.Cmd, e
 	return cmd, nil
 }
 
-// finishChromium makes the browser's program in dir, which has its packages.
+// finishChromium creates the browser's program in dir, which contains the unpacked packages.
 func finishChromium(dir string) error {
 	linkers, err := filepath.Glob(filepath.Join(dir, "lib", "*-linux-gnu", "ld-linux-*"))
 	if err == nil && len(linkers) == 0 {

@@ -13,14 +13,14 @@ import (
 const DebeziumVersion = "3.0.8.Final"
 
 const (
-	// of the archive in the repository, which publishes no SHA-256 sum for it
+	// the SHA-256 sum of the archive; the repository publishes none
 	debeziumSum = "834c95d52e7880e638f8faac41fff3ee55d74045bd8095a8de49d1cc4856afc4"
-	// the Java release that its Main is compiled for
+	// the Java release that Debezium Server is compiled for
 	debeziumJava = 21
 )
 
-// Debezium prepares a command that runs Debezium Server, which reads its application.properties in dir/config. The
-// first call on a machine fetches it from a Maven repository. The caller ends the command that it starts.
+// Debezium prepares a command that runs Debezium Server, which reads dir/config/application.properties. The first call
+// on a machine fetches Debezium Server from a Maven repository. The caller must end the command after starting it.
 func Debezium(ctx context.Context, dir string, say func(string)) (*exec.Cmd, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -28,11 +28,12 @@ func Debezium(ctx context.Context, dir string, say func(string)) (*exec.Cmd, err
 	}
 	java := installedJava(debeziumJava, 0)
 	if java == "" {
-		return nil, fmt.Errorf("servers: Debezium Server needs Java %d or newer: install one, or name its home in JAVA_HOME",
+		return nil, fmt.Errorf(
+			"servers: Debezium Server needs Java %d or newer. Install it, or set JAVA_HOME to its home",
 			debeziumJava)
 	}
 	root, err := once(ctx, cache, "debezium-server", say, func(dir string, log *os.File) error {
-		say("fetching Debezium Server from a Maven repository, 548 MB: minutes, this once")
+		say("fetching Debezium Server from a Maven repository, 548 MB: this takes minutes, once")
 		return fetchDebezium(ctx, cache, dir, log, say)
 	})
 	if err != nil {
@@ -45,7 +46,7 @@ func Debezium(ctx context.Context, dir string, say func(string)) (*exec.Cmd, err
 	return cmd, nil
 }
 
-// fetchDebezium makes an installation in dir.
+// fetchDebezium installs Debezium Server into dir.
 func fetchDebezium(ctx context.Context, cache, dir string, log *os.File, say func(string)) error {
 	artifact := mavenArtifact{group: "io.debezium", name: "debezium-server-dist", version: DebeziumVersion,
 		kind: "tar.gz", sum: debeziumSum}

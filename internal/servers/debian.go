@@ -17,7 +17,7 @@ import (
 
 const debianKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// fetchDebian makes an installation of the kind's packages from its Debian suite.
+// fetchDebian installs the kind's packages from its Debian suite.
 func fetchDebian(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	sp, dir := in.spec, in.root
 	if err := fetchPackages(ctx, cache, sp, dir, log, say); err != nil {
@@ -40,13 +40,13 @@ func fetchPackages(ctx context.Context, cache string, sp *spec, dir string, log 
 		}
 	}
 	if _, err := os.Stat(debianKeys); err != nil {
-		return fmt.Errorf("servers: no Debian keys (package debian-archive-keyring): %w", err)
+		return fmt.Errorf("servers: no Debian keys. Install the package debian-archive-keyring: %w", err)
 	}
 	main, security, err := debianMirror(ctx)
 	if err != nil {
 		return err
 	}
-	say(fmt.Sprintf("fetching it from Debian %s, about %s: 20 to 60 seconds, this once", sp.suite, sp.size))
+	say(fmt.Sprintf("fetching it from Debian %s, about %s: this takes 20 to 60 seconds, once", sp.suite, sp.size))
 	apt := &privateApt{dir: filepath.Join(cache, "apt-"+sp.suite), log: log}
 	debs := filepath.Join(dir, "debs")
 	if err := os.Mkdir(debs, 0o755); err != nil {
@@ -68,10 +68,10 @@ func debianMirror(ctx context.Context) (main, security string, err error) {
 	}
 	system := osRelease()
 	if system["ID"] != "debian" {
-		return "", "", fmt.Errorf("servers: this machine's mirrors are not Debian's (it is %q), and %s is not set",
+		return "", "", fmt.Errorf("servers: this machine is %q, so its mirrors are not Debian's, and %s is not set",
 			system["ID"], mirrorVariable)
 	}
-	// With an empty list directory, apt prints what it would fetch, whatever form its sources have.
+	// With an empty list directory, apt prints every file that it would fetch, whatever the format of its sources.
 	out, err := exec.CommandContext(ctx, "apt-get", "-o", "Dir::State::lists=/nonexistent/", "update",
 		"--print-uris").Output()
 	if err != nil {
@@ -79,13 +79,13 @@ func debianMirror(ctx context.Context) (main, security string, err error) {
 	}
 	main, security = mirrorsIn(string(out), system["VERSION_CODENAME"])
 	if main == "" {
-		return "", "", fmt.Errorf("servers: no Debian mirror among this machine's apt sources; add one, or set %s",
+		return "", "", fmt.Errorf("servers: this machine's apt sources contain no Debian mirror. Add one, or set %s",
 			mirrorVariable)
 	}
 	return main, security, nil
 }
 
-// mirrorsIn finds the mirrors in the output of apt-get update --print-uris. own is the machine's suite.
+// mirrorsIn finds the mirrors in the output of apt-get update --print-uris. own is the machine's own suite.
 func mirrorsIn(uris, own string) (main, security string) {
 	for _, m := range releaseURI.FindAllStringSubmatch(uris, -1) {
 		switch mirror, suite := m[1], m[2]; {
@@ -117,7 +117,7 @@ func osRelease() map[string]string {
 }
 
 // privateApt is an apt with its own sources, lists and empty package database in dir. It neither reads nor writes the
-// machine's.
+// apt state of the machine.
 type privateApt struct {
 	dir string
 	log *os.File
@@ -139,7 +139,7 @@ func (a *privateApt) download(ctx context.Context, sp *spec, main, security, deb
 	if err := a.run(ctx, a.log, "", "update"); err != nil {
 		return err
 	}
-	// The packages that apt would install on an empty machine.
+	// The plan lists the packages that apt would install on an empty machine.
 	var plan bytes.Buffer
 	if err := a.run(ctx, &plan, "", append([]string{"-s", "--no-install-recommends", "install"},
 		sp.packages...)...); err != nil {
@@ -197,7 +197,7 @@ func (a *privateApt) run(ctx context.Context,
 // notNeeded matches libraries that only maintainer scripts, services and Perl programs need.
 var notNeeded = regexp.MustCompile(`^lib(perl|gdbm|db5|dbi-|dbd-|c-gconv|c-l10n|pam-|systemd-shared|tirpc-common)|-perl$`)
 
-// neededPackages reads apt's plan and returns own and the libraries.
+// neededPackages reads apt's plan and returns the packages in own and the libraries they need.
 func neededPackages(plan *bytes.Buffer, own []string) []string {
 	var out []string
 	for lines := bufio.NewScanner(plan); lines.Scan(); {
@@ -213,7 +213,7 @@ func neededPackages(plan *bytes.Buffer, own []string) []string {
 	return out
 }
 
-// unpack unpacks every package in debs into dir, removes debs, and lists the packages in dir/packages.
+// unpack unpacks every package in debs into dir and removes debs. dir/packages then lists the packages.
 func unpack(ctx context.Context, debs, dir string, log *os.File, say func(string)) error {
 	files, err := os.ReadDir(debs)
 	if err != nil {
@@ -239,7 +239,7 @@ func unpack(ctx context.Context, debs, dir string, log *os.File, say func(string
 	return nil
 }
 
-// removeUseless removes files that no program here reads.
+// removeUseless removes files that the servers don't read.
 func removeUseless(dir string) error {
 	var err error
 	for _, useless := range []string{"usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/gdb",
@@ -252,8 +252,8 @@ func removeUseless(dir string) error {
 	return nil
 }
 
-// wrapper runs a program with the C library and the other libraries next to it. It passes the program's path as its
-// name, because mysqld reads its own name from there.
+// wrapper runs a program with the C library and the other libraries of its packages. It passes the program's path as
+// argv[0], because mysqld finds its own path there.
 const wrapper = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 for d in "$r"/usr/lib/*-linux-gnu "$r"/lib/*-linux-gnu "$r"/usr/lib/mysql/private; do [ -d "$d" ] && l=${l:+$l:}$d; done
@@ -262,7 +262,7 @@ p=$r/programs/${0##*/}
 exec "$ld" --argv0 "$p" --library-path "$l" "$p" "$@"
 `
 
-// wrap moves the named programs to programs/NAME, writes a wrapper for each to bin/NAME, and removes the other
+// wrap moves the named programs to programs/NAME, and writes a wrapper for each to bin/NAME. It removes all other
 // programs.
 func wrap(dir string, names []string) error {
 	for _, sub := range []string{"bin", "programs"} {
@@ -279,7 +279,7 @@ func wrap(dir string, names []string) error {
 			}
 		}
 		if found == "" {
-			return fmt.Errorf("servers: the packages have no program %s", name)
+			return fmt.Errorf("servers: the packages contain no program %s", name)
 		}
 		err := errors.Join(os.Link(found, filepath.Join(dir, "programs", name)),
 			os.WriteFile(filepath.Join(dir, "bin", name), []byte(wrapper), 0o755))

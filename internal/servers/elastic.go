@@ -13,15 +13,15 @@ import (
 	"strings"
 )
 
-// Elasticsearch is in no Linux distribution. As a Maven artifact, its maker publishes a distribution for plugin
-// authors' integration tests: launcher, server and HTTP, without the modules for scripts and aggregations and without
-// GET /. It is the normal server with its normal launcher, so it needs a Java on the machine.
+// Elasticsearch is in no Linux distribution. Elastic publishes a Maven artifact for the integration tests of plugin
+// authors. It contains the launcher, the server and HTTP, but neither the modules for scripts and aggregations nor GET
+// /. It is the normal server with its normal launcher, so it needs Java on the machine.
 var (
 	elastic8Artifact = elasticArtifact("8.19.8", "8d943e94cef02cbceb6e39cd00175bb04e5f882fa32783a473880b8691a54376")
 	elastic9Artifact = elasticArtifact("9.5.3", "bec49f3b8d00e75c8d1cec85c35298635ec9fbd3ae80ef5aeb6bc05abdb3db2d")
 )
 
-// elasticArtifact returns the distribution of a release. The repository publishes no checksum for it.
+// elasticArtifact returns the distribution of a release. sum is given here, because the repository publishes none.
 func elasticArtifact(version, sum string) mavenArtifact {
 	return mavenArtifact{group: "org.elasticsearch.distribution.integ-test-zip", name: "elasticsearch",
 		version: version, kind: "zip", sum: sum}
@@ -31,16 +31,16 @@ const elasticRemedy = "It needs Java (for Elasticsearch 8 release 17 or newer, f
 	"a machine with apt; " +
 	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable +
 	" to a cache that was filled elsewhere; " +
-	"tests also take a server that runs already, in ELASTICSEARCH_URL"
+	"tests also use a running server if ELASTICSEARCH_URL names it"
 
-// elasticWrapper runs the launcher.
+// elasticWrapper runs Elasticsearch's launcher.
 const elasticWrapper = notRoot + `exec $n bash "$r/elasticsearch/bin/elasticsearch" "$@"
 `
 
-// notRoot is the beginning of the wrapper for a server that refuses uid 0. $r is the installation. $n runs a command of
-// root's as nobody, with one capability left: to read the cache and write to the directory wherever they are. Without
-// that securebit, access(2), which Java calls, would ignore the capability. A change of uid clears the signal that ties
-// the process to its parent, hence --pdeathsig.
+// notRoot is the beginning of the wrapper for a server that refuses to run as root. $r is the installation. If the user
+// is root, $n runs a command as nobody. The command keeps one capability, so that it can read the cache and write to
+// the directory wherever they are. Without no_setuid_fixup, access(2), which Java calls, would ignore the capability. A
+// change of uid clears the signal that ties the process to its parent, so --pdeathsig sets it again.
 const notRoot = `#!/bin/sh
 r=$(dirname "$(dirname "$(readlink -f "$0")")")
 n=
@@ -51,13 +51,13 @@ if [ "$(id -u)" = 0 ]; then
 fi
 `
 
-// fetchElastic makes an installation.
+// fetchElastic installs Elasticsearch.
 func fetchElastic(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	if _, err := javaHome(ctx, cache, in.spec, say); err != nil {
 		return err
 	}
 	artifact, dir := in.spec.artifact, in.root
-	say("fetching it from a Maven repository, 100 to 135 MB: 10 to 60 seconds, this once")
+	say("fetching it from a Maven repository, 100 to 135 MB: this takes 10 to 60 seconds, once")
 	zip, err := artifact.fetch(ctx, cache, dir, log, say)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func fetchElastic(ctx context.Context, in *installation, cache string, log *os.F
 	return nil
 }
 
-// prepareElastic writes the configuration and finds a Java.
+// prepareElastic writes the configuration, finds Java, and returns the server's environment.
 func prepareElastic(ctx context.Context, s *Server) ([]string, error) {
 	java, err := s.java(ctx)
 	if err != nil {
@@ -83,7 +83,7 @@ func prepareElastic(ctx context.Context, s *Server) ([]string, error) {
 	if err := s.configureElastic(); err != nil {
 		return nil, fmt.Errorf("servers: %s: configuration: %w", s.Kind, err)
 	}
-	s.opts.Progress(fmt.Sprintf("%s: starting, which takes it 10 to 20 seconds", s.Kind))
+	s.opts.Progress(fmt.Sprintf("%s: starting, which takes 10 to 20 seconds", s.Kind))
 	env := []string{"ES_JAVA_HOME=" + java, "ES_PATH_CONF=" + filepath.Join(s.Dir, "config"),
 		"ES_TMPDIR=" + filepath.Join(s.Dir, "tmp"),
 		"CLI_JAVA_OPTS=-XX:TieredStopAtLevel=1 -Xmx64m"}
@@ -108,14 +108,14 @@ func (s *Server) configureElastic() error {
 	}
 	var jvm strings.Builder
 	for line := range strings.Lines(string(options)) {
-		if !strings.Contains(line, "Xlog") && !strings.Contains(line, "HeapDump") { // they write unused files
+		if !strings.Contains(line, "Xlog") && !strings.Contains(line, "HeapDump") { // they write needless files
 			jvm.WriteString(line)
 		}
 	}
 	jvm.WriteString("\n-Xms256m\n-Xmx512m\n-XX:-AlwaysPreTouch\n")
 	if s.opts.Small {
 		// Use only the fast compiler: it halves the CPU time of a start and of a test's requests. A collector without
-		// its own threads takes less of a few cores.
+		// its own threads leaves more CPU time on a machine with few cores.
 		jvm.WriteString("-XX:TieredStopAtLevel=1\n-XX:-UseG1GC\n-XX:+UseSerialGC\n")
 	}
 	yml := s.elasticSettings() + "xpack.security.enabled: false\n"
@@ -146,8 +146,8 @@ func elasticArgs(_ *installation, s *Server) []string { return []string{"-p", s.
 
 func (s *Server) elasticPIDFile() string { return filepath.Join(s.Dir, "tmp", "pid") }
 
-// elasticPID returns the id of the server's own process. The started process is a launcher, which ends when the server
-// does. If the launcher is killed, the server shuts down in order. To crash the server, its own id is needed.
+// elasticPID returns the id of the process that serves. The started process is a launcher, which ends when the server
+// does. If the launcher is killed, the server shuts down in order. So a crash needs the server's own id.
 func elasticPID(s *Server) (int, error) {
 	text, err := os.ReadFile(s.elasticPIDFile())
 	if err != nil {
@@ -158,8 +158,8 @@ func elasticPID(s *Server) (int, error) {
 
 func elasticURL(addr, _ string) string { return "http://" + addr }
 
-// pingElastic waits until every primary shard is started. It also checks the server's identity, so that another server
-// on the port is not taken for this one.
+// pingElastic waits until every primary shard is started. It also checks the id of the process that answers, so that it
+// does not accept another server on the same port.
 func pingElastic(ctx context.Context, s *Server) error {
 	var health struct {
 		TimedOut bool `json:"timed_out"`
@@ -169,7 +169,7 @@ func pingElastic(ctx context.Context, s *Server) error {
 		return err
 	}
 	if health.TimedOut {
-		return errors.New("it is still reading its data")
+		return errors.New("the server is still reading its data")
 	}
 	var nodes struct {
 		Nodes map[string]struct {
@@ -201,7 +201,7 @@ func getJSON(ctx context.Context, url string, into any) error {
 	if err != nil {
 		return err
 	}
-	// so that no idle connection outlives the ping
+	// Keep-alive is off, so no idle connection outlives the ping.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Do(req)
 	if err != nil {
@@ -213,7 +213,7 @@ func getJSON(ctx context.Context, url string, into any) error {
 		return err
 	}
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answers %s", res.Status)
+		return fmt.Errorf("the server answers %s", res.Status)
 	}
 	return json.Unmarshal(body, into)
 }

@@ -10,7 +10,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A start takes many seconds of a processor: the other kinds have their turn in `make matrix`.
+// A start takes many seconds of CPU, so the other kinds are only tested in `make matrix`.
 func TestElasticsearchKeepsItsDataThroughAKillAndCanBeSuspended(t *testing.T) {
 	s := servertest.Own(t, servers.Elasticsearch)
 	defer http.DefaultClient.CloseIdleConnections()

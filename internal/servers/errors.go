@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// MissingError means that this machine can't have a kind of server. Tests are skipped on it. Any other error of Start
-// means that something is broken.
+// MissingError means that this machine can't run a kind of server. Tests of that kind are skipped on the machine. Any
+// other error of Start means that something is broken.
 type MissingError struct {
 	Kind   Kind
-	Looked []string // what was tried, and why it failed, in order
+	Looked []string // what was tried and why it failed, in order
 	cause  error
 }
 
 func (e *MissingError) Error() string {
 	sp := specs[e.Kind]
-	if sp == nil { // not a server, so PATH was not searched
+	if sp == nil { // not a server kind, so PATH was not searched
 		return fmt.Sprintf("servers: no %s on this machine: %s. Use a machine with apt and a Debian mirror (or set %s to the URL of one), "+
 			"or set %s to a cache that was filled on such a machine", e.Kind, strings.Join(e.Looked, "; "),
 			mirrorVariable, cacheVariable)

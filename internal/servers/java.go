@@ -13,10 +13,11 @@ import (
 	"strings"
 )
 
-// javaSuites maps the releases of Java that can be fetched to their Debian suites.
+// javaSuites maps the Java releases that can be fetched to the Debian suites that have them.
 var javaSuites = map[int]string{17: "bookworm", 21: "trixie"}
 
-// javaHome returns the home of a Java that runs a kind: one of this machine, or else one fetched from Debian.
+// javaHome returns the home of a Java that runs a kind. It prefers the machine's own Java and otherwise fetches
+// Debian's.
 func javaHome(ctx context.Context, cache string, sp *spec, say func(string)) (string, error) {
 	if home := installedJava(sp.java, sp.javaBelow); home != "" {
 		return home, nil
@@ -27,7 +28,8 @@ func javaHome(ctx context.Context, cache string, sp *spec, say func(string)) (st
 		return fetchJava(ctx, cache, release, dir, log, say)
 	})
 	if err != nil {
-		return "", fmt.Errorf("servers: no %s in ES_JAVA_HOME, JAVA_HOME, PATH and /usr/lib/jvm, and none from Debian: %w",
+		return "", fmt.Errorf(
+			"servers: no %s in ES_JAVA_HOME, JAVA_HOME, PATH or /usr/lib/jvm, and none from Debian: %w",
 			sp.wantedJava(), err)
 	}
 	return filepath.Join(root, "home"), nil
@@ -54,8 +56,8 @@ func (sp *spec) wantedJava() string {
 	return fmt.Sprintf("Java %d or newer", sp.java)
 }
 
-// installedJava returns the home of this machine's Java of a release or newer, and below another release unless that is
-// 0; "" if there is none.
+// installedJava returns the home of this machine's Java with at least this release, and below the release below unless
+// that is 0. It returns "" if the machine has none.
 func installedJava(release, below int) string {
 	homes := []string{os.Getenv("ES_JAVA_HOME"), os.Getenv("JAVA_HOME")}
 	if program, err := exec.LookPath("java"); err == nil {
@@ -80,7 +82,7 @@ func installedJava(release, below int) string {
 
 var javaVersion = regexp.MustCompile(`JAVA_VERSION="(\d+)`)
 
-// javaRelease returns the release of a Java home, from the file in it that says so; 0 if there is none.
+// javaRelease returns the release of the Java in a home, from the home's release file. It returns 0 if there is none.
 func javaRelease(home string) int {
 	if _, err := os.Stat(filepath.Join(home, "bin", "java")); err != nil {
 		return 0
@@ -100,8 +102,8 @@ func javaRelease(home string) int {
 	return n
 }
 
-// fetchJava installs a Java into dir, with dir/home leading to it. It runs with the machine's own C library, because
-// its launcher starts further processes by their paths, which no wrapper would reach.
+// fetchJava installs a Java into dir. dir/home leads to it. The Java runs with the machine's own C library, because its
+// launcher starts further processes by their paths, without a wrapper.
 func fetchJava(ctx context.Context, cache string, release int, dir string, log *os.File, say func(string)) error {
 	java := &spec{suite: javaSuites[release], packages: []string{fmt.Sprintf("openjdk-%d-jre-headless", release)},
 		size: "60 MB"}
@@ -113,7 +115,7 @@ func fetchJava(ctx context.Context, cache string, release int, dir string, log *
 	}
 	homes, err := filepath.Glob(filepath.Join(dir, fmt.Sprintf("usr/lib/jvm/java-%d-openjdk-*", release)))
 	if err != nil || len(homes) == 0 {
-		return errors.New("servers: the packages have no Java")
+		return errors.New("servers: the packages contain no Java")
 	}
 	rel, err := filepath.Rel(dir, homes[0])
 	if err == nil {
@@ -129,8 +131,8 @@ func fetchJava(ctx context.Context, cache string, release int, dir string, log *
 	return nil
 }
 
-// relink makes absolute links in dir relative if they lead to another file of the packages. A Java's configuration is
-// in /etc, with links to it.
+// relink makes absolute links in dir relative if they lead to another file in dir. For example, Java's configuration is
+// in /etc, and its home contains links to it.
 func relink(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.Type()&fs.ModeSymlink == 0 {
@@ -141,7 +143,7 @@ func relink(dir string) error {
 			return err
 		}
 		if _, err := os.Lstat(filepath.Join(dir, to)); err != nil {
-			return nil // it leads to another package
+			return nil // the link leads to a file of another package
 		}
 		rel, err := filepath.Rel(filepath.Dir(path), filepath.Join(dir, to))
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Kafka is in no Linux distribution. Its jars and those they need are Maven artifacts. kafkaJars lists them.
+// Kafka is in no Linux distribution. Its jars and the jars that they need are Maven artifacts. kafkaJars lists them.
 //
 //go:embed kafka.jars
 var kafkaJars string
@@ -37,7 +37,7 @@ exec "$KAFKA_JAVA/bin/java" $KAFKA_OPTIONS -Dorg.slf4j.simpleLogger.defaultLogLe
   -Dorg.slf4j.simpleLogger.showDateTime=true -cp "$r/libs/*" kafka.Kafka "$@"
 `
 
-// fetchKafka makes an installation, with a formatted data directory to copy.
+// fetchKafka installs Kafka, with a formatted data directory to copy.
 func fetchKafka(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	dir := in.root
 	if _, err := javaHome(ctx, cache, in.spec, say); err != nil {
@@ -51,7 +51,7 @@ func fetchKafka(ctx context.Context, in *installation, cache string, log *os.Fil
 	if err := os.Mkdir(libs, 0o755); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	say("fetching it from a Maven repository, 44 MB: 10 to 60 seconds, this once")
+	say("fetching it from a Maven repository, 44 MB: this takes 10 to 60 seconds, once")
 	if err := fetchArtifacts(ctx, artifacts, cache, libs, log, say); err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func fetchKafka(ctx context.Context, in *installation, cache string, log *os.Fil
 	return initialiseKafka(ctx, in, in.template(), nil, log.Name())
 }
 
-// initialiseKafka formats a data directory, as Kafka's own tool does. Its copies share a cluster id, which clients
-// accept.
+// initialiseKafka formats a data directory, as Kafka's own tool does. All copies of the directory have the same cluster
+// id, which clients accept.
 func initialiseKafka(ctx context.Context, in *installation, data string, _ []string, log string) error {
 	cache, err := CacheDir()
 	if err != nil {
@@ -94,7 +94,7 @@ func initialiseKafka(ctx context.Context, in *installation, data string, _ []str
 	return nil
 }
 
-// kafkaID makes an id in Kafka's form of a UUID. It never begins with a dash, which would make it an option.
+// kafkaID returns a UUID in Kafka's form. It never begins with a dash, because Kafka's tool would read it as an option.
 func kafkaID() string {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
@@ -102,11 +102,12 @@ func kafkaID() string {
 	return base64.RawURLEncoding.EncodeToString(id)
 }
 
-// kafkaProperties configure a broker. A cluster's first broker is also its controller, which listens on another
-// loopback address. So the broker takes no second port of 127.0.0.1. Kafka requires a different port number anyway.
+// kafkaProperties returns a broker's configuration. A cluster's first broker is also its controller. The controller
+// listens on another loopback address, so the broker takes no second port of 127.0.0.1. Kafka requires a different port
+// number anyway.
 //
-// Kafka reads the file as Latin-1, so it has no path in it. Beside ports, it sets what a cluster of one broker needs,
-// because no other broker can replicate its own topics, and a smaller buffer for compaction. Everything else is Kafka's
+// Kafka reads the file as Latin-1, so the file contains no path. Besides ports, it sets a smaller buffer for compaction
+// and replication factors of 1: a cluster of one broker can't replicate its internal topics. Everything else is Kafka's
 // default.
 func kafkaProperties(port, id int) string {
 	var p strings.Builder
@@ -133,8 +134,9 @@ log.cleaner.dedupe.buffer.size=4194304
 
 func kafkaController(port int) string { return fmt.Sprintf("127.0.0.2:%d", port+1) }
 
-// KafkaMember returns the options of a broker that joins the cluster of first, its only controller. id is 2, 3 and so
-// on. A member may be killed and restarted at any time. While first is down, no leaders are elected.
+// KafkaMember returns the options of a broker that joins the cluster of the broker first, which is its only controller.
+// The ids of members are 2, 3 and so on. A member may be killed and restarted at any time. While first is down, the
+// cluster elects no leaders.
 func KafkaMember(first *Server, id int) []string {
 	return []string{"--override", kafkaNode + strconv.Itoa(id),
 		"--override", "controller.quorum.voters=1@" + kafkaController(first.Port)}
@@ -142,7 +144,7 @@ func KafkaMember(first *Server, id int) []string {
 
 const kafkaNode = "node.id="
 
-// kafkaNodeOf returns the broker's id: 1, or the one given to KafkaMember.
+// kafkaNodeOf returns the broker's id: the one given to KafkaMember, or else 1.
 func kafkaNodeOf(s *Server) int {
 	for _, arg := range s.opts.Args {
 		if text, is := strings.CutPrefix(arg, kafkaNode); is {
@@ -158,7 +160,8 @@ func kafkaArgs(_ *installation, _ *Server) []string { return []string{"server.pr
 
 func kafkaAddr(addr, _ string) string { return addr }
 
-// prepareKafka writes the configuration, and sets a member's own id in its data directory.
+// prepareKafka writes the configuration and returns the server's environment. It also sets a member's id in its data
+// directory.
 func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
 	java, err := s.java(ctx)
 	if err != nil {
@@ -172,7 +175,7 @@ func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("servers: %s: configuration: %w", s.Kind, err)
 	}
-	s.opts.Progress(fmt.Sprintf("%s: starting, which takes it 3 to 12 seconds", s.Kind))
+	s.opts.Progress(fmt.Sprintf("%s: starting, which takes 3 to 12 seconds", s.Kind))
 	options := "-Xmx512m"
 	if s.opts.Small {
 		// Use only the fast compiler and the simple collector: a start takes a third less CPU time.
@@ -181,7 +184,7 @@ func prepareKafka(ctx context.Context, s *Server) ([]string, error) {
 	return append(os.Environ(), "KAFKA_JAVA="+java, "KAFKA_OPTIONS="+options), nil
 }
 
-// numberKafka sets the broker's id in a copied data directory.
+// numberKafka sets the broker's id in a data directory that was copied.
 func numberKafka(path string, id int) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -192,7 +195,7 @@ func numberKafka(path string, id int) error {
 	for line := range strings.Lines(string(text)) {
 		switch {
 		case strings.TrimSpace(line) == node:
-			return nil // it was started before
+			return nil // the broker was started before
 		case strings.HasPrefix(line, kafkaNode):
 			line = node + "\n"
 		case strings.HasPrefix(line, "directory.id="):
@@ -203,8 +206,8 @@ func numberKafka(path string, id int) error {
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// pingKafka asks the broker for the cluster's brokers. It succeeds when the broker lists itself: then clients can use
-// it.
+// pingKafka asks the broker for the cluster's brokers. It succeeds once the broker lists itself, because clients can
+// then use it.
 func pingKafka(ctx context.Context, s *Server) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -216,7 +219,7 @@ func pingKafka(ctx context.Context, s *Server) error {
 		return err
 	}
 	if slices.ContainsFunc(s.opts.Args, func(arg string) bool { return strings.HasPrefix(arg, "listeners=") }) {
-		return nil // it may ask for a password
+		return nil // the broker may require a password
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addr()))
 	if err != nil {
@@ -234,5 +237,5 @@ func pingKafka(ctx context.Context, s *Server) error {
 			return nil
 		}
 	}
-	return errors.New("it is no broker of its cluster yet")
+	return errors.New("the broker has not joined its cluster yet")
 }

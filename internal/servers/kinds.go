@@ -33,39 +33,40 @@ const (
 // spec describes a kind. A new kind is a new row of specs.
 type spec struct {
 	suite    string   // the Debian suite of the server, or of its libraries
-	packages []string // the packages to fetch; their libraries are added
-	size     string   // the size of a first download, package list included, for the progress message
+	packages []string // the packages to fetch; their libraries are fetched, too
+	size     string   // the size of a first download with the package list, for the progress message
 
 	server   []string          // the names of the server's program, the preferred one first
-	programs []string          // programs of the packages to keep besides the server
-	aliases  map[string]string // names of another kind's programs → the ones here
-	clients  Kind              // the kind whose clients are used if this kind lacks some; may be ""
-	mariadb  bool              // what `mysqld --version` must say of a server in PATH
+	programs []string          // programs of the packages to keep, besides the server
+	aliases  map[string]string // other kinds' names of programs → this kind's names
+	clients  Kind              // the kind whose clients replace those that this kind lacks; may be ""
+	mariadb  bool              // whether `mysqld --version` of a server in PATH must report MariaDB
 	min      version           // the oldest usable release in PATH
 	below    version           // the first release that is too new
 
-	// initialise makes a new data directory; nil if the server makes it.
+	// initialise creates a new data directory. It is nil if the server itself creates it.
 	initialise func(ctx context.Context, in *installation, data string, args []string, log string) error
-	// shapes matches options that change the data files, so that a copy of the cache's can't be used; may be nil.
+	// shapes matches options that change the data files, so that the cache's data directory can't be copied. It may be
+	// nil.
 	shapes *regexp.Regexp
 	// args returns the command line, without the program and the caller's options.
 	args func(in *installation, s *Server) []string
 	// ping returns nil once the server answers and is the one in s.Dir.
 	ping func(ctx context.Context, s *Server) error
-	// dsn returns a client's name for one of the server's databases.
+	// dsn returns the address that clients use for one of the server's databases.
 	dsn func(addr, db string) string
 	// leftovers are files in Dir that a crash leaves and that would prevent the next start.
 	leftovers []string
 
-	// The rest is for servers that Debian lacks; nil for the others.
+	// The remaining fields are for servers that Debian lacks. They are nil for other servers.
 
 	artifact  mavenArtifact // the server's file, if it is a single one
 	java      int           // the oldest release of Java that runs it
-	javaBelow int           // the first release that doesn't; 0 if all later ones do
+	javaBelow int           // the first release of Java that does not run it; 0 if all later ones do
 	// fetch makes the installation in its directory.
 	fetch func(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error
-	// prepare writes the files in Dir that the server reads besides its data, before each start, and returns its
-	// environment.
+	// prepare writes the files in Dir that the server reads besides its data, and returns the server's environment. It
+	// is called before each start.
 	prepare func(ctx context.Context, s *Server) (env []string, err error)
 	// serving returns the process that serves, if the started program only launches it. It is called once the server
 	// answers.
@@ -100,7 +101,7 @@ var specs = map[Kind]*spec{
 	},
 	MySQL57: {
 		suite: "bookworm", packages: oldMySQLLibraries, size: "20 MB",
-		// MySQL 9's clients can't log in: they lack the authentication that 5.7 uses by default.
+		// MySQL 9's clients can't log in, because they lack the authentication method that 5.7 uses by default.
 		server: []string{"mysqld"}, clients: MariaDB1011, artifact: mysql57Artifact,
 		initialise: initialiseMySQL, shapes: mysqlShapes, args: mysqlArgs, ping: pingSQL, dsn: sqlDSN,
 		leftovers: mysqlSockets, fetch: fetchOldMySQL, remedy: jarRemedy,
@@ -160,7 +161,7 @@ var specs = map[Kind]*spec{
 	OpenSearch: {
 		server: []string{"opensearch"},
 		args:   elasticArgs, ping: pingElastic, dsn: elasticURL, leftovers: []string{"tmp/pid"},
-		java: 17, javaBelow: 24, // it needs a security manager, which later releases lack
+		java: 17, javaBelow: 24, // OpenSearch needs a security manager, which later releases lack
 		fetch: fetchOpenSearch, prepare: prepareOpenSearch, serving: elasticPID, remedy: openSearchRemedy,
 	},
 	Kafka: {
@@ -178,7 +179,7 @@ func Kinds() []Kind {
 // SourceKinds returns the kinds with a binlog on which every test of a source runs.
 func SourceKinds() []Kind { return []Kind{MySQL, MariaDB1011, MariaDB118} }
 
-// AllSourceKinds returns every kind with a binlog: SourceKinds, and those that `make matrix` adds.
+// AllSourceKinds returns every kind with a binlog: SourceKinds, and the kinds that only `make matrix` tests.
 func AllSourceKinds() []Kind {
 	return []Kind{MySQL, MySQL80, MySQL57, MariaDB1011, MariaDB114, MariaDB118}
 }
@@ -192,7 +193,7 @@ func ParseKind(name string) (Kind, error) {
 	for _, k := range Kinds() {
 		names = append(names, string(k))
 	}
-	return "", fmt.Errorf("servers: no kind of server is called %q; there are %s", name, strings.Join(names, ", "))
+	return "", fmt.Errorf("servers: unknown kind of server %q. The kinds are %s", name, strings.Join(names, ", "))
 }
 
 // IsSQL reports whether servers of the kind speak MySQL's protocol.
@@ -204,7 +205,7 @@ func (k Kind) IsMariaDB() bool { return k == MariaDB1011 || k == MariaDB114 || k
 // IsOldMySQL reports whether servers of the kind are MySQL before 8.0.22.
 func (k Kind) IsOldMySQL() bool { return k == MySQL80 || k == MySQL57 }
 
-// version is a release as numbers, so that 10.11 sorts after 10.2.
+// version is a release as numbers, so that versions compare by number: 10.11 is above 10.2.
 type version [3]int
 
 var versionNumber = regexp.MustCompile(`\b(\d+)\.(\d+)\.(\d+)`)

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// mavenVariable names a Maven repository by its URL.
+// mavenVariable is the environment variable with the URL of a Maven repository.
 const mavenVariable = "REPLICATOR_MAVEN_REPOSITORY"
 
 // mavenArtifact is a file in a Maven repository.
@@ -25,7 +25,7 @@ type mavenArtifact struct {
 	sum                        string // SHA-256, in hexadecimal digits
 }
 
-// jarsIn reads a list of jars. Each line is a comment, or has the sum, group, name and version of one.
+// jarsIn reads a list of jars. Each line is a comment, or has the sum, group, name and version of a jar.
 func jarsIn(list string) (artifacts []mavenArtifact, err error) {
 	for line := range strings.Lines(list) {
 		f := strings.Fields(line)
@@ -33,7 +33,7 @@ func jarsIn(list string) (artifacts []mavenArtifact, err error) {
 			continue
 		}
 		if len(f) != 4 {
-			return nil, fmt.Errorf("servers: a list of jars has the line %q", line)
+			return nil, fmt.Errorf("servers: a list of jars contains the invalid line %q", line)
 		}
 		artifacts = append(artifacts, mavenArtifact{sum: f[0], group: f[1], name: f[2], version: f[3], kind: "jar"})
 	}
@@ -47,8 +47,8 @@ func (a mavenArtifact) fetch(ctx context.Context, cache, dir string, log *os.Fil
 	return filepath.Join(dir, a.file()), fetchArtifacts(ctx, []mavenArtifact{a}, cache, dir, log, say)
 }
 
-// fetchArtifacts downloads artifacts into dir: from the repository in the variable; else through this machine's Maven,
-// which knows its mirrors and proxies; else from the default repository of Debian's Maven.
+// fetchArtifacts downloads artifacts into dir. It uses the repository in mavenVariable, or else this machine's Maven,
+// which knows its mirrors and proxies, or else the default repository of Debian's Maven.
 func fetchArtifacts(
 	ctx context.Context, artifacts []mavenArtifact, cache, dir string, log *os.File, say func(string),
 ) error {
@@ -60,7 +60,7 @@ func fetchArtifacts(
 	case noMaven == nil:
 		err = byMaven(ctx, mvn, artifacts, dir, log)
 	default:
-		say("this machine has no Maven: asking Debian's for its repository")
+		say("this machine has no Maven. Fetching Debian's to read its default repository")
 		repository, err = debianMavenRepository(ctx, cache, dir, log, say)
 	}
 	if err != nil {
@@ -84,8 +84,8 @@ func fetchArtifacts(
 	return nil
 }
 
-// byMaven makes Maven fetch artifacts, as the dependencies of an otherwise empty project. It uses a temporary local
-// repository, so nothing of the machine's is changed.
+// byMaven lets Maven fetch artifacts as the dependencies of an otherwise empty project. It uses a temporary local
+// repository, so the machine's own repository does not change.
 func byMaven(ctx context.Context, mvn string, artifacts []mavenArtifact, dir string, log *os.File) error {
 	local, project := filepath.Join(dir, "m2"), filepath.Join(dir, "pom.xml")
 	if err := os.WriteFile(project, []byte(pomOf(artifacts)), 0o644); err != nil {
@@ -103,7 +103,7 @@ func byMaven(ctx context.Context, mvn string, artifacts []mavenArtifact, dir str
 	return nil
 }
 
-// pomOf returns a project with these artifacts as its dependencies, without their own dependencies.
+// pomOf returns a project that depends on these artifacts, but not on the artifacts' own dependencies.
 func pomOf(artifacts []mavenArtifact) string {
 	var pom strings.Builder
 	pom.WriteString("<project><modelVersion>4.0.0</modelVersion><groupId>replicator</groupId>" +
@@ -122,7 +122,7 @@ func (a mavenArtifact) download(ctx context.Context, repository, into string) (e
 		a.version, a.file()}, "/")
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("servers: %s is not a URL: %w", mavenVariable, err)
+		return fmt.Errorf("servers: %s is not a valid URL: %w", mavenVariable, err)
 	}
 	client := &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 	res, err := client.Do(req)
@@ -131,7 +131,7 @@ func (a mavenArtifact) download(ctx context.Context, repository, into string) (e
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("servers: %s of the Maven repository answers %s", a.file(), res.Status)
+		return fmt.Errorf("servers: fetching %s: the Maven repository answers %s", a.file(), res.Status)
 	}
 	out, err := os.Create(into)
 	if err != nil {
@@ -144,8 +144,8 @@ func (a mavenArtifact) download(ctx context.Context, repository, into string) (e
 	return nil
 }
 
-// debianMavenRepository returns the repository that an unconfigured Maven asks. Its super POM, in one of its jars,
-// names it.
+// debianMavenRepository returns the repository that Maven uses without a configuration. The super POM in one of Maven's
+// jars names it.
 func debianMavenRepository(ctx context.Context, cache, dir string, log *os.File, say func(string)) (string, error) {
 	part := filepath.Join(dir, "maven")
 	if err := os.Mkdir(part, 0o755); err != nil {
@@ -158,14 +158,14 @@ func debianMavenRepository(ctx context.Context, cache, dir string, log *os.File,
 	}
 	jars, err := filepath.Glob(filepath.Join(part, "usr/share/java/maven3-model-builder-*.jar"))
 	if err != nil || len(jars) == 0 {
-		return "", errors.New("servers: Debian's Maven has no model builder")
+		return "", errors.New("servers: Debian's Maven contains no model builder")
 	}
 	for _, jar := range jars {
 		if repository, err := superPOM(jar); err == nil {
 			return repository, nil
 		}
 	}
-	return "", errors.New("servers: Debian's Maven has no super POM")
+	return "", errors.New("servers: Debian's Maven contains no super POM")
 }
 
 // superPOM reads the first repository of the super POM in a jar.
@@ -187,7 +187,7 @@ func superPOM(jar string) (string, error) {
 		return "", err
 	}
 	if pom.URL == "" {
-		return "", errors.New("it names no repository")
+		return "", errors.New("the super POM names no repository")
 	}
 	return strings.TrimSpace(pom.URL), nil
 }
@@ -205,7 +205,7 @@ func fileSum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// unzip unpacks the files in a folder of an archive into dir. The folder is "" or ends in a slash.
+// unzip unpacks the files in a folder of an archive into dir. folder is "" or ends in a slash.
 func unzip(archive, folder, dir string) error {
 	r, err := zip.OpenReader(archive)
 	if err != nil {
@@ -218,7 +218,7 @@ func unzip(archive, folder, dir string) error {
 			continue
 		}
 		if !filepath.IsLocal(name) {
-			return fmt.Errorf("servers: %s leads out of the archive", f.Name)
+			return fmt.Errorf("servers: %s would be unpacked outside the directory", f.Name)
 		}
 		if err := unzipFile(f, filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("servers: unpacking %s: %w", f.Name, err)

@@ -15,10 +15,10 @@ const (
 	noPrograms = 0x8        // ST_NOEXEC: Elasticsearch loads a library from its directory
 )
 
-// memoryDir returns a directory in memory with room for temporary servers; "" if there is none.
+// memoryDir returns a directory in memory with room for temporary servers. It returns "" if the machine has none.
 //
-// When ext4 creates an inode, it searches those deleted in the last seconds (recently_deleted). That took a twelfth of
-// a test run's CPU time.
+// Directories in memory save CPU time: when ext4 creates an inode, it searches the inodes that were deleted in the last
+// seconds (recently_deleted). That took a twelfth of a test run's CPU time.
 func memoryDir() string {
 	const dir = "/dev/shm"
 	var st syscall.Statfs_t
@@ -29,7 +29,7 @@ func memoryDir() string {
 	return dir
 }
 
-// memoryAvailable returns how many bytes of memory are available, on the machine and to this container.
+// memoryAvailable returns how many bytes of memory are available on the machine, and to this container.
 func memoryAvailable() int64 {
 	available := int64(0)
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -47,7 +47,7 @@ func memoryAvailable() int64 {
 	return available
 }
 
-// number parses a number; 0 if the text is none.
+// number parses a number. It returns 0 if the text is not a number.
 func number(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

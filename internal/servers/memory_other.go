@@ -2,5 +2,5 @@
 
 package servers
 
-// memoryDir returns "". Only Linux always has a directory in memory.
+// memoryDir returns "", because only Linux reliably has a directory in memory.
 func memoryDir() string { return "" }

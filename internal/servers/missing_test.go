@@ -38,7 +38,7 @@ func TestAServerInPathIsUsedWhereNoneCanBeFetched(t *testing.T) {
 	}
 	root := filepath.Dir(filepath.Dir(program))
 
-	// The same server laid out as a package would install it, and no apt.
+	// The directory has the same server as a package would install it, and PATH has no apt.
 	usr := filepath.Join(t.TempDir(), "usr")
 	sh := filepath.Join(usr, "sbin", "mariadbd")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(sh), 0o755),

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// OpenSearch is in no Linux distribution, and its archive is in no Maven repository, but its jars are.
-// openSearchJars lists those that a node with HTTP needs. The archive's modules for scripts and aggregations, and its
-// security plugins, are not among them.
+// OpenSearch is in no Linux distribution. Its archive is in no Maven repository, but its jars are. openSearchJars lists
+// the jars that a node with HTTP needs. They don't include the archive's modules for scripts and aggregations, or its
+// security plugins.
 //
 //go:embed opensearch.jars
 var openSearchJars string
@@ -23,14 +23,14 @@ const openSearchRemedy = "It needs Java 17 to 23 (openjdk-17-jre-headless) and, 
 	"or set " + mavenVariable + " to the URL of a Maven repository, or " + cacheVariable +
 	" to a cache that was filled elsewhere"
 
-// openSearchWrapper runs the node in its directory. It logs to the standard output.
+// openSearchWrapper runs the node in its directory. The node logs to the standard output.
 const openSearchWrapper = notRoot + `exec $n "$OPENSEARCH_JAVA/bin/java" $OPENSEARCH_OPTIONS \
   -Djava.security.manager=allow -Djava.io.tmpdir="$PWD/tmp" -Dlog4j2.disable.jmx=true \
   -Dopensearch.path.home="$r" -Dopensearch.path.conf="$PWD/config" -Dopensearch.distribution.type=tar \
   -cp "$r/lib/*" org.opensearch.bootstrap.OpenSearch "$@"
 `
 
-// openSearchHTTP has the files, by name, that make the HTTP plugin a module: its description and its permissions.
+// openSearchHTTP has the files that turn the HTTP plugin into a module, by name: its description and its permissions.
 var openSearchHTTP = map[string]string{
 	"plugin-descriptor.properties": `name=transport-netty4
 description=HTTP
@@ -57,7 +57,7 @@ rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
 `
 
-// fetchOpenSearch makes an installation.
+// fetchOpenSearch installs OpenSearch.
 func fetchOpenSearch(ctx context.Context, in *installation, cache string, log *os.File, say func(string)) error {
 	if _, err := javaHome(ctx, cache, in.spec, say); err != nil {
 		return err
@@ -73,7 +73,7 @@ func fetchOpenSearch(ctx context.Context, in *installation, cache string, log *o
 			return fmt.Errorf("servers: %w", err)
 		}
 	}
-	say("fetching it from a Maven repository, 47 MB: 10 to 60 seconds, this once")
+	say("fetching it from a Maven repository, 47 MB: this takes 10 to 60 seconds, once")
 	if err := fetchArtifacts(ctx, artifacts, cache, lib, log, say); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func fetchOpenSearch(ctx context.Context, in *installation, cache string, log *o
 	return nil
 }
 
-// prepareOpenSearch writes the configuration and finds a Java.
+// prepareOpenSearch writes the configuration, finds Java, and returns the server's environment.
 func prepareOpenSearch(ctx context.Context, s *Server) ([]string, error) {
 	java, err := s.java(ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func prepareOpenSearch(ctx context.Context, s *Server) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("servers: %s: configuration: %w", s.Kind, err)
 	}
-	s.opts.Progress(fmt.Sprintf("%s: starting, which takes it 5 to 20 seconds", s.Kind))
+	s.opts.Progress(fmt.Sprintf("%s: starting, which takes 5 to 20 seconds", s.Kind))
 	options := []string{"-Xms256m", "-Xmx512m"}
 	if s.opts.Small { // see configureElastic
 		options = append(options, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// Ports are picked from lowPort up to, not including, the kernel's first ephemeral port, and never from 32768 on. The
-// package's promises say why.
+// Start picks ports from lowPort up to the kernel's first ephemeral port, excluding it, and never from 32768 on. The
+// package comment explains why.
 const (
 	lowPort  = 20000
 	highPort = 32768
 )
 
-// portLease reserves a port among servers of this package, in this process and others.
+// portLease reserves a port among servers of this package, in this process and in others.
 type portLease struct {
 	port int
 	lock *os.File
 }
 
-// FreeAddress returns an address for a listener outside this package. Its port is reserved among this package's servers
-// until giveBack is called. A port from the kernel (127.0.0.1:0) may become an outgoing connection's a moment later.
+// FreeAddress returns an address for a listener outside this package. This package's servers don't use its port until
+// giveBack is called. A port that the kernel picks (127.0.0.1:0) is less safe: an outgoing connection may take it.
 func FreeAddress() (address string, giveBack func() error, err error) {
 	l, err := leasePort(0)
 	if err != nil {
@@ -38,7 +38,9 @@ func leasePort(port int) (*portLease, error) {
 	if port != 0 {
 		l, err := tryPort(port)
 		if err == nil && l == nil {
-			err = fmt.Errorf("servers: port %d of 127.0.0.1 is taken: end what listens there, or choose another (0 picks a free one)", port)
+			err = fmt.Errorf(
+				"servers: port %d of 127.0.0.1 is taken. End its process, or choose another port (0 picks a free one)",
+				port)
 		}
 		return l, err
 	}
@@ -49,15 +51,15 @@ func leasePort(port int) (*portLease, error) {
 			return l, err
 		}
 	}
-	return nil, fmt.Errorf("servers: no free port of 127.0.0.1 found from %d to %d", low, high-1)
+	return nil, fmt.Errorf("servers: found no free port of 127.0.0.1 from %d to %d", low, high-1)
 }
 
-// portRange returns the range from which ports are picked, including low, excluding high.
+// portRange returns the range from which ports are picked. It includes low and excludes high.
 func portRange() (low, high int) {
 	low, high = lowPort, highPort
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
-		return low, high // not Linux: its ephemeral ports begin at 49152
+		return low, high // not Linux, whose first ephemeral port is 49152
 	}
 	if f := strings.Fields(string(text)); len(f) == 2 {
 		if first, err := strconv.Atoi(f[0]); err == nil && first < high && first > 2048 {
@@ -84,8 +86,8 @@ func tryPort(port int) (*portLease, error) {
 	return &portLease{port: port, lock: lock}, nil
 }
 
-// portFree reports whether a server could listen on the port now. It binds rather than dials: a dial to a dead port may
-// get that port as its own and connect to itself.
+// portFree reports whether a server could listen on the port now. It binds the port and does not dial it: a dial to a
+// dead port may get that port as its own and connect to itself.
 func portFree(port int) bool {
 	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -94,5 +96,5 @@ func portFree(port int) bool {
 	return l.Close() == nil
 }
 
-// release releases the port. The file stays, because removing it could break the lock of the next process.
+// release releases the port. It leaves the lock file, because removing it could break the lock of another process.
 func (l *portLease) release() error { return l.lock.Close() }

@@ -17,7 +17,8 @@ type process struct {
 	*child.Child
 	cmd *exec.Cmd
 
-	// served is the process that serves, if cmd only launches it and ends with it; 0: cmd itself, or not known yet.
+	// served is the id of the process that serves, if cmd only launches it and ends with it. It is 0 if cmd itself
+	// serves, or if the id is not known yet.
 	served atomic.Int64
 }
 
@@ -29,7 +30,7 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return &process{Child: c, cmd: cmd}, nil
 }
 
-// runTied is cmd.Run for a child that must not outlive this process.
+// runTied is like cmd.Run, but the child does not outlive this process.
 func runTied(cmd *exec.Cmd) error {
 	c, err := child.Start(cmd)
 	if err != nil {
@@ -38,7 +39,7 @@ func runTied(cmd *exec.Cmd) error {
 	return c.Wait()
 }
 
-// pid returns the process that serves. Signals go to it.
+// pid returns the id of the process that serves. Signals go to that process.
 func (p *process) pid() int {
 	if n := p.served.Load(); n != 0 {
 		return int(n)
@@ -55,7 +56,7 @@ func (p *process) running() bool {
 	}
 }
 
-// signal sends sig. It is no error if the process has ended.
+// signal sends sig to the process that serves. If the process has ended, it does nothing and returns nil.
 func (p *process) signal(sig os.Signal) error {
 	if !p.running() {
 		return nil
@@ -73,7 +74,7 @@ func (p *process) signal(sig os.Signal) error {
 	return nil
 }
 
-// wait returns when the process has ended, or when ctx ends, with its cause.
+// wait returns when the process has ended. If ctx ends first, it returns ctx's cause.
 func (p *process) wait(ctx context.Context) error {
 	select {
 	case <-p.Done():

@@ -6,11 +6,11 @@ import (
 	"path/filepath"
 )
 
-// prometheus names Debian's package, which includes promtool.
+// prometheus lists Debian's package with Prometheus and promtool.
 var prometheus = &spec{suite: "bookworm", packages: []string{"prometheus"}, size: "50 MB"}
 
-// Prometheus prepares a command that runs "prometheus", or "promtool", which checks its files. The first call on a
-// machine fetches them from Debian.
+// Prometheus prepares a command that runs "prometheus", or "promtool", which checks Prometheus's files. The first call
+// on a machine fetches both from Debian.
 func Prometheus(ctx context.Context, program string, args ...string) (*exec.Cmd, error) {
 	root, err := tool(ctx, "prometheus", prometheus, func(dir string) error {
 		return wrap(dir, []string{"prometheus", "promtool"})

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// redisArgs is the command line of a Redis with its defaults: no append-only file, and occasional snapshots. If a
-// test's Redis must keep everything it acknowledged through a kill, the test adds "--appendonly", "yes".
+// redisArgs returns the options for a Redis with its defaults: no append-only file, and occasional snapshots. A test
+// whose Redis must keep all acknowledged writes after a kill adds "--appendonly", "yes".
 func redisArgs(_ *installation, s *Server) []string {
 	return []string{"--dir", filepath.Join(s.Dir, "data"), "--bind", "127.0.0.1", "--port", strconv.Itoa(s.Port)}
 }
 
 func redisURL(addr, db string) string { return "redis://" + addr + "/" + db }
 
-// pingRedis checks the server's identity, so that another server on the port is not taken for this one. A server with a
-// password (given in Args) answers NOAUTH, which must suffice.
+// pingRedis checks the id of the process that answers, so that it does not accept another server on the same port. If
+// the caller's options set a password, the answer NOAUTH suffices.
 func pingRedis(ctx context.Context, s *Server) error {
 	conn, err := (&net.Dialer{Timeout: pingTimeout}).DialContext(ctx, "tcp4", s.Addr())
 	if err != nil {
@@ -46,7 +46,7 @@ func pingRedis(ctx context.Context, s *Server) error {
 	}
 	size, err := strconv.Atoi(strings.TrimPrefix(head, "$"))
 	if err != nil || size < 0 || size > 1<<20 {
-		return errors.New("it says " + head)
+		return errors.New("the server answers " + head)
 	}
 	body := make([]byte, size)
 	if _, err := io.ReadFull(r, body); err != nil {
@@ -57,7 +57,7 @@ func pingRedis(ctx context.Context, s *Server) error {
 		return fmt.Errorf("another server answers on port %d", s.Port)
 	}
 	if !strings.Contains(info, "\nloading:0\r") {
-		return errors.New("it is still reading its data")
+		return errors.New("the server is still reading its data")
 	}
 	return nil
 }

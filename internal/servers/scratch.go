@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// scratch is a directory that this package chose for a server. Next to it is a lock file that the process holds. It
-// distinguishes directories in use from those of killed processes.
+// scratch is a directory that this package chose for a server. The process holds the lock on a lock file next to it. So
+// a sweep can tell directories in use from the directories of killed processes.
 type scratch struct {
 	dir  string
 	lock *os.File
@@ -18,7 +18,8 @@ type scratch struct {
 
 const lockSuffix = ".lock"
 
-// newScratch makes a scratch directory below root, and removes those that killed processes left there.
+// newScratch creates a scratch directory below root. It also removes scratch directories that killed processes left
+// there.
 func newScratch(ctx context.Context, root string, kind Kind) (*scratch, error) {
 	parent := filepath.Join(root, fmt.Sprintf("replicator-servers-%d", os.Getuid()))
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -43,13 +44,13 @@ func newScratch(ctx context.Context, root string, kind Kind) (*scratch, error) {
 		return nil, err
 	}
 	if lock == nil {
-		return nil, fmt.Errorf("servers: %s%s is locked by another process; remove it", dir, lockSuffix)
+		return nil, fmt.Errorf("servers: %s%s is locked by another process. Remove this file", dir, lockSuffix)
 	}
 	return &scratch{dir: dir, lock: lock}, nil
 }
 
-// sweep removes the directories in parent whose process has ended. If it can't remove one, the next sweep tries again.
-// That must not prevent a server's start.
+// sweep removes the directories in parent whose process has ended. It ignores errors, which must not prevent a server's
+// start. The next sweep tries again.
 func sweep(parent string) {
 	locks, err := filepath.Glob(filepath.Join(parent, "*"+lockSuffix))
 	if err != nil {
@@ -67,8 +68,8 @@ func sweep(parent string) {
 	}
 }
 
-// remove removes the directory, then its lock file, then releases the lock. In this order, a concurrent sweep finds
-// either the lock held or nothing.
+// remove removes the directory, then its lock file, and then releases the lock. In this order, a concurrent sweep finds
+// either a held lock or no lock file.
 func (s *scratch) remove() error {
 	err := errors.Join(os.RemoveAll(s.dir), os.Remove(s.lock.Name()), s.lock.Close())
 	if err != nil {

@@ -17,32 +17,32 @@ import (
 )
 
 const (
-	// These timeouts only prevent waiting forever, because the end of a process is noticed at once. On a busy machine,
-	// a JVM took more than five minutes to start.
+	// These timeouts only prevent waiting forever: the end of a process is noticed at once. They are long because a JVM
+	// took more than five minutes to start on a busy machine.
 	startTimeout = 20 * time.Minute
 	stopTimeout  = 10 * time.Minute
-	// For one request to a server that may be slow. Early retries would load a busy machine even more.
+	// The timeout of one request. It is long, because early retries would load a busy machine even more.
 	pingTimeout = time.Minute
 )
 
 // Options say what to start. Only Kind is required.
 type Options struct {
 	Kind Kind
-	// Dir holds the data, the log and the socket. If it already holds data, the server starts with that. "" chooses a
-	// directory that Close removes.
+	// Dir contains the data, the log and the socket. If it already contains data, the server starts with these data. If
+	// Dir is "", Start chooses a directory, which Close removes.
 	Dir string
-	// Port of 127.0.0.1 to listen on; 0 picks a free one.
+	// Port is the port of 127.0.0.1 to listen on. 0 picks a free one.
 	Port int
-	// Args are options of the server's program. They override this package's.
+	// Args are options of the server's program. They override the options that this package sets.
 	Args []string
-	// Small makes a server for tests that takes little memory. On a Linux machine with plenty of memory, a directory
-	// that Start chooses is in memory, so that commits don't wait for a disk.
+	// Small makes a server for tests that takes little memory. On a Linux machine with plenty of memory, Start chooses
+	// a directory in memory for it, so that commits don't wait for a disk.
 	Small bool
-	// Progress is called with short sentences about slow steps; may be nil.
+	// Progress is called with short sentences about slow steps. It may be nil.
 	Progress func(string)
 }
 
-// Server is a running server, or one that was stopped or killed and can be started again.
+// Server is a server that runs, or one that has ended and can be started again.
 type Server struct {
 	Kind    Kind
 	Version string // the release, such as "9.7.4"
@@ -61,8 +61,8 @@ type Server struct {
 	proc   *process   // the last process; nil before the first
 }
 
-// Start starts a server and returns when it answers. The caller closes it. The error is a
-// [*MissingError] if this machine has no such server and can't get one.
+// Start starts a server and returns when it answers. The caller closes it. The error is a [*MissingError] if this
+// machine has no such server and can't fetch one.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	opts.Progress = orDiscard(opts.Progress)
 	in, err := find(ctx, opts.Kind, opts.Progress)
@@ -115,7 +115,7 @@ func (s *Server) open(ctx context.Context) error {
 	return nil
 }
 
-// start starts the process and waits until it answers. The caller holds s.mu, or is the only one with s.
+// start starts the process and waits until it answers. The caller holds s.mu, or no other goroutine has s.
 func (s *Server) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no answer after %v", startTimeout))
 	defer cancel()
@@ -123,7 +123,8 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	for _, name := range specs[s.Kind].leftovers {
-		// A lock file names a process id that another process may have by now.
+		// For example, a lock file may contain the id of a process that has ended. Another process may have this id
+		// now.
 		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("servers: %s: %w", s.Kind, err)
 		}
@@ -142,7 +143,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("servers: %s: log: %w", s.Kind, err)
 	}
-	defer log.Close() // the child has its own
+	defer log.Close() // the child process has its own descriptor
 	st, err := log.Stat()
 	if err != nil {
 		return fmt.Errorf("servers: %s: log: %w", s.Kind, err)
@@ -157,7 +158,8 @@ func (s *Server) start(ctx context.Context) error {
 	return s.awaitAnswer(ctx, proc, log.Name(), st.Size())
 }
 
-// prepareData makes Dir/data if it does not exist: a copy of the cache's, unless the options change the files.
+// prepareData creates Dir/data if it does not exist. It copies the cache's data directory, unless the options change
+// the data files.
 func (s *Server) prepareData(ctx context.Context) error {
 	data := filepath.Join(s.Dir, "data")
 	if isDir(data) {
@@ -170,7 +172,7 @@ func (s *Server) prepareData(ctx context.Context) error {
 	case sp.initialise == nil:
 		err = os.Mkdir(part, 0o755)
 	case s.shaped():
-		s.opts.Progress(fmt.Sprintf("%s: making its data directory, because of its options: some 5 seconds", s.Kind))
+		s.opts.Progress(fmt.Sprintf("%s: creating a data directory for its options, about 5 seconds", s.Kind))
 		log := filepath.Join(s.Dir, "log")
 		if err = sp.initialise(ctx, s.in, part, s.opts.Args, log); err != nil {
 			return fmt.Errorf("%w%s", err, tail(log, 0))
@@ -196,11 +198,12 @@ func (s *Server) shaped() bool {
 	return false
 }
 
-// awaitPort waits until the port can be bound. After a kill, that can take a moment.
+// awaitPort waits until the port can be bound. After a kill, this can take a moment.
 func (s *Server) awaitPort(ctx context.Context) error {
 	for end := time.Now().Add(time.Minute); !portFree(s.Port); {
 		if time.Now().After(end) {
-			return fmt.Errorf("servers: %s: port %d of 127.0.0.1 is taken by another process: end that, or choose another port",
+			return fmt.Errorf(
+				"servers: %s: port %d of 127.0.0.1 is taken by another process. End it, or use another port",
 				s.Kind, s.Port)
 		}
 		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
@@ -210,7 +213,8 @@ func (s *Server) awaitPort(ctx context.Context) error {
 	return nil
 }
 
-// awaitAnswer waits until the server answers. If it ends first, or ctx does, the process has ended on return.
+// awaitAnswer waits until the server answers. If the server or ctx ends first, it returns an error after the process
+// has ended.
 func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, from int64) error {
 	asked, stop := context.WithCancel(ctx)
 	defer stop()
@@ -236,12 +240,12 @@ func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, fro
 			return nil
 		}
 		select {
-		case <-proc.Done(): // the loop's start reports it
+		case <-proc.Done(): // the next iteration reports it
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			killed := proc.signal(syscall.SIGKILL)
 			<-proc.Done()
-			return errors.Join(fmt.Errorf("servers: %s %s on port %d was given up (%w); the last try: %w%s",
+			return errors.Join(fmt.Errorf("servers: %s %s on port %d did not start (%w). The last error: %w%s",
 				s.Kind, s.Version, s.Port, context.Cause(ctx), err, tail(log, from)), killed)
 		}
 	}
@@ -250,11 +254,11 @@ func (s *Server) awaitAnswer(ctx context.Context, proc *process, log string, fro
 // Addr returns the host and port that the server listens on.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
 
-// DSN names a database of the server. For MySQL and MariaDB it is in go-sql-driver's form, as root, without a password;
-// for Redis it is redis://…/db. db may be "".
+// DSN returns the address of a database of the server. For MySQL and MariaDB, it has go-sql-driver's form, with root
+// and no password. For Redis it is redis://…/db. db may be "".
 func (s *Server) DSN(db string) string { return specs[s.Kind].dsn(s.Addr(), db) }
 
-// PID returns the id of the last process. Every Restart changes it.
+// PID returns the id of the last process. Every Restart changes the id.
 func (s *Server) PID() int {
 	if p := s.process(); p != nil {
 		return p.pid()
@@ -262,7 +266,7 @@ func (s *Server) PID() int {
 	return 0
 }
 
-// Running reports whether the process exists. A suspended one does.
+// Running reports whether the process exists. A suspended process exists, too.
 func (s *Server) Running() bool {
 	p := s.process()
 	return p != nil && p.running()
@@ -280,7 +284,8 @@ func (s *Server) setProcess(p *process) {
 	s.proc = p
 }
 
-// Stop asks the server to end and waits until it has, ten minutes at most. If it has already ended, Stop does nothing.
+// Stop asks the server to end and waits for that, ten minutes at most. If the server has already ended, Stop does
+// nothing.
 func (s *Server) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,12 +299,12 @@ func (s *Server) stop(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, fmt.Errorf("it still runs after %v", stopTimeout))
 	defer cancel()
-	// A suspended process receives no other signal before SIGCONT.
+	// A suspended process handles SIGTERM only after SIGCONT.
 	if err := errors.Join(p.signal(syscall.SIGTERM), p.signal(syscall.SIGCONT)); err != nil {
 		return err
 	}
 	if err := p.wait(ctx); err != nil {
-		return fmt.Errorf("servers: %s: stopping process %d: %w; its log is %s, and Kill ends it", s.Kind, p.pid(), err,
+		return fmt.Errorf("servers: %s: stopping process %d: %w. Its log is %s. Kill ends it", s.Kind, p.pid(), err,
 			filepath.Join(s.Dir, "log"))
 	}
 	return nil
@@ -330,7 +335,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return fmt.Errorf("servers: %s: Restart after Close; Start another", s.Kind)
+		return fmt.Errorf("servers: %s: Restart was called after Close. Call Start for a new server", s.Kind)
 	}
 	if err := s.stop(ctx); err != nil {
 		return err
@@ -338,11 +343,11 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.start(ctx)
 }
 
-// Suspend freezes the server: connections stay open and nothing is answered, as on a machine that hangs. Resume ends
-// that.
+// Suspend freezes the server: connections stay open, but the server does not answer, as on a machine that hangs. Resume
+// ends that.
 func (s *Server) Suspend() error { return s.send(syscall.SIGSTOP) }
 
-// Resume ends Suspend.
+// Resume continues a suspended server.
 func (s *Server) Resume() error { return s.send(syscall.SIGCONT) }
 
 func (s *Server) send(sig syscall.Signal) error {
@@ -350,13 +355,14 @@ func (s *Server) send(sig syscall.Signal) error {
 	defer s.mu.Unlock()
 	p := s.process()
 	if p == nil || !p.running() {
-		return fmt.Errorf("servers: %s: %v to a server that does not run", s.Kind, sig)
+		return fmt.Errorf("servers: %s: can't send %v, because the server does not run", s.Kind, sig)
 	}
 	return p.signal(sig)
 }
 
 // Close ends the server and releases its port. If Start chose the directory, Close kills the server and removes the
-// directory. If the caller chose it, Close stops the server in order and leaves the data. Closing again does nothing.
+// directory. If the caller chose the directory, Close stops the server in order and leaves the data. A second Close
+// does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

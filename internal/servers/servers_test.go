@@ -98,7 +98,7 @@ func TestArgsWin(t *testing.T) {
 		if got := text(t, db, "SELECT @@global.binlog_row_image"); got != "MINIMAL" {
 			t.Errorf("binlog_row_image is %s", got)
 		}
-		if got := text(t, db, "SELECT @@global.lower_case_table_names"); got != "1" { // shapes the data files
+		if got := text(t, db, "SELECT @@global.lower_case_table_names"); got != "1" { // this changes the data files
 			t.Errorf("lower_case_table_names is %s", got)
 		}
 	})
@@ -122,7 +122,7 @@ func TestKillAndRestartKeepWhatWasCommitted(t *testing.T) {
 		}
 		db = open(t, s, name)
 		mustExec(t, db, "INSERT INTO kept VALUES (2)")
-		if err := s.Restart(t.Context()); err != nil { // stops it in order
+		if err := s.Restart(t.Context()); err != nil { // stops the server in order
 			t.Fatal(err)
 		}
 		db = open(t, s, name)
@@ -170,7 +170,7 @@ func TestSuspendHoldsTheServerStill(t *testing.T) {
 func TestRedisKindsAnswerAndKeepTheirData(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.Redis7, servers.Redis8, servers.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
-			s := servertest.Own(t, kind, "--appendonly", "yes") // by default a kill loses what is in no snapshot
+			s := servertest.Own(t, kind, "--appendonly", "yes") // by default, a kill loses what no snapshot has
 			cli, err := servers.Program(kind, "redis-cli")
 			if err != nil {
 				t.Fatal(err)
@@ -224,7 +224,7 @@ func TestClientProgramsRun(t *testing.T) {
 }
 
 func TestADirectoryOfTheCallersStaysWithItsData(t *testing.T) {
-	servertest.Shared(t, servers.MariaDB1011) // skips if there is none
+	servertest.Shared(t, servers.MariaDB1011) // skips the test if the machine has no MariaDB
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 40))
 	for i, statement := range []string{"CREATE DATABASE kept", "USE kept"} {
 		s, err := servers.Start(t.Context(), servers.Options{Kind: servers.MariaDB1011, Dir: dir, Small: true})
@@ -280,8 +280,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A test that is killed can't clean up: its servers must go all the same, and their directories with
-// the next start.
+// A killed test can't clean up. Its servers must end anyway, and the next start must remove their directories.
 func TestAKilledProcessLeavesNoServer(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("only Linux ties a server to its parent")
@@ -306,7 +305,7 @@ func TestAKilledProcessLeavesNoServer(t *testing.T) {
 	if err := holder.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = holder.Wait() // says "killed"
+	_ = holder.Wait() // returns "signal: killed"
 	if scanErr != nil {
 		t.Fatal("the holder did not name its server: ", scanErr)
 	}
@@ -321,20 +320,20 @@ func TestAKilledProcessLeavesNoServer(t *testing.T) {
 	}
 }
 
-// alive is false for a process that was killed and that nobody has waited for.
+// alive reports whether the process runs. A killed process that its parent has not waited for does not run.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-// held waits until every thread of a suspended server stands still.
+// held waits until every thread of a suspended server has stopped.
 func held(t *testing.T, s *servers.Server) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.PID()))
 		still := true
 		for _, path := range stats {
-			text, _ := os.ReadFile(path) // a thread that ended stands still
+			text, _ := os.ReadFile(path) // a thread that has ended counts as stopped
 			_, rest, _ := strings.Cut(string(text), ") ")
 			still = still && (rest == "" || strings.HasPrefix(rest, "T"))
 		}

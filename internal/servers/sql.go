@@ -17,12 +17,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// baseArgs returns the options for every run of mysqld or mariadbd, initialising included. The machine's /etc/mysql is
-// not read. Directories that don't exist where packages put them are left to the program's defaults.
+// baseArgs returns the options for every run of mysqld or mariadbd, including the initialisation. They turn off the
+// machine's /etc/mysql. If a directory does not exist where packages put it, the program uses its own default.
 //
-// Each server has its own directory for temporary files. When a MariaDB server starts, it removes all #sql… files
-// there, also those of other servers that share it. Those servers then fail ("Got error 6"), or die of a null pointer
-// in ha_maria::drop_table.
+// Each server has its own directory for temporary files. When a MariaDB server starts, it removes all #sql… files in
+// that directory. If other servers share the directory, they lose their files. They then fail ("Got error 6"), or crash
+// with a null pointer in ha_maria::drop_table.
 func baseArgs(in *installation, temporary string) []string {
 	args := []string{"--no-defaults", "--tmpdir=" + temporary}
 	add := func(option string, names ...string) {
@@ -41,7 +41,7 @@ func baseArgs(in *installation, temporary string) []string {
 		add("--plugin-dir", "usr/lib/mysql/plugin", "usr/lib64/mysql/plugin", "usr/lib/plugin")
 		args = append(args, "--secure-file-priv=") // the default is a directory that must exist on the machine
 		if in.kind != MySQL57 {
-			args = append(args, "--mysqlx=OFF") // all instances would want its one port
+			args = append(args, "--mysqlx=OFF") // its default port is the same for all servers
 		}
 	}
 	if os.Getuid() == 0 {
@@ -50,9 +50,9 @@ func baseArgs(in *installation, temporary string) []string {
 	return args
 }
 
-// sqlArgs returns the server options that MySQL and MariaDB share. Beside ports and paths, these are the settings that
-// the README requires of a source and that differ from the defaults, and settings that save memory. Everything else is
-// the server's default, so that tests run what users run. A test that needs another setting names it.
+// sqlArgs returns the server options that MySQL and MariaDB share: ports, paths, settings that save memory, and the
+// settings that the README requires of a source. Everything else is the server's default, because users run the
+// defaults. A test that needs another setting names it.
 func sqlArgs(in *installation, s *Server) []string {
 	args := append(baseArgs(in, s.Dir),
 		"--datadir="+filepath.Join(s.Dir, "data"),
@@ -62,7 +62,7 @@ func sqlArgs(in *installation, s *Server) []string {
 		"--log-bin=binlog")
 	if s.opts.Small {
 		return append(args, "--innodb-buffer-pool-size=32M", "--innodb-log-buffer-size=4M",
-			"--innodb-use-native-aio=0") // each server would take 2305 of the machine's 65536 slots
+			"--innodb-use-native-aio=0") // native AIO would take 2305 of the machine's 65536 slots for each server
 	}
 	return append(args, "--innodb-buffer-pool-size=256M")
 }
@@ -70,8 +70,8 @@ func sqlArgs(in *installation, s *Server) []string {
 func mysqlArgs(in *installation, s *Server) []string {
 	args := sqlArgs(in, s)
 	if s.opts.Small && !s.Kind.IsOldMySQL() {
-		// The log may be in memory. The Performance Schema takes 250 MB. The program queries it only if there are no
-		// GTIDs.
+		// The redo log may be in memory, so it is small. The Performance Schema takes 250 MB. The program queries it
+		// only on a server without GTIDs.
 		args = append(args, "--innodb-redo-log-capacity=8M", "--performance-schema=OFF")
 	}
 	return args
@@ -80,27 +80,27 @@ func mysqlArgs(in *installation, s *Server) []string {
 func mariadbArgs(in *installation, s *Server) []string {
 	args := append(sqlArgs(in, s), "--binlog-format=ROW")
 	if s.opts.Small {
-		args = append(args, "--innodb-log-file-size=8M", // it may be in memory
+		args = append(args, "--innodb-log-file-size=8M", // the log may be in memory
 			"--skip-ssl") // from 11.4 on, a server creates a certificate at each start, which takes 1 to 5 s of CPU
 	}
 	return args
 }
 
-// GTIDs returns the options that turn GTIDs on or off, if that is not the kind's default. In this package, MySQL 9
-// starts with GTIDs and older MySQL without. MariaDB always has them.
+// GTIDs returns the options that turn GTIDs on or off. It returns none if that is the kind's default in this package.
+// MySQL 9 starts with GTIDs, and older MySQL without. MariaDB always has GTIDs.
 func GTIDs(kind Kind, on bool) []string {
 	switch {
 	case on && kind.IsOldMySQL():
 		return []string{"--gtid-mode=ON", "--enforce-gtid-consistency=ON"}
-	case !on && kind == MySQL: // its Performance Schema is on by default, and the program queries it without GTIDs
+	case !on && kind == MySQL: // without GTIDs, the program queries the Performance Schema
 		return []string{"--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--performance-schema=ON"}
 	}
 	return nil
 }
 
-// initialiseMySQL makes a data directory in which root has all rights from 127.0.0.1, with no password.
+// initialiseMySQL creates a data directory in which root@127.0.0.1 has all rights and no password.
 func initialiseMySQL(ctx context.Context, in *installation, data string, args []string, log string) error {
-	// One statement a line, as --init-file requires.
+	// --init-file requires one statement per line.
 	users := "CREATE USER root@'127.0.0.1';\nGRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;\n"
 	script := data + ".sql"
 	if err := os.WriteFile(script, []byte(users), 0o644); err != nil {
@@ -108,28 +108,28 @@ func initialiseMySQL(ctx context.Context, in *installation, data string, args []
 	}
 	command := append(baseArgs(in, filepath.Dir(data)), "--initialize-insecure", "--init-file="+script, "--datadir="+data)
 	if !in.kind.IsOldMySQL() {
-		command = append(command, "--innodb-redo-log-capacity=8M") // for a small copy; a server enlarges it
+		command = append(command, "--innodb-redo-log-capacity=8M") // so that copies are small; servers enlarge it
 	}
 	if err := runLogged(ctx, nil, log, in.server(), append(command, args...)...); err != nil {
 		return err
 	}
-	// Without auto.cnf each copy gets a server_uuid of its own.
+	// Without auto.cnf, each server creates its own server_uuid.
 	return errors.Join(os.Remove(script), os.Remove(filepath.Join(data, "auto.cnf")))
 }
 
-// initialiseMariaDB does the work of mariadb-install-db, which expects its paths on the machine itself.
+// initialiseMariaDB does the work of mariadb-install-db. That script can't be used, because it expects installed paths.
 func initialiseMariaDB(ctx context.Context, in *installation, data string, args []string, log string) error {
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
 	share := in.firstDir("usr/share/mariadb", "usr/share/mysql")
-	// One statement a line, or --bootstrap fails. The files' names changed in MariaDB 11.
+	// --bootstrap requires one statement per line. The files' names changed in MariaDB 11.
 	script := bytes.NewBufferString("CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n")
 	for _, pattern := range []string{"m*_system_tables.sql", "m*_performance_tables.sql", "m*_system_tables_data.sql",
 		"fill_help_tables.sql", "maria_add_gis_sp_bootstrap.sql", "m*_sys_schema.sql"} {
 		files, err := filepath.Glob(filepath.Join(share, pattern))
 		if err != nil || len(files) == 0 {
-			return fmt.Errorf("servers: %s has no %s, which a data directory is made of", share, pattern)
+			return fmt.Errorf("servers: %s contains no %s, which a new data directory needs", share, pattern)
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
@@ -137,7 +137,7 @@ func initialiseMariaDB(ctx context.Context, in *installation, data string, args 
 				return fmt.Errorf("servers: %w", err)
 			}
 			for line := range strings.Lines(string(text)) {
-				if !strings.Contains(line, "@current_hostname") { // only the script sets it
+				if !strings.Contains(line, "@current_hostname") { // only mariadb-install-db sets this variable
 					script.WriteString(line)
 				}
 			}
@@ -149,7 +149,7 @@ func initialiseMariaDB(ctx context.Context, in *installation, data string, args 
 	return runLogged(ctx, script, log, in.server(), append(command, args...)...)
 }
 
-// runLogged runs a program whose only output is a log.
+// runLogged runs a program and appends its output to a log.
 func runLogged(ctx context.Context, stdin io.Reader, log, program string, args ...string) error {
 	out, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -159,12 +159,12 @@ func runLogged(ctx context.Context, stdin io.Reader, log, program string, args .
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, out, out
 	if err := runTied(cmd); err != nil {
-		return fmt.Errorf("servers: %s: making a data directory: %w", program, err)
+		return fmt.Errorf("servers: %s: creating a data directory: %w", program, err)
 	}
 	return nil
 }
 
-// sqlConfig is this package's connection to a server, as root.
+// sqlConfig returns the configuration with which this package connects to a server as root.
 func sqlConfig(addr, db string) *mysql.Config {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = "root", "tcp", addr, db
@@ -173,12 +173,12 @@ func sqlConfig(addr, db string) *mysql.Config {
 
 func sqlDSN(addr, db string) string { return sqlConfig(addr, db).FormatDSN() }
 
-// pingSQL logs in and asks for the data directory, so that another server on the port is not taken for this one. If the
-// caller's options reject root, an answer to the login must suffice.
+// pingSQL logs in and asks for the data directory, so that it does not accept another server on the same port. If the
+// caller's options reject root, the rejection suffices.
 func pingSQL(ctx context.Context, s *Server) error {
 	cfg := sqlConfig(s.Addr(), "")
 	cfg.Timeout, cfg.ReadTimeout = pingTimeout, pingTimeout
-	cfg.Logger = &mysql.NopLogger{} // a starting server breaks off connections
+	cfg.Logger = &mysql.NopLogger{} // a starting server aborts connections
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return err
@@ -195,14 +195,14 @@ func pingSQL(ctx context.Context, s *Server) error {
 	}
 	there, err := os.Stat(data)
 	if err != nil {
-		return fmt.Errorf("the server on port %d has its data elsewhere: %w", s.Port, err)
+		return fmt.Errorf("the server on port %d has another data directory: %w", s.Port, err)
 	}
 	here, err := os.Stat(filepath.Join(s.Dir, "data"))
 	if err != nil {
 		return err
 	}
 	if !os.SameFile(there, here) {
-		return fmt.Errorf("another server answers on port %d, with its data in %s", s.Port, data)
+		return fmt.Errorf("another server answers on port %d. Its data directory is %s", s.Port, data)
 	}
 	return nil
 }

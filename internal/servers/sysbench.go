@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 )
 
-// sysbench names Debian's package of the load generator for servers with MySQL's protocol.
+// sysbench lists Debian's package with the load generator sysbench, which works with servers that speak MySQL's
+// protocol.
 var sysbench = &spec{suite: "bookworm", packages: []string{"sysbench"}, size: "20 MB"}
 
-// Sysbench prepares a command that runs sysbench, an independent writer, with one of its own scripts
-// ("oltp_write_only") against a server. The first call on a machine fetches it from Debian.
+// Sysbench prepares a command that runs sysbench against a server. sysbench writes independently of this program.
+// script is the name of one of sysbench's scripts, such as "oltp_write_only". The first call on a machine fetches it
+// from Debian.
 func Sysbench(ctx context.Context, s *Server, database, script string, args ...string) (*exec.Cmd, error) {
 	root, err := tool(ctx, "sysbench", sysbench, func(dir string) error { return wrap(dir, []string{"sysbench"}) })
 	if err != nil {
@@ -25,7 +27,7 @@ func Sysbench(ctx context.Context, s *Server, database, script string, args ...s
 		"--mysql-user=root", "--mysql-db=" + database}, args...)...)
 	plugins, err := filepath.Glob(filepath.Join(root, "usr", "lib", "*", "libmariadb3", "plugin"))
 	if err != nil || len(plugins) == 0 {
-		return nil, fmt.Errorf("servers: sysbench: its client has no plugins in %s", root)
+		return nil, fmt.Errorf("servers: sysbench: found no client plugins in %s", root)
 	}
 	cmd.Env = append(os.Environ(), "LUA_PATH="+filepath.Join(scripts, "?.lua"), "MARIADB_PLUGIN_DIR="+plugins[0])
 	return cmd, nil

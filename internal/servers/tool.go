@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// tool returns the installation of a Debian program that is not a server kind. The first call on a machine fetches its
-// packages. Then finish makes the programs in bin.
+// tool returns the installation of a Debian program that is not a kind of server. The first call on a machine fetches
+// the program's packages and calls finish, which creates the programs in bin.
 func tool(ctx context.Context, name string, sp *spec, finish func(dir string) error) (root string, err error) {
 	cache, err := CacheDir()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// tally counts tests by the server they used, each test once for a kind.
+// tally counts the tests that used each server. It counts a test once for each server.
 type tally struct {
 	mu    sync.Mutex
 	tests map[string]map[string]bool // "mysql 9.7.4" → test names
@@ -23,13 +23,14 @@ type tally struct {
 
 var used tally
 
-// add counts the test. It writes to the count file at once, so that the tests of a binary that dies are counted, too.
+// add counts the test. It appends to the count file at once, so the file also contains the tests of a binary that
+// crashes later.
 func (u *tally) add(t testing.TB, s *servers.Server) {
 	t.Helper()
 	u.note(t, server(s))
 }
 
-// note is add for a server's name.
+// note is like add, but for a server's name.
 func (u *tally) note(t testing.TB, server string) {
 	t.Helper()
 	if u.record(server, t.Name()) {
@@ -54,7 +55,7 @@ func (u *tally) record(server, test string) bool {
 	return fresh
 }
 
-// String returns the line that Main prints; "" if no test used a server.
+// String returns the line that Main prints. It returns "" if no test used a server.
 func (u *tally) String() string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -74,8 +75,8 @@ func (u *tally) String() string {
 
 func server(s *servers.Server) string { return string(s.Kind) + " " + s.Version }
 
-// appendCount adds a line to the count file, if there is one: server, test binary and test, separated by tabs. A short
-// write to a file opened for appending never mixes with another process's.
+// appendCount adds a line to the count file if there is one: server, package directory and test, separated by tabs. A
+// short write to a file that was opened for appending never mixes with a write of another process.
 func appendCount(server, test string) error {
 	path := os.Getenv(countVariable)
 	if path == "" {
@@ -96,7 +97,8 @@ func appendCount(server, test string) error {
 	return err
 }
 
-// WriteCount sums up a count file: how many tests used which server. A missing file means that none did.
+// WriteCount writes how many tests used each server, according to a count file. If the file is missing, no test used
+// one.
 func WriteCount(w io.Writer, path string) error {
 	var u tally
 	f, err := os.Open(path)

@@ -15,7 +15,8 @@ const (
 	insteadVariable = "REPLICATOR_TEST_INSTEAD"
 )
 
-// standIns maps kinds to the kinds that can replace them. Tests name the former if any server of the product will do.
+// standIns maps kinds to the kinds that can replace them. Tests name a key of the map if any server of the product will
+// do.
 var standIns = map[servers.Kind][]servers.Kind{
 	servers.MySQL:         {servers.MySQL80, servers.MySQL57},
 	servers.MariaDB1011:   {servers.MariaDB114, servers.MariaDB118},
@@ -38,7 +39,8 @@ func named(t testing.TB, variable string) []servers.Kind {
 	return kinds
 }
 
-// chosen returns the kind for a test that asks for kind: one of insteadVariable's that can replace it, or else kind.
+// chosen returns the kind for a test that asks for kind. It is a kind in insteadVariable that can replace kind, or else
+// kind itself.
 func chosen(t testing.TB, kind servers.Kind) servers.Kind {
 	t.Helper()
 	instead := named(t, insteadVariable)
@@ -53,8 +55,8 @@ func chosen(t testing.TB, kind servers.Kind) servers.Kind {
 	return kind
 }
 
-// sources returns the kinds for Each and EachKind: those of insteadVariable that have a binlog, or else
-// servers.SourceKinds.
+// sources returns the kinds for Each and EachKind: the kinds in insteadVariable that have a binlog. If there are none,
+// it returns servers.SourceKinds.
 func sources(t testing.TB) []servers.Kind {
 	t.Helper()
 	kinds := slices.DeleteFunc(named(t, insteadVariable), func(k servers.Kind) bool { return !k.IsSQL() })
@@ -71,5 +73,5 @@ func selected(t testing.TB, kind servers.Kind) {
 	if len(kinds) == 0 || required() || slices.Contains(kinds, kind) {
 		return
 	}
-	t.Skipf("servertest: %s=%s leaves out %s", kindsVariable, os.Getenv(kindsVariable), kind)
+	t.Skipf("servertest: %s=%s does not include %s", kindsVariable, os.Getenv(kindsVariable), kind)
 }

@@ -19,10 +19,11 @@ import (
 	"replicator/internal/servers"
 )
 
-// lenderVariable names a Lender's socket.
+// lenderVariable is the environment variable with the path of a Lender's socket.
 const lenderVariable = "REPLICATOR_TEST_LENDER"
 
-// lendable are the kinds whose tests use only their own names, and whose servers need many seconds of CPU to warm up.
+// lendable are the kinds whose servers need many seconds of CPU to warm up. Their tests use only names of their own, so
+// test binaries can share a server.
 var lendable = []servers.Kind{servers.Elasticsearch, servers.Elasticsearch9, servers.OpenSearch, servers.Kafka}
 
 // Lender shares one server of a kind among all test binaries of a run. It starts the server when a test first asks for
@@ -38,14 +39,14 @@ type Lender struct {
 
 // loan is a Lender's answer.
 type loan struct {
-	Addr    string // what Server.DSN("") is
+	Addr    string // the result of Server.DSN("")
 	Version string
 	Error   string
 }
 
-// NewLender listens; the caller closes it.
+// NewLender returns a Lender that listens on its socket. The caller closes it.
 func NewLender() (*Lender, error) {
-	dir, err := os.MkdirTemp("", "servers-*") // short: a socket's path may have 107 bytes
+	dir, err := os.MkdirTemp("", "servers-*") // short, because a socket's path is limited to 107 bytes
 	if err != nil {
 		return nil, fmt.Errorf("servertest: %w", err)
 	}
@@ -59,12 +60,12 @@ func NewLender() (*Lender, error) {
 
 func (l *Lender) socket() string { return filepath.Join(l.dir, "lender") }
 
-// Run runs a command whose tests borrow from the lender, until it ends or ctx does.
+// Run runs a command whose tests borrow servers from the lender, until the command or ctx ends.
 func (l *Lender) Run(ctx context.Context, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), lenderVariable+"="+l.socket())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // make then ends the commands that it runs
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // make passes it on to its commands
 	return cmd.Run()
 }
 
@@ -72,7 +73,7 @@ func (l *Lender) accept() {
 	for {
 		conn, err := l.listener.Accept()
 		if err != nil {
-			return // closed
+			return // the listener was closed
 		}
 		l.wg.Go(func() {
 			defer conn.Close()
@@ -85,7 +86,7 @@ func (l *Lender) accept() {
 
 func (l *Lender) lend(kind servers.Kind) loan {
 	if !slices.Contains(lendable, kind) {
-		return loan{Error: fmt.Sprintf("%q is not lent", kind)}
+		return loan{Error: fmt.Sprintf("the lender does not lend %q", kind)}
 	}
 	l.mu.Lock()
 	sh := l.shares[kind]
@@ -113,8 +114,8 @@ func (l *Lender) Close() error {
 	return errors.Join(err, os.RemoveAll(l.dir))
 }
 
-// borrow returns the address of a lender's server; "" if there is no lender, or if it has no such server. Then the
-// test's own binary starts one, or says what is missing.
+// borrow returns the address of a lender's server. It returns "" if there is no lender, or if the lender has no such
+// server. Then the test's own binary starts a server, or reports what is missing.
 func borrow(t testing.TB, kind servers.Kind) string {
 	t.Helper()
 	socket := os.Getenv(lenderVariable)
@@ -125,7 +126,7 @@ func borrow(t testing.TB, kind servers.Kind) string {
 	selected(t, kind)
 	got, err := askLender(socket, kind)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "servertest: %s is not lent: %v\n", kind, err)
+		fmt.Fprintf(os.Stderr, "servertest: can't borrow %s: %v\n", kind, err)
 		return ""
 	}
 	used.note(t, string(kind)+" "+got.Version)
@@ -138,7 +139,7 @@ func askLender(socket string, kind servers.Kind) (got loan, err error) {
 		return got, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Hour)); err != nil { // a first start may have to fetch it
+	if err := conn.SetDeadline(time.Now().Add(time.Hour)); err != nil { // the lender may have to fetch the server first
 		return got, err
 	}
 	if _, err := io.WriteString(conn, string(kind)+"\n"); err != nil {

@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// Link forwards connections to a server until it is cut. Connections that are open then stay open, but nothing passes
-// any more, as if a firewall had dropped its state.
+// Link forwards connections to a server. After Cut, connections that were open stay open, but nothing passes any more,
+// as if a firewall had dropped their state.
 type Link struct {
 	listener net.Listener
 	to       string
 	mu       sync.Mutex
-	dead     chan struct{} // closed by Cut; each connection has the channel from when it began
+	dead     chan struct{} // closed by Cut; each connection uses the channel that was current when it began
 	open     []net.Conn
 	wg       sync.WaitGroup
 }
 
-// NewLink makes a link to HOST:PORT, which ends with the test.
+// NewLink returns a link to HOST:PORT, which is closed at the end of the test.
 func NewLink(t testing.TB, to string) *Link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,7 +65,8 @@ func (k *Link) accept() {
 	}
 }
 
-// forward passes on what it reads. Once the link is dead, it reads on and passes nothing, not even the end.
+// forward copies data from one connection to the other. Once the link is dead, it reads on but passes nothing, not even
+// the end.
 func forward(to io.WriteCloser, from io.Reader, dead <-chan struct{}) {
 	b := make([]byte, 32<<10)
 	for {
@@ -90,14 +91,14 @@ func forward(to io.WriteCloser, from io.Reader, dead <-chan struct{}) {
 	}
 }
 
-// Lead makes new connections lead to another HOST:PORT.
+// Lead makes the link forward new connections to another HOST:PORT.
 func (k *Link) Lead(to string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.to = to
 }
 
-// Cut makes open connections dead. New connections work.
+// Cut makes open connections dead. New connections still work.
 func (k *Link) Cut() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

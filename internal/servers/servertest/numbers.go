@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Numbers returns a table for a FROM clause, with the numbers from 0 to n-1 in a column i. It avoids syntax that MySQL
-// 5.7 lacks.
+// Numbers returns a table expression for a FROM clause. Its column i contains the numbers from 0 to n-1. It avoids
+// syntax that MySQL 5.7 lacks.
 func Numbers(n int) string {
 	digit := "(SELECT 0 AS d"
 	for d := 1; d < 10; d++ {

@@ -7,16 +7,16 @@
 // # Promises
 //
 //   - [Shared] starts one server for each kind and test binary, for tests that use their own [Database] and do not
-//     stop, kill or reconfigure the server. [Own] starts one for a single test.
-//   - If a [Lender] runs the tests, [Elasticsearch] and [Kafka] are one server for all test binaries of the run.
-//   - If a machine can't run a kind, its tests are skipped, and say what is missing. With CI=true or
+//     stop, kill or reconfigure the server. [Own] starts a server for a single test.
+//   - If a [Lender] runs the tests, all test binaries of the run share one [Elasticsearch] and one [Kafka] server.
+//   - If a machine can't run a kind, tests of that kind are skipped, and say what is missing. With CI=true or
 //     REPLICATOR_REQUIRE_SERVERS=1 they fail instead, so a green run has tested every kind.
 //   - ELASTICSEARCH_URL names a running Elasticsearch to use instead of starting one.
-//   - REPLICATOR_TEST_INSTEAD=mysql-5.7,elasticsearch-9 makes tests run on these kinds instead of those that they name.
-//     A test that asks for a MySQL gets 5.7, and [Each] and [EachKind] run on 5.7 alone. `make matrix` uses it.
+//   - REPLICATOR_TEST_INSTEAD=mysql-5.7,elasticsearch-9 makes tests run on these kinds instead of the kinds that they
+//     name. A test that asks for MySQL gets 5.7, and [Each] and [EachKind] run only on 5.7. `make matrix` uses it.
 //   - REPLICATOR_TEST_SERVERS=mysql,mariadb-10.11 limits the kinds, for a quick run. It is ignored if servers are
 //     required.
-//   - [Main] prints how many tests used each kind. The counts are also appended to the file that REPLICATOR_TEST_COUNT
+//   - [Main] prints how many tests used each kind. It also appends the counts to the file that REPLICATOR_TEST_COUNT
 //     names, because go test hides the output of a package that passes.
 //   - No server outlives the test binary, even after a crash (on Linux; see package servers).
 package servertest
@@ -58,7 +58,7 @@ type share struct {
 }
 
 var (
-	inMain atomic.Bool // Main is running, so it will end shared servers
+	inMain atomic.Bool // Main is running, and ends the shared servers
 
 	sharesMu sync.Mutex
 	shares   = map[servers.Kind]*share{}
@@ -66,11 +66,11 @@ var (
 	databases atomic.Int64
 )
 
-// Main runs a binary's tests, as Run does, and exits.
+// Main runs a binary's tests like Run, and exits.
 func Main(m *testing.M, opts ...goleak.Option) { os.Exit(Run(m, opts...)) }
 
-// Run runs a binary's tests, ends the shared servers, prints how many tests used which server, and returns the exit
-// status. If the tests passed, it also checks for leaked goroutines; opts are goleak's.
+// Run runs a binary's tests, ends the shared servers, and returns the exit status. It prints how many tests used each
+// server. If the tests passed, it also checks for leaked goroutines, with opts for goleak.
 func Run(m *testing.M, opts ...goleak.Option) int {
 	inMain.Store(true)
 	code := m.Run()
@@ -82,7 +82,7 @@ func Run(m *testing.M, opts ...goleak.Option) int {
 		fmt.Println(text)
 	}
 	if code == 0 {
-		http.DefaultClient.CloseIdleConnections() // to servers that live on
+		http.DefaultClient.CloseIdleConnections() // servers that outlive the tests may have idle connections
 		if err := goleak.Find(opts...); err != nil {
 			fmt.Fprintln(os.Stderr, "servertest: goroutines outlive the tests:", err)
 			code = 1
@@ -91,7 +91,8 @@ func Run(m *testing.M, opts ...goleak.Option) int {
 	return code
 }
 
-// IgnoreServers is for tests that check for leaked goroutines while shared servers run: each server has one goroutine.
+// IgnoreServers is an option for tests that check for leaked goroutines while shared servers run. Each server has one
+// goroutine, which the option ignores.
 func IgnoreServers() goleak.Option {
 	return goleak.IgnoreAnyFunction(reflect.TypeFor[child.Child]().PkgPath() + ".(*Child).hold")
 }
@@ -109,7 +110,7 @@ func closeShared() error {
 	return err
 }
 
-// FreeAddress returns an address that nothing listens on, and that no server or connection gets while the test runs.
+// FreeAddress returns an address that nothing listens on. While the test runs, no server or connection gets its port.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	address, giveBack, err := servers.FreeAddress()
@@ -124,11 +125,11 @@ func FreeAddress(t testing.TB) string {
 	return address
 }
 
-// Shared returns the binary's server of the kind. The first test that asks starts it.
+// Shared returns the test binary's server of the kind. It starts the server for the first test that asks for it.
 func Shared(t testing.TB, kind servers.Kind) *servers.Server {
 	t.Helper()
 	if !inMain.Load() {
-		t.Fatal("servertest: nobody would end a shared server: add func TestMain(m *testing.M) { servertest.Main(m) }")
+		t.Fatal("servertest: no TestMain ends shared servers. Add func TestMain(m *testing.M) { servertest.Main(m) }")
 	}
 	kind = chosen(t, kind)
 	selected(t, kind)
@@ -147,14 +148,14 @@ func Shared(t testing.TB, kind servers.Kind) *servers.Server {
 	return sh.server
 }
 
-// MySQL is Shared for MySQL.
+// MySQL returns the shared MySQL server.
 func MySQL(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.MySQL) }
 
-// Redis is Shared for Redis 7.
+// Redis returns the shared Redis 7 server.
 func Redis(t testing.TB) *servers.Server { t.Helper(); return Shared(t, servers.Redis7) }
 
 // Elasticsearch returns the URL of an Elasticsearch: the one in ELASTICSEARCH_URL, or else a borrowed one, or else the
-// shared one. A test must use its own index names (Name) and its own source.
+// shared one. A test must use its own index names (see Name) and its own source.
 func Elasticsearch(t testing.TB) string {
 	t.Helper()
 	if given := os.Getenv(elasticVariable); given != "" {
@@ -167,8 +168,8 @@ func Elasticsearch(t testing.TB) string {
 	return Shared(t, servers.Elasticsearch).DSN("")
 }
 
-// Kafka returns the address of a borrowed Kafka broker, or of the shared one. A test must use its own names (Name) for
-// topics, groups and transactional ids.
+// Kafka returns the address of a borrowed Kafka broker, or of the shared one. A test must use its own names (see Name)
+// for topics, groups and transactional ids.
 func Kafka(t testing.TB) string {
 	t.Helper()
 	if lent := borrow(t, servers.Kafka); lent != "" {
@@ -177,12 +178,12 @@ func Kafka(t testing.TB) string {
 	return Shared(t, servers.Kafka).Addr()
 }
 
-// Name returns a name that no other test has, in this process or others.
+// Name returns a name that no other test has, in this process or in others.
 func Name() string {
 	return fmt.Sprintf("t%d-%d", os.Getpid(), databases.Add(1))
 }
 
-// Own starts a server for this test alone, with options of its program, and closes it at the end.
+// Own starts a server for this test alone, with options for the server's program, and closes it at the end.
 func Own(t testing.TB, kind servers.Kind, args ...string) *servers.Server {
 	t.Helper()
 	kind = chosen(t, kind)
@@ -206,30 +207,30 @@ func Each(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 	EachKind(t, func(t *testing.T, kind servers.Kind) { test(t, Shared(t, kind)) })
 }
 
-// EachKind runs a subtest for each kind that has a binlog, all kinds at once, for tests that start their own servers.
-// It returns when all have ended.
+// EachKind runs a subtest for each kind that has a binlog, all kinds at once. It is for tests that start their own
+// servers. It returns when all subtests have ended.
 //
-// Tests wait for servers more than they compute, and the kinds' tests don't share servers. They do share variables from
-// outside the subtest.
+// The kinds run at once because tests wait for servers more than they compute. The subtests don't share servers, but
+// they share variables from outside the subtest.
 func EachKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	EachKindOf(t, sources(t), test)
 }
 
-// First is Each for the first kind alone, for tests of something that does not differ between kinds. In `make matrix`,
-// each kind is the first once.
+// First is Each for only the first kind, for tests of behaviour that does not differ between kinds. In `make matrix`,
+// each kind is the first one once.
 func First(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 	t.Helper()
 	FirstKind(t, func(t *testing.T, kind servers.Kind) { test(t, Shared(t, kind)) })
 }
 
-// FirstKind is EachKind for the first kind alone.
+// FirstKind is EachKind for only the first kind.
 func FirstKind(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	EachKindOf(t, sources(t)[:1], test)
 }
 
-// EachKindOf is EachKind for some kinds.
+// EachKindOf is EachKind for the given kinds.
 func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	var tests sync.WaitGroup
@@ -245,7 +246,7 @@ func EachKindOf(t *testing.T, kinds []servers.Kind, test func(t *testing.T, kind
 	tests.Wait()
 }
 
-// EachKindInTurn is EachKind with one kind after another, for tests that measure the process or check for its leaks.
+// EachKindInTurn is EachKind with one kind after another. It is for tests that measure the process or check for leaks.
 func EachKindInTurn(t *testing.T, test func(t *testing.T, kind servers.Kind)) {
 	t.Helper()
 	for _, kind := range sources(t) {
@@ -261,8 +262,8 @@ func runKind(t *testing.T, kind servers.Kind, test func(t *testing.T, kind serve
 	})
 }
 
-// Database makes an empty database with its own name, drops it at the end of the test, and returns the name. Its DSN is
-// s.DSN(name).
+// Database creates an empty database with its own name, and drops it at the end of the test. It returns the name. The
+// DSN of the database is s.DSN(name).
 func Database(t testing.TB, s *servers.Server) string {
 	t.Helper()
 	name := fmt.Sprintf("t%d_%d", os.Getpid(), databases.Add(1))
@@ -270,11 +271,11 @@ func Database(t testing.TB, s *servers.Server) string {
 		t.Fatalf("servertest: %v", err)
 	}
 	t.Cleanup(func() {
-		if !s.Running() { // the test has killed or closed it: the data is gone, too
+		if !s.Running() { // the test has killed or closed the server
 			return
 		}
 		if err := execute(s, "DROP DATABASE IF EXISTS "+name); err != nil {
-			t.Errorf("servertest: %v; did the test leave a transaction open?", err)
+			t.Errorf("servertest: %v. Did the test leave a transaction open?", err)
 		}
 	})
 	return name
@@ -299,17 +300,18 @@ func options(kind servers.Kind, args []string) servers.Options {
 		Progress: func(text string) { fmt.Fprintln(os.Stderr, "servers:", text) }}
 }
 
-// required reports whether a missing server is a failure.
+// required reports whether a test must fail if its server is missing.
 func required() bool {
 	return os.Getenv("CI") == "true" || os.Getenv(requireVariable) == "1"
 }
 
-// Unavailable ends the test because of err. It skips the test only if the machine can't have the server.
+// Unavailable ends the test because of err. It skips the test if the machine can't run the server, and otherwise fails
+// it.
 func Unavailable(t testing.TB, err error) {
 	t.Helper()
 	var missing *servers.MissingError
 	if errors.As(err, &missing) && !required() {
-		fmt.Fprintf(os.Stderr, "servertest: SKIP %s: %v\n", t.Name(), err) // also seen without -v, if the package fails
+		fmt.Fprintf(os.Stderr, "servertest: SKIP %s: %v\n", t.Name(), err) // visible without -v if the package fails
 		t.Skipf("servertest: %v", err)
 	}
 	t.Fatalf("servertest: %v", err)

@@ -46,7 +46,7 @@ func TestSharedIsOneServerWithDatabasesOfEachTest(t *testing.T) {
 	})
 }
 
-// The test binaries that a lender's command runs have one server; this one runs itself, twice.
+// All test binaries that a lender's command runs share one server. This binary runs itself twice.
 func TestALenderHasOneServerForAllBinaries(t *testing.T) {
 	const variable = "SERVERTEST_BORROWED"
 	if path := os.Getenv(variable); path != "" {
