@@ -18,8 +18,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// pairsConfig keeps a row and a hash of each row of a table whose columns belong together: a is n, and b is -n. Whoever
-// reads a row by columns that it doesn't have breaks that.
+// pairsConfig configures a row view and a hash view of a table in which each row has a = n and b = -n. If the program
+// reads a row with another layout's columns, the views show a row that violates this.
 const pairsConfig = `
 [source]
 dsn = "${PAIRS_DSN}"
@@ -49,7 +49,7 @@ key = "pair:{id}"
 fields = ["n", "a", "b"]
 `
 
-// sortsOfALTER are ALTERs of a table (id, n, a, b). What one of them adds goes again in a later one.
+// sortsOfALTER returns ALTERs of a table (id, n, a, b). Later ALTERs remove what earlier ones added.
 func sortsOfALTER(kind servers.Kind) []string {
 	all := []string{
 		"ADD COLUMN x BIGINT FIRST", "ADD COLUMN y VARCHAR(20) CHARACTER SET latin1 NOT NULL DEFAULT 'é, ''y' AFTER a",
@@ -68,11 +68,11 @@ func sortsOfALTER(kind servers.Kind) []string {
 	return all
 }
 
-// No view stops at an ALTER, on servers as they are by default, which don't name columns in their binlogs: while the
-// program runs, while it doesn't, while a rebuild goes on, and where it is killed. Nobody is needed, and no reader sees a
-// wrong row, or an older one than it saw.
+// No view stops at an ALTER on a server with default settings, whose binlog has no column names. This holds while the
+// program runs, while it is down, during a rebuild, and if it is killed. No operator has to act, and no reader sees a
+// wrong row, or an older row than before.
 func TestEverySortOfALTERIsFollowed(t *testing.T) {
-	kinds := append(servers.SourceKinds(), servers.MySQL57) // the releases between these alter tables as one of them does
+	kinds := append(servers.SourceKinds(), servers.MySQL57) // the other releases alter tables like one of these
 	if os.Getenv("REPLICATOR_SOAK") != "" {
 		kinds = servers.AllSourceKinds()
 	}
@@ -98,7 +98,7 @@ func TestEverySortOfALTERIsFollowed(t *testing.T) {
 			case 1:
 				running.Kill()
 			case 2:
-				rebuilt.Go(func() { _, _ = program.Try("rebuild", "pair_rows", "pair_hash") }) // it may be killed
+				rebuilt.Go(func() { _, _ = program.Try("rebuild", "pair_rows", "pair_hash") }) // a kill may end it
 				lab.Pause(t, time.Duration(r.IntN(300))*time.Millisecond)
 			}
 			alterTable(t, source, "ALTER TABLE pairs "+alter)
@@ -118,7 +118,7 @@ func TestEverySortOfALTERIsFollowed(t *testing.T) {
 	})
 }
 
-// writePairs writes to the table until the returned function is called. n only rises.
+// writePairs writes to the table until the returned function is called. n grows with each write.
 func writePairs(t *testing.T, source lab.MySQL, seed uint64) (stop func()) {
 	t.Helper()
 	db, err := sql.Open("mysql", source.Server.DSN(source.Database))
@@ -138,7 +138,7 @@ func writePairs(t *testing.T, source lab.MySQL, seed uint64) (stop func()) {
 				if r.IntN(10) == 0 {
 					q = fmt.Sprintf("DELETE FROM pairs WHERE id = %d", id)
 				}
-				_, _ = db.ExecContext(ctx, q) // it may meet an ALTER
+				_, _ = db.ExecContext(ctx, q) // an ALTER may make it fail
 				_ = pause.For(ctx, 20*time.Millisecond)
 			}
 		})
@@ -152,7 +152,7 @@ func writePairs(t *testing.T, source lab.MySQL, seed uint64) (stop func()) {
 	}
 }
 
-// watchPairs reads both views until the returned function is called, which also ends the writers.
+// watchPairs reads both views until the returned function is called. That function also stops the writers.
 func watchPairs(t *testing.T, source lab.MySQL, redis lab.Redis, writers func()) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -183,7 +183,7 @@ func watchPairs(t *testing.T, source lab.MySQL, redis lab.Redis, writers func())
 					}
 					seen[id] = n
 				}
-				_ = pause.For(ctx, 300*time.Millisecond) // a look starts a client's process
+				_ = pause.For(ctx, 300*time.Millisecond) // each read starts a client process
 			}
 			if len(seen) == 0 {
 				t.Errorf("%s: %d looks saw nothing", view, looks)
@@ -207,7 +207,7 @@ func pairRows(ctx context.Context, source lab.MySQL) (map[string][3]string, erro
 	return rows, err
 }
 
-// pairHashes reads each hash in one command: HGETALL.
+// pairHashes reads each hash with one command, HGETALL, so a hash is never read half changed.
 func pairHashes(ctx context.Context, redis lab.Redis) (map[string][3]string, error) {
 	held, err := redis.Hashes(ctx, "pair:*")
 	rows := map[string][3]string{}

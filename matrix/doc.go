@@ -1,10 +1,11 @@
-// Package matrix runs one scenario on every release of a source that the program promises to follow: with the server's
-// defaults, and with the other value of two settings that change how the server is read: GTIDs, and the names of
-// columns in the binlog.
+// Package matrix runs one scenario on every release of a source that the program supports. It runs once with the
+// server's defaults, and once with the other value of two settings: GTIDs, and column names in the binlog. Both change
+// how the program reads the server.
 //
-// The scenario: writers change a table of plain rows and a table of cells with versions, both tables are altered, the
-// program is killed again and again, views are rebuilt. In the end every view must equal the rows. Views of all kinds
-// that MySQL and Redis keep, and a document view, take part. The server is the source, and holds MySQL's views as well.
+// In the scenario, writers change a table of plain rows and a table of cells with versions. Meanwhile, both tables are
+// altered, the program is killed repeatedly, and views are rebuilt. At the end, every view must equal the rows. The
+// views are of all kinds that MySQL and Redis support, and a document view. The server is both the source and the MySQL
+// sink.
 //
-// Everything else is tested on fewer servers; `make matrix` runs all tests on all of them.
+// Other tests run on fewer servers. `make matrix` runs all tests on all of them.
 package matrix

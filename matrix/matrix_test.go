@@ -20,17 +20,17 @@ func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) 
 //go:embed replicator.toml
 var config string
 
-// kills is how often the program is killed while writers work.
+// kills is how many times the program is killed while writers work.
 const kills = 2
 
-// settings are a server's, beside its defaults.
+// settings are a server's settings that differ from its defaults.
 type settings struct {
 	name string
 	args []string
 }
 
-// allSettings are a kind's defaults, and the settings in which each differs from them: GTIDs on or off, and the names of
-// columns in the binlog, where it can be either.
+// allSettings returns a kind's defaults, and settings with the opposite of the defaults: GTIDs on or off, and column
+// names in the binlog if the kind supports them.
 func allSettings(kind servers.Kind) []settings {
 	other := settings{}
 	for name, on := range map[string]bool{"with GTIDs": true, "without GTIDs": false} {
@@ -49,7 +49,7 @@ func TestEveryViewEqualsTheRowsOnEveryServer(t *testing.T) {
 	for _, kind := range servers.AllSourceKinds() {
 		for n, s := range allSettings(kind) {
 			if n > 0 && !slices.Contains(servers.SourceKinds(), kind) && os.Getenv("REPLICATOR_SOAK") == "" {
-				continue // package canal reads older releases in every setting
+				continue // package canal's tests cover older releases with every setting
 			}
 			t.Run(fmt.Sprintf("%s, %s", kind, s.name), func(t *testing.T) {
 				t.Parallel()
@@ -77,13 +77,13 @@ func scenario(t *testing.T, kind servers.Kind, s settings) {
 		}
 		running.Kill()
 	}
-	w.alter(2 * kills) // while nothing runs
+	w.alter(2 * kills) // while the program is down
 	running := w.program.Start()
 	if err := running.Ready(t.Context(), w.listen); err != nil {
 		t.Fatal(err)
 	}
 	w.program.Run("rebuild", "order_rows", "user_rows", "user_hash")
-	w.program.Run("verify") // while the writers go on
+	w.program.Run("verify") // while the writers still write
 	running.Kill()
 	t.Logf("%d statements written", stop())
 	w.program.CatchUp()
@@ -120,7 +120,7 @@ func prepare(t *testing.T, kind servers.Kind, args []string) *world {
 	return w
 }
 
-// alter changes the layout of both tables, in another way each time. The writers go on meanwhile.
+// alter changes the columns of both tables while the writers write. Each n changes them in another way.
 func (w *world) alter(n int) {
 	w.t.Helper()
 	for _, s := range [][]string{
@@ -135,9 +135,9 @@ func (w *world) alter(n int) {
 	}
 }
 
-// alterTable alters a table under writers. InnoDB may end an ALTER that goes on beside writes with a duplicate entry
-// (1062), which is one only while it applies what they wrote. Where the machine is busy each try would meet some: the
-// last one keeps them out.
+// alterTable alters a table while writers write to it. InnoDB may end an online ALTER with a duplicate entry (1062)
+// that only exists while it applies concurrent writes. On a busy machine, every try would fail this way, so the last
+// try locks the table.
 func alterTable(t *testing.T, source lab.MySQL, statement string) {
 	t.Helper()
 	locked := "LOCK TABLES " + strings.Fields(statement)[2] + " WRITE;\n" + statement

@@ -28,7 +28,7 @@ import (
 //go:embed untold.toml
 var untoldConfig string
 
-// things is a world of one table and a view of it in each kind of sink.
+// things is the environment of a test with one table, and a view of the table in each kind of sink.
 type things struct {
 	t       *testing.T
 	seed    uint64
@@ -37,14 +37,14 @@ type things struct {
 	redis   lab.Redis
 	elastic lab.Elastic
 	broker  string
-	name    string // of the index and the topic
+	name    string // the name of the index and of the topic
 	program *lab.Program
 	running *lab.Running
-	last    atomic.Int64    // the n that was written last
-	begun   [2]atomic.Int64 // by writer: how many statements it began
+	last    atomic.Int64    // the last n that was written
+	begun   [2]atomic.Int64 // how many statements each writer has begun
 }
 
-// thingsColumns are those that views show, behind the key.
+// thingsColumns are the columns that views show besides the key.
 var thingsColumns = []string{"n", "twice", "minus", "doc", "body", "kind", "tags", "label", "amount"}
 
 func newThings(t *testing.T, kind servers.Kind, seed uint64) *things {
@@ -67,14 +67,14 @@ func newThings(t *testing.T, kind servers.Kind, seed uint64) *things {
 	return w
 }
 
-// write writes until the returned function is called. n only rises, and each row has one writer.
+// write writes until the returned function is called. n grows with each write, and each row has one writer.
 func (w *things) write() (stop func()) {
 	w.t.Helper()
 	db, err := sql.Open("mysql", w.source.Server.DSN(w.source.Database))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	db.SetConnMaxLifetime(200 * time.Millisecond) // sessions soon have what is set for all
+	db.SetConnMaxLifetime(200 * time.Millisecond) // new sessions soon use changed global settings
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var wg sync.WaitGroup
 	for i := range w.begun {
@@ -82,7 +82,7 @@ func (w *things) write() (stop func()) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				w.begun[i].Add(1)
-				_, _ = db.ExecContext(ctx, thingsStatement(r, i+2*r.IntN(50), w.last.Add(1))) // it may meet an ALTER
+				_, _ = db.ExecContext(ctx, thingsStatement(r, i+2*r.IntN(50), w.last.Add(1))) // an ALTER may stop it
 				_ = pause.For(ctx, 20*time.Millisecond)
 			}
 		})
@@ -96,7 +96,7 @@ func (w *things) write() (stop func()) {
 	}
 }
 
-// next waits until every writer has taken an n that is above what last is now.
+// next waits until every writer writes an n above the current w.last.
 func (w *things) next() {
 	w.t.Helper()
 	for i := range w.begun {
@@ -105,10 +105,10 @@ func (w *things) next() {
 	}
 }
 
-// row is a row, or what a view shows of it, by its columns' names.
+// row is a row of the table, or what a view shows of a row, by column name.
 type row map[string]string
 
-// sinks are what each sink that can be looked at at once holds, by the row's id.
+// sinks returns functions that read the content of the views, by the row's id. It leaves out the topic.
 func (w *things) sinks() map[string]func(context.Context) (map[string]row, error) {
 	return map[string]func(context.Context) (map[string]row, error){
 		"thing_rows": func(ctx context.Context) (map[string]row, error) { return w.rows(ctx, "thing_rows") },
@@ -151,7 +151,8 @@ func (w *things) rows(ctx context.Context, table string) (map[string]row, error)
 	return rows, err
 }
 
-// spelt writes a value in the same way wherever it is from. JSON is an object here, and a text there.
+// spelt formats a value in the same way for every source of it. For example, JSON is an object in one sink and a text
+// in another.
 func spelt(value any) string {
 	if text, ok := value.(string); ok && strings.HasPrefix(text, "{") {
 		d := json.NewDecoder(strings.NewReader(text))
@@ -176,7 +177,7 @@ func spelt(value any) string {
 	}
 }
 
-// watch reads the views until the returned function is called.
+// watch reads the views until the returned function is called. It checks that each row is complete and never goes back.
 func (w *things) watch() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var wg sync.WaitGroup
@@ -194,7 +195,7 @@ func (w *things) watch() (stop func()) {
 					w.t.Errorf("%s %s: %v", time.Now().Format("15:04:05.000"), view, err)
 					return
 				}
-				_ = pause.For(ctx, 300*time.Millisecond) // a look starts a client's process
+				_ = pause.For(ctx, 300*time.Millisecond) // each read starts a client process
 			}
 		})
 	}
@@ -204,7 +205,7 @@ func (w *things) watch() (stop func()) {
 	}
 }
 
-// highest is the highest n that a reader saw of each row.
+// highest is the highest n of each row that a reader has seen.
 type highest map[string]int64
 
 func (seen highest) see(id string, r row) error {
@@ -220,7 +221,7 @@ func (seen highest) see(id string, r row) error {
 	return nil
 }
 
-// compare holds every view against the rows.
+// compare compares every view with the rows of the source.
 func (w *things) compare() {
 	w.t.Helper()
 	want, err := w.rows(w.t.Context(), "things")
@@ -254,7 +255,7 @@ func held(rows map[string]row) lab.Held {
 	return h
 }
 
-// readLog reads the topic from its beginning, as one who follows it would, and returns what it says last.
+// readLog reads the topic from its beginning, as a consumer would, and returns the last value of each row.
 func (w *things) readLog() map[string]row {
 	w.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.broker))

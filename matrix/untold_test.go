@@ -13,7 +13,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// thingsTable is a table of which the binlog may tell everything in part. A row's twice and minus go with its n.
+// thingsTable is a table for which the binlog may lack parts of a row. twice and minus of a row are computed from n.
 const thingsTable = `CREATE TABLE things (
   id INT NOT NULL PRIMARY KEY,
   n BIGINT NOT NULL,
@@ -28,18 +28,19 @@ const thingsTable = `CREATE TABLE things (
 ) DEFAULT CHARSET=utf8mb4 PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (20),
   PARTITION p1 VALUES LESS THAN (40), PARTITION p2 VALUES LESS THAN (60), PARTITION p3 VALUES LESS THAN MAXVALUE)`
 
-// untold is something that the binlog tells in part, or not at all: sessions, one after another, of some statements
-// each. {n} in them is a number above all that a row has as its n before.
+// untold is a series of changes that the binlog only contains in part, or not at all. Each session is a list of
+// statements. {n} in a statement is a number above the n of all rows before the changes.
 type untold struct {
 	name     string
 	sessions [][]string
-	only     func(servers.Kind) bool // the servers that can do it; nil: all
+	only     func(servers.Kind) bool // the kinds of server that support it; nil: all
 }
 
 func onMySQL(kind servers.Kind) bool   { return !kind.IsMariaDB() }
 func onMariaDB(kind servers.Kind) bool { return kind.IsMariaDB() }
 
-// No row goes whose n a writer may not have reached: that would bring it again with a lower one.
+// The changes only delete rows with an n that the writers have already passed. Otherwise, a writer could insert such a
+// row again with a lower n.
 var (
 	changes = []string{"DELETE FROM things WHERE id % 7 = 3 AND n < {n}", "UPDATE things SET n = GREATEST(n, {n}) WHERE id % 3 = 0",
 		"UPDATE things SET label = 'changed', n = GREATEST(n, {n}) WHERE id BETWEEN 15 AND 25",
@@ -49,16 +50,16 @@ var (
 		"SELECT id, {n} + id, doc, body, kind, tags, 'other', 5 FROM things"
 )
 
-// in is changes in a session that begins with a statement.
+// in returns a session that begins with a statement and then makes the changes.
 func in(setting string) [][]string { return [][]string{append([]string{setting}, changes...)} }
 
-// altered alters the table in a way that changes values, and back.
+// altered returns sessions that alter the table so that values change, and alter it back.
 func altered(there, back string) [][]string {
 	return [][]string{{"SET SESSION sql_mode = ''", "ALTER TABLE things MODIFY " + there},
 		{"SET SESSION sql_mode = ''", "ALTER TABLE things MODIFY " + back}}
 }
 
-// allUntold is the table of this test. Each entry leaves the table with the columns and partitions that it had.
+// allUntold lists the cases of the test. Each case ends with the same columns and partitions as before.
 var allUntold = []untold{
 	{name: "MINIMAL images in a session", sessions: in("SET SESSION binlog_row_image = MINIMAL")},
 	{name: "NOBLOB images in a session", sessions: in("SET SESSION binlog_row_image = NOBLOB")},
@@ -98,13 +99,13 @@ var allUntold = []untold{
 		{"DROP TABLE things"}, {"RENAME TABLE other TO things"}}},
 }
 
-// xa is changes in a transaction that is prepared.
+// xa returns a session that makes the changes in an XA transaction and prepares it.
 func xa(name string) []string {
 	return append(append([]string{"XA START '" + name + "'"}, changes...), "XA END '"+name+"'", "XA PREPARE '"+name+"'")
 }
 
-// Nobody is needed where the binlog doesn't tell all: whatever happens at the source under writers, and wherever the
-// program is killed, the views of all sinks end as what the source is, and no reader sees an older row than it saw.
+// No operator has to act if the binlog lacks changes. Whatever happens at the source while writers write, and wherever
+// the program is killed, the views of all sinks equal the source at the end. No reader sees an older row than before.
 func TestWhatTheBinlogDoesNotTellIsReadFromTheSource(t *testing.T) {
 	rounds := 1
 	if os.Getenv("REPLICATOR_SOAK") != "" {
@@ -140,8 +141,8 @@ func TestWhatTheBinlogDoesNotTellIsReadFromTheSource(t *testing.T) {
 	})
 }
 
-// happens runs an entry's sessions, with moments between them. Its {n} is above what writers write meanwhile, who write
-// what is above it once it is over: no row of the source steps back.
+// happens runs the sessions of a case, with pauses between them. {n} is above every n that the writers write meanwhile.
+// After the case, the writers write numbers above {n}. So no row of the source goes back.
 func (w *things) happens(u untold) {
 	w.t.Helper()
 	w.t.Logf("%s %s", time.Now().Format("15:04:05.000"), u.name)
@@ -154,8 +155,9 @@ func (w *things) happens(u untold) {
 	w.next()
 }
 
-// session runs statements as one client. It may meet the writers: a deadlock, or an entry of a unique key that is one
-// only while an ALTER applies what they wrote. An XA transaction isn't known by its name before its client has gone.
+// session runs statements with one client, and retries them after errors that concurrent writers can cause. Examples
+// are a deadlock, and a duplicate entry that only exists while an ALTER applies their writes. It also retries if the
+// server does not know an XA transaction by name yet, because the client that prepared it has not disconnected.
 func (w *things) session(statements string) {
 	w.t.Helper()
 	lab.Await(w.t, statements, func() bool {
@@ -174,7 +176,7 @@ func (w *things) session(statements string) {
 	})
 }
 
-// moment lets the program work for a while, and then, at times, kills it or starts it again.
+// moment lets the program work for a while. It starts the program if it is down, and sometimes kills it.
 func (w *things) moment() {
 	w.t.Helper()
 	most := []int{20, 300, 1000}[w.r.IntN(3)]
@@ -195,7 +197,7 @@ func (w *things) kill() {
 	}
 }
 
-// thingsStatement is a writer's change of a row.
+// thingsStatement returns a writer's statement that changes a row.
 func thingsStatement(r *rand.Rand, id int, n int64) string {
 	label := fmt.Sprintf("é学 %d", n)
 	if r.IntN(2) == 0 {

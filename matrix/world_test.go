@@ -19,8 +19,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// The collation is not MySQL 8's default: before 8.0.17 no target can be created whose keys keep apart what that one
-// does, spaces at the end of a text.
+// The collation is not MySQL 8's default, which distinguishes texts by trailing spaces. Before 8.0.17, the program
+// can't create a target whose keys do so.
 const schema = `
 CREATE TABLE orders (
   id INT NOT NULL PRIMARY KEY,
@@ -50,10 +50,11 @@ type world struct {
 	program *lab.Program
 }
 
-// entities is how many orders and how many users there are at most.
+// entities is the maximum number of orders, and of users.
 const entities = 100
 
-// write lets two writers work until the returned function is called, which says how many statements had an effect.
+// write lets two writers work until the returned function is called. That function returns how many statements
+// succeeded.
 func (w *world) write(seed uint64) (stop func() int) {
 	w.t.Helper()
 	db, err := sql.Open("mysql", w.source.Server.DSN(w.source.Database))
@@ -68,9 +69,9 @@ func (w *world) write(seed uint64) (stop func() int) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				if _, err := db.ExecContext(ctx, statement(r, time.Now().UnixNano())); err == nil {
-					written[i]++ // else two writers' statements met, or one met an ALTER
+					written[i]++ // otherwise it conflicted with the other writer or an ALTER
 				}
-				_ = pause.For(ctx, 20*time.Millisecond) // the pace leaves the processors to what is tested
+				_ = pause.For(ctx, 20*time.Millisecond) // the pace leaves the CPU to the tested program
 			}
 		})
 	}
@@ -84,7 +85,7 @@ func (w *world) write(seed uint64) (stop func() int) {
 	}
 }
 
-// statement is a change of one order, of several, or of a user's cells.
+// statement returns a statement that changes an order, several orders, or a user's cells.
 func statement(r *rand.Rand, now int64) string {
 	id, customer := r.IntN(entities), fmt.Sprintf("customer %d é", r.IntN(20))
 	status := []string{"new", "paid", "shipped"}[r.IntN(3)]
@@ -98,7 +99,7 @@ func statement(r *rand.Rand, now int64) string {
 	case 4, 5, 6:
 		return fmt.Sprintf("REPLACE INTO orders (id, customer, status, amount, code) VALUES (%d, '%s', '%s', %d, 'code-%d')",
 			id, customer, status, r.IntN(1000), r.IntN(3*entities))
-	case 7: // the newest version goes, and the one before it counts
+	case 7: // deletes the newest version, so the previous one is shown
 		return fmt.Sprintf("DELETE FROM cell WHERE row_key = %d AND column_name = 'users' ORDER BY ref_key DESC LIMIT 1", id)
 	case 8:
 		return cell(id, "profile", now, fmt.Sprintf(`{"city":"city %d"}`, r.IntN(30)))
@@ -107,13 +108,13 @@ func statement(r *rand.Rand, now int64) string {
 	}
 }
 
-// cell writes a version of a cell.
+// cell returns a statement that writes a version of a cell.
 func cell(user int, column string, version int64, body string) string {
 	return fmt.Sprintf("INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (%d, '%s', %d, '%s')",
 		user, column, version, body)
 }
 
-// verify holds every view against the rows.
+// verify compares every view with the rows.
 func (w *world) verify(when string) {
 	w.t.Helper()
 	want, err := w.wanted()
@@ -137,7 +138,7 @@ func (w *world) verify(when string) {
 	}
 }
 
-// wanted is what the rows of the source make of every view.
+// wanted returns the expected content of every view, computed from the source's rows.
 func (w *world) wanted() (map[string]lab.Held, error) {
 	want := map[string]lab.Held{}
 	put := func(view, place, text string) {
@@ -203,7 +204,7 @@ func (w *world) wantedOfCells(put func(view, place, text string)) error {
 	return nil
 }
 
-// held is what the sinks hold.
+// held returns the content of the sinks' views.
 func (w *world) held() (map[string]lab.Held, error) {
 	ctx := w.t.Context()
 	held := map[string]lab.Held{}
@@ -256,7 +257,7 @@ func decode(text string, into any) error {
 	return d.Decode(into)
 }
 
-// texts is canonical for values that are no texts.
+// texts is like canonical, but for values of any type.
 func texts(fields map[string]any) string {
 	all := map[string]string{}
 	for name, v := range fields {
@@ -265,7 +266,7 @@ func texts(fields map[string]any) string {
 	return canonical(all)
 }
 
-// canonical writes fields in one order.
+// canonical formats fields, sorted by name.
 func canonical(fields map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

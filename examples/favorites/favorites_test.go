@@ -28,13 +28,13 @@ func TestEveryViewEqualsTheRowsThroughKillsAndAReplay(t *testing.T) {
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 0))
-		// What the updates leave out of the binlog is read from the source.
+		// The program reads the columns that the updates leave out of the binlog from the source.
 		server := servertest.Own(t, kind, "--binlog-row-image=MINIMAL")
 		cache := lab.Redis{Server: servertest.Own(t, servers.Redis7)}
 		db, dsn := lab.Prepare(t, server, "favorites", favorites.Schema)
 		p := lab.Build(t, "FAVORITES", favorites.Config, "FAVORITES_DSN="+dsn, "FAVORITES_REDIS="+cache.Server.DSN("0"))
 		p.Run("check")
-		p.CatchUp() // from the first row on: what came and went before a view was filled, its sink does not know
+		p.CatchUp() // before any delete: a sink does not know what was deleted before its views were filled
 
 		stop := write(t, server.DSN("favorites"), seed)
 		for range kills {
@@ -46,7 +46,8 @@ func TestEveryViewEqualsTheRowsThroughKillsAndAReplay(t *testing.T) {
 		p.CatchUp()
 		verify(t, db, cache, "after the kills")
 
-		// A replicator that has nothing saved replays all there is, over views that are right: nobody may see them change.
+		// A replicator without saved state replays the whole binlog over views that are already right. No reader may
+		// see a change.
 		fresh := p.WithNewState()
 		looks := watch(t, db, cache, func() {
 			t.Logf("replayed in %s", fresh.Replay(db.Oldest(t)).Round(time.Millisecond))
@@ -56,7 +57,7 @@ func TestEveryViewEqualsTheRowsThroughKillsAndAReplay(t *testing.T) {
 	})
 }
 
-// write lets two writers work until the returned function is called, which says how much they wrote.
+// write lets two writers work until the returned function is called. That function returns how much they wrote.
 func write(t testing.TB, dsn string, seed uint64) (stop func() int64) {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
@@ -71,8 +72,8 @@ func write(t testing.TB, dsn string, seed uint64) (stop func() int64) {
 		writers = append(writers, w)
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				_ = w.Step(ctx)                        // two writers deadlock now and then
-				_ = pause.For(ctx, 8*time.Millisecond) // the pace leaves the processors to what is tested
+				_ = w.Step(ctx)                        // the two writers deadlock now and then
+				_ = pause.For(ctx, 8*time.Millisecond) // the pace leaves the CPU to the tested program
 			}
 		})
 	}
@@ -104,7 +105,7 @@ func verify(t testing.TB, db lab.MySQL, cache lab.Redis, when string) {
 	t.Logf("%s: %d entries, all as the rows say", when, held)
 }
 
-// watch looks at what is kept of the hot object while do runs: it must never differ from what it was before.
+// watch reads the views of the hot object while do runs. They must never differ from their content before do.
 func watch(t testing.TB, db lab.MySQL, cache lab.Redis, do func()) int {
 	t.Helper()
 	look := func(ctx context.Context) (string, error) {

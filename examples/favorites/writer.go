@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Writer makes the changes that users and administrators make: counts that grow in place, favorites that are removed,
-// objects and users that are deleted with all their favorites, favorites that move to another object, and imports of
-// large counts. Every user favorites one hot object.
+// Writer makes the changes that users and administrators make. Counts grow in place, and favorites are removed or move
+// to another object. Objects and users are deleted with all their favorites, and large counts are imported. Every user
+// favorites one hot object.
 type Writer struct {
 	db             *sql.DB
 	rand           *rand.Rand

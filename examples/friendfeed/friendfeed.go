@@ -1,6 +1,6 @@
-// Package friendfeed is an example with entities that change in place. Python pickles them, and their indexes are
-// spread over three databases. The package contains the example's files, a writer and a check in Python (writer.py,
-// expected.py), and the comparison of the check's result with the databases.
+// Package friendfeed is an example with entities that change in place. Python pickles the entities, and their indexes
+// are spread over three databases. The package contains the example's files, a writer and a check in Python (writer.py,
+// expected.py), and a comparison of the check's result with the databases.
 package friendfeed
 
 import _ "embed"

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) 
 
 const kills = 3
 
-// python is the Python that writes and checks.
+// python returns the path of the Python that runs the writer and the check.
 func python(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("python3")
@@ -42,7 +42,7 @@ func python(t testing.TB) string {
 	return ""
 }
 
-// site is the entities' database and those of the indexes, on two servers.
+// site is the entities' database and the indexes' databases, on two servers.
 type site struct {
 	t      testing.TB
 	python string
@@ -59,7 +59,7 @@ func TestEveryIndexEqualsTheEntitiesThroughKillsAndAReplay(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed), 0))
 		s, p := prepare(t, kind, snake)
 		p.Run("check")
-		p.CatchUp() // from the first entity on: what came and went before a view was filled, its sink does not know
+		p.CatchUp() // before any delete: a sink does not know what was deleted before its views were filled
 
 		s.watch(func() {
 			wrote := s.write(seed, 5*time.Second)
@@ -73,7 +73,7 @@ func TestEveryIndexEqualsTheEntitiesThroughKillsAndAReplay(t *testing.T) {
 		})
 		s.verify("after the kills")
 
-		// A replicator that has nothing saved replays all there is, over indexes that are right.
+		// A replicator without saved state replays the whole binlog over indexes that are already right.
 		fresh := p.WithNewState()
 		s.watch(func() {
 			t.Logf("replayed in %s", fresh.Replay(s.source.Oldest(t)).Round(time.Millisecond))
@@ -97,7 +97,7 @@ func prepare(t testing.TB, kind servers.Kind, snake string) (*site, *lab.Program
 	return s, lab.Build(t, "FRIENDFEED", friendfeed.Config, s.env...)
 }
 
-// write runs writer.py into the mysql client. The returned function waits for both.
+// write pipes writer.py into the mysql client. The returned function waits for both.
 func (s *site) write(seed int64, d time.Duration) (wait func()) {
 	s.t.Helper()
 	writer := exec.CommandContext(s.t.Context(), s.python, "writer.py", "--seed", strconv.FormatInt(seed, 10), "--seconds", fmt.Sprint(d.Seconds()))
@@ -121,12 +121,12 @@ func (s *site) write(seed int64, d time.Duration) (wait func()) {
 	}
 }
 
-// watch reads the entity that changes all the time from all shards while do runs. Its time only grows, and it moves
-// from shard to shard with its user; an index may never show an earlier time than it did. A reader that goes from shard
-// to shard can miss an entry that moves meanwhile, and so looks again.
+// watch reads an entity that changes all the time from all shards while do runs. The entity's time only grows, and it
+// moves from shard to shard with its user. No index may show an earlier time than before. A reader that goes from shard
+// to shard can miss an entry that moves meanwhile, so it then reads again.
 func (s *site) watch(do func()) {
 	s.t.Helper()
-	var readers []*sql.DB // one connection each, so that it looks often
+	var readers []*sql.DB // one connection each, so that watch reads often
 	for _, shard := range s.shards {
 		db, err := sql.Open("mysql", shard.Server.DSN(shard.Database))
 		if err != nil {

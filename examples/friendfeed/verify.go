@@ -13,8 +13,8 @@ import (
 	"replicator/internal/launch"
 )
 
-// Verify compares every index table of every shard with the result of expected.py, which python runs on the entities.
-// Nothing may write to them in the meantime.
+// Verify compares every index table of every shard with the result of expected.py, which the given python runs on the
+// entities. No other client may write to the entities meanwhile.
 func Verify(ctx context.Context, python string, source lab.MySQL,
 	shards []lab.MySQL) (held int, differences []string, err error) {
 	want, err := expected(ctx, python, source, len(shards))
@@ -40,7 +40,7 @@ func Verify(ctx context.Context, python string, source lab.MySQL,
 	return held, differences, nil
 }
 
-// expected returns what each table of each shard should hold.
+// expected returns the content that each table of each shard should have.
 func expected(ctx context.Context, python string, source lab.MySQL, shards int) (map[string]lab.Held, error) {
 	entities, err := source.Rows(ctx, "SELECT HEX(id), HEX(body) FROM entities")
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// cacheSite is the cells and the views of cache.toml.
+// cacheSite is the environment of the views of cache.toml: the cells' database and the sinks.
 type cacheSite struct {
 	t       testing.TB
 	source  lab.MySQL
 	redis   lab.Redis
 	elastic lab.Elastic
-	index   string // prefix of the indexes
+	index   string // the prefix of the indexes' names
 }
 
 func TestCacheAndSearchEqualTheCellsThroughKillsAndAReplay(t *testing.T) {
@@ -39,12 +39,12 @@ func TestCacheAndSearchEqualTheCellsThroughKillsAndAReplay(t *testing.T) {
 		db, dsn := prepare(t, server)
 		s := &cacheSite{t: t, source: lab.MySQL{Server: server, Database: "jogchat"}, redis: lab.Redis{Server: servertest.Own(t, servers.Redis7)},
 			elastic: lab.Elastic{URL: servertest.Elasticsearch(t)}, index: servertest.Name()}
-		// The tests share one Elasticsearch, in which a view of one name is one view.
+		// The tests share one Elasticsearch, so the views in it need different names.
 		own := strings.NewReplacer("_search]", "_search_"+s.index+"]").Replace(string(config))
 		p := lab.Build(t, "JOGCHAT_CACHE", own, "JOGCHAT_DSN="+dsn, "JOGCHAT_REDIS="+s.redis.Server.DSN("0"),
 			"JOGCHAT_ELASTIC="+s.elastic.URL, "JOGCHAT_INDEX="+s.index)
 		p.Run("check")
-		p.CatchUp() // from the first cell on: what came and went before a view was filled, its sink does not know
+		p.CatchUp() // before any delete: a sink does not know what was deleted before its views were filled
 
 		stop := write(t, db, seed, 2)
 		for range 5 {
@@ -72,7 +72,7 @@ func TestCacheAndSearchEqualTheCellsThroughKillsAndAReplay(t *testing.T) {
 	})
 }
 
-// look reads what many would read at once: a ranking, a count, a set, and all documents of users.
+// look reads values that many cells affect: a ranking, a count, a set, and all documents of users.
 func (s *cacheSite) look(ctx context.Context) (lab.Held, error) {
 	held, err := s.redis.Scores(ctx, "categories")
 	if err != nil {
@@ -121,7 +121,7 @@ func object(text string) (map[string]any, error) {
 	return m, err
 }
 
-// pick is an object of some of a cell's properties.
+// pick returns an object with some of a cell's properties, added to the members of with.
 func (c *jogchatCell) pick(with map[string]any, names ...string) string {
 	for _, n := range names {
 		if c.body[n] != nil {
@@ -143,7 +143,7 @@ func dashed(hex string) string {
 	return strings.Join([]string{hex[:8], hex[8:12], hex[12:16], hex[16:20], hex[20:]}, "-")
 }
 
-// expected is what each view should hold, but for the emails, which lead to any of those who have one.
+// expected returns what each view should contain, except for the emails, which claimed computes.
 func expected(cells []jogchatCell) map[string]lab.Held {
 	want := map[string]lab.Held{}
 	for _, view := range []string{"hash", "json", "active", "category", "count", "ranking", "users", "organisations"} {
@@ -243,7 +243,7 @@ func (s *cacheSite) verify(when string) {
 	s.t.Logf("%s: %d entries, all as the cells say", when, held)
 }
 
-// claimed is the unique index as it should be: where several users have an email, any of them.
+// claimed returns the expected content of the unique index. If several users have an email, any of them may own it.
 func claimed(cells []jogchatCell, got lab.Held) lab.Held {
 	claims := map[string][]string{}
 	for _, c := range cells {

@@ -1,5 +1,5 @@
-// Package jogchat is an example with schemaless cells. Users, companies and schools are written to one table as
-// immutable versions, and index and row tables are kept of them. The package contains the example's files, a writer
+// Package jogchat is an example with schemaless cells. An application writes users, companies and schools to one table
+// as immutable versions. The views are index tables and row tables. The package contains the example's files, a writer
 // with all kinds of changes that an application may make, and a check of every table. The check shares no code with the
 // program.
 package jogchat
@@ -29,7 +29,7 @@ func Schema() []string {
 	return statements
 }
 
-// Table describes a target table of the example and the origin of its columns.
+// Table describes a target table of the example, and which cells and properties its columns come from.
 type Table struct {
 	Name   string
 	Entity string   // the column_name of its cells

@@ -22,11 +22,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // servers die under the writers: the driver need not tell
+	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // servers are killed under the writers: the driver logs that
 	lab.Main(func() int { return servertest.Run(m) })
 }
 
-// prepare makes the example's database, and a connection for the writers.
+// prepare creates the example's database, and opens a connection for the writers.
 func prepare(t testing.TB, s *servers.Server) (db *sql.DB, dsn string) {
 	t.Helper()
 	_, dsn = lab.Prepare(t, s, "jogchat", strings.Join(jogchat.Schema(), ";\n"))
@@ -38,8 +38,8 @@ func prepare(t testing.TB, s *servers.Server) (db *sql.DB, dsn string) {
 	return db, dsn
 }
 
-// write lets writers work until the returned function is called, two hundred steps a second at most, which leaves the
-// processors to what is tested. Errors are part of it: servers die under them.
+// write lets writers work until the returned function is called. They make at most two hundred steps a second, which
+// leaves the CPU to the tested program. Errors are expected, because servers are killed meanwhile.
 func write(t testing.TB, db *sql.DB, seed uint64, writers int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -71,7 +71,7 @@ func verify(t testing.TB, db *sql.DB, when string) {
 	t.Logf("%s: %d tables, %d rows, all as the cells say", when, report.Tables, report.Rows)
 }
 
-// kills and serverKills are how often the program and the server are killed, on each kind of server.
+// kills and serverKills are how many times the program and the server are killed, on each kind of server.
 const (
 	kills       = 6
 	serverKills = 2
@@ -87,19 +87,19 @@ func TestEveryTableEqualsTheCellsThroughKillsOfProgramAndServer(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var settings []string
 		rounds := kills
-		if kind == servers.MySQL { // deletes don't tell their cells there: the views are compared all the time
+		if kind == servers.MySQL { // its deletes don't contain the cells' keys, so the views are often compared
 			settings, rounds = []string{"--binlog-row-image=MINIMAL"}, kills/2
 		}
 		server := servertest.Own(t, kind, settings...)
 		db, dsn := prepare(t, server)
 		p := lab.Build(t, "JOGCHAT", jogchat.Config, "JOGCHAT_DSN="+dsn)
 		other := p.WithNewState()
-		p.CatchUp() // from the first cell on: what came and went before a view was filled, its sink does not know
+		p.CatchUp() // before any delete: a sink does not know what was deleted before its views were filled
 		stop := write(t, db, seed, 2)
 		var second *lab.Running
 		for n := range rounds {
 			first := p.Start()
-			if n == rounds/3 { // a second replicator with a state of its own, for a while
+			if n == rounds/3 { // a second replicator with its own state, for a while
 				second = other.Start()
 			}
 			lab.Pause(t, time.Duration(200+r.IntN(900))*time.Millisecond)
@@ -122,8 +122,8 @@ func TestEveryTableEqualsTheCellsThroughKillsOfProgramAndServer(t *testing.T) {
 		p.CatchUp()
 		verify(t, db, "after the kills")
 
-		// A third one, with nothing saved, replays all there is from the oldest binlog, over tables that are right already.
-		// A reader of users and of the index that leads to them sees no step back meanwhile.
+		// A third replicator without saved state replays the whole binlog over tables that are already right. A reader
+		// of users, and of the index that leads to them, sees no step back meanwhile.
 		before, err := digest(t.Context(), db)
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func TestEveryTableEqualsTheCellsThroughKillsOfProgramAndServer(t *testing.T) {
 	})
 }
 
-// digest sums up what readers see of two tables: how many rows, and what they hold.
+// digest returns a summary of two tables: the number of rows, and a checksum of their content.
 func digest(ctx context.Context, db *sql.DB) (string, error) {
 	var text string
 	err := db.QueryRowContext(ctx, `SELECT CONCAT(

@@ -21,10 +21,10 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed spoils Redis and Elasticsearch by hand and rebuilds all views
-// while writers work. The program is killed once in each fifth of the time that a rebuild takes, in a random order; its
-// end is included, where an index is swapped in. A reader of an entity that is there all the time finds it all the
-// time.
+// TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed damages Redis and Elasticsearch by hand, and rebuilds all
+// views while writers work. The program is killed once in each fifth of the time that a rebuild takes, in a random
+// order. The last fifth includes the moment when an index is swapped in. A reader always finds an entity that exists
+// all the time.
 func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -71,7 +71,7 @@ func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 		for _, fifth := range r.Perm(5) {
 			running.Kill()
 			running = p.Start()
-			if !strings.Contains(answers(t, address), `"rebuilding"`) { // what was read already is not read again
+			if !strings.Contains(answers(t, address), `"rebuilding"`) { // don't damage what a rebuild has already read
 				s.spoil()
 			}
 			ask(t, address, views)
@@ -79,7 +79,7 @@ func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 		}
 		running.Kill()
 		stop()
-		p.Run(rebuild...) // by itself: what is left of the last one goes on, and the views that it did not do follow
+		p.Run(rebuild...) // without a running program: completes an interrupted rebuild, then rebuilds the other views
 		p.CatchUp()
 		t.Logf("one rebuild took %s", took.Round(time.Millisecond))
 	})
@@ -90,7 +90,7 @@ func TestRebuildsOfCacheAndSearchUnderAWriterAreNeverMissed(t *testing.T) {
 	p.Run("verify")
 }
 
-// answers waits until the running program tells its status, all views beyond their start.
+// answers waits until the running program reports its status with all views past their start. It returns the status.
 func answers(t testing.TB, address string) (status string) {
 	t.Helper()
 	lab.Await(t, "the program answers", func() bool {
@@ -106,7 +106,8 @@ func answers(t testing.TB, address string) (status string) {
 	return status
 }
 
-// ask asks the running program for a rebuild, as the command does. That one is under way already is no failure.
+// ask asks the running program for a rebuild, as the command does. A rebuild that is already in progress is not a
+// failure.
 func ask(t testing.TB, address string, views []string) {
 	t.Helper()
 	res, err := http.Post("http://"+address+"/api/v1/views/"+strings.Join(views, ",")+"/rebuild", "application/json",
@@ -121,7 +122,8 @@ func ask(t testing.TB, address string, views []string) {
 	}
 }
 
-// spoil makes what is stored wrong by hand: gone, changed, and of entities that never were. The anchor's stays.
+// spoil damages the stored data by hand: it deletes data, changes data, and adds data of entities that never existed.
+// It leaves the anchor's data.
 func (s *cacheSite) spoil() {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -163,7 +165,7 @@ func (s *cacheSite) spoil() {
 	s.elastic.Exec(s.t, "PUT", "/"+s.index+"-users/_doc/"+ghost, `{"username": "ghost"}`)
 }
 
-// lookAtAnchor reads what many would find of the anchor, by Redis and by searches.
+// lookAtAnchor reads the anchor's data in every way that applications would, from Redis and by searches.
 func (s *cacheSite) lookAtAnchor(ctx context.Context) (lab.Held, error) {
 	key := hex.EncodeToString(anchorKey)
 	replies, err := s.redis.Do(ctx, "HGET user:"+key+" name", "EXISTS user_json:"+dashed(key),
@@ -194,7 +196,7 @@ func judgeAnchor(seen lab.Held) error {
 	return nil
 }
 
-// indexes are those that the views' names begin, shown or not.
+// indexes returns the names of the indexes that belong to the views, whether an alias shows them or not.
 func (s *cacheSite) indexes() []string {
 	s.t.Helper()
 	names, err := s.elastic.Indexes(s.t.Context(), s.index+"-*")

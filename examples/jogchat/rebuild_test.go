@@ -18,12 +18,11 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// rebuildKills is how often the program is killed while it rebuilds.
+// rebuildKills is how many times the program is killed while it rebuilds.
 const rebuildKills = 6
 
-// TestARebuildUnderAWriterIsNeverSeenHalfDone spoils tables by hand and rebuilds them while writers work and the
-// program is killed again and again. A reader that looks for an entity which is there all the time must find it all the
-// time.
+// TestARebuildUnderAWriterIsNeverSeenHalfDone damages tables by hand, and rebuilds them while writers work and the
+// program is killed repeatedly. A reader must always find an entity that exists all the time.
 func TestARebuildUnderAWriterIsNeverSeenHalfDone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute on each server")
@@ -57,7 +56,7 @@ func TestARebuildUnderAWriterIsNeverSeenHalfDone(t *testing.T) {
 		lab.Pause(t, time.Second)
 		running.Kill()
 		stop()
-		// What is left of the rebuild is done by a command of its own, if it is not done yet; then all is there to see.
+		// A separate command completes the rebuild, if it is not complete yet. After it, all tables must be right.
 		p.Run("rebuild", "users", "index_users_email")
 		p.CatchUp()
 		looks := watch()
@@ -71,7 +70,7 @@ func TestARebuildUnderAWriterIsNeverSeenHalfDone(t *testing.T) {
 	})
 }
 
-// follow asks the running program for the rebuild, as soon as it answers.
+// follow asks the running program for the rebuild as soon as the program answers.
 func follow(t testing.TB, p *lab.Program) {
 	t.Helper()
 	lab.Await(t, "the program answers", func() bool {
@@ -80,14 +79,14 @@ func follow(t testing.TB, p *lab.Program) {
 	})
 	lab.Pause(t, 500*time.Millisecond)
 	go func() {
-		_, _ = p.Try("rebuild", "users", "index_users_email") // the program that it follows is killed: the next start goes on
+		_, _ = p.Try("rebuild", "users", "index_users_email") // fails at a kill; the next start continues the rebuild
 	}()
 	lab.Pause(t, 300*time.Millisecond)
 }
 
 var anchorKey = []byte("an anchor entity")
 
-// anchor inserts an entity that stays as it is.
+// anchor inserts an entity that never changes.
 func anchor(t testing.TB, db *sql.DB) {
 	t.Helper()
 	_, err := db.Exec("INSERT INTO cell (row_key, column_name, ref_key, body) VALUES (?, 'users', 1, ?)",
@@ -97,7 +96,7 @@ func anchor(t testing.TB, db *sql.DB) {
 	}
 }
 
-// spoil makes the tables wrong by hand: rows missing, changed, and of entities that never were.
+// spoil damages the tables by hand: it deletes rows, changes rows, and adds rows of entities that never existed.
 func spoil(t testing.TB, db *sql.DB) {
 	t.Helper()
 	for _, q := range []string{
@@ -113,8 +112,8 @@ func spoil(t testing.TB, db *sql.DB) {
 	}
 }
 
-// watchAnchor looks for the anchor by email, and for its row, all the time; the returned function ends that and says
-// how often.
+// watchAnchor repeatedly looks for the anchor by email, and for its row, until the returned function is called. That
+// function returns how many times it looked.
 func watchAnchor(t testing.TB, db *sql.DB) (stop func() int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	looks := 0
@@ -131,7 +130,7 @@ func watchAnchor(t testing.TB, db *sql.DB) (stop func() int) {
 				}
 			}
 			looks++
-			_ = pause.For(ctx, 5*time.Millisecond) // the pace leaves the processors to what is tested
+			_ = pause.For(ctx, 5*time.Millisecond) // the pace leaves the CPU to the tested program
 		}
 	})
 	return func() int { cancel(); wg.Wait(); return looks }

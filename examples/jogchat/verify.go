@@ -23,7 +23,7 @@ type Report struct {
 	Differences []string // a few for each table at most; empty if every table is right
 }
 
-// Verify compares every table with the newest remaining cells. Nothing may write in the meantime.
+// Verify compares every table with the newest remaining cells. No other client may write meanwhile.
 func Verify(ctx context.Context, source, target Querier) (Report, error) {
 	cells, err := newest(ctx, source)
 	if err != nil {
@@ -85,7 +85,7 @@ func newest(ctx context.Context, db Querier) (map[string][]cell, error) {
 	return cells, rows.Err()
 }
 
-// expected returns the row that a cell makes in the table, in a form for comparison.
+// expected returns the row that a cell gives in the table, formatted for comparison. It returns false if there is none.
 func (t Table) expected(c cell) (string, bool) {
 	parts := []string{hex.EncodeToString(c.key)}
 	for _, f := range t.Fields {
@@ -112,7 +112,7 @@ func (t Table) expected(c cell) (string, bool) {
 	return strings.Join(parts, " | "), true
 }
 
-// held reads the table's rows in the same form.
+// held reads the table's rows, formatted as expected does.
 func (t Table) held(ctx context.Context, db Querier) (map[string]bool, error) {
 	columns := []string{"id"}
 	if t.Index {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Writer writes cells as an application does, including rare cases. It writes new versions, some of them late (with a
-// lower ref_key than the newest). Properties move, disappear or become null. Old versions are archived, newest versions
-// deleted, and deleted entities return. Some keys end in zero bytes.
+// Writer writes cells as an application does, including rare cases. It writes new versions, and some late ones with a
+// lower ref_key than the newest. Properties change, disappear or become null. Old versions are archived, newest
+// versions are deleted, and deleted entities return. Some keys end in zero bytes.
 type Writer struct {
 	db       *sql.DB
 	rand     *rand.Rand
@@ -104,7 +104,7 @@ func (w *Writer) newEntity() entity {
 	return e
 }
 
-// put inserts a version. late is how many nanoseconds it is older than now.
+// put inserts a version. late is how many nanoseconds the version is older than the current time.
 func (w *Writer) put(ctx context.Context, tx *sql.Tx, e *entity, late int64) error {
 	ref := max(time.Now().UnixNano(), e.newest+1) - late
 	e.newest = max(e.newest, ref)
@@ -148,7 +148,7 @@ func (w *Writer) body(e *entity) []byte {
 	}
 	body, err := json.Marshal(b)
 	if err != nil {
-		panic(err) // can't happen: strings, numbers and maps of them always marshal
+		panic(err) // can't happen: JSON can encode any map of strings and numbers
 	}
 	return body
 }

@@ -1,6 +1,6 @@
 // Package outsiders contains views of a table that an independent program writes: sysbench's oltp scripts. The test
-// runs them on MySQL and MariaDB beside a replicator that is killed repeatedly. It replaces the table in the ways of
-// gh-ost and pt-online-schema-change, and compares every view with the rows.
+// runs the scripts on MySQL and MariaDB beside a replicator that is killed repeatedly. It replaces the table as gh-ost
+// and pt-online-schema-change do, and compares every view with the rows.
 package outsiders
 
 import (
@@ -52,7 +52,7 @@ func lines(ctx context.Context, db lab.MySQL, query string) func() (lab.Held, er
 	}
 }
 
-// expected returns what each view should hold for rows with id, k, c and pad.
+// expected returns what each view should contain for rows with id, k, c and pad.
 func expected(rows [][]string) map[string]lab.Held {
 	cache, byK, ranking := lab.Held{}, lab.Held{}, lab.Held{}
 	count, sum := map[string]int{}, map[string]int{}

@@ -25,8 +25,8 @@ const (
 	kills = 3
 )
 
-// TestEveryViewEqualsTheRowsThatOutsidersWrite: sysbench writes all the time, the program is killed in the middle, and
-// the table is exchanged for another one while the program runs, and once more while it does not.
+// TestEveryViewEqualsTheRowsThatOutsidersWrite lets sysbench write all the time. Meanwhile, the program is killed, and
+// the table is replaced by another one, once while the program runs and once while it does not.
 func TestEveryViewEqualsTheRowsThatOutsidersWrite(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -88,13 +88,14 @@ func (s sysbench) command(script string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// write lets scripts write, side by side, until the returned function is called, which says what each did.
+// write lets scripts write concurrently until the returned function is called. That function checks that each script
+// wrote.
 func (s sysbench) write(scripts ...string) (stop func()) {
 	s.t.Helper()
 	var started []*exec.Cmd
 	var said []*strings.Builder
 	for _, script := range scripts {
-		// Statements are sent as text: one that was prepared would have to be prepared again after an exchange of the table.
+		// Send statements as text: a prepared statement would have to be prepared again after the table was replaced.
 		cmd := s.command(script, fmt.Sprintf("--table-size=%d", rows), "--threads=2", "--rate=60",
 			"--time=0", "--db-ps-mode=disable",
 			"--rand-type=uniform", "--report-interval=1", "run")
@@ -108,7 +109,7 @@ func (s sysbench) write(scripts ...string) (stop func()) {
 	return func() {
 		s.t.Helper()
 		for i, cmd := range started {
-			_ = cmd.Process.Kill() // it has no other end; Wait says if it had ended before
+			_ = cmd.Process.Kill() // it never ends otherwise; Wait reports if it had already ended
 			var exit *exec.ExitError
 			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != -1 ||
 				!strings.Contains(said[i].String(), "tps:") {
@@ -118,8 +119,8 @@ func (s sysbench) write(scripts ...string) (stop func()) {
 	}
 }
 
-// cutOver changes the table as gh-ost and pt-online-schema-change do: a copy is altered, filled, and kept up by
-// triggers; one RENAME puts it in the table's place, and the old one goes.
+// cutOver changes the table as gh-ost and pt-online-schema-change do. A copy is altered and filled, and triggers apply
+// new changes to it. One RENAME replaces the table by the copy, and the old table is dropped.
 func cutOver(t testing.TB, db lab.MySQL, change string) {
 	t.Helper()
 	const into = "REPLACE INTO _sbtest1_new (id, k, c, pad) VALUES (NEW.id, NEW.k, NEW.c, NEW.pad)"
@@ -138,7 +139,7 @@ func cutOver(t testing.TB, db lab.MySQL, change string) {
 			return err
 		}
 		err := copied()
-		// a deadlock with a writer: once more, as those programs do
+		// After a deadlock with a writer, try again, as those programs do.
 		for err != nil && strings.Contains(err.Error(), "ERROR 1213") {
 			err = copied()
 		}

@@ -1,5 +1,5 @@
 // Package v2pro is an example with an event log. Every command appends a row with an account's new state and version.
-// The newest states are kept in MySQL, Redis and Elasticsearch. The package contains the example's files, an
+// The views in MySQL, Redis and Elasticsearch show the newest states. The package contains the example's files, an
 // application that handles commands, and a check of every view. The check shares no code with the program.
 package v2pro
 

@@ -25,21 +25,21 @@ func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) 
 
 const kills = 3
 
-// place is an account's log, its views and the program between them.
+// place is the log of the accounts, its views, and the program between them.
 type place struct {
 	t       testing.TB
 	source  lab.MySQL
 	sinks   v2pro.Sinks
 	elastic *servers.Server
 	program *lab.Program
-	apps    string // the applications' DSN
+	apps    string // the DSN for the applications
 }
 
 func TestEveryViewEqualsTheLog(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		p := prepare(t, kind)
 		p.program.Run("check")
-		p.program.CatchUp() // from the first event on: what came and went before a view was filled, its sink does not know
+		p.program.CatchUp() // before any delete: a sink does not know what was deleted before its views were filled
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -62,7 +62,7 @@ func TestEveryViewEqualsTheLog(t *testing.T) {
 		p.program.CatchUp()
 		p.verify("after sinks that stood still")
 
-		// A replicator that has nothing saved replays all there is, over views that are right.
+		// A replicator without saved state replays the whole binlog over views that are already right.
 		fresh := p.program.WithNewState()
 		p.watch(func() {
 			t.Logf("replayed in %s", fresh.Replay(p.source.Oldest(t)).Round(time.Millisecond))
@@ -79,14 +79,15 @@ func prepare(t testing.TB, kind servers.Kind) *place {
 	p.source, dsn = lab.Prepare(t, server, "v2pro", v2pro.Schema)
 	p.sinks = v2pro.Sinks{MySQL: p.source, Redis: lab.Redis{Server: servertest.Own(t, servers.Redis7)}, Elastic: lab.Elastic{URL: p.elastic.DSN("")},
 		Index: servertest.Name()}
-	// The tests share one Elasticsearch, in which a view of one name is one view.
+	// The tests share one Elasticsearch, so the views in it need different names.
 	own := strings.Replace(v2pro.Config, "[views.account_search]", "[views.account_search_"+p.sinks.Index+"]", 1)
 	p.program = lab.Build(t, "V2PRO", own, "V2PRO_DSN="+dsn, "V2PRO_REDIS="+p.sinks.Redis.Server.DSN("0"),
 		"V2PRO_ELASTIC="+p.sinks.Elastic.URL, "V2PRO_INDEX="+p.sinks.Index)
 	return p
 }
 
-// write lets applications work until the returned function is called, which says how many commands they handled.
+// write lets applications work until the returned function is called. That function returns how many commands they
+// handled.
 func (p *place) write(seed uint64) (stop func() int64) {
 	p.t.Helper()
 	db := p.open()
@@ -108,7 +109,7 @@ func (p *place) write(seed uint64) (stop func() int64) {
 						return
 					}
 				}
-				_ = pause.For(ctx, 8*time.Millisecond) // the pace leaves the processors to what is tested
+				_ = pause.For(ctx, 8*time.Millisecond) // the pace leaves the CPU to the tested program
 			}
 		})
 	}
@@ -132,7 +133,7 @@ func (p *place) open() *sql.DB {
 	return db
 }
 
-// hot has one account changed thousands of times a second, and awaits its newest state in every sink.
+// hot changes one account thousands of times a second, and waits until every sink shows its newest state.
 func (p *place) hot() {
 	p.t.Helper()
 	const batches, batch = 10, 500
@@ -155,7 +156,7 @@ func (p *place) hot() {
 		batches*batch/wrote.Seconds(), (time.Since(began) - wrote).Round(time.Millisecond))
 }
 
-// fallBehind stops Elasticsearch, then Redis too: the sinks that are left must go on as if nothing was.
+// fallBehind suspends Elasticsearch, and then also Redis. The remaining sinks must continue undisturbed.
 func (p *place) fallBehind() {
 	p.t.Helper()
 	app := v2pro.NewApplication(p.open(), 8, 1)
@@ -182,7 +183,7 @@ func (p *place) fallBehind() {
 				p.t.Error(err)
 			}
 		})
-		p.t.Cleanup(resume) // where the test fails in between
+		p.t.Cleanup(resume) // in case the test fails before it resumes the server
 		return resume
 	}
 	elastic := stop(p.elastic)
@@ -195,7 +196,7 @@ func (p *place) fallBehind() {
 	change("none", "MySQL", "Redis", "Elasticsearch")
 }
 
-// newest is the hot account's newest version.
+// newest returns the hot account's newest version.
 func (p *place) newest() int64 {
 	p.t.Helper()
 	rows, err := p.source.Rows(p.t.Context(), "SELECT MAX(version) FROM account WHERE entity_id = '"+v2pro.Hot+"'")
@@ -209,7 +210,8 @@ func (p *place) newest() int64 {
 	return version
 }
 
-// lookers read the hot account's version in each sink; 0 where it is not there.
+// lookers returns functions that read the hot account's version in each sink. They return 0 if a sink lacks the
+// account.
 func (p *place) lookers() map[string]func(context.Context) (int64, error) {
 	return map[string]func(context.Context) (int64, error){
 		"MySQL": func(ctx context.Context) (int64, error) {
@@ -236,8 +238,8 @@ func (p *place) lookers() map[string]func(context.Context) (int64, error) {
 	}
 }
 
-// watch reads the hot account in every sink while do runs: its version must never go back. Where it is closed it has no
-// document, which is no step back.
+// watch reads the hot account in every sink while do runs. Its version must never go back. A missing document is not a
+// step back, because a closed account has no document.
 func (p *place) watch(do func()) {
 	p.t.Helper()
 	for name, look := range p.lookers() {

@@ -11,16 +11,16 @@ import (
 	"replicator/internal/lab"
 )
 
-// Sinks are the servers that hold the views.
+// Sinks are the servers that contain the views.
 type Sinks struct {
 	MySQL   lab.MySQL
 	Redis   lab.Redis
 	Elastic lab.Elastic
-	Index   string // in Elasticsearch
+	Index   string // the index in Elasticsearch
 }
 
-// Verify compares every view with the newest version of every account, using the servers' own clients. Nothing may
-// write in the meantime.
+// Verify compares every view with the newest version of every account, using the servers' own clients. No other client
+// may write meanwhile.
 func Verify(ctx context.Context, source lab.MySQL, sinks Sinks) (held int, differences []string, err error) {
 	accounts, err := newest(ctx, source)
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *account) text(name string) string {
 	return "NULL"
 }
 
-// expected returns what each view should hold.
+// expected returns what each view should contain.
 func expected(accounts []account) map[string]lab.Held {
 	want := map[string]lab.Held{}
 	for _, view := range []string{"account_state", "index_account_owner", "account_hash", "account_json",
@@ -134,8 +134,8 @@ func (a *account) hash(to lab.Held) {
 	}
 }
 
-// pick returns a document of some properties and the version. Its members are sorted by name, and numbers keep all
-// digits.
+// pick returns a JSON document with some properties and the version. Its members are sorted by name, and numbers keep
+// all digits.
 func (a *account) pick(names ...string) string {
 	m := map[string]any{"version": json.Number(a.version)}
 	for _, n := range names {
@@ -172,7 +172,7 @@ func (s sums) add(group, amount any) {
 	s[group.(string)].Add(s[group.(string)], r)
 }
 
-// held omits sums of 0, which no sink keeps.
+// held returns the sums as a view's content. It omits sums of 0, which the sinks don't store.
 func (s sums) held(prefix string, decimals int) lab.Held {
 	h := lab.Held{}
 	for group, sum := range s {
@@ -183,7 +183,7 @@ func (s sums) held(prefix string, decimals int) lab.Held {
 	return h
 }
 
-// held reads what each view holds.
+// held reads what each view contains from the sinks.
 func (s Sinks) held(ctx context.Context) (map[string]lab.Held, error) {
 	got := map[string]lab.Held{}
 	var err error
@@ -251,7 +251,7 @@ func (s Sinks) fromRedis(ctx context.Context, keep func(view string, h lab.Held,
 	keep("level_ranking", levels, err)
 }
 
-// emails checks the unique index. Each claimed email must lead to one of the accounts that claim it, and no other email
+// emails checks the unique index. Each email that accounts have must lead to one of these accounts, and no other email
 // may exist.
 func emails(accounts []account, got lab.Held) []string {
 	claims := map[string][]string{}

@@ -18,14 +18,14 @@ import (
 // Hot is the account that every application uses.
 const Hot = "hot"
 
-// Application handles commands: it loads an account's newest state, computes the new one, and appends it with the next
-// version. If two applications do so at once, the unique key rejects the later one, which retries. An Application has
-// no state of its own, so any number of them may work on one log.
+// Application handles commands. It loads an account's newest state, computes the new state, and appends that with the
+// next version. If two applications do so at once, the unique key rejects the later one, which then retries. An
+// Application stores no accounts itself, so any number of Applications may work on one log.
 type Application struct {
 	db       *sql.DB
 	rand     *rand.Rand
 	accounts int
-	name     uint64 // the start of its command ids
+	name     uint64 // the first part of its command ids
 
 	commands atomic.Int64
 }
@@ -56,7 +56,7 @@ func (a *Application) Burst(ctx context.Context, id string, n int) error {
 	for {
 		err := a.append(ctx, id, n)
 		if again(err) {
-			continue // another application was first, so its state is the old one now
+			continue // another application was first, so the loaded state is outdated
 		}
 		if err == nil {
 			a.commands.Add(int64(n))
@@ -72,8 +72,8 @@ func again(err error) bool {
 	return errors.As(err, &refused) && slices.Contains([]uint16{1020, 1062, 1213}, refused.Number)
 }
 
-// decimal marks a number of a state that MySQL must receive as a DECIMAL to keep all digits. Numbers in a JSON text
-// become DOUBLE there.
+// decimal is a number in a state that MySQL must receive as a DECIMAL, so that it keeps all digits. MySQL converts
+// numbers in a JSON text to DOUBLE.
 type decimal string
 
 func (a *Application) append(ctx context.Context, id string, n int) error {
@@ -99,7 +99,7 @@ func (a *Application) append(ctx context.Context, id string, n int) error {
 	return err
 }
 
-// load reads an account's newest state and version. It returns an empty state and 0 if there is none.
+// load reads an account's newest state and version. For an account without versions, it returns an empty state and 0.
 func (a *Application) load(ctx context.Context, id string) (map[string]any, int64, error) {
 	var text []byte
 	var version int64
@@ -123,7 +123,7 @@ func (a *Application) load(ctx context.Context, id string) (map[string]any, int6
 	return state, version, nil
 }
 
-// handle returns the state after a command.
+// handle returns the state of an account after a random command.
 func (a *Application) handle(old map[string]any) map[string]any {
 	state := maps.Clone(old)
 	pick := func(of ...any) any { return of[a.rand.IntN(len(of))] }
@@ -172,7 +172,7 @@ func object(state map[string]any) (expression string, args []any) {
 	}
 	text, err := json.Marshal(rest)
 	if err != nil {
-		panic(err) // can't happen: strings, numbers, lists and maps of them always marshal
+		panic(err) // can't happen: JSON can encode any strings, numbers, lists and maps of them
 	}
 	return expression, append([]any{string(text)}, args...)
 }

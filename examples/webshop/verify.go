@@ -10,16 +10,16 @@ import (
 	"replicator/internal/lab"
 )
 
-// Sinks are the servers that hold the views.
+// Sinks are the servers that contain the views.
 type Sinks struct {
 	MySQL   lab.MySQL // also the shop's own database
 	Redis   lab.Redis
 	Elastic lab.Elastic
-	Index   string // of the orders in Elasticsearch
+	Index   string // the index of the orders in Elasticsearch
 }
 
-// Verify compares every view with SQL joins of the shop's tables, using the servers' own clients. Nothing may write in
-// the meantime.
+// Verify compares every view with SQL joins of the shop's tables, using the servers' own clients. No other client may
+// write meanwhile.
 func Verify(ctx context.Context, s Sinks) (held int, differences []string, err error) {
 	want, err := expected(ctx, s.MySQL)
 	if err != nil {
@@ -40,7 +40,7 @@ func Verify(ctx context.Context, s Sinks) (held int, differences []string, err e
 // joins is the FROM clause of an order with its joined rows.
 const joins = " FROM orders o LEFT JOIN customers c ON c.id = o.customer_id LEFT JOIN companies m ON m.id = c.company_id"
 
-// queries select what the views should hold. A row is one entry: a key, followed by pairs of names and values.
+// queries select the expected content of the views. A row is one entry: a key, followed by pairs of names and values.
 var queries = map[string]string{
 	"order_overview": "SELECT o.id, 'status', o.status, 'customer', c.name, 'company', m.name, 'items', COUNT(i.line_no), " +
 		"'total', COALESCE(SUM(i.qty * i.price), 0)" + joins + " LEFT JOIN order_items i ON i.order_id = o.id " +
@@ -58,7 +58,7 @@ var queries = map[string]string{
 		"LEFT JOIN staff b ON b.id = s.manager_id",
 }
 
-// expected asks the source what each view should hold.
+// expected reads what each view should contain from the source.
 func expected(ctx context.Context, db lab.MySQL) (map[string]lab.Held, error) {
 	want := map[string]lab.Held{}
 	for view, query := range queries {
@@ -126,7 +126,7 @@ func documents(orders, items [][]string) lab.Held {
 	return held
 }
 
-// number returns a number in one form for all servers. It returns other texts unchanged.
+// number formats a number in the same way for all servers. It returns other texts unchanged.
 func number(text string) string {
 	if n, ok := new(big.Rat).SetString(text); ok {
 		return n.RatString()
@@ -142,7 +142,7 @@ func encode(v any) string {
 	return string(text)
 }
 
-// stored asks the sinks what each view holds.
+// stored reads what each view contains from the sinks.
 func (s Sinks) stored(ctx context.Context) (map[string]lab.Held, error) {
 	got := map[string]lab.Held{}
 	for view, query := range map[string]string{

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) 
 
 const kills = 3
 
-// shop is its database, the views and the program between them.
+// shop is a shop's database, its views, and the program between them.
 type shop struct {
 	t       testing.TB
 	sinks   webshop.Sinks
@@ -36,7 +36,7 @@ func TestEveryViewEqualsTheJoinsThroughKillsAndAReplay(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		s := open(t, kind)
 		s.program.Run("check")
-		s.program.CatchUp() // from the first row on: what came and went before a view was filled, its sink does not know
+		s.program.CatchUp() // before any delete: a sink does not know what was deleted before its views were filled
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d", seed)
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -52,7 +52,7 @@ func TestEveryViewEqualsTheJoinsThroughKillsAndAReplay(t *testing.T) {
 		})
 		s.verify("after the kills")
 
-		// A replicator that has nothing saved replays all there is, over views that are right.
+		// A replicator without saved state replays the whole binlog over views that are already right.
 		fresh := s.program.WithNewState()
 		s.watch(func() {
 			t.Logf("replayed in %s", fresh.Replay(s.sinks.MySQL.Oldest(t)).Round(time.Millisecond))
@@ -74,7 +74,7 @@ func open(t testing.TB, kind servers.Kind) *shop {
 		MySQL: source, Redis: lab.Redis{Server: servertest.Own(t, servers.Redis7)},
 		Elastic: lab.Elastic{URL: servertest.Elasticsearch(t)}, Index: servertest.Name(),
 	}}
-	// The tests share one Elasticsearch, in which a view of one name is one view.
+	// The tests share one Elasticsearch, so the views in it need different names.
 	own := strings.ReplaceAll(webshop.Config, "[views.order_search", "[views.order_search_"+s.sinks.Index)
 	s.program = lab.Build(t, "WEBSHOP", own, "WEBSHOP_DSN="+dsn, "WEBSHOP_REDIS="+s.sinks.Redis.Server.DSN("0"),
 		"WEBSHOP_ELASTIC="+s.sinks.Elastic.URL, "WEBSHOP_INDEX="+s.sinks.Index)
@@ -89,7 +89,7 @@ func open(t testing.TB, kind servers.Kind) *shop {
 	return s
 }
 
-// write lets two writers work until the returned function is called, which says how much they wrote.
+// write lets two writers work until the returned function is called. That function returns how much they wrote.
 func (s *shop) write(seed uint64) (stop func() int64) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var wg sync.WaitGroup
@@ -99,8 +99,8 @@ func (s *shop) write(seed uint64) (stop func() int64) {
 		writers = append(writers, w)
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				_ = w.Step(ctx)                         // two writers deadlock now and then
-				_ = pause.For(ctx, 10*time.Millisecond) // the pace leaves the processors to what is tested
+				_ = w.Step(ctx)                         // the two writers deadlock now and then
+				_ = pause.For(ctx, 10*time.Millisecond) // the pace leaves the CPU to the tested program
 			}
 		})
 	}
@@ -114,7 +114,8 @@ func (s *shop) write(seed uint64) (stop func() int64) {
 	}
 }
 
-// watch reads the hot order while do runs: none of the rows that it is made of may be an older one than before.
+// watch reads the hot order while do runs. It must never show an older row of the order, its customer or its company
+// than before.
 func (s *shop) watch(do func()) {
 	s.t.Helper()
 	names := []string{"rev", "customer_rev", "company_rev"}

@@ -26,7 +26,8 @@ const (
 	staff     = 15
 )
 
-// Hot is an order that changes often. Its customer and company also change often, and it always keeps them.
+// Hot is the id of an order that changes often, of its customer, and of the customer's company. The rows change often,
+// but the order keeps its customer and company.
 const Hot = 1
 
 // NewWriter returns a writer. Two writers of one database need different seeds.
@@ -74,10 +75,10 @@ func (w *Writer) Step(ctx context.Context) error {
 	return nil
 }
 
-// some returns a random id of n rows, never a hot one.
+// some returns a random id for a table of n rows. It never returns Hot.
 func (w *Writer) some(n int) int { return 2 + w.rand.IntN(n) }
 
-// maybe returns a random id of n rows, the id of a row that doesn't exist, or NULL.
+// maybe returns a random id for a table of n rows, the id of a row that does not exist, or NULL.
 func (w *Writer) maybe(n int) string {
 	if w.rand.IntN(8) == 0 {
 		return "NULL"

@@ -20,7 +20,7 @@ import (
 	"replicator/internal/servers"
 )
 
-// MySQL is a server's mysql client program, as root in one database.
+// MySQL runs statements with a server's mysql client program, as root in one database.
 type MySQL struct {
 	Server   *servers.Server
 	Database string
@@ -49,7 +49,7 @@ func (m MySQL) Exec(t testing.TB, statements ...string) {
 	}
 }
 
-// Rows returns the rows that a statement selects, as the client prints them. NULL is the text NULL.
+// Rows returns the rows that a statement selects, as the client prints them. It returns NULL as the text "NULL".
 func (m MySQL) Rows(ctx context.Context, query string) ([][]string, error) {
 	cmd, err := m.Command(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (m MySQL) Rows(ctx context.Context, query string) ([][]string, error) {
 	return rows, nil
 }
 
-// Oldest returns the position at which the server's binlogs begin.
+// Oldest returns the position at which the server's oldest binlog begins.
 func (m MySQL) Oldest(t testing.TB) string {
 	t.Helper()
 	rows, err := m.Rows(t.Context(), "SHOW BINARY LOGS")
@@ -82,10 +82,11 @@ func (m MySQL) Oldest(t testing.TB) string {
 	return rows[0][0] + ":4"
 }
 
-// Redis is the redis-cli client of a server.
+// Redis runs commands on a server with redis-cli.
 type Redis struct{ Server *servers.Server }
 
-// Do runs commands, one a line, and returns the replies: nil, string, json.Number, []any or map[string]any.
+// Do runs commands, which must not contain line breaks. It returns their replies: nil, string, json.Number, []any or
+// map[string]any.
 func (r Redis) Do(ctx context.Context, commands ...string) ([]any, error) {
 	if len(commands) == 0 {
 		return nil, nil
@@ -123,11 +124,11 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 	return out, err
 }
 
-// Elastic is an Elasticsearch server, given by its URL.
+// Elastic sends requests to the Elasticsearch server at a URL.
 type Elastic struct{ URL string }
 
-// Documents returns the documents of an index or alias by id, without the program's own state in them; none if the
-// index does not exist.
+// Documents returns the documents of an index or alias by id, without the program's own state in them. It returns none
+// if the index does not exist.
 func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[string]any, error) {
 	if _, err := e.do(ctx, http.MethodPost, "/"+index+"/_refresh?ignore_unavailable=true", ""); err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 			if id == "" || !ok {
 				return nil, fmt.Errorf("index %s: a hit without _id or _source", index)
 			}
-			delete(source, "_replicator") // with a source filter, the server re-encodes decimals as doubles
+			delete(source, "_replicator") // not by a source filter: the server would re-encode decimals as doubles
 			documents[id] = source
 			sort, err := json.Marshal(at(h, "sort"))
 			if err != nil {
@@ -161,7 +162,7 @@ func (e Elastic) Documents(ctx context.Context, index string) (map[string]map[st
 	}
 }
 
-// Document returns one document by its id; nil if it does not exist.
+// Document returns one document by its id. It returns nil if the document does not exist.
 func (e Elastic) Document(ctx context.Context, index, id string) (map[string]any, error) {
 	found, err := e.do(ctx, http.MethodGet, "/"+index+"/_doc/"+id, "")
 	if err != nil {
@@ -171,12 +172,12 @@ func (e Elastic) Document(ctx context.Context, index, id string) (map[string]any
 	return source, nil
 }
 
-// Source returns the text of one document.
+// Source returns the JSON text of one document.
 func (e Elastic) Source(ctx context.Context, index, id string) ([]byte, error) {
 	return e.text(ctx, http.MethodGet, "/"+index+"/_source/"+id, "")
 }
 
-// Exec sends a request and fails the test if it fails. A missing index is no error.
+// Exec sends a request, and fails the test if the request fails. A missing index is not a failure.
 func (e Elastic) Exec(t testing.TB, method, path, body string) {
 	t.Helper()
 	if _, err := e.do(t.Context(), method, path, body); err != nil {
@@ -194,7 +195,7 @@ func (e Elastic) Count(ctx context.Context, index, query string) (int, error) {
 	return strconv.Atoi(count.String())
 }
 
-// Types returns the types to which an index maps its fields.
+// Types returns the types of an index's fields, by field.
 func (e Elastic) Types(ctx context.Context, index string) (map[string]string, error) {
 	found, err := e.do(ctx, http.MethodGet, "/"+index+"/_mapping", "")
 	types := map[string]string{}
@@ -208,14 +209,14 @@ func (e Elastic) Types(ctx context.Context, index string) (map[string]string, er
 	return types, err
 }
 
-// IsOpenSearch reports whether the server is OpenSearch, whose answer to GET / says so. Elasticsearch's test
+// IsOpenSearch reports whether the server is OpenSearch, according to its answer to GET /. Elasticsearch's test
 // distribution does not answer GET /.
 func (e Elastic) IsOpenSearch(ctx context.Context) bool {
 	text, err := e.text(ctx, http.MethodGet, "/", "")
 	return err == nil && bytes.Contains(text, []byte(`"opensearch"`))
 }
 
-// Indexes returns the names of the indexes, not aliases, that match a pattern.
+// Indexes returns the names of the indexes that match a pattern. It does not return aliases.
 func (e Elastic) Indexes(ctx context.Context, pattern string) ([]string, error) {
 	found, err := e.do(ctx, http.MethodGet, "/"+pattern+"?expand_wildcards=all&features=settings", "")
 	m, _ := found.(map[string]any)
@@ -235,7 +236,7 @@ func (e Elastic) do(ctx context.Context, method, path, body string) (any, error)
 	return v, err
 }
 
-// text sends a request. If the index is missing, it returns nil.
+// text sends a request and returns the answer. It returns nil if the index is missing.
 func (e Elastic) text(ctx context.Context, method, path, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -260,7 +261,7 @@ func (e Elastic) text(ctx context.Context, method, path, body string) ([]byte, e
 	return text, nil
 }
 
-// at returns the value at a path of member names; nil if there is none.
+// at returns the value at a path of member names. It returns nil if there is none.
 func at(v any, names ...string) any {
 	for _, n := range names {
 		m, ok := v.(map[string]any)
@@ -286,7 +287,7 @@ func (r Redis) Keys(ctx context.Context, pattern string) ([]string, error) {
 	return keys, nil
 }
 
-// each sends a command for every matching key.
+// each runs a command for every key that matches a pattern, and calls take with the reply.
 func (r Redis) each(ctx context.Context, command, pattern string, take func(key string, reply any) error) error {
 	keys, err := r.Keys(ctx, pattern)
 	if err != nil {
@@ -308,7 +309,7 @@ func (r Redis) each(ctx context.Context, command, pattern string, take func(key 
 	return nil
 }
 
-// Strings returns the strings whose keys match a pattern.
+// Strings returns the values of the strings whose keys match a pattern, by key.
 func (r Redis) Strings(ctx context.Context, pattern string) (Held, error) {
 	held := Held{}
 	return held, r.each(ctx, "GET", pattern, func(key string, reply any) error {
@@ -321,7 +322,7 @@ func (r Redis) Strings(ctx context.Context, pattern string) (Held, error) {
 	})
 }
 
-// Sets returns the sets whose keys match a pattern: for each member, the set's key, a space and the member.
+// Sets returns the sets whose keys match a pattern. Each member has the key "KEY MEMBER" in the result.
 func (r Redis) Sets(ctx context.Context, pattern string) (Held, error) {
 	held := Held{}
 	return held, r.each(ctx, "SMEMBERS", pattern, func(key string, reply any) error {
@@ -336,7 +337,7 @@ func (r Redis) Sets(ctx context.Context, pattern string) (Held, error) {
 	})
 }
 
-// Hashes returns the hashes whose keys match a pattern: for each field, the hash's key, a space and the field's name.
+// Hashes returns the hashes whose keys match a pattern. Each field has the key "KEY FIELD" in the result.
 func (r Redis) Hashes(ctx context.Context, pattern string) (Held, error) {
 	held := Held{}
 	return held, r.each(ctx, "HGETALL", pattern, func(key string, reply any) error {

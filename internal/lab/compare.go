@@ -11,11 +11,11 @@ import (
 	"replicator/internal/pause"
 )
 
-// Held is what a view holds, or should hold: a text for each key. For views that are compared as sets of lines, each
-// line maps to "".
+// Held is the actual or expected content of a view: a text for each key. If a view is compared as a set of lines, the
+// lines are the keys, and the texts are "".
 type Held map[string]string
 
-// Lines makes a Held from lines.
+// Lines returns a Held with one key for each row.
 func Lines(rows [][]string) Held {
 	h := Held{}
 	for _, r := range rows {
@@ -24,7 +24,7 @@ func Lines(rows [][]string) Held {
 	return h
 }
 
-// Differences lists what is missing, extra or different, a few of each.
+// Differences lists the missing, extra and different entries of a view, a few of each.
 func Differences(view string, want, got Held) []string {
 	const few = 5
 	var out []string
@@ -38,7 +38,7 @@ func Differences(view string, want, got Held) []string {
 			}
 		case g != want[k]:
 			if other++; other <= few {
-				out = append(out, fmt.Sprintf("%s: at %s there is %s, not %s", view, k, g, want[k]))
+				out = append(out, fmt.Sprintf("%s: %s is %s, not %s", view, k, g, want[k]))
 			}
 		}
 	}
@@ -55,8 +55,8 @@ func Differences(view string, want, got Held) []string {
 	return out
 }
 
-// Watch calls look again and again while do runs, and once after it. It fails the test at the first result that judge
-// refuses, and returns how often it looked.
+// Watch calls look repeatedly while do runs, and once more after it. It fails the test at the first error of look or
+// judge, and returns how many times it called look.
 func Watch[T any](t testing.TB, look func(context.Context) (T, error), judge func(T) error, do func()) int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +76,7 @@ func Watch[T any](t testing.TB, look func(context.Context) (T, error), judge fun
 			if last {
 				return
 			}
-			// The pause leaves the processors to the tested program, because look may start a client's process.
+			// The pause leaves the CPU to the tested program, because look may start a client process.
 			_ = pause.For(ctx, max(5*time.Millisecond, 2*time.Since(began)))
 		}
 	}()

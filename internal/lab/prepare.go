@@ -9,14 +9,14 @@ import (
 	"replicator/internal/servers"
 )
 
-// An example's accounts: one reads the source, and one keeps the views.
+// An example's database accounts: reader reads the source, and keeper maintains the views.
 const (
 	reader = "replicator"
 	keeper = "replicator_sink"
 )
 
-// Prepare makes a database with the example's tables, and two users with exactly the rights that the README requires
-// for a source and for a sink. It returns a client and the first user's DSN. Build passes the second user to sinks.
+// Prepare creates a database with the example's tables, and two users with exactly the rights that the README requires
+// for a source and for a sink. It returns a client and the first user's DSN. Build gives the second user to the sinks.
 func Prepare(t testing.TB, s *servers.Server, database, schema string) (client MySQL, dsn string) {
 	t.Helper()
 	MySQL{Server: s}.Exec(t,
@@ -34,11 +34,12 @@ func Prepare(t testing.TB, s *servers.Server, database, schema string) (client M
 	return client, c.FormatDSN()
 }
 
-// ForSink replaces the account in Prepare's DSN by the one that keeps views.
+// ForSink returns the DSN from Prepare with the account that maintains the views.
 func ForSink(dsn string) string { return strings.Replace(dsn, reader+":", keeper+":", 1) }
 
-// withSinkAccount makes a configuration's sinks take their DSNs from separate variables. env has the variables of the
-// source's DSNs, which Prepare returned.
+// withSinkAccount changes a configuration so that its sinks take their DSNs from separate variables with the sink
+// account. env has the variables of the source's DSNs, which Prepare returned. The result also has the sinks'
+// variables.
 func withSinkAccount(config string, env []string) (string, []string) {
 	at := strings.Index(config, "\n[sinks.")
 	if at < 0 {

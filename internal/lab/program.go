@@ -13,20 +13,20 @@ import (
 	"replicator/internal/launch"
 )
 
-// patience only prevents waiting forever for something that should end.
+// patience is how long tests wait for something that must happen. It only prevents waiting forever.
 const patience = 10 * time.Minute
 
 // Program is the built program with its own configuration and state directory.
 type Program struct {
 	launch.Program
 	t       testing.TB
-	name    string // of the example: the prefix of its environment variables
+	name    string // the example's name, which is the prefix of its environment variables
 	config  string
 	env     []string
 	started []*launch.Process
 }
 
-// Main runs a package's tests, as servertest.Run does, with one build of the program for all of them, and exits.
+// Main runs a package's tests by calling run, and exits. All tests of the package share one build of the program.
 func Main(run func() int) {
 	dir, err := os.MkdirTemp("", "replicator-lab-")
 	if err != nil {
@@ -45,15 +45,15 @@ func Main(run func() int) {
 	os.Exit(code)
 }
 
-// shared builds the program once for all tests of a package whose TestMain calls Main. Linking takes seconds.
+// shared builds the program once for all tests of a package whose TestMain calls Main, because linking takes seconds.
 var shared func() (binary string, err error)
 
-// Binary returns the program's path. The first test that asks builds it.
+// Binary returns the program's path. The first call builds the program.
 func Binary(t testing.TB) string {
 	t.Helper()
 	if shared == nil {
-		t.Fatal("lab: nobody would remove the program: " +
-			"add func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }")
+		t.Fatal("lab: no TestMain removes the program. " +
+			"Add func TestMain(m *testing.M) { lab.Main(func() int { return servertest.Run(m) }) }")
 	}
 	binary, err := shared()
 	if err != nil {
@@ -62,8 +62,8 @@ func Binary(t testing.TB) string {
 	return binary
 }
 
-// Build returns the program with a configuration. The configuration takes NAME_STATE and NAME_LISTEN from the
-// environment, which this package sets, and the variables in env.
+// Build returns the program with a configuration. The configuration may use the environment variables in env. It also
+// uses NAME_STATE and NAME_LISTEN, which this package sets.
 func Build(t testing.TB, name, config string, env ...string) *Program {
 	t.Helper()
 	config, env = withSinkAccount(config, env)
@@ -84,7 +84,7 @@ func (p *Program) WithNewState() *Program {
 	return &other
 }
 
-// Beside writes a file that the configuration names, next to it.
+// Beside writes a file next to the configuration, which names it.
 func (p *Program) Beside(name, text string) {
 	p.t.Helper()
 	if err := os.WriteFile(filepath.Join(p.Dir, name), []byte(text), 0o644); err != nil {
@@ -92,7 +92,7 @@ func (p *Program) Beside(name, text string) {
 	}
 }
 
-// Run runs a command, which must succeed, and returns what it printed.
+// Run runs a command and returns its output. The test fails if the command fails.
 func (p *Program) Run(args ...string) string {
 	p.t.Helper()
 	out, err := p.Try(args...)
@@ -102,7 +102,7 @@ func (p *Program) Run(args ...string) string {
 	return out
 }
 
-// Try runs a command that may fail. It returns what the command printed, then what it logged.
+// Try runs a command that may fail. It returns the command's output, followed by its log.
 func (p *Program) Try(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
@@ -114,12 +114,12 @@ func (p *Program) Try(args ...string) (string, error) {
 	return command.Output() + command.Log(), err
 }
 
-// CatchUp runs the program until every view includes everything that is committed now.
+// CatchUp runs the program until every view includes everything that was committed before the call.
 func (p *Program) CatchUp() { p.t.Helper(); p.Run("run", "--until-caught-up") }
 
 // Replay runs the program over everything in the server's binlogs from FILE:POS on. It kills the program once in the
-// middle, and returns how long the rest took. The sinks' contents record their position, so a new state directory alone
-// would not make the program start earlier. So Replay names the position.
+// middle, and returns how long the rest took. It sets the position explicitly: with only a new state directory, the
+// program would start at the position that the sinks record.
 func (p *Program) Replay(from string) time.Duration {
 	p.t.Helper()
 	p.Run("checkpoint", "set", "--yes", "--pos", from)
@@ -134,13 +134,13 @@ func (p *Program) Replay(from string) time.Duration {
 	return time.Since(began)
 }
 
-// Running is a program that runs until it is killed.
+// Running is a process of the program that runs until it is killed.
 type Running struct {
 	*launch.Process
 	t testing.TB
 }
 
-// Start starts the program.
+// Start starts the program. It is killed at the end of the test.
 func (p *Program) Start() *Running {
 	p.t.Helper()
 	started, err := p.Program.Start(context.WithoutCancel(p.t.Context()), "run", "-c", p.Program.File())
@@ -152,7 +152,7 @@ func (p *Program) Start() *Running {
 	return &Running{Process: started, t: p.t}
 }
 
-// Kill ends the program with SIGKILL. If it has already ended, the test fails.
+// Kill ends the program with SIGKILL. If the program has already ended, the test fails.
 func (r *Running) Kill() {
 	r.t.Helper()
 	if r.Process.Kill(); r.Code() != -1 {
@@ -161,7 +161,7 @@ func (r *Running) Kill() {
 	}
 }
 
-// Log returns the last lines that Start's programs wrote.
+// Log returns the last lines that the programs started by Start wrote.
 func (p *Program) Log(lines int) string {
 	var all strings.Builder
 	for _, r := range p.started {
@@ -170,7 +170,7 @@ func (p *Program) Log(lines int) string {
 	return launch.LastLines(all.String(), lines)
 }
 
-// Pause lets the program work for a while. Later checks must not depend on how much it did.
+// Pause lets the program work for a while. Later checks must not depend on how much the program did.
 func Pause(t testing.TB, d time.Duration) {
 	t.Helper()
 	select {
@@ -179,12 +179,12 @@ func Pause(t testing.TB, d time.Duration) {
 	}
 }
 
-// Await waits until the condition holds, and fails the test if it never does.
+// Await waits until the condition holds, and fails the test if that takes longer than patience.
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); {
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", patience, what)
+			t.Fatalf("after %s, this is still not true: %s", patience, what)
 		}
 		Pause(t, 20*time.Millisecond)
 	}
