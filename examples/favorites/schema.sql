@@ -1,6 +1,6 @@
 -- "Like" buttons in plain columns: who favorited what, and how often. The tables user, object, favorite and favorite_counter
--- stand as the design gives them (PARTITIONS BY HASH is written PARTITION BY HASH, as the servers want it); user_favorite is
--- the list by user that the design leaves to an index.
+-- are as in the original design, except that its PARTITIONS BY HASH is PARTITION BY HASH here, as the servers require.
+-- user_favorite is the list by user, for which the design uses an index.
 
 CREATE TABLE user (
   id INT UNSIGNED NOT NULL AUTO_INCREMENT,
@@ -25,7 +25,7 @@ CREATE TABLE favorite (
 ) ENGINE=InnoDB
 PARTITION BY HASH (object_id) PARTITIONS 100;
 
--- What is kept of them.
+-- The views.
 
 CREATE TABLE favorite_counter (
   object_id INT UNSIGNED NOT NULL,

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Says what the index tables should hold, from the entities:
+"""Computes what the index tables should contain from the entities:
 
     mysql -BN -e 'SELECT HEX(id), HEX(body) FROM entities' friendfeed | python3 expected.py SHARDS
 
-prints a line for each entry: table, shard, values and entity in hexadecimal digits, numbers in decimal ones. It shares
-nothing with the program: Python's own library reads the bodies.
+prints a line for each entry: table, shard, values and entity. Numbers are decimal, and all other values are hexadecimal.
+It shares no code with the program: Python's own library reads the bodies.
 """
 import pickle
 import sys
@@ -12,12 +12,12 @@ import zlib
 
 
 def text(value):
-    """A property's text: Python 2's str holds UTF-8."""
+    """Returns a property's text. Python 2's str contains UTF-8."""
     return value.decode() if isinstance(value, bytes) else value
 
 
 def binary16(value):
-    """A property that is 16 bytes, or their 32 hexadecimal digits as text."""
+    """Returns a property that is stored as 16 bytes, or as a text of their 32 hexadecimal digits."""
     return value if isinstance(value, bytes) and len(value) == 16 else bytes.fromhex(text(value))
 
 
@@ -27,7 +27,7 @@ def entries(entity, shards):
         user = binary16(user)
         shard = int.from_bytes(user, "big") % shards
         yield "index_user_id", shard, user.hex()
-        # Over a missing property a condition is false.
+        # A condition on a missing property is false.
         if published is not None and entity.get("deleted") is not None and not entity["deleted"]:
             yield "index_user_published", shard, user.hex() + "\t" + str(published)
     if link is not None:

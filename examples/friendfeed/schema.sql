@@ -1,5 +1,5 @@
--- FriendFeed's entities, as published: a bag of properties, compressed and pickled by Python, changed in place. This table
--- stands in the entities' own database; see shards.sql for the indexes.
+-- FriendFeed's entities, as published: bags of properties that Python compressed and pickled, and that change in place.
+-- This table is in the entities' own database. shards.sql has the indexes.
 
 CREATE TABLE entities (
   added_id INT NOT NULL AUTO_INCREMENT PRIMARY KEY,

@@ -1,4 +1,4 @@
--- The index tables, the same in each of the three databases that hold the indexes. The first two stand as published.
+-- The index tables. Each of the three index databases has the same tables. The first two tables are as published.
 
 CREATE TABLE index_user_id (
   user_id BINARY(16) NOT NULL,
@@ -12,7 +12,7 @@ CREATE TABLE index_link (
   PRIMARY KEY (link, entity_id)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8;
 
--- Several properties: a user's entities by time.
+-- An index of several properties: a user's entities by time.
 CREATE TABLE index_user_published (
   user_id BINARY(16) NOT NULL,
   published BIGINT NOT NULL,
@@ -20,7 +20,7 @@ CREATE TABLE index_user_published (
   PRIMARY KEY (user_id, published, entity_id)
 ) ENGINE=InnoDB;
 
--- Several entries an entity: one for each tag.
+-- An index with several entries per entity: one for each tag.
 CREATE TABLE index_tag (
   tag VARCHAR(100) NOT NULL,
   entity_id BINARY(16) NOT NULL,

@@ -4,9 +4,9 @@
     python3 writer.py --seed 1 --seconds 10 | mysql friendfeed
 
 Bodies are zlib-compressed pickles of dictionaries, in every protocol of Python 3, and as Python 2 wrote them (its str is
-bytes, keys too). Entities are put, changed in place, replaced, deleted and put again, several in a transaction, and some
-transactions are rolled back. Properties move, go, and become None. One entity, HOT, is changed all the time: its
-"published" only grows.
+bytes, also in keys). Entities are inserted, changed in place, replaced, deleted and inserted again, several in a
+transaction. Some transactions are rolled back. Properties change, disappear, and become None. One entity, HOT, changes
+all the time: its "published" only grows.
 """
 import argparse
 import io
@@ -38,7 +38,7 @@ class Python2Pickler(pickle._Pickler):
 
 
 def as_python2(value):
-    """The value with keys, and text that is ASCII, in Python 2's str."""
+    """Returns the value with keys and ASCII texts as Python 2's str."""
     if isinstance(value, dict):
         return {k.encode(): as_python2(v) for k, v in value.items()}
     if isinstance(value, str) and value.isascii():
@@ -50,7 +50,7 @@ class Writer:
     def __init__(self, seed, entities, out):
         self.random = random.Random(seed)
         self.ids = [HOT] + [self.random.randbytes(16) for _ in range(entities - 1)]
-        self.ids[1] = self.ids[1][:13] + b"\0\0\0"  # zero bytes at the end, which binlogs leave out
+        self.ids[1] = self.ids[1][:13] + b"\0\0\0"  # zero bytes at the end, which binlogs omit
         self.users = [self.random.randbytes(16) for _ in range(20)]
         self.users[0] = b"0123456789abcdef"  # looks like text
         self.users[1] = b"\0" * 16

@@ -1,5 +1,5 @@
--- The jogchat schema: one table of schemaless cells, and what is kept of them. Index and row tables stand as the application
--- designed them; the program adds nothing to them. (A TEXT column can only be part of a key by a prefix.)
+-- The jogchat schema: one table of schemaless cells, and the tables of its views. Index and row tables are as the
+-- application designed them, and the program adds no columns. (Only a prefix of a TEXT column can be part of a key.)
 
 CREATE TABLE cell (
   added_at    BIGINT PRIMARY KEY AUTO_INCREMENT,

@@ -1,6 +1,6 @@
--- An event log of entities: each command appends a row with the whole new state and the next version. The two unique keys are
--- what the application's promises rest on: no two rows are one version, no command is done twice. Rows are never changed;
--- old versions are archived.
+-- An event log of entities: each command appends a row with the whole new state and the next version. The application's
+-- promises depend on the two unique keys: each version has one row, and no command is executed twice. Rows never change.
+-- Old versions are archived.
 
 CREATE TABLE account (
   event_id     BIGINT       NOT NULL AUTO_INCREMENT,

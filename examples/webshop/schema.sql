@@ -1,5 +1,5 @@
--- A shop in plain columns: orders, who placed them, for which company, and what was ordered. The indexes on the columns
--- that refer to other tables are what joins are found by.
+-- A shop in plain columns: orders, their customers and companies, and the ordered items. Joins need the indexes on the
+-- columns that refer to other tables.
 
 CREATE TABLE companies (
   id   INT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
@@ -48,7 +48,7 @@ CREATE TABLE staff (
   KEY manager (manager_id)
 );
 
--- What is kept of them in MySQL.
+-- The views in MySQL.
 
 CREATE TABLE order_overview (
   id       INT UNSIGNED NOT NULL PRIMARY KEY,
