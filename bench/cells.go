@@ -11,7 +11,7 @@ import (
 // of the views use the same cells, and memory need not hold a million bodies.
 type workload struct {
 	entities int
-	body     int   // the bytes of a body; its properties may take more
+	body     int   // the size of a body in bytes; its properties may need more
 	begin    int64 // ref_key of the first cell, in nanoseconds
 	order    order
 

@@ -26,7 +26,7 @@ const (
 	customerOrders = 10
 	orderItems     = 3
 	manyShare      = 3 // one in this many orders is customer 1's
-	shopColumns    = 9 // of the view; none of them is NULL
+	shopColumns    = 9 // how many columns the view has; none contains NULL
 )
 
 // shopDDL creates the source's tables. Writers write growing numbers to the columns n and m, which the view shows.

@@ -39,7 +39,7 @@ type live struct {
 	ready func(ctx context.Context) error                        // called once the first cell was seen; may be nil
 }
 
-// sight is what was seen of the cells in one sink.
+// sight is what a reader has seen of the cells in one sink.
 type sight struct {
 	name  string
 	watch watcher

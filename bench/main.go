@@ -67,7 +67,7 @@ type options struct {
 	rate     int
 	seconds  int
 	stages   []stage
-	curve    string // of the growth stage; "": all
+	curve    string // the only curve that the growth stage measures; "": all
 	json     string
 }
 

@@ -212,7 +212,7 @@ type contest struct {
 // stuck is how long a program may write nothing before it counts as stuck. A JVM on a busy machine starts slowly.
 const stuck = 2 * time.Minute
 
-// measure runs the program until the sink has every cell. A program without count ends by itself when it is done.
+// measure runs the program until the sink has every cell. A program without count ends when it is done.
 func (x *contest) measure(ctx context.Context, c contender, got *turn) error {
 	cmd, err := c.command(ctx, x)
 	if err != nil {

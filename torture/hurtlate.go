@@ -157,7 +157,7 @@ func (l *late) startBeside(ctx context.Context) error {
 		return err
 	}
 	named := l.links[1].put(&tap{toServer: true, text: l.key})
-	for version := l.last - late0; version < l.last-2; version++ { // new programs skip what is before the mark
+	for version := l.last - late0; version < l.last-2; version++ { // new programs skip rows before the mark
 		if err := l.put(ctx, version); err != nil {
 			return err
 		}

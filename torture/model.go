@@ -137,7 +137,7 @@ func pointers(values [][]byte) []any {
 	return all
 }
 
-// decoded returns the fields of a body; nil if it can't be decoded.
+// decoded returns the fields of a body. It returns nil if the body can't be decoded.
 func decoded(body []byte) fields {
 	if len(body) > 0 && body[0] != '{' {
 		r, err := zlib.NewReader(bytes.NewReader(body))
@@ -220,7 +220,7 @@ func (v View) whole(held lab.Held, t Table, e entity, own fields, counts bool) {
 	}
 }
 
-// above reports whether a number is above a bound; false for a missing number.
+// above reports whether a number is above a bound. It returns false for a missing number.
 func above(text string, bound int64) bool {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return err == nil && n > bound

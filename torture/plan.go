@@ -93,7 +93,7 @@ type Choices struct {
 	Cache   []servers.Kind // kinds for the Redis sink; nil: Redis 7
 	Mounts  bool           // a run can mount its own file system
 	Clock   bool           // the program is built with a settable clock
-	Brokers int            // of Kafka, through which all rows go; 0: no Kafka
+	Brokers int            // how many brokers Kafka has, through which all rows then go; 0: no Kafka
 	Faults  []string       // the faults to choose from; nil: all
 	Writes  int            // transactions in a run; 0: the seed decides
 }

@@ -18,7 +18,7 @@ type process struct {
 	program launch.Program
 	say     func(format string, args ...any)
 	running *launch.Process
-	logs    []string // of earlier processes
+	logs    []string // the logs of earlier processes
 }
 
 // start starts the program, unless it runs.

@@ -14,7 +14,7 @@ import (
 
 // Outcome is the result of a run.
 type Outcome struct {
-	Wrong   []string      // the errors; none if all is right
+	Wrong   []string      // the errors that the run found
 	Took    time.Duration // in total
 	Setup   time.Duration // the part before the programs ran
 	Settled time.Duration // from the last healing until all views were right

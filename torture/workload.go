@@ -24,8 +24,8 @@ type workload struct {
 	groups bool         // rows are joined with groups, which also change
 	forest bool         // the plan has a forest (forest.go)
 	moving bool         // keys move between the databases, and transactions run one after another
-	wrote  atomic.Int64 // transactions
-	n      atomic.Int64 // grows with every write; the reader watches it
+	wrote  atomic.Int64 // how many transactions were committed or rolled back
+	n      atomic.Int64 // the last n; it grows with every write, and the reader watches it
 	hold   sync.RWMutex // each transaction holds it for reading; faults that need unchanging tables lock it
 	pace   time.Duration
 	skew   atomic.Int64 // how many seconds the source's clock is ahead

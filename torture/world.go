@@ -26,11 +26,11 @@ import (
 // farm has the servers that one run after another uses. A run may stop and kill servers, but leaves them running.
 type farm struct {
 	source  map[servers.Kind]*servers.Server
-	main    map[servers.Kind]*servers.Server // the MySQL sink's
+	main    map[servers.Kind]*servers.Server // the servers of the MySQL sink
 	cache   map[servers.Kind]*servers.Server
-	elastic string // its URL; "": there is none
+	elastic string // Elasticsearch's URL; "": no Elasticsearch
 	search  *servers.Server
-	brokers []*servers.Server // the first is the others' controller; none: no Kafka
+	brokers []*servers.Server // the first broker is also the controller; none: no Kafka
 	lives   int               // how often a source started without data; makes new server ids
 }
 
@@ -133,23 +133,23 @@ type world struct {
 	servers   *farm
 	source    *servers.Server
 	at        addresses
-	links     map[string]*link // the program's, to the source and each sink; the harness's own, without faults
-	sourceDBs []*sql.DB        // as root, not through the program's link; one for each shard
+	links     map[string]*link // the program's links to source and sinks, and the harness's own, without faults
+	sourceDBs []*sql.DB        // one for each shard, as root, not through the program's link
 	sinkDBs   []*sql.DB        // one for each shard
 	redis     *goredis.Client
 	load      *workload
 	reader    *reader
 	others    []*launch.Process // commands and second programs
-	stream    *stream           // everything after the publisher; nil without Kafka
+	stream    *stream           // everything after the publisher, with Kafka; otherwise nil
 
-	main      *servers.Server   // the MySQL sink's
+	main      *servers.Server   // the server of the MySQL sink
 	cache     *servers.Server   // the current Redis
 	inflicted []string          // the faults that were really injected
-	stuck     bool              // at the end, something did not run
-	replica   *servers.Server   // of the source, if a fault needs one
+	stuck     bool              // at the end, a view or a program did not run
+	replica   *servers.Server   // a replica of the source, if a fault needs one
 	extra     []*servers.Server // further servers that the run started
 	mounted   bool              // the state directory is its own file system
-	restarts  int               // of programs that ended unexpectedly
+	restarts  int               // how many programs that had ended unexpectedly were restarted
 	overtaken bool              // another program had taken the views over for a while
 }
 
