@@ -173,7 +173,7 @@ func groupsMeet(t *testing.T, s *servers.Server, collation, other string) {
 	l.caughtUp()
 	l.expect("SELECT name, cnt FROM by_name", "Rome 2")
 	l.exec(`INSERT INTO city VALUES (4, '{"name": "` + other + `"}')`)
-	said := l.failsWith("by_name", "two groups are one row", alter).Error
+	said := l.failsWith("by_name", "two groups share a row", alter).Error
 	p.stop()
 	_, statement, _ := strings.Cut(said, "ALTER TABLE")
 	statement, _, _ = strings.Cut(statement, ", and then")

@@ -11,7 +11,7 @@ import (
 
 // refused are views that can't be kept, each by another reason, and what is said of it.
 var refused = map[string]string{
-	"places":   "no value can be converted to the type of its column spot",
+	"places":   "its column spot has a type that the program can't write",
 	"too_long": "creating table too_long from its types",
 	"absent":   "is missing in sink main",
 	"keyless":  "ADD KEY",

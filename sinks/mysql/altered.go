@@ -14,9 +14,9 @@ import (
 )
 
 // Opening a view checks that its table exists and can hold the view. The table may be altered later. Often the server
-// then refuses a write, which shows it. But an added unique key may make the server write one entity's values into
-// another's row without an error. So the tables are checked regularly: whether they were altered, and whether they are
-// empty.
+// then refuses a write, which reveals the change. But an added unique key may make the server write one entity's values
+// into another's row without an error. So the tables are checked regularly: whether they were altered, and whether they
+// were emptied.
 
 // tableInterval is the time between two checks. A check is a small request per view.
 const tableInterval = 10 * time.Second
@@ -43,9 +43,9 @@ func definition(ctx context.Context, q querier, table string) (text string, err 
 	return counted.ReplaceAllString(text, ""), err
 }
 
-// lookAtTables returns an error if a table was altered since its view was opened, so that it must be opened again, or
-// if it was emptied. Marks calls it, one call at a time, but not while the views are being filled. Everything before
-// order has been applied.
+// lookAtTables returns an error if a table was emptied, or was altered since its view was opened, so that the view must
+// be opened again. Mark calls it, one call at a time, but not while the views are being filled. Everything before order
+// has been applied.
 func (t *Target) lookAtTables(ctx context.Context, order int64) error {
 	for _, k := range t.kept {
 		if !t.sink.looks.isDue(k.id) { // another target may have checked before the views were opened again

@@ -15,7 +15,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// item is a converted op of a batch, and what the current transaction decided about the op. A repeated transaction
+// item is a converted op of a batch, with the current transaction's decisions about the op. A repeated transaction
 // decides again.
 type item struct {
 	place         int // the op's index in the batch
@@ -42,12 +42,12 @@ type converted struct {
 	applies bool
 	now     []row // what the view will show of the cell: rows, or another source's rows that waited
 	yields  bool  // the view shows another source's cell
-	waits   bool  // the view shows another source's cell, and this one's row waits
-	heir    bool  // now has another source's rows
-	barren  bool  // the server refuses another source's rows that waited
+	waits   bool  // yields, and this source's row waits until the other cell is gone
+	heir    bool  // now contains another source's rows
+	barren  bool  // the server refused the rows of another source that waited
 
 	one  [1]row   // backs rows if there is only one
-	cell [1][]row // rows in the form of a list of cells
+	cell [1][]row // backs change.rows, with now as the only cell's rows
 }
 
 // Apply implements replicator.Target.
@@ -61,7 +61,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 		fits := len(it.entity) <= maxEntity && len(it.cell) <= maxCell
 		for n := range it.values {
 			if !fits {
-				it.values[n].err = fmt.Errorf("the cell's key is longer than the %d bytes that can be remembered", maxEntity)
+				it.values[n].err = fmt.Errorf("the cell's key is longer than the %d bytes that fit", maxEntity)
 			}
 			if it.values[n].err != nil {
 				reason, again := t.makeRoom(ctx, it.values[n].keeper, it.values[n].err)
@@ -76,7 +76,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 			items = append(items, it)
 		}
 	}
-	// Sorted by key: neighbours share pages, and concurrent batches take their locks in one order.
+	// Sort by key, so that neighbors share pages, and concurrent batches take their locks in the same order.
 	slices.SortFunc(items, func(a, b *item) int {
 		return cmp.Or(cmp.Compare(a.entity, b.entity), cmp.Compare(a.cell, b.cell))
 	})
@@ -89,7 +89,7 @@ func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	return batch.Applied(), nil
 }
 
-// converter makes items of a batch's ops. It allocates them side by side, in a few pieces.
+// converter makes items from a batch's ops. It allocates all items together, and all of their values.
 type converter struct {
 	target   *Target
 	ops      []replicator.Op
@@ -163,7 +163,7 @@ func (c *converted) fill(key []any, version int64, v replicator.Value, packet in
 		return stored
 	}
 	if len(c.rows) > 1 && c.keeper.single {
-		c.err = fmt.Errorf("the table takes one row for each key, and the cell makes %d", len(c.rows))
+		c.err = fmt.Errorf("the table has one row for each key, but the cell makes %d", len(c.rows))
 		return stored
 	}
 	stored = appendRows(append(stored, c.keeper.salt...), c.rows)
@@ -219,7 +219,7 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 	switch {
 	case err == nil || reason == "" && !tooMuch(err):
 		return err
-	case reason != "" && t.grown(): // another program may have written rows
+	case reason != "" && t.grown(): // a view was fresh, so another program's row may be in the way
 		return t.applyOrSplit(ctx, batch, items, mode)
 	case len(items) > 1:
 		half := len(items) / 2
@@ -245,20 +245,20 @@ func (t *Target) applyOrSplit(ctx context.Context, batch *judge.Batch, items []*
 		}
 	}
 	if !rejected {
-		return t.cannotTakeBack(at, err) // another item is the cause
+		return t.cannotTakeBack(at, err) // the item inserts no row: an amount can't be subtracted
 	}
 	return t.applyOrSplit(ctx, batch, items, mode)
 }
 
-// attempts is how often a transaction is tried if the server rolls it back in favour of another one. For a few keys the
-// server reads a small table from end to end, so lanes without a common key collide until the tables have grown.
+// attempts limits how often a transaction is tried if the server rolls it back in favor of another one. While tables
+// are small, the server reads them from end to end even for a few keys, so lanes without a common key collide.
 const attempts = 10
 
 func (t *Target) applyPatiently(ctx context.Context, batch *judge.Batch, items []*item, mode mode) error {
 	return patiently(ctx, func() error { return t.applyOnce(ctx, batch, items, mode) })
 }
 
-// patiently does something until the server no longer rolls it back.
+// patiently calls do until the server doesn't roll it back, but at most attempts times.
 func patiently(ctx context.Context, do func() error) error {
 	for i := 1; ; i++ {
 		err := do()
@@ -271,7 +271,7 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// explain adds to an error where it happened, and what it means.
+// explain adds the view and the table to an error, or the GRANT that is missing.
 func (t *Target) explain(ctx context.Context, err error) error {
 	var at *viewError
 	if errors.As(err, &at) && at.view != allViews {
@@ -368,7 +368,7 @@ func (t *Target) begin(w *writer, items []*item, guess bool) (*batchStates, map[
 			cells = append(cells, it.cell)
 		}
 	}
-	if len(cells) > 16 { // the server looks up every combination of entity and cell
+	if len(cells) > 16 { // too many: the server looks up every combination of entity and cell
 		cells = nil
 	}
 	slices.Sort(partitions)
@@ -420,8 +420,8 @@ func (it *item) decide(batch *judge.Batch, before cellState, states *batchStates
 	return nil
 }
 
-// changes reports whether an op changes the cell's contribution, or must write it again. It leaves another source's
-// cell alone.
+// changes reports whether an op changes the cell's contribution, or must write it again. It returns false if the view
+// shows another source's cell instead, unless a merged view has shown this cell.
 func (c *converted) changes(op *replicator.Op) bool {
 	if c.yields && !(c.keeper.shared && c.old.known().Shown) {
 		return false
@@ -429,11 +429,11 @@ func (c *converted) changes(op *replicator.Op) bool {
 	return c.applies && c.key != nil && (c.heir || c.old == nil || c.old.digest != c.digest || rewrites(op))
 }
 
-// rewrites reports whether an op writes even the contribution that the state says is stored already.
+// rewrites reports whether an op writes the contribution even if the state says that it is stored already.
 func rewrites(op *replicator.Op) bool { return op.AsOf != 0 || op.Rewrite }
 
-// changes finds the keys whose contributions to a view changed: keys with another digest, keys that the view sees for
-// the first time, and re-read keys, because a repair writes what the state says is stored already.
+// changes returns the keys whose contributions to a view changed: keys with another digest, and keys that the view sees
+// for the first time. Re-read keys count, too, because a repair writes what the state says is stored already.
 func (t *Target) changes(
 	k *keeper, items []*item, states *batchStates, crowded map[string]bool, guess bool,
 ) ([]change, error) {
@@ -441,7 +441,7 @@ func (t *Target) changes(
 		return ledgerChanges(k, items)
 	}
 	var changes []change
-	entity := "" // the last change's; the cells of an entity are adjacent
+	entity := "" // the entity of the last change; an entity's items are adjacent
 	for _, it := range items {
 		for i := range it.values {
 			c := &it.values[i]

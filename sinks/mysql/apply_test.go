@@ -17,7 +17,8 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// userOp is a put of a users cell whose one field, for each view, is value.
+// userOp returns an op that puts a users cell into the given number of views. Each value becomes an entry with one
+// field.
 func userOp(n int, version int64, views int, values ...any) replicator.Op {
 	id := []byte(fmt.Sprintf("user %-11d", n))
 	key, _ := replicator.MakeKey(id)
@@ -46,8 +47,8 @@ func openTarget(t testing.TB, sink *mysql.Sink, views ...*replicator.View) repli
 	return target
 }
 
-// What only the server can judge is rejected alone, by splitting the batch; the other views of the cell and the other
-// cells of the batch are written.
+// A value that only the server can judge is rejected alone, by splitting the batch. The cell's other views and the
+// batch's other cells are written.
 func TestServerRefusalsAreRejectedAlone(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		enforcesChecks(t, s)
@@ -65,7 +66,7 @@ func TestServerRefusalsAreRejectedAlone(t *testing.T) {
 			}
 			ops = append(ops, userOp(i, 1, 2, value))
 		}
-		for range 2 { // the second time only the bad ones are tried again
+		for range 2 { // the second time, only the rejected ops are tried again
 			applied, err := target.Apply(t.Context(), ops)
 			if err != nil {
 				t.Fatal(err)
@@ -106,7 +107,7 @@ func count(t testing.TB, db *sql.DB, table string) (n int) {
 	return n
 }
 
-// What somebody did to a table by hand is no reason to fail, and an op that looks at the cell in full mends it.
+// Changes by hand don't make a batch fail, and an op that re-reads the cell repairs them.
 func TestChangesByHandAreMended(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s,
@@ -174,7 +175,7 @@ func TestALostTableOfStatesLosesTheMarks(t *testing.T) {
 	})
 }
 
-// A lane waits for whoever holds one of its partitions, and for nobody else.
+// A lane waits only for a session that has locked one of the lane's partitions.
 func TestLanesOfOtherPartitionsDoNotWait(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))")
@@ -212,7 +213,7 @@ func TestLanesOfOtherPartitionsDoNotWait(t *testing.T) {
 	})
 }
 
-// What states say of a view that was forgotten doesn't pile up.
+// A state drops its parts for views that were forgotten, so it doesn't grow.
 func TestStatesForgetViewsThatAreNoMore(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))")
@@ -237,7 +238,7 @@ func TestStatesForgetViewsThatAreNoMore(t *testing.T) {
 	})
 }
 
-// MariaDB finds nothing by (a, b) IN ((x, y), …) where a column is text of another character set than the connection's.
+// MariaDB finds nothing by (a, b) IN ((x, y), …) if a text column has another character set than the connection.
 func TestKeysOfSeveralColumnsAreFoundInAnyCharacterSet(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s,

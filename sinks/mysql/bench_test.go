@@ -13,7 +13,7 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// seedViews are the seven views of the seed's users cell, and seedDDL their tables.
+// seedViews are the seven views of the seed's users cell. seedDDL creates their tables.
 var seedViews, seedDDL = func() ([]*replicator.View, []string) {
 	columns := []struct{ name, typ, key string }{
 		{"id", "BINARY(16) NOT NULL", "id"}, {"username", "VARCHAR(20) NOT NULL", "username"}, {"email",
@@ -34,7 +34,7 @@ var seedViews, seedDDL = func() ([]*replicator.View, []string) {
 	return views, ddl
 }()
 
-// seedOp is a users cell of the seed.
+// seedOp returns an op that puts a users cell of the seed.
 func seedOp(n int, version int64, email string) replicator.Op {
 	id := make([]byte, 16)
 	binary.BigEndian.PutUint64(id, uint64(n)*0x9e3779b97f4a7c15)
@@ -51,8 +51,8 @@ func seedOp(n int, version int64, email string) replicator.Op {
 		}}
 }
 
-// cpu is how much processor time a process has used, its threads and the kernel included: what a busy machine doesn't
-// distort.
+// cpu returns the processor time that a process has used, including its threads and the kernel. Other programs on the
+// machine don't distort it.
 func cpu(b *testing.B, pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

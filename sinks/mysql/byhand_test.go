@@ -9,7 +9,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// place is where a view's table shows an entry of a cell: columns and what they hold.
+// place finds an entry of a cell in a view's table: by columns and their values.
 type place struct {
 	columns []string
 	values  []any
@@ -19,10 +19,10 @@ func (p *place) add(column string, value any) {
 	p.columns, p.values = append(p.columns, "`"+column+"`"), append(p.values, value)
 }
 
-// where is a condition that holds of the place.
+// where returns the condition that finds the place.
 func (p *place) where() string { return " WHERE " + strings.Join(p.columns, " = ? AND ") + " = ?" }
 
-// keyOf are a view's key columns and what they hold of a cell.
+// keyOf returns a view's key columns, with their values for a cell.
 func keyOf(t testing.TB, v *replicator.View, c replicator.Cell) (key place) {
 	t.Helper()
 	parts, err := c.Key.Values()
@@ -39,7 +39,7 @@ func keyOf(t testing.TB, v *replicator.View, c replicator.Cell) (key place) {
 	return key
 }
 
-// identity is what finds an entry: a counter's group, a row's key, all of an index entry.
+// identity returns the columns that identify an entry: a counter's group, a row's key, all of an index entry.
 func identity(t testing.TB, v *replicator.View, c replicator.Cell, e replicator.Entry) place {
 	t.Helper()
 	if v.Kind == "row" {
@@ -56,7 +56,7 @@ func identity(t testing.TB, v *replicator.View, c replicator.Cell, e replicator.
 	return at
 }
 
-// remove takes entries out of a view's table by plain SQL.
+// remove deletes entries from a view's table by plain SQL.
 func remove(t testing.TB, db *sql.DB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
 	t.Helper()
 	for _, e := range entries {
@@ -87,7 +87,7 @@ func plant(t testing.TB, db *sql.DB, v *replicator.View, c replicator.Cell, entr
 	}
 }
 
-// shown is the name that read gives an entry.
+// shown returns the name that read gives an entry.
 func shown(v *replicator.View, c replicator.Cell, e replicator.Entry) string {
 	switch v.Kind {
 	case "row":

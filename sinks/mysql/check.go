@@ -21,12 +21,12 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	srv, err := s.ask(ctx)
 	if err != nil {
 		return []replicator.Finding{failed(what, err,
-			"see that the server runs, and that the dsn's user, password, database and parameters are right")}
+			"make sure that the server runs, and that the dsn's user, password, database and parameters are right")}
 	}
-	// A read-only server reports that before it looks for the table, so a missing table doesn't matter.
+	// A read-only server refuses the statement before it looks for the table, so the table may be missing.
 	if _, err := s.db.ExecContext(ctx, "DELETE FROM "+viewsTable+" WHERE FALSE"); errors.Is(err, driver.ErrBadConn) {
 		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: takesNoWrites,
-			Fix: "name the server that takes writes in the dsn, or SET GLOBAL read_only = OFF there"}}
+			Fix: "name the writable server in the dsn, or run SET GLOBAL read_only = OFF on this one"}}
 	}
 	found := []replicator.Finding{{What: what, Level: replicator.OK, Detail: "connected to " + srv.version}}
 	found = append(found, s.checkSettings(ctx, srv, what)...)
@@ -58,7 +58,7 @@ func (s *Sink) checkSettings(ctx context.Context, srv *server, what string) []re
 	return found
 }
 
-// failed makes a finding of an error. If the error has no fix of its own, the fix is otherwise.
+// failed returns a finding for an error. If the error itself names no fix, the fix is otherwise.
 func failed(what string, err error, otherwise string) replicator.Finding {
 	f := replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(),
 		Fix: replicator.FixFor(err, otherwise)}
@@ -70,7 +70,7 @@ func failed(what string, err error, otherwise string) replicator.Finding {
 
 // checkOwn checks that the sink's own tables exist, or that the user may create them.
 func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
-	f := replicator.Finding{What: what + ": own tables", Level: replicator.OK, Detail: "there"}
+	f := replicator.Finding{What: what + ": own tables", Level: replicator.OK, Detail: "they exist"}
 	existing, err := s.existing(ctx, ownNames...)
 	switch {
 	case err != nil:
@@ -80,7 +80,7 @@ func (s *Sink) checkOwn(ctx context.Context, what string) replicator.Finding {
 			f = failed(f.What, err, "")
 		}
 	case s.mayCreate(ctx):
-		f.Detail = "not all there yet; the next start creates them"
+		f.Detail = "some don't exist yet; the next start creates them"
 	default:
 		f.Level, f.Detail = replicator.Fail, "they are missing and the user may not create them"
 		f.Fix = s.grant(ctx, s.database, "CREATE, SELECT, INSERT, UPDATE, DELETE")
@@ -97,7 +97,7 @@ func (s *Sink) grant(ctx context.Context, database, rights string) string {
 	return "GRANT " + rights + " ON " + sqlname.Quote(database) + ".* TO " + account
 }
 
-// mayCreate reports whether the user has CREATE on the database, as far as the grants show. A role may grant it, too.
+// mayCreate reports whether the user has CREATE on the database, as far as the grants show. Any role counts, too.
 func (s *Sink) mayCreate(ctx context.Context) bool { return s.has(ctx, "CREATE") }
 
 // has reports whether the user has a right on the database, as far as the grants show.
@@ -119,7 +119,7 @@ func (s *Sink) has(ctx context.Context, right string) bool {
 	return false
 }
 
-// inShard names the sink's shard, if it is one of several.
+// inShard returns ", shard NAME" if the sink is one of several shards, and "" otherwise.
 func (s *Sink) inShard() string {
 	if s.shard == "" {
 		return ""
@@ -144,7 +144,8 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 				return f
 			}
 			if _, left, why, err := s.madeAnew(ctx, v, sh); err == nil && len(left) > 0 {
-				f.Detail += fmt.Sprintf("; columns of an earlier definition stay as they are, because a rebuild is in place (%s): %s",
+				f.Detail += fmt.Sprintf("; columns of an earlier definition stay as they are, "+
+					"because a rebuild fills it in place (%s): %s",
 					why, strings.Join(left, ", "))
 			}
 		}
@@ -152,22 +153,23 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View, from *origins)
 	k, err := s.keep(ctx, v, from)
 	if err != nil {
 		return failed(f.What, err,
-			"alter the table, or name another with `table`; `replicator schema` prints the DDL of one that is missing")
+			"alter the table, or name another one with `table`. `replicator schema` prints the DDL of a missing table")
 	}
 	if len(k.loose) > 0 {
 		c := k.loose[0]
-		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: its column %s, %s, treats values as "+
-			"equal that differ in the view: where two such groups meet in one row, the view fails", f.Detail, c.name,
+		f.Level, f.Detail = replicator.Warn, fmt.Sprintf("%s: its column %s (%s) treats values as "+
+			"equal that differ in the view. If two such groups share a row, the view fails", f.Detail, c.name,
 			c.collation)
 		f.Fix = k.alter + ", and then `replicator verify --repair " + v.Name + "`"
 		return f
 	}
 	if statements, err := s.narrower(ctx, k, from); err == nil && len(statements) > 0 {
 		f.Level, f.Fix = replicator.Warn, strings.Join(statements, "; ")
-		f.Detail += ": the source has wider columns, and values that need the width become dead letters"
+		f.Detail += ": the source's columns are wider, and values that don't fit become dead letters"
 		if settingsOf(v).Create {
-			f.Detail = "table " + settingsOf(v).Table + ": the source has wider columns. A column that the program made is " +
-				"widened when a row needs it, if the server need not copy a large table for that"
+			f.Detail = "table " + settingsOf(v).Table + ": the source's columns are wider. " +
+				"A column that the program created is " +
+				"widened when a row needs it, unless the server would have to copy a large table"
 		}
 	}
 	return f
@@ -188,13 +190,14 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 		f.Level, f.Detail = replicator.Fail, err.Error()
 	case gone != "":
 		f.Level = replicator.Warn
-		f.Detail += " was dropped, with the contents of the view: the view stops, unless on_lost = \"rebuild\" fills it again"
+		f.Detail += " was dropped, with the contents of the view. " +
+			"The view stops, unless on_lost = \"rebuild\" fills it again"
 		f.Fix = "`replicator rebuild " + v.Name + "` creates the table and fills it"
 	default:
 		f.Detail += " is not there yet; the first start creates it"
 		if narrow, err := s.shortType(ctx, v, from); err == nil && narrow != "" {
 			f.Level, f.Detail = replicator.Warn, f.Detail+", and "+narrow
-			f.Fix = "give the column at least the source's length in `types`, or leave it out there"
+			f.Fix = "give the column at least the source's length in `types`, or remove the column there"
 		}
 	}
 	return f
@@ -203,7 +206,7 @@ func (s *Sink) checkCreation(ctx context.Context, f replicator.Finding, v *repli
 // lengthOf matches the length in a type of text or bytes.
 var lengthOf = regexp.MustCompile(`(?i)^\s*(?:var)?(?:char|binary)\s*\(\s*(\d+)\s*\)`)
 
-// shortType reports which configured type is shorter than the source's column that it takes values from.
+// shortType describes a column whose configured type is shorter than the source column that it takes values from.
 func (s *Sink) shortType(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	for _, u := range usesOf(v) {
 		given := lengthOf.FindStringSubmatch(settingsOf(v).Types[u.Name])
@@ -229,7 +232,7 @@ func (s *Sink) shortType(ctx context.Context, v *replicator.View, from *origins)
 	return "", nil
 }
 
-// checkRebuilds warns of missing rights and settings that a rebuild beside a view needs.
+// checkRebuilds warns of missing rights that a rebuild beside a view needs.
 func (s *Sink) checkRebuilds(ctx context.Context, what string) []replicator.Finding {
 	var lacking []string
 	for _, right := range []string{"CREATE", "ALTER", "DROP", "INSERT"} {

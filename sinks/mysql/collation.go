@@ -13,20 +13,20 @@ import (
 
 // The source's column decides which keys are equal. A target must distinguish all keys that the source distinguishes.
 // Suppose that only the target's column treats 'zz' and 'ZZ', or 'a' and 'a ', as equal. Then two entities share rows,
-// and each change of one removes the other's rows. So the program creates tables with binary collations, and refuses a
-// table of others whose columns can't distinguish the keys.
+// and each change of one removes the other's rows. So the program creates tables with binary collations, and refuses an
+// existing table whose columns can't distinguish the keys.
 
 // SourceColumn is a column of a source's table.
 type SourceColumn config.Column
 
-// kind is the bare name of the type.
+// kind returns the type's bare name, in lower case.
 func (c *SourceColumn) kind() string {
 	name, _, _ := strings.Cut(strings.ToLower(c.Type), "(")
 	name, _, _ = strings.Cut(name, " ")
 	return name
 }
 
-// tellsSpaces reports whether trailing spaces make values different. CHAR, ENUM and SET store none.
+// tellsSpaces reports whether trailing spaces make values different. CHAR, ENUM and SET don't store trailing spaces.
 func (c *SourceColumn) tellsSpaces() bool {
 	switch c.kind() {
 	case "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
@@ -60,14 +60,14 @@ func (s *Sink) tellsApart(c *column, from *SourceColumn, mariaDB bool) bool {
 	}
 	switch kind := from.kind(); {
 	case kind == "binary" && from.Type == "binary(16)" && c.typ == "char" && (c.chars == 36 || c.chars == 32):
-		return true // a UUID has only its digits
+		return true // a UUID is always written in one form
 	case kind != "binary" && kind != "varbinary" && !strings.HasSuffix(kind, "blob") && from.Collation == "":
-		return true // numbers, dates and addresses have only digits
+		return true // numbers, dates and addresses are always written in one form
 	}
 	if c.exact() {
 		return c.keepsSpaces() || !from.tellsSpaces()
 	}
-	later := mariaDB && strings.Contains(c.collation, "_0900_") // an alias for a later table of weights
+	later := mariaDB && strings.Contains(c.collation, "_0900_") // an alias of a collation with newer weights
 	return asFine(c.collation, from.Collation) && !later
 }
 
@@ -91,8 +91,8 @@ func asFine(collation, than string) bool {
 		strings.TrimSuffix(rules, levels[fine]) == strings.TrimSuffix(otherRules, levels[coarse])
 }
 
-// byBytes returns a character set and a collation of the server that distinguish all texts. The set is the wanted one,
-// unless trailing spaces count and the wanted set has no such collation that keeps them.
+// byBytes returns a collation of the server that distinguishes all texts, and its character set. That is the given
+// character set, unless spaces is set and the set has no such collation that also distinguishes trailing spaces.
 func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, collation string, err error) {
 	var wanted []string
 	charset = strings.Replace(charset, "utf8mb3", "utf8", 1)
@@ -109,7 +109,7 @@ func (s *Sink) byBytes(ctx context.Context, charset string, spaces bool) (set, c
 			}
 		}
 	}
-	wanted = append(wanted, "utf8mb4_bin") // MySQL before 8.0.17 has none that keeps trailing spaces
+	wanted = append(wanted, "utf8mb4_bin") // MySQL before 8.0.17 has no collation that keeps trailing spaces
 	args := make([]any, len(wanted))
 	for i, w := range wanted {
 		args[i] = w
@@ -141,7 +141,7 @@ func (s *Sink) origins(source string) *origins {
 	return &origins{ask: s.columns, of: source, known: map[string][]SourceColumn{}, sample: s.samples}
 }
 
-// samples are sampled values of the view's fields in the source's bodies; nil if the source can't be asked.
+// samples returns sampled values of the view's fields in the source's bodies; nil if the source can't be asked.
 func (o *origins) samples(ctx context.Context, v *replicator.View) ([]seen.Values, error) {
 	if o.sample == nil {
 		return nil, nil
@@ -149,7 +149,7 @@ func (o *origins) samples(ctx context.Context, v *replicator.View) ([]seen.Value
 	return o.sample(ctx, o.of, v)
 }
 
-// column returns the source column that a path names; nil if it names none, or if the source can't be asked at all.
+// column returns the source column that a path names. It returns nil if the path names no column, or if o.ask is nil.
 func (o *origins) column(ctx context.Context, t replicator.Table, path string) (*SourceColumn, error) {
 	name := config.ColumnOf(t, path)
 	if o.ask == nil || name == "" {
@@ -185,7 +185,7 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	var problems []string
 	k.origin = make([]*SourceColumn, len(k.keys))
 	for i, f := range fields {
-		properties := false // some of its values are properties of a body, which are all distinct
+		properties := false // whether some of its values are properties of a body, which must all stay distinct
 		for _, o := range config.OriginsOf(k.view, f.Path) {
 			origin, err := from.column(ctx, s.tables[o.Table], o.Path)
 			if err != nil {
@@ -202,8 +202,8 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 				return nil, err
 			}
 			theirs := strings.TrimSpace(origin.Type + " " + origin.Collation)
-			problems = append(problems, fmt.Sprintf("its column %s, %s %s, treats values as equal "+
-				"that differ in column %s of table %s at the source, %s: %s, and then `replicator verify --repair %s`",
+			problems = append(problems, fmt.Sprintf("its column %s (%s %s) treats values as equal "+
+				"that differ in column %s of table %s at the source (%s): %s, and then `replicator verify --repair %s`",
 				columns[i].name, columns[i].declared, columns[i].collation, origin.Name,
 				o.Table, theirs, alter, k.view.Name))
 			break
@@ -218,7 +218,8 @@ func (s *Sink) confuses(ctx context.Context, k *keeper, from *origins) ([]string
 	return problems, err
 }
 
-// alter is the statement that makes a column distinguish all texts.
+// alter returns the ALTER TABLE that makes a column distinguish all texts. With spaces set, it also distinguishes
+// trailing spaces.
 func (s *Sink) alter(ctx context.Context, k *keeper, c *column, spaces bool) (string, error) {
 	set, collation, err := s.byBytes(ctx, c.charset, spaces && c.typ != "char")
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// Values that the table's collation takes for equal are one entry; which of them are equal only the table's key says.
+// Values that the collation of the table's key treats as equal are one entry. If no key contains the value, they are
+// several entries.
 func TestEqualValuesOfACellAreOneEntry(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s,
@@ -41,8 +42,8 @@ func TestEqualValuesOfACellAreOneEntry(t *testing.T) {
 	})
 }
 
-// To the application that changes a key in its case alone, 'abc' and 'ABC' are one row; to the binlog one key goes and
-// another comes. They are in lanes of their own, so that either may be applied first.
+// If an application changes only the case of a key, 'abc' and 'ABC' are one row to the application. In the binlog, one
+// key goes and another one comes. The two keys are in different lanes, so either may be applied first.
 func TestAKeyThatChangesInItsCaseAloneKeepsItsRows(t *testing.T) {
 	key := func(id string) replicator.Key {
 		k, err := replicator.MakeKey(id, int64(7))
@@ -103,7 +104,8 @@ func TestAKeyThatChangesInItsCaseAloneKeepsItsRows(t *testing.T) {
 	})
 }
 
-// pairs are columns of a source and of a target, and whether the second tells apart all that the first does.
+// pairs are columns of a source and of a target, and whether the target's column distinguishes all values that the
+// source's column distinguishes.
 var pairs = []struct {
 	source mysql.SourceColumn
 	target string
@@ -124,8 +126,8 @@ var pairs = []struct {
 	{text("enum('a','b')", "utf8mb4_general_ci"), "ENUM('a','b') COLLATE utf8mb4_general_ci", true},
 	{text("varchar(11)", "utf8mb4_0900_bin"), "VARCHAR(11) COLLATE utf8mb4_bin", false}, // 'a' and 'a '
 	{text("varchar(11)", "utf8mb4_nopad_bin"), "VARCHAR(11) COLLATE utf8mb4_bin", false},
-	{text("char(11)", "utf8mb4_0900_bin"), "VARCHAR(11) COLLATE utf8mb4_bin", true}, // CHAR holds none
-	{text("varchar(11)", "utf8mb4_0900_bin"), "CHAR(11) COLLATE utf8mb4_bin", true}, // it takes none
+	{text("char(11)", "utf8mb4_0900_bin"), "VARCHAR(11) COLLATE utf8mb4_bin", true}, // CHAR stores no trailing spaces
+	{text("varchar(11)", "utf8mb4_0900_bin"), "CHAR(11) COLLATE utf8mb4_bin", true}, // CHAR rejects trailing spaces
 	{mysql.SourceColumn{Type: "varbinary(11)"}, "VARCHAR(11) COLLATE utf8mb4_bin", false},
 	{mysql.SourceColumn{Type: "varbinary(11)"}, "VARBINARY(11)", true},
 	{mysql.SourceColumn{Type: "binary(4)"}, "VARCHAR(11) COLLATE utf8mb4_bin", true},
@@ -133,7 +135,7 @@ var pairs = []struct {
 	{mysql.SourceColumn{Type: "binary(16)"}, "CHAR(36) COLLATE utf8mb4_general_ci", true},
 	{mysql.SourceColumn{Type: "bigint unsigned"}, "VARCHAR(20) COLLATE utf8mb4_general_ci", true},
 	{mysql.SourceColumn{Type: "datetime(6)"}, "VARCHAR(30) COLLATE utf8mb4_general_ci", true},
-	{mysql.SourceColumn{}, "VARCHAR(11) COLLATE utf8mb4_general_ci", true}, // nothing is known of it
+	{mysql.SourceColumn{}, "VARCHAR(11) COLLATE utf8mb4_general_ci", true}, // the source's column is unknown
 }
 
 func text(typ, collation string) mysql.SourceColumn {
@@ -177,7 +179,7 @@ func TestTablesThatTakeTwoKeysForOneAreRefused(t *testing.T) {
 			switch refused := found[i].Level == replicator.Fail; {
 			case refused == p.apart:
 				t.Errorf("%+v into %s: %+v", p.source, p.target, found[i])
-			case refused: // and the ALTER that it names is enough
+			case refused: // the ALTER in the message must be enough
 				_, alter, _ := strings.Cut(found[i].Detail, "ALTER TABLE")
 				alter, _, _ = strings.Cut(alter, ", and then")
 				exec(t, db, "ALTER TABLE"+alter)
@@ -226,7 +228,7 @@ func TestTypesThatOnlyMariaDBHasAreCreatedAsTextsElsewhere(t *testing.T) {
 	})
 }
 
-// A counter whose groups met in one row before that was looked for is not right.
+// If two groups shared a counter's row before the program checked that, Strays finds the wrong sums.
 func TestGroupsThatMetInOneRowAreFound(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, met := range []struct{ collation, one, other string }{

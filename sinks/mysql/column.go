@@ -23,19 +23,19 @@ type column struct {
 	auto         bool // AUTO_INCREMENT
 	generated    bool
 	updates      bool // ON UPDATE CURRENT_TIMESTAMP
-	textual      bool // JSON that is kept as text
+	textual      bool // MariaDB's JSON, which is a LONGTEXT with a CHECK
 	unsigned     bool
-	chars, bytes int64 // the longest value that the column takes
+	chars, bytes int64 // the longest value that the column accepts
 	precision    int
 	scale        int
 	fraction     int // digits of a second
 	charset      string
 	collation    string
-	members      []string // of an ENUM or SET
-	comment      string   // of a column that the program made: its origin
+	members      []string // the members of an ENUM or SET
+	comment      string   // for a column that the program created: its origin
 }
 
-// converters are the supported types, and how values are converted to them.
+// converters maps each supported type to the function that converts values to it.
 var converters = map[string]func(*column, any) (any, error){
 	"tinyint": (*column).integer, "smallint": (*column).integer, "mediumint": (*column).integer,
 	"int": (*column).integer, "bigint": (*column).integer, "year": (*column).year, "bit": (*column).bit,
@@ -52,15 +52,15 @@ var converters = map[string]func(*column, any) (any, error){
 // known reports whether values can be converted to the column's type.
 func (c *column) known() bool { return converters[c.typ] != nil }
 
-// collates reports whether the column may treat different values as equal: by case, accents or trailing spaces, which
-// most _bin collations ignore, too.
+// collates reports whether the column may treat different values as equal, because its collation ignores case, accents
+// or trailing spaces. Most _bin collations ignore trailing spaces, too.
 func (c *column) collates() bool {
 	return c.typ == "char" || c.typ == "varchar" || strings.HasSuffix(c.typ, "text")
 }
 
 // convert converts a value of the replicator's model (see replicator.Entry) to one that the column holds unchanged. The
-// result is bound without further conversion: nil, int64, uint64, float64, string or []byte. An error of a value that
-// doesn't fit never shows the value.
+// result is bound without further conversion: nil, int64, uint64, float64, string or []byte. The error for a value that
+// doesn't fit never quotes the value.
 func (c *column) convert(v any) (any, error) {
 	if v == nil {
 		return nil, nil
@@ -68,9 +68,9 @@ func (c *column) convert(v any) (any, error) {
 	return converters[c.typ](c, v)
 }
 
-// appendCompared appends a bound value that is compared with the column. The server would compare a DECIMAL with a bare
-// text as DOUBLEs. For several columns and a single tuple, (at, room) IN (('09:30:00', 2)), MySQL 9.7 compares a
-// TIME(3) of 09:30:00.000 with '09:30:00' as texts, which differ.
+// appendCompared appends a bound value that is compared with the column. It casts values for two types. The server
+// would compare a DECIMAL with a bare text as DOUBLEs. For several columns and a single tuple, (at, room) IN
+// (('09:30:00', 2)), MySQL 9.7 compares a TIME(3) as text, where '09:30:00.000' differs from '09:30:00'.
 func (c *column) appendCompared(b []byte, bound any) []byte {
 	switch {
 	case c.typ == "decimal":
@@ -81,7 +81,7 @@ func (c *column) appendCompared(b []byte, bound any) []byte {
 	return appendLiteral(b, bound)
 }
 
-// wrong is the error of a value whose kind can't be converted to the column's type.
+// wrong returns the error for a value whose kind can't be converted to the column's type.
 func (c *column) wrong(v any) error {
 	kind := "a value of another kind"
 	switch v.(type) {
@@ -105,11 +105,11 @@ func (c *column) wrong(v any) error {
 	return fmt.Errorf("%s can't be stored as %s", kind, c.declared)
 }
 
-// misfit is the error of a value of the right kind that doesn't fit.
+// misfit returns the error for a value of the right kind that doesn't fit.
 func (c *column) misfit(why string) error { return misfitError{c, why} }
 
-// text converts to CHAR, VARCHAR and the TEXTs: texts unchanged, numbers in full, bytes that are valid text, lists and
-// objects as JSON.
+// text converts a value to CHAR, VARCHAR or a TEXT type. Texts stay unchanged, numbers keep all digits, and lists and
+// objects become JSON. Bytes must be valid text. CHAR(36) and CHAR(32) hold 16 bytes as a UUID.
 func (c *column) text(v any) (any, error) {
 	var s string
 	switch v := v.(type) {
@@ -143,8 +143,8 @@ func (c *column) text(v any) (any, error) {
 	return s, nil
 }
 
-// holds returns an error if the column would change a text or refuse it, such as for its length. Only the server itself
-// refuses characters that the column's character set lacks.
+// holds returns an error if the column would change or refuse a text, for example because of its length. It leaves it
+// to the server to refuse characters that a character set other than utf8mb3 lacks.
 func (c *column) holds(s string) error {
 	if !replicator.ValidText(s) {
 		return c.misfit("a text that is not valid UTF-8")
@@ -169,8 +169,8 @@ func (c *column) holds(s string) error {
 	return nil
 }
 
-// binary converts to BINARY, VARBINARY and the BLOBs: bytes unchanged, texts as their bytes, and for BINARY(16) a UUID
-// in text form.
+// binary converts a value to BINARY, VARBINARY or a BLOB type. Bytes stay unchanged, and texts become their bytes. For
+// BINARY(16), a UUID in text form becomes its 16 bytes.
 func (c *column) binary(v any) (any, error) {
 	var b []byte
 	switch v := v.(type) {
@@ -213,7 +213,7 @@ func (c *column) uuid(v any) (any, error) {
 		if b, ok := uuid.Parse(v); ok {
 			return uuid.Text(b), nil
 		}
-		return nil, c.misfit("a text that is no UUID")
+		return nil, c.misfit("a text that is not a UUID")
 	case []byte:
 		if len(v) != 16 {
 			return nil, c.misfit(fmt.Sprintf("a value of %d bytes", len(v)))
@@ -230,7 +230,7 @@ func (c *column) inet(v any) (any, error) {
 	}
 	a, err := netip.ParseAddr(s)
 	if err != nil || a.Zone() != "" || a.Is4() != (c.typ == "inet4") {
-		return nil, c.misfit("a text that is no such address")
+		return nil, c.misfit("a text that is not an address of this type")
 	}
 	return a.String(), nil
 }
@@ -281,7 +281,7 @@ func (c *column) set(v any) (any, error) {
 	return strings.Join(shown, ","), nil
 }
 
-// members parses the members in a declaration such as enum('a','it”s').
+// members parses the members in a declaration such as enum('a','b'). A doubled quote in a member means one quote.
 func members(declared string) []string {
 	open := strings.IndexByte(declared, '(')
 	if open < 0 {

@@ -17,7 +17,7 @@ import (
 // Held implements replicator.Target. It leaves out entries that another source's target lists.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
-	doing := "view " + k.view.Name + ": listing what it holds"
+	doing := "view " + k.view.Name + ": listing its entries"
 	if k.ledger {
 		cells, next, err := t.heldInLedger(ctx, k, after, limit)
 		return cells, next, classify(err, doing)
@@ -64,7 +64,7 @@ func (t *Target) elsewhere(ctx context.Context, k *keeper, keys []replicator.Key
 }
 
 // Compare implements replicator.Target. It reads the tables in one snapshot. It compares a version column only if the
-// source has a version column: if log positions are the versions, several values are right.
+// source has a version column. If log positions are the versions, several values are right.
 func (t *Target) Compare(ctx context.Context, ops []replicator.Op) ([]replicator.Difference, error) {
 	items := make([]*item, 0, len(ops))
 	converter := t.newConverter(ops)
@@ -142,7 +142,8 @@ func (k *keeper) statesOf(entity string, items []*item, states *batchStates) (al
 	return all
 }
 
-// unreplaced fails if a rebuilt view was swapped in since the target was opened: that view's states have another id.
+// unreplaced fails if a rebuilt view was swapped in since the target was opened, because that view's states have
+// another id.
 func (t *Target) unreplaced(ctx context.Context, tx *sql.Tx) error {
 	retired, err := retiredIDs(ctx, tx)
 	if err == nil && slices.ContainsFunc(t.kept, func(k *keeper) bool { return retired[k.id] }) {
@@ -151,29 +152,30 @@ func (t *Target) unreplaced(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// expectation is what a view should hold of a key, and the item to report if it doesn't.
+// expectation is what a view should hold for a key, and the item to report if it doesn't.
 type expectation struct {
 	item *item
 	id   string // the key, in the stored form of rows
 	key  []any
 	rows []row
 
-	versioned bool // the version column must agree with that of the rows
+	versioned bool // the table's version column must equal the version in rows
 }
 
 // deadItem is an item whose value the view can't hold.
 type deadItem struct {
 	item *item
-	why  error // nil: the server refused it, with any message
+	why  error // nil: the server refused the value, with any message
 }
 
-// known is the sink's knowledge of the item's cell in a view.
+// known returns what the sink's state says of the item's cell in a view.
 func (it *item) known(k *keeper, states *batchStates) judge.Known {
 	return states.own.of(it.entity, it.cell).find(k.id).known()
 }
 
 // versioned reports whether the view's version column must agree with the cell's version: the source has a version
-// column, and the sink knows this version. A log position used as a version may be that of a change or of a re-read.
+// column, and the sink knows this version. A log position doesn't count, because it may be that of a change or of a
+// re-read.
 func (it *item) versioned(k *keeper, states *batchStates) bool {
 	v := it.op.Version
 	return k.version != nil && v != it.op.Order && v != it.op.AsOf && v == it.known(k, states).State.Version
@@ -267,7 +269,7 @@ func (t *Target) readHeld(
 	return held, nil
 }
 
-// entries converts rows to be shown.
+// entries converts rows to entries for a report.
 func (k *keeper) entries(rows []row) []replicator.Entry {
 	var entries []replicator.Entry
 	for _, r := range rows {
@@ -280,7 +282,7 @@ func (k *keeper) entries(rows []row) []replicator.Entry {
 	return entries
 }
 
-// shown converts a bound value to be shown.
+// shown converts a bound value to the form for a report.
 func (c *column) shown(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -321,8 +323,8 @@ func (c *column) asBound(text string) any {
 	return bound
 }
 
-// differ compares the rows that a key should have (want) with those that it has (got). If got is right as far as it
-// goes, lacking are the missing rows: the table's collation may treat them as equal to existing rows.
+// differ compares the rows that a key should have (want) with those that it has (got). If all rows of got are right,
+// lacking are the rows of want that are missing. The table's collation may treat these as equal to existing rows.
 func (k *keeper) differ(want, got []row, versioned bool) (kind replicator.DifferenceKind, lacking []row) {
 	if kind := judge.Difference(len(want) > 0, len(got) > 0, true); kind != "" || len(want) == 0 {
 		return kind, nil
@@ -376,7 +378,7 @@ func (k *keeper) canonical(r row) string {
 	return string(appendRows(nil, []row{values}))
 }
 
-// canonical converts a bound value to the one form that servers return.
+// canonical converts a bound value to a form that is the same for equal values.
 func (c *column) canonical(v any) any {
 	switch c.typ {
 	case "set":

@@ -10,7 +10,7 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// What a cell's state says of it holds for that cell alone: others of its entity may have something to show.
+// A cell's state describes only that cell. Other cells of its entity may still contribute something.
 func TestCompareOfAMergedRowWhoseFirstCellContributesNothing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		enforcesChecks(t, s)
@@ -21,7 +21,7 @@ func TestCompareOfAMergedRowWhoseFirstCellContributesNothing(t *testing.T) {
 		v.From, v.Fields = from("cell.profile", "cell.users"), fields("email", "phone")
 		target := openTarget(t, sink, v)
 		var ops []replicator.Op
-		for n, email := range []any{nil, "refused"} { // the first profile is gone
+		for n, email := range []any{nil, "refused"} { // nil: the profile is deleted
 			profile, users := userOp(n, 1, 1, nil), userOp(n, 1, 1, nil)
 			profile.Cell.Column = "profile"
 			profile.Values[0].Entries[0].Fields, users.Values[0].Entries[0].Fields = []any{email, nil}, []any{nil, "555"}
@@ -53,8 +53,8 @@ func TestCompareOfAMergedRowWhoseFirstCellContributesNothing(t *testing.T) {
 	})
 }
 
-// A version that the source's rows have is compared, and one that is a position is not: a look at the same row later is
-// at another one.
+// Compare checks a version that comes from the source's rows. It doesn't check a version that is a log position,
+// because a later re-read of the same row has another position.
 func TestCompareOfAVersionColumn(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE people (id BINARY(16) PRIMARY KEY, email VARCHAR(50), version BIGINT)",

@@ -18,14 +18,15 @@ const uuidText = "71f0c4d2-2918-44cc-a2df-6f486e96e37c"
 
 var uuidBytes = []byte("\x71\xf0\xc4\xd2\x29\x18\x44\xcc\xa2\xdf\x6f\x48\x6e\x96\xe3\x7c")
 
-// onMariaDB ends what MariaDB stores and MySQL does not: it rounds such a number in JSON, its TIMESTAMP begins a second
-// later, and its TIME ends a second earlier.
+// onMariaDB is the suffix of a text that only MariaDB stores. MySQL rounds such a number in JSON, its TIMESTAMP begins
+// a second later, and its TIME ends a second earlier.
 const onMariaDB = " on MariaDB"
 
-// bad is what a value that must be rejected reads as.
+// bad is the text for a value that must be rejected.
 const bad = "\x00rejected"
 
-// conversions are values, and what a column of a type holds of them, read back as text: the value itself, or nothing.
+// conversions are values, and the texts that a column of a type returns for them. The column stores the value itself or
+// nothing.
 var conversions = []struct {
 	column string
 	value  any
@@ -135,7 +136,8 @@ var conversions = []struct {
 	{"JSON", []any{replicator.RawJSON("{")}, bad}, {"JSON", replicator.RawJSON("{"), bad},
 }
 
-// What fits is stored unchanged, what doesn't is rejected; and nothing is left to the server that it would change.
+// A value that fits is stored unchanged, and any other value is rejected. The server never gets a value that it would
+// change.
 func TestConversion(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		var views []*replicator.View
@@ -165,7 +167,7 @@ func TestConversion(t *testing.T) {
 		for _, r := range applied.Rejected {
 			rejected[r.View] = r.Err
 		}
-		// What was stored is read back as what it was, and what was rejected is known as dead.
+		// A stored value compares as equal, and a rejected one as dead.
 		differences, err := target.Compare(t.Context(), []replicator.Op{op})
 		if err != nil {
 			t.Fatal(err)
@@ -204,7 +206,7 @@ func TestConversion(t *testing.T) {
 	})
 }
 
-// sameNumber compares what servers write differently: 9.007e15 and 9007…
+// sameNumber compares numbers that servers write in different forms: 9.007e15 and 9007…
 func sameNumber(column, a, b string) bool {
 	var x, y float64
 	_, err1 := fmt.Sscan(a, &x)

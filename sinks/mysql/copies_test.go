@@ -8,7 +8,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestACopyOfTheSourcesTableIsTaken: its AUTO_INCREMENT gives no number to a row that comes with one, 0 included.
+// TestACopyOfTheSourcesTableIsTaken: a view can use a copy of the source's table. Its AUTO_INCREMENT column keeps a
+// row's number, even 0.
 func TestACopyOfTheSourcesTableIsTaken(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE v (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), n INT, "+
@@ -30,7 +31,7 @@ func TestACopyOfTheSourcesTableIsTaken(t *testing.T) {
 	})
 }
 
-// TestATableOfALongKeyIsCreated: an index holds 3,072 bytes.
+// TestATableOfALongKeyIsCreated: an index holds at most 3,072 bytes, so a long key or value is indexed in part.
 func TestATableOfALongKeyIsCreated(t *testing.T) {
 	for name, types := range map[string]map[string]string{
 		"a key that fills an index":          {"id": "VARCHAR(768)", "x": "VARCHAR(100)", "y": "INT"},

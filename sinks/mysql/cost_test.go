@@ -27,7 +27,7 @@ import (
 type cells struct {
 	target  replicator.Target
 	version int64
-	total   int // so many cells there are
+	total   int // the number of cells
 	at      int
 }
 
@@ -48,7 +48,7 @@ func (c *cells) batch(first, n int, email func(n int) string) []replicator.Op {
 	return ops
 }
 
-// more is the next batch of new cells.
+// more returns the next batch of new cells.
 func (c *cells) more(size int) func() []replicator.Op {
 	return func() []replicator.Op {
 		c.total += size
@@ -56,7 +56,7 @@ func (c *cells) more(size int) func() []replicator.Op {
 	}
 }
 
-// again is the next batch of cells that are there.
+// again returns the next batch of existing cells.
 func (c *cells) again(size int, email func(n int) string) func() []replicator.Op {
 	return func() []replicator.Op {
 		if c.at += size; c.at+size > c.total {
@@ -77,9 +77,9 @@ func (c *cells) apply(t testing.TB, ops []replicator.Op) {
 	}
 }
 
-// What a cell of one index costs this process and the server, each by itself: cells that are new to a table that is
-// being filled, new to one that is kept up, moved, of a newer version that says the same; and a transaction of one
-// cell.
+// BenchmarkCells measures what a cell of one index costs this process and the server. The cells are new to a table
+// during a fill, new to a table that is kept up to date, moved, or of a newer version with the same contents. One case
+// is a transaction of a single cell.
 func BenchmarkCells(b *testing.B) {
 	for kind, redo := range map[servers.Kind]string{servers.MySQL: "--innodb-redo-log-capacity=1G",
 		servers.MariaDB1011: "--innodb-log-file-size=1G"} {
@@ -114,7 +114,7 @@ func BenchmarkCells(b *testing.B) {
 	}
 }
 
-// ownCPU is how much processor time this process has used.
+// ownCPU returns the processor time that this process has used.
 func ownCPU(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -124,7 +124,7 @@ func ownCPU(b *testing.B) time.Duration {
 }
 
 // TestABatchCostsWhatItDid compares what batches of one index cost with testdata/costs.json, in counts that don't
-// depend on the machine. After a change that is meant, REPLICATOR_UPDATE=1 writes what it is now.
+// depend on the machine. After an intended change, REPLICATOR_UPDATE=1 writes the new costs to the file.
 func TestABatchCostsWhatItDid(t *testing.T) {
 	const file = "testdata/costs.json"
 	stored, err := os.ReadFile(file)
@@ -135,7 +135,7 @@ func TestABatchCostsWhatItDid(t *testing.T) {
 	if err := json.Unmarshal(stored, &want); err != nil {
 		t.Fatal(err)
 	}
-	servertest.EachKindInTurn(t, func(t *testing.T, kind servers.Kind) { // another server's start would be counted
+	servertest.EachKindInTurn(t, func(t *testing.T, kind servers.Kind) { // or a server's start would be counted
 		for name, got := range batchCosts(t, servertest.Shared(t, kind)) {
 			name = string(kind) + " " + name
 			if os.Getenv("REPLICATOR_UPDATE") != "" {
@@ -158,15 +158,15 @@ func TestABatchCostsWhatItDid(t *testing.T) {
 
 // cost is what a batch costs.
 type cost struct {
-	RoundTrips int64   // from the connection's being idle to the commit
-	Bytes      int64   // that are sent to the server
-	Looked     int64   // rows and places that the server looks up in indexes
-	Written    int64   // rows that it inserts, changes or deletes
-	Allocated  float64 // objects a cell, in this process; of a batch of one cell: in all
+	RoundTrips int64   // from an idle connection to the commit
+	Bytes      int64   // sent to the server
+	Looked     int64   // rows and positions that the server looks up in indexes
+	Written    int64   // rows that the server inserts, changes or deletes
+	Allocated  float64 // objects per cell, in this process; in all, for a batch of one cell
 }
 
-// is compares costs. Bytes and objects differ a little from run to run: by the lengths of numbers, and with what others
-// do in this process. A table as small as these may be read from end to end instead, which looks up less.
+// is compares costs. Bytes and objects differ a little from run to run, by the lengths of numbers and by other
+// goroutines' work. The server may also read a table as small as these from end to end, and then looks up less.
 func (c cost) is(want cost) bool {
 	near := func(a, b, by float64) bool { return math.Abs(a-b) <= by*b+1 }
 	return c.RoundTrips == want.RoundTrips && c.Looked <= want.Looked && c.Written == want.Written &&
@@ -185,9 +185,9 @@ func batchCosts(t *testing.T, s *servers.Server) map[string]cost {
 	c := newCells(t, sink)
 	costs := map[string]cost{}
 	measure := func(name string, size int, next func() []replicator.Op) {
-		c.apply(t, next()) // connections are made, buffers grow
+		c.apply(t, next()) // the first batch makes connections and grows buffers
 		var got cost
-		for i := range 10 { // at least once nobody else in this process does anything meanwhile
+		for i := range 10 { // at least once, no other goroutine does anything meanwhile
 			ops := next()
 			looked, written := rowsHandled(t, db)
 			trips, bytes := w.trips.Load(), w.bytes.Load()
@@ -218,7 +218,7 @@ func batchCosts(t *testing.T, s *servers.Server) map[string]cost {
 	return costs
 }
 
-// rowsHandled is how often the server looked up rows, and how many it wrote.
+// rowsHandled returns how often the server looked up rows, and how many rows it wrote.
 func rowsHandled(t *testing.T, db *sql.DB) (looked, written int64) {
 	t.Helper()
 	rows, err := db.Query("SHOW GLOBAL STATUS WHERE Variable_name IN " +
@@ -242,7 +242,7 @@ func rowsHandled(t *testing.T, db *sql.DB) (looked, written int64) {
 	return looked, written
 }
 
-// wire is a way to a server that counts what goes there.
+// wire is a proxy to a server that counts the requests and bytes that pass.
 type wire struct {
 	net.Listener
 	trips, bytes atomic.Int64
@@ -267,8 +267,8 @@ func newWire(t *testing.T, to string) *wire {
 				client.Close()
 				continue
 			}
-			// As plain readers and writers: between two sockets Go copies through pipes of the kernel that it keeps
-			// in a pool, and the race detector has a pool drop some at random. They would be counted.
+			// Plain readers and writers: between two sockets, Go copies through kernel pipes that it keeps in a pool.
+			// The race detector makes a pool drop some at random, and the new ones would be counted.
 			to, from := struct{ io.Writer }{client}, struct{ io.Reader }{server}
 			wg.Go(func() { defer client.Close(); io.Copy(to, from) })
 			wg.Go(func() { defer server.Close(); w.commands(server, client) })
@@ -277,7 +277,7 @@ func newWire(t *testing.T, to string) *wire {
 	return w
 }
 
-// commands copies what a client sends, packet by packet: the first of a command has the number 0.
+// commands copies a client's data, packet by packet. The first packet of a command has the number 0.
 func (w *wire) commands(to io.Writer, from io.Reader) {
 	packet := make([]byte, 4+1<<24)
 	for {

@@ -10,26 +10,29 @@ import (
 	"replicator"
 )
 
-// counterKind keeps one row per group: the group's columns, and the sum of the amounts that cells contribute. A group
+// counterKind stores one row per group: the group's columns, and the sum of the amounts that cells contribute. A group
 // whose sum is 0 has no row.
 //
-// Cells of many keys share a group, so the table doesn't show what a cell contributes. The cell's state keeps that
+// Cells of many keys share a group, so the table doesn't show what each cell contributes. The cell's state records that
 // (keeper.ledger). A change subtracts the old amounts and adds the new ones in the transaction that writes the state,
-// so a replay adds nothing. If another program changes the table, it stays wrong until the view is repaired or rebuilt.
+// so a replay adds nothing. If another program changes the table, its sums stay wrong until the view is repaired or
+// rebuilt.
 //
-// Writers of different keys meet in a group's row. The server adds under the row's lock, and groups are written in one
-// order. Amounts and sums are exact: the column is an integer or a DECIMAL. An amount is rejected if the column can't
-// hold the sum, or if it is negative and the column UNSIGNED. So a sum never depends on the order of its parts.
+// Writers of different keys may update one group's row at the same time. The server adds under the row's lock, and all
+// writers write groups in the same order, to avoid deadlocks. Amounts and sums are exact, because the column is an
+// integer or a DECIMAL. An amount is rejected if the column can't hold the sum, or if the amount is negative and the
+// column is UNSIGNED. So a sum never depends on the order of its parts.
 //
-// The source decides which groups are distinct. A table made by others may treat "Foo" and "foo" as equal, under a
-// case-insensitive collation. If two groups then meet in one row, its sum is that of neither, and the view fails.
+// The source decides which groups are distinct. A table that the program didn't create may have a case-insensitive
+// collation, which treats "Foo" and "foo" as equal. If two groups then share a row, its sum is wrong for both, so the
+// view fails.
 type counterKind struct{}
 
 // group returns the columns of a counter's group.
 func (k *keeper) group() []*column { return k.fields[:len(k.fields)-1] }
 func (k *keeper) amount() *column  { return k.fields[len(k.fields)-1] }
 
-// isOneOf is the condition that a counter's row belongs to one of some groups. The groups may be followed by sums.
+// isOneOf returns the condition for rows of the given groups. Each of groups may have a sum after the group's values.
 func (k *keeper) isOneOf(groups []row) string {
 	return oneOf(k.group(), len(groups), func(n int) []any { return groups[n] })
 }
@@ -75,7 +78,7 @@ type sum struct {
 	total *big.Rat
 }
 
-// sums adds up amounts by group, in the stored form.
+// sums are amounts by group. The map's key is the group in its stored form.
 type sums map[string]*sum
 
 // add adds the amounts of contributions. If back is set, it subtracts them.
@@ -103,7 +106,7 @@ func rational(bound any) *big.Rat {
 	return n
 }
 
-// sumText writes a sum of the column's amounts with all digits.
+// sumText returns a sum of the column's amounts as text, with all digits.
 func (c *column) sumText(n *big.Rat) string {
 	scale := 0
 	if c.typ == "decimal" {
@@ -123,7 +126,7 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 	}
 	var rows []row
 	var mayVanish []row
-	apart := map[string][]row{} // rows by the text of their amount, which need not be a value of the column's type
+	apart := map[string][]row{} // groups, by the text of an amount that the column's type can't hold
 	for _, id := range slices.Sorted(maps.Keys(added)) {
 		s := added[id]
 		if s.total.Sign() == 0 {
@@ -161,8 +164,8 @@ func (counterKind) write(w *writer, k *keeper, changes []change) error {
 	return w.removeZeroes(k, mayVanish)
 }
 
-// keptApart fails if rows were added to a group that the key's columns treat as equal to another row's group. Only
-// columns whose collation may do that are checked.
+// keptApart fails if the server added an amount to another group's row, because a column's collation treats the two
+// groups as equal. It checks only columns whose collation may do that.
 func (w *writer) keptApart(k *keeper, rows []row) error {
 	if len(k.loose) == 0 {
 		return nil
@@ -180,8 +183,8 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 		}
 		if slices.ContainsFunc(some, func(r row) bool { return !held[id(r)] }) {
 			c := k.loose[0]
-			return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: two groups are one row, "+
-				"because its column %s, %s, treats values as equal that differ in the view: %s, and then "+
+			return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: two groups share a row, "+
+				"because its column %s (%s) treats values as equal that differ in the view: %s, and then "+
 				"`replicator verify --repair %s`",
 				k.view.Name, settingsOf(k.view).Table, c.name, c.collation, k.alter, k.view.Name)), k.view.Name)
 		}
@@ -189,7 +192,7 @@ func (w *writer) keptApart(k *keeper, rows []row) error {
 	return nil
 }
 
-// onGroups executes a statement that ends in a condition on each of the groups.
+// onGroups runs a statement on the rows of the groups. The statement must end in WHERE.
 func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	for some := range slices.Chunk(groups, maxList) {
 		w.write(statement, k.isOneOf(some))
@@ -200,9 +203,9 @@ func (w *writer) onGroups(k *keeper, groups []row, statement string) error {
 	return nil
 }
 
-// removeZeroes deletes the rows of groups whose sum is 0. It finds them without a lock, because this transaction has
-// just written and so locked them. It deletes them one by one: for a list, the server would read a small table from end
-// to end, and wait for every row that another lane has locked.
+// removeZeroes deletes the rows of groups whose sum is 0. It looks for them without locking, because this transaction
+// has just written the rows and so holds their locks. It deletes them one at a time. For a list of groups, the server
+// would read a small table from end to end, and wait for every row that another lane has locked.
 func (w *writer) removeZeroes(k *keeper, groups []row) error {
 	var zeroes []row
 	for some := range slices.Chunk(groups, maxList) {

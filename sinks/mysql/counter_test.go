@@ -22,7 +22,7 @@ func counter(table string) *replicator.View {
 		Sum: "amount", Settings: mysql.Settings{Table: table}, Fingerprint: "1"}
 }
 
-// amountOp makes a cell contribute an amount to a city; none if the city is "".
+// amountOp makes a cell contribute an amount to a city. If the city is "", the cell contributes nothing.
 func amountOp(n int, version int64, city string, amount any) replicator.Op {
 	op := userOp(n, version, 1)
 	if city != "" {
@@ -56,7 +56,7 @@ func expectSums(t testing.TB, db *sql.DB, table string, want map[string]string) 
 	}
 }
 
-// wrongGroups checks which groups of a counter hold something else than was added to them, each as GROUP KIND.
+// wrongGroups checks which groups of a counter have a wrong sum, each as GROUP KIND.
 func wrongGroups(t testing.TB, target replicator.Target, want ...string) []replicator.Stray {
 	t.Helper()
 	strays, next, err := target.(replicator.Tidier).Strays(t.Context(), 0, "", 100)
@@ -87,7 +87,7 @@ func TestCounterSumsAreExactInTheColumnsType(t *testing.T) {
 		name, typ string
 		ops       [][]replicator.Op // batches
 		want      map[string]string
-		rejected  int // ops, of all batches
+		rejected  int // the number of ops, over all batches
 	}{
 		{"an unsigned column gives back what it took", "BIGINT UNSIGNED NOT NULL", [][]replicator.Op{
 			{amountOp(1, 1, "Kyiv", int64(5)), amountOp(2, 1, "Kyiv", int64(2)), amountOp(3, 1, "Lviv", int64(1))},
@@ -251,8 +251,8 @@ func TestCounterBeginsWithAnEmptyTable(t *testing.T) {
 	})
 }
 
-// Its sums don't tell which are of its cells, so a shard whose table is another than before begins the counter anew for
-// all; one that has no part in it yet joins, whatever its table is.
+// A counter's sums don't show which source they come from. So a source whose table changed makes the counter start over
+// for all sources. A source that has not contributed yet joins, whatever its table.
 func TestASourceWhoseTableChangedBeginsACounterAnewForAll(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)")
@@ -324,14 +324,14 @@ func TestCounterThatWasChangedByHandIsFound(t *testing.T) {
 			t.Errorf("nothing was to be mended: %d, %v", n, err)
 		}
 		exec(t, db, "UPDATE c SET amount = 2 WHERE city = 'Kyiv'")
-		_, err = target.Apply(t.Context(), []replicator.Op{amountOp(1, 2, "", nil)}) // 2 - 5
+		_, err = target.Apply(t.Context(), []replicator.Op{amountOp(1, 2, "", nil)}) // it subtracts 5 from 2
 		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "rebuild") {
 			t.Errorf("taking back more than there is: %v", err)
 		}
 	})
 }
 
-// A rebuild in place ends with a sweep, which sees what no cell shows. Writers go on meanwhile.
+// A rebuild in place ends with a sweep, which corrects sums that were changed by hand. Writers go on meanwhile.
 func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, typ := range []string{"INT UNSIGNED NOT NULL", "BIGINT", "DECIMAL(20,2) NOT NULL"} {
@@ -354,7 +354,7 @@ func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 					select {
 					case <-done:
 						return
-					default: // it adds nothing in the end, and nothing to the groups that are changed by hand
+					default: // cell 9 contributes nothing in the end, and never to the groups that are changed by hand
 						if _, err := target.Apply(t.Context(), []replicator.Op{amountOp(9, version, fmt.Sprint("city", version%3),
 							version%4)}); err != nil {
 							t.Errorf("version %d: %v", version, err)
@@ -385,7 +385,8 @@ func TestASweepPutsASumRightThatWasChangedByHand(t *testing.T) {
 	})
 }
 
-// 0.1 is another number to the server than the FLOAT of it, and of 0.33333334 it shows 0.333333.
+// To the server, 0.1 differs from the FLOAT 0.1, and it shows the FLOAT 0.33333334 as 0.333333. The sink must find such
+// groups again.
 func TestGroupsOfFloatsAreFoundAgain(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE sums (city FLOAT NOT NULL PRIMARY KEY, amount INT NOT NULL)")

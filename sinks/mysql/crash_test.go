@@ -17,7 +17,7 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// crashDDL are tables whose every row tells the version that it was made from.
+// crashDDL creates tables in which every row shows the version that it was made from.
 var crashDDL = []string{
 	"CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT UNSIGNED NOT NULL)",
 	"CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))",
@@ -30,7 +30,7 @@ func crashTarget(t testing.TB, sink *mysql.Sink) replicator.Target {
 	return openTarget(t, sink, view("row", "r", "email"), view("index", "i", "email"), counter("c"))
 }
 
-// crashOp is a version of a cell. It adds n to the counter's sum of that version.
+// crashOp returns an op for a version of cell n. It adds n to the counter's sum of that version.
 func crashOp(n int, version int64) replicator.Op {
 	name := fmt.Sprint("version ", version)
 	op := userOp(n, version, 2, name)
@@ -38,7 +38,8 @@ func crashOp(n int, version int64) replicator.Op {
 	return op
 }
 
-// agree checks that rows, index entries, sums and states tell of the same version of each cell. It returns the lowest.
+// agree checks that rows, index entries, sums and states show the same version of each cell. It returns the lowest
+// version.
 func agree(t testing.TB, db *sql.DB, target replicator.Target, cells int) int64 {
 	t.Helper()
 	lowest := int64(1 << 62)
@@ -73,9 +74,9 @@ func agree(t testing.TB, db *sql.DB, target replicator.Target, cells int) int64 
 	return lowest
 }
 
-// applyRounds applies newer and newer versions of all cells until stop is closed, from several lanes, whatever the
-// errors are, and says so on attempted after each batch. It returns the version that every lane has applied without an
-// error.
+// applyRounds applies ever newer versions of all cells, from several lanes, until stop is closed. It goes on after
+// errors, and sends to attempted after each batch. It returns the version that every lane has applied without an error,
+// and the number of errors.
 func applyRounds(t *testing.T, target replicator.Target, cells int, attempted chan<- struct{}, stop <-chan struct{}) (
 	durable int64, failed int,
 ) {
@@ -164,7 +165,7 @@ func TestConnectionsKilledBetweenStatementsLeaveRowsAndStatesInAgreement(t *test
 func killConnections(t testing.TB, db *sql.DB, database string) {
 	rows, err := db.Query("SELECT ID FROM information_schema.PROCESSLIST WHERE DB = ? AND ID <> CONNECTION_ID()", database)
 	if err != nil {
-		return // another killer's victim
+		return // another kill ended this connection
 	}
 	defer rows.Close()
 	var ids []int64
@@ -175,7 +176,7 @@ func killConnections(t testing.TB, db *sql.DB, database string) {
 		}
 	}
 	for _, id := range ids {
-		db.Exec(fmt.Sprint("KILL ", id)) // it may have ended by itself
+		db.Exec(fmt.Sprint("KILL ", id)) // the connection may have ended already
 	}
 }
 
@@ -211,7 +212,7 @@ func TestServerKilledDuringApplyLeavesRowsAndStatesInAgreement(t *testing.T) {
 	})
 }
 
-// A batch whose context ends is rolled back or whole.
+// A batch whose context ends is rolled back or applied as a whole.
 func TestCancelledApply(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, crashDDL...)
@@ -239,8 +240,8 @@ func TestCancelledApply(t *testing.T) {
 	})
 }
 
-// A replica that has the newest mark, and lacks what was committed behind it, takes over between two batches: nothing
-// fails, and the mark did not fall.
+// A replica takes over between two batches. It has the newest mark, but lacks changes that were committed after the
+// mark. No statement fails and the mark does not go back, so only the server's name shows the loss.
 func TestWhatAFailoverMayHaveLostBehindTheNewestMarkIsNotMarked(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -279,7 +280,7 @@ func TestWhatAFailoverMayHaveLostBehindTheNewestMarkIsNotMarked(t *testing.T) {
 					t.Errorf("Mark returns %v", err)
 				}
 			}
-			if err := mark(open(), 40); err != nil { // as the session that follows does, which begins at the mark
+			if err := mark(open(), 40); err != nil { // as the pipeline opens the views again, at the mark
 				t.Error(err)
 			}
 		})

@@ -12,10 +12,11 @@ import (
 // normally rewrites all of the key's entries, which is cheap for a few cells. A key with many cells is called a crowd.
 // For a crowd only differences are written, and the other cells' contributions are read only if they matter:
 //
-//  - New entries are inserted. If the table has a unique key over fields and key, it ignores entries that exist.
-//  - The contributions of all cells are compared with all of the key's rows if an entry goes, if the table has no such
-//    unique key, if a cell is repaired, or if this target changes the key for the first time. This removes rows of an
-//    older definition of the view and rows that were added by hand, as for keys with few cells.
+//  - New entries are inserted. If the table has a unique key over the fields and the key, an entry that exists already
+//    adds no row.
+//  - The contributions of all cells are compared with all of the key's rows in four cases: an entry is removed, the
+//    table has no such unique key, a cell is repaired, or this target changes the key for the first time. This removes
+//    rows of an older definition of the view and rows that were added by hand, as for keys with few cells.
 //
 // A comparison reads the contributions of all of the key's cells, and keeps some bytes of each. So a batch that removes
 // entries reads in proportion to the crowd's size, and writes in proportion to the batch's.
@@ -26,7 +27,7 @@ const fewCells = 64
 // maxCrowds is how many crowds are remembered. A forgotten crowd must be found again, by reading all of its states.
 const maxCrowds = 1000
 
-// crowds are the entities known to have many cells. It is safe for concurrent use.
+// crowds holds the entities that are known to have many cells. It is safe for concurrent use.
 type crowds struct {
 	mu    sync.Mutex
 	known map[string]map[int]bool // by entity: the indexes of the views that were compared since the target was opened
@@ -57,7 +58,7 @@ func (c *crowds) add(entity string) {
 	c.known[entity] = map[int]bool{}
 }
 
-// compared reports whether a view's entries of an entity have been compared.
+// compared reports whether a view's entries of an entity have been compared since the target was opened.
 func (c *crowds) compared(entity string, view int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,15 +81,15 @@ type crowdView struct {
 	view   int
 }
 
-// crowdReading reads the states of crowds: only of the batch's cells, or of all cells if some view needs them.
+// crowdReading reads the states of crowds: only of the batch's cells, or of all cells if some view needs all of them.
 type crowdReading struct {
 	target *Target
 	items  []*item
 	found  map[string]bool
-	named  []*item // items of known crowds
+	named  []*item // items of known crowds, whose own states are enough
 }
 
-// newCrowdReading returns nil if no view treats crowds differently.
+// newCrowdReading returns nil if all views treat crowds like other keys.
 func (t *Target) newCrowdReading(items []*item) *crowdReading {
 	if !t.valued {
 		return nil
@@ -143,8 +144,8 @@ func (r *crowdReading) write(w *writer) {
 	}
 }
 
-// add adds a state that was read. Once an entity turns out to be a crowd, only the states of the batch's cells are
-// kept.
+// add adds a state that was read. Once an entity turns out to be a crowd, add keeps only the states of the batch's
+// cells, unless some view needs all cells.
 func (r *crowdReading) add(to heldStates, entity string, h heldState) {
 	all := to[entity]
 	if len(all) >= r.target.sink.few && !r.found[entity] {
@@ -171,8 +172,8 @@ func findItem(items []*item, entity, cell string) (int, bool) {
 	})
 }
 
-// byValue reports whether a crowd's contributions can be written value by value: two values must be equal exactly if
-// the server shows them as the same text.
+// byValue reports whether a crowd's contributions can be written value by value. For that, two values must be equal
+// exactly if the server shows them as the same text.
 func (k *keeper) byValue() bool {
 	if _, ok := k.kind.(indexKind); !ok || !k.shared || k.version != nil && integerBits[k.version.typ] == 0 {
 		return false
@@ -417,8 +418,8 @@ func (t *Target) eachClaim(w *writer, c *crowd, s *batchStates, f func(rows []ro
 }
 
 // unclaimed notes which claimed values have rows in the table. It returns the fields and key of the other rows of the
-// crowd's key, which are wrong. If nothing is claimed, it leaves out rows with another variant of the key: such a row
-// belongs to another entity.
+// crowd's key, which are wrong. If no value is claimed, it leaves out rows with another variant of the key, because
+// they belong to another entity.
 func (w *writer) unclaimed(c *crowd, all claims) (wrong []row, err error) {
 	k := c.k
 	columns := append(slices.Clone(k.fields), k.keys...)

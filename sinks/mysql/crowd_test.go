@@ -22,7 +22,7 @@ func crowdView(table, version string) *replicator.View {
 		Settings: mysql.Settings{KeyFrom: rowKey("id"), Table: table, VersionColumn: version}, Fingerprint: "1"}
 }
 
-// crowdDDL are a table whose primary key takes a value of a key once, and ones that take it several times.
+// crowdDDL creates two tables whose primary key allows a value of a key once, and one that allows it several times.
 var crowdDDL = []string{
 	"CREATE TABLE once (email VARCHAR(254) NOT NULL, id BINARY(16) NOT NULL, PRIMARY KEY (email, id), KEY (id)) " +
 		"ENGINE=InnoDB",
@@ -35,7 +35,7 @@ func crowdViews() []*replicator.View {
 	return []*replicator.View{crowdView("once", ""), crowdView("versions", "version"), crowdView("plain", "")}
 }
 
-// crowdOp puts an email into a cell, for n views; "" if it has none.
+// crowdOp returns an op that puts an email into a cell, for n views. If the email is "", the cell has none.
 func crowdOp(column int, version int64, email string, n int) replicator.Op {
 	key, err := replicator.MakeKey([]byte("0123456789abcdef"))
 	if err != nil {
@@ -64,8 +64,8 @@ func apply(t testing.TB, target replicator.Target, ops ...replicator.Op) {
 	}
 }
 
-// What a changed cell costs does not grow with the number of its key's cells: neither what is written, nor, for a cell
-// that takes nothing away, what is read.
+// The cost of a changed cell does not grow with the number of its key's cells. That goes for the rows written and, if
+// the cell removes nothing, for the rows read.
 func TestACellOfACrowdIsWrittenAlone(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestACellOfACrowdIsWrittenAlone(t *testing.T) {
 			}
 			fewAdded, fewMoved := cost(200)
 			manyAdded, manyMoved := cost(3000)
-			const statements = 30 // rows of the server's own temporary tables, and what it reads to begin a range
+			const statements = 30 // allowed for the server's temporary tables, and for reads that begin a range
 			if d := manyAdded.written - fewAdded.written; d > statements {
 				t.Errorf("%d rows were written for %d new cells of 3,000, %d of 200", manyAdded.written, batch, fewAdded.written)
 			}
@@ -128,8 +128,8 @@ func workOf(t testing.TB, db *sql.DB) (w work) {
 	return w
 }
 
-// However a crowd's cells change, the tables hold what a sink that writes all of a key again makes of them: values that
-// several cells claim, or that the table's collation takes for one, and rows that somebody else put there.
+// However a crowd's cells change, the tables hold the same as those of a sink that always writes all of a key again.
+// Several cells may claim a value, the collation may treat values as equal, and another program may write rows.
 func TestACrowdIsWhatItsCellsClaim(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		open := func(few int) (*sql.DB, replicator.Target) {
@@ -158,7 +158,7 @@ func TestACrowdIsWhatItsCellsClaim(t *testing.T) {
 				ops = append(ops, op)
 			}
 			switch {
-			case version%20 == 0: // somebody else changes the tables, and a cell is repaired
+			case version%20 == 0: // another program changes the tables, and a cell is repaired
 				exec(t, db, "INSERT INTO plain VALUES ('0123456789abcdef', 'else'), ('0123456789abcdef', 'a')")
 				exec(t, db, "DELETE FROM once WHERE id = '0123456789abcdef' LIMIT 2")
 				exec(t, db, "UPDATE versions SET version = 9999, email = CONCAT(email, 'x') WHERE id = '0123456789abcdef' LIMIT 1")
@@ -183,7 +183,7 @@ func TestACrowdIsWhatItsCellsClaim(t *testing.T) {
 	})
 }
 
-// checkPlain compares the table that takes every row with what cells claim: each value once.
+// checkPlain checks that the table without a unique key holds each value that cells claim once.
 func checkPlain(t *testing.T, db *sql.DB, now map[int]string) {
 	t.Helper()
 	held, want := column(t, db, "SELECT email FROM plain ORDER BY CAST(email AS BINARY)"), []string(nil)
@@ -198,8 +198,7 @@ func checkPlain(t *testing.T, db *sql.DB, now map[int]string) {
 	}
 }
 
-// The suite passes with a sink to which any key with a cell is a crowd, too: with views that need all cells beside
-// the indexes, and without.
+// The suite also passes if every key with a cell is a crowd: with views that need all cells, and with indexes only.
 func TestCrowdsPassTheSuite(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for name, views := range map[string][]*replicator.View{"all": suiteViews, "indexes": {suiteViews[1], suiteViews[2]}} {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Dates and times are given as texts: in the servers' form ("2009-02-27 18:30:05.25") or in ISO 8601
+// Dates and times must be texts, in the servers' form ("2009-02-27 18:30:05.25") or in ISO 8601
 // ("2009-02-27T18:30:05Z", "…+09:00"). A time with a zone is converted to UTC, which is the session's time zone. More
 // fractional digits than the column has are an error, unless they are zero. Numbers are refused, because they may be
 // seconds or milliseconds.
@@ -67,7 +67,7 @@ func (m *moment) validDate() bool {
 	return m.partial() || m.day <= time.Date(m.year, time.Month(m.month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// partial reports whether the day or the month is unknown, as in 2009-05-00. Such a date is no point in time.
+// partial reports whether the day or the month is unknown, as in 2009-05-00. Such a date is not a point in time.
 func (m *moment) partial() bool { return m.month == 0 || m.day == 0 }
 
 func (c *column) dateTime(v any) (any, error) {
@@ -77,10 +77,10 @@ func (c *column) dateTime(v any) (any, error) {
 	}
 	m, ok := parseMoment(s)
 	if !ok {
-		return nil, c.misfit("a text that is no date and time")
+		return nil, c.misfit("a text that is not a date and time")
 	}
 	if len(m.fraction) > c.fraction {
-		return nil, c.misfit("the digits of its seconds")
+		return nil, c.misfit("a fraction of a second with more digits")
 	}
 	if m.partial() {
 		return c.partialTime(m)
@@ -89,8 +89,8 @@ func (c *column) dateTime(v any) (any, error) {
 	if t.Year() < 0 || t.Year() > 9999 {
 		return nil, c.misfit("the year")
 	}
-	// 1970-01-01 00:00:00 is the zero date. MySQL itself refuses the rest of that second, and some servers refuse times
-	// after 2038.
+	// In a TIMESTAMP, 1970-01-01 00:00:00 is the zero date. MySQL itself refuses the rest of that second, and some
+	// servers refuse times after 2038.
 	first := t.Unix() == 0 && m.fraction == ""
 	if c.typ == "timestamp" && (first || t.Unix() < 0 || t.Unix() > math.MaxUint32) {
 		return nil, c.misfit("a time before 1970 or after 2106")
@@ -102,11 +102,11 @@ func (c *column) dateTime(v any) (any, error) {
 	return out, nil
 }
 
-// partialTime writes a partial date with its time. A TIMESTAMP accepts only one: all zeros.
+// partialTime converts a date without a month or day, with its time. A TIMESTAMP accepts only one: all zeros.
 func (c *column) partialTime(m moment) (any, error) {
 	zero := m.year+m.month+m.day+m.hour+m.minute+m.second == 0 && m.fraction == ""
 	if m.zoned || c.typ == "timestamp" && !zero {
-		return nil, c.misfit("a date without a day")
+		return nil, c.misfit("a date without a month or day")
 	}
 	out := fmt.Sprintf("%04d-%02d-%02d %02d:%02d:%02d", m.year, m.month, m.day, m.hour, m.minute, m.second)
 	if m.fraction != "" {
@@ -115,7 +115,7 @@ func (c *column) partialTime(m moment) (any, error) {
 	return out, nil
 }
 
-// date converts to DATE: dates, and times at midnight.
+// date converts a text to DATE. It accepts dates, and times at midnight.
 func (c *column) date(v any) (any, error) {
 	s, ok := asText(v)
 	if !ok {
@@ -123,7 +123,7 @@ func (c *column) date(v any) (any, error) {
 	}
 	m, ok := parseMoment(s)
 	if !ok {
-		return nil, c.misfit("a text that is no date")
+		return nil, c.misfit("a text that is not a date")
 	}
 	if m.hour+m.minute+m.second != 0 || m.fraction != "" || m.offset != 0 {
 		return nil, c.misfit("the time of day")
@@ -143,11 +143,11 @@ func (c *column) timeOfDay(v any) (any, error) {
 	}
 	p := timeForm.FindStringSubmatch(s)
 	if p == nil || number(p[2]) > 838 || number(p[3]) > 59 || number(p[4]) > 59 {
-		return nil, c.misfit("a text that is no time")
+		return nil, c.misfit("a text that is not a time")
 	}
 	fraction := strings.TrimRight(p[5], "0")
 	if len(fraction) > c.fraction {
-		return nil, c.misfit("the digits of its seconds")
+		return nil, c.misfit("a fraction of a second with more digits")
 	}
 	out := fmt.Sprintf("%s%02d:%02d:%02d", p[1], number(p[2]), number(p[3]), number(p[4]))
 	if fraction != "" { // only MariaDB accepts 838:59:59.5; others return an error

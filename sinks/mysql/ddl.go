@@ -13,7 +13,7 @@ import (
 
 // Schema returns the DDL of the views' missing tables, one statement each. Every column's type is the configured one,
 // or else one that fits the source's values. A comment marks columns whose values are unknown. If the source can't be
-// asked, Schema fails, because a table with guessed types would be permanent.
+// asked, Schema fails, because it would have to guess types.
 func (s *Sink) Schema(ctx context.Context, views []*replicator.View) ([]string, error) {
 	var out []string
 	from := s.origins("")
@@ -90,7 +90,7 @@ func (s *Sink) declare(ctx context.Context, v *replicator.View, from *origins, h
 	if slices.ContainsFunc(v.Fields, func(f replicator.Field) bool { return d.given(f.Name) == "" }) {
 		var err error
 		if d.sampled, err = from.samples(ctx, v); err != nil {
-			return nil, fmt.Errorf("looking at the source's rows for types: %w", err)
+			return nil, fmt.Errorf("sampling the source's rows to choose column types: %w", err)
 		}
 	}
 	for _, u := range usesOf(v) {
@@ -122,7 +122,8 @@ func fitKey(columns []*declared) {
 			return
 		}
 		room := max(prefix, min(500, (seen.MostIndexed-(total-most))/4))
-		longest.typ, longest.note = fmt.Sprintf("VARCHAR(%d)", room), "longer ones don't fit: a key has at most 3072 bytes"
+		longest.typ, longest.note = fmt.Sprintf("VARCHAR(%d)", room),
+			"longer values don't fit: a key has at most 3072 bytes"
 	}
 }
 
@@ -149,7 +150,7 @@ func fitRow(columns []*declared) {
 	}
 }
 
-// outside is the type that holds a text's or bytes' values outside of the row.
+// outside returns the type that stores the texts or bytes of a type outside of the row.
 func outside(typ string) string {
 	_, rest, _ := strings.Cut(typ, ")") // character set and collation
 	if strings.Contains(strings.ToUpper(typ), "BINARY(") {
@@ -213,10 +214,10 @@ func numberColumn(columns []*declared) string {
 	return sqlname.Quote(name)
 }
 
-// outsideBytes exceeds every index: the size of a type whose values are stored outside of the row.
+// outsideBytes is the size that counts for a type whose values are stored outside of the row. It exceeds every index.
 const outsideBytes = 1 << 20
 
-// indexBytes is how many bytes of an index a value of a declared type can take.
+// indexBytes returns the largest number of bytes that a value of the declared type can take in an index.
 func indexBytes(typ string) int64 {
 	d := strings.ToUpper(strings.TrimSpace(typ))
 	name, rest, _ := strings.Cut(d, "(")
@@ -234,7 +235,7 @@ func indexBytes(typ string) int64 {
 	return 32 // enough for a number or a time
 }
 
-// rowBytes is about how many bytes of its row a value of a declared type takes.
+// rowBytes returns about how many bytes a value of the declared type takes in its row.
 func rowBytes(typ string) int64 {
 	if n := indexBytes(typ); n < outsideBytes {
 		return n + 2

@@ -14,7 +14,8 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// role is the purpose of a column of a view's table. Its number is part of an origin (origin.go): it never changes.
+// role is the purpose of a column of a view's table. Its number is part of an origin (origin.go), so it must never
+// change.
 type role int
 
 const (
@@ -26,14 +27,15 @@ const (
 	ofVersion             // the version
 )
 
-// The types of columns whose values are unknown: no source column is named, and no body was sampled.
+// anything has the types of columns whose values are unknown: no source column is named, and no body was sampled.
+// unseen says in the DDL which values fit.
 var (
 	anything = map[role]string{
 		ofRow: "LONGTEXT", ofIndex: "VARCHAR(255)", ofKey: "VARBINARY(255)", ofGroup: "VARCHAR(255)", ofSum: "DECIMAL(65,10)",
 	}
 	unseen = map[role]string{
-		ofRow: "texts and numbers fit, lists and objects don't", ofIndex: "they fit up to 255 characters",
-		ofKey: "they fit up to 255 bytes", ofGroup: "they fit up to 255 characters", ofSum: "they fit with 10 decimals",
+		ofRow: "texts and numbers fit, lists and objects don't", ofIndex: "up to 255 characters fit",
+		ofKey: "up to 255 bytes fit", ofGroup: "up to 255 characters fit", ofSum: "up to 10 decimals fit",
 	}
 )
 
@@ -139,7 +141,7 @@ func (d *declarer) given(name string) string {
 func (d *declarer) declare(ctx context.Context, u use) error {
 	c := &declared{name: u.Name, typ: d.given(u.Name), role: u.role, origin: originOf(d.view, u)}
 	if has := d.has.column(u.Name); has != nil && !has.isOurs() {
-		c.origin = "" // the column stays another program's
+		c.origin = "" // the column belongs to another program
 	}
 	d.columns = append(d.columns, c)
 	switch {
@@ -150,7 +152,7 @@ func (d *declarer) declare(ctx context.Context, u use) error {
 		c.typ = "BIGINT"
 		return nil
 	case u.role == ofRow && slices.ContainsFunc(config.OriginsOf(d.view, u.Path), config.Origin.Whole):
-		c.typ = "JSON" // a list of a join's rows, or a row
+		c.typ = "JSON" // a join's row, or a list of a join's rows
 		return nil
 	}
 	var of seen.Values
@@ -241,7 +243,7 @@ func (d *declarer) sourceType(ctx context.Context, f replicator.Field, r role) (
 // and zero padding of numbers.
 var notType = regexp.MustCompile(`(?i) ?/\*.*?\*/| zerofill`)
 
-// bare is the column's type as our declarations may contain it.
+// bare returns the column's type, without parts that our declarations can't contain.
 func (c *SourceColumn) bare() string { return strings.TrimSpace(notType.ReplaceAllString(c.Type, "")) }
 
 // foreign maps types that only MariaDB has to types that hold their text form.
@@ -250,8 +252,8 @@ var foreign = map[string]string{"uuid": "CHAR(36)", "inet4": "VARCHAR(15)", "ine
 // typeFor returns a type that holds every value of a source's column, with a collation that distinguishes at least as
 // much.
 //
-// ENUMs and SETs become texts, because their columns may get more members. An ENUM also holds "" for values that were
-// no members when they were written.
+// ENUMs and SETs become texts, because their columns may get more members. An ENUM column also holds "" for values that
+// were not members when they were written.
 func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (string, error) {
 	kind := origin.kind()
 	if r == ofSum {
@@ -273,7 +275,7 @@ func (s *Sink) typeFor(ctx context.Context, origin *SourceColumn, r role) (strin
 	case other && !srv.isMariaDB():
 		return text, nil
 	case kind == "json" && r != ofRow:
-		return "LONGTEXT", nil // JSON has no index
+		return "LONGTEXT", nil // a JSON column can't be indexed
 	case origin.Charset == "":
 		return typ, nil
 	}
@@ -346,8 +348,8 @@ func widest(a, b string) string {
 	return ""
 }
 
-// rank returns a text type's index among the types by size. A VARCHAR has the second index, because it fits all types
-// but the first.
+// rank returns a text type's index among the types by size. A CHAR or VARCHAR counts as a MEDIUMTEXT, because its
+// values may be too long for a TEXT with another character set.
 func rank(sizes []string, typ string) int {
 	typ = strings.ToLower(typ)
 	if strings.HasPrefix(typ, "varchar") || strings.HasPrefix(typ, "char") {

@@ -13,7 +13,7 @@ import (
 	"replicator"
 )
 
-// design is the CREATE TABLE of a view's table, or an error if no table of these columns could hold the view.
+// design returns the CREATE TABLE of a view's table. It fails if no table of these columns could hold the view.
 func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (string, error) {
 	columns, err := s.declare(ctx, v, from, nil)
 	if err != nil {
@@ -23,7 +23,8 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (s
 	for _, c := range columns {
 		typ := strings.ToLower(firstWord.FindString(c.typ))
 		if slices.Contains(unconvertible, typ) {
-			problems = append(problems, fmt.Sprintf("no value can be converted to the type of its column %s, %s", c.name, typ))
+			problems = append(problems, fmt.Sprintf("its column %s would have a type that the program can't write, %s",
+				c.name, typ))
 		}
 		if strings.EqualFold(c.name, settingsOf(v).ShardOn) && !slices.Contains(shardable, typ) {
 			problems = append(problems, fmt.Sprintf("its shard_on, %s, would be %s: only integers, texts and bytes "+
@@ -31,7 +32,7 @@ func (s *Sink) design(ctx context.Context, v *replicator.View, from *origins) (s
 		}
 	}
 	if len(problems) > 0 {
-		return "", replicator.Fatal(fmt.Errorf("a table %s can't hold it: %s; leave them out, "+
+		return "", replicator.Fatal(fmt.Errorf("a table %s can't hold it: %s. Leave these columns out, "+
 			"or give them another type with `types`",
 			settingsOf(v).Table, strings.Join(problems, "; ")))
 	}
@@ -45,8 +46,8 @@ var unconvertible = []string{"geometry", "point", "linestring", "polygon", "mult
 	"multipolygon", "geometrycollection",
 	"geomcollection", "vector"}
 
-// uncreatable returns the server's objection to a table. It creates and drops a temporary table, which no other session
-// sees. If the user may not create one, only the grants are checked.
+// uncreatable returns an error if the server would refuse a CREATE TABLE. It tries the statement with a temporary
+// table, which no other session sees. If the user may not create temporary tables, it checks only the grants.
 func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement string) error {
 	doing := creating(v)
 	if !s.mayCreate(ctx) {
@@ -60,7 +61,7 @@ func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement st
 	defer conn.Close()
 	_, err = conn.ExecContext(ctx, strings.Replace(statement, "CREATE TABLE ", "CREATE TEMPORARY TABLE ", 1))
 	switch {
-	case is(err, 1044, 1142, 1227): // CREATE TEMPORARY TABLES is a right of its own
+	case is(err, 1044, 1142, 1227): // CREATE TEMPORARY TABLES is a separate right
 		return nil
 	case err != nil:
 		return uncreated(v, err)
@@ -69,7 +70,7 @@ func (s *Sink) uncreatable(ctx context.Context, v *replicator.View, statement st
 	return classify(err, doing)
 }
 
-// creating describes the action for errors about a view's refused table.
+// creating describes the creation of a view's table, for error messages.
 func creating(v *replicator.View) string {
 	return fmt.Sprintf("creating table %s from its types", settingsOf(v).Table)
 }
@@ -80,7 +81,7 @@ func uncreated(v *replicator.View, err error) error {
 	refused := classify(err, creating(v))
 	var e *mysql.MySQLError
 	if errors.As(err, &e) && !faultOf(e).plain {
-		refused = fmt.Errorf("%w: %s", refused, strings.Join(strings.Fields(e.Message), " ")) // the message quotes lines
+		refused = fmt.Errorf("%w: %s", refused, strings.Join(strings.Fields(e.Message), " ")) // in one line
 	}
 	return replicator.Fatal(refused)
 }

@@ -11,14 +11,14 @@ import (
 	"replicator"
 )
 
-// A view's mark and states are in tables of the sink's own. They survive if the view's table is dropped and created
-// again, or emptied. The mark would then claim changes that no table has, and cells that don't change would never be
-// written again. Nothing identifies a table: even an ALTER that rebuilds it gives it a new id and creation time. But
-// opening the view notices that the table is missing, and later checks notice that it lost all of its rows (loss.go).
-// If only some rows were deleted by hand, a verification finds and repairs that.
+// A view's mark and states are in the sink's own tables. They survive if the view's table is dropped and created again,
+// or emptied. The mark would then claim changes that the table lacks, and cells that don't change would never be
+// written again. A table's id or creation time can't reveal this, because an ALTER that rebuilds a table changes both.
+// But opening the view notices that the table is missing, and later checks notice that it lost all of its rows
+// (loss.go). If only some rows were deleted by hand, a verification finds and repairs that.
 
-// refuseGone forgets a view that was marked and whose table is gone. The view is then filled again, like any view that
-// a sink lost.
+// refuseGone returns an error if a view was marked but its table is gone. It forgets the view, so that the view is
+// filled again, like any view that a sink lost.
 func (s *Sink) refuseGone(ctx context.Context, v *replicator.View) error {
 	name, err := s.gone(ctx, v)
 	if err != nil || name == "" {

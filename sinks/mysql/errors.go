@@ -23,7 +23,7 @@ const (
 	errTableChanged = 1412 // the table was altered since the snapshot began
 )
 
-// transient reports whether the server rolled the transaction back in favour of another one, so that it may be repeated
+// transient reports whether the server rolled the transaction back in favor of another one, so that it may be repeated
 // at once. A lock timeout is not transient: another program holds the lock for long, and the operator must see that the
 // views wait.
 func transient(err error) bool { return is(err, errDeadlock) }
@@ -34,7 +34,8 @@ func refuses(err error) bool {
 	return errors.As(err, &e) && !transient(err) || errors.Is(err, mysql.ErrPktTooLarge)
 }
 
-// is reports whether err is one of a server's errors. A trigger's SIGNAL may have any number.
+// is reports whether err is a server's error with one of the numbers. An error from SIGNAL doesn't count, because a
+// trigger may give it any number.
 func is(err error, numbers ...uint16) bool {
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) || signalled(e) {
@@ -48,7 +49,7 @@ func is(err error, numbers ...uint16) bool {
 	return false
 }
 
-// ofTable reports whether the server refuses a statement because of its table.
+// ofTable reports whether a server's error concerns the statement's table or rows, and not the server or the user.
 func ofTable(err error) bool {
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {
@@ -58,10 +59,10 @@ func ofTable(err error) bool {
 	return b != serverFault && b != userFault
 }
 
-const takesNoWrites = "the server takes no writes: read_only is on there, as on a replica"
+const takesNoWrites = "the server accepts no writes: read_only is on there, as on a replica"
 
-// classify adds to err what was being done, hides possible values, and marks errors that only the operator can fix.
-// Errors of the context and of the connection are temporary, like all others.
+// classify adds to err what was being done, hides texts that may quote values, and marks errors that only the operator
+// can fix as fatal. All other errors are temporary, including those of the context and of the connection.
 func classify(err error, doing string) error {
 	if err == nil || replicator.IsFatal(err) {
 		return err
@@ -71,7 +72,7 @@ func classify(err error, doing string) error {
 			doing, err)
 	}
 	if errors.Is(err, driver.ErrBadConn) { // RejectReadOnly turns a refusal to write into this error
-		return fmt.Errorf("%s: %s", doing, takesNoWrites) // the server has answered: no connection was lost
+		return fmt.Errorf("%s: %s", doing, takesNoWrites) // not err, which says that the connection was lost
 	}
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) || errors.Is(err, context.Canceled) {
@@ -85,18 +86,19 @@ func classify(err error, doing string) error {
 		text = fmt.Errorf("%w: %s", text, known.means)
 	}
 	if is(err, errLockWait) {
-		return fmt.Errorf("%w: another session holds the lock: SHOW ENGINE INNODB STATUS and SHOW PROCESSLIST at the "+
-			"sink's server show whose it is", text)
+		return fmt.Errorf("%w: another session holds the lock. Find it by SHOW ENGINE INNODB STATUS and SHOW "+
+			"PROCESSLIST on the sink's server", text)
 	}
 	if is(err, 1040) {
-		return curable{text, "raise max_connections there, or see in SHOW PROCESSLIST whose connections they are"}
+		return curable{text, "raise max_connections on that server, or find out by SHOW PROCESSLIST " +
+			"who holds the connections"}
 	}
 	if is(err, 1045, 1698) {
-		return replicator.Fatal(curable{text, "correct user and password in the sink's dsn, and have the file read " +
-			"again (SIGHUP), or mend the account"})
+		return replicator.Fatal(curable{text, "correct user and password in the sink's dsn and reload the file " +
+			"(SIGHUP), or fix the account"})
 	}
 	if is(err, 1217, 1451) {
-		return fmt.Errorf("%w: another table's foreign key holds a row that has to go: drop that key, or make it "+
+		return fmt.Errorf("%w: another table's foreign key prevents the deletion of a row. Drop that key, or make it "+
 			"ON DELETE CASCADE or SET NULL", text)
 	}
 	if is(err, 1146) && ownTable(e.Message) { // another program dropped the table since the views were opened
@@ -117,7 +119,8 @@ type curable struct {
 func (e curable) Error() string { return e.error.Error() + ": " + e.cure }
 func (e curable) Unwrap() error { return e.error }
 
-// granting adds the GRANT statement to an error of classify if the user lacks a right that views need in a database.
+// granting adds the necessary GRANT statement to said, if the user lacks a right that views need in a database. said is
+// classify's result for err.
 func (s *Sink) granting(ctx context.Context, said, err error, database string) error {
 	if is(err, 1044, 1142, 1143) {
 		return curable{said, s.grant(ctx, database, "SELECT, INSERT, UPDATE, DELETE")}

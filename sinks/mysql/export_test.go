@@ -10,7 +10,7 @@ import (
 // SetFewCells changes how many cells a key may have before it is a crowd.
 func (s *Sink) SetFewCells(n int) { s.few = n }
 
-// LookAtEachOpening has a sink look at a view's table whenever that was opened, however short ago it did.
+// LookAtEachOpening makes a sink check its views' tables at every mark, however short ago the last check was.
 func LookAtEachOpening(sink replicator.Sink) {
 	switch sink := sink.(type) {
 	case *Sink:
@@ -22,7 +22,7 @@ func LookAtEachOpening(sink replicator.Sink) {
 	}
 }
 
-// Patience is how many seconds each idle connection waits for others who use a table.
+// Patience returns, for each idle connection, how many seconds it waits for other sessions' use of a table.
 func (s *Sink) Patience(ctx context.Context) (seconds []int, err error) {
 	for range s.db.Stats().Idle {
 		var conn *sql.Conn

@@ -14,7 +14,7 @@ type blame int
 const (
 	rowFault     blame = iota // the row that is written; every error that is not in the list
 	serverFault               // the server, whatever the table; temporary
-	passingFault              // the table at hand, for some time
+	passingFault              // the statement's table, for some time
 	batchFault                // the batch: a smaller one may succeed. With a single row, it is temporary
 	sizeFault                 // the batch, or one row that is too large
 	userFault                 // the sink's user, until the operator acts
@@ -25,15 +25,15 @@ const (
 type fault struct {
 	name  string // its name in the servers' manuals
 	blame blame
-	means string // its meaning, in words that show no value; "" if the message is plain
-	plain bool   // the server's message shows no value
+	means string // its meaning, in words that contain no value; "" if plain
+	plain bool   // the server's message contains no value
 }
 
 // faults are the known errors of MySQL and MariaDB. Any other error counts as caused by the row that is written: a
 // value, a trigger or an index can cause some hundred errors, and more with each release. Messages may quote values
 // ("Duplicate entry '…'"), which must not reach a log, unless the message is plain.
 var faults = map[uint16]fault{
-	// The server rolls back a transaction in favour of another one, stops, accepts no writes, is full, or reached a
+	// The server rolls back a transaction in favor of another one, stops, accepts no writes, is full, or reached a
 	// limit.
 	1015: {name: "ER_CANT_LOCK", blame: serverFault, means: "the server can't lock a file"},
 	1021: {name: "ER_DISK_FULL", blame: serverFault, means: "the server's disk is full"},
@@ -56,7 +56,7 @@ var faults = map[uint16]fault{
 	1203: {name: "ER_TOO_MANY_USER_CONNECTIONS", blame: serverFault, means: "the user has too many connections"},
 	1213: {name: "ER_LOCK_DEADLOCK", blame: serverFault, plain: true},
 	1223: {name: "ER_CANT_UPDATE_WITH_READLOCK", blame: serverFault, means: "all tables are locked for reading"},
-	1226: {name: "ER_USER_LIMIT_REACHED", blame: serverFault, means: "the user has reached a limit of the server's"},
+	1226: {name: "ER_USER_LIMIT_REACHED", blame: serverFault, means: "the user has reached one of the server's limits"},
 	1290: {name: "ER_OPTION_PREVENTS_STATEMENT", blame: serverFault, plain: true}, // read_only
 	1296: {name: "ER_GET_ERRMSG", blame: serverFault, means: "the storage engine failed"},
 	1297: {name: "ER_GET_TEMPORARY_ERRMSG", blame: serverFault, means: "the storage engine failed for a moment"},
@@ -65,25 +65,26 @@ var faults = map[uint16]fault{
 	1614: {name: "ER_XA_RBDEADLOCK", blame: serverFault, means: "a deadlock"},
 	1637: {name: "ER_TOO_MANY_CONCURRENT_TRXS", blame: serverFault, means: "there are too many transactions"},
 	1792: {name: "ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION", blame: serverFault, plain: true},
-	1815: {name: "ER_INTERNAL_ERROR", blame: serverFault, means: "the server failed"},
+	1815: {name: "ER_INTERNAL_ERROR", blame: serverFault, means: "the server had an internal error"},
 	1836: {name: "ER_READ_ONLY_MODE", blame: serverFault, plain: true},
 	1874: {name: "ER_INNODB_READ_ONLY", blame: serverFault, means: "InnoDB is read-only"},
 	1881: {name: "ER_INNODB_FORCED_RECOVERY", blame: serverFault, means: "InnoDB is read-only while it recovers"},
 	1927: {name: "ER_CONNECTION_KILLED", blame: serverFault, means: "the connection was killed"}, // MariaDB's
 	3024: {name: "ER_QUERY_TIMEOUT", blame: serverFault, plain: true},
 	3058: {name: "ER_USER_LOCK_DEADLOCK", blame: serverFault, means: "a deadlock"},
-	3100: {name: "ER_RUN_HOOK_ERROR", blame: serverFault, means: "the group does not take the transaction"},
-	3101: {name: "ER_TRANSACTION_ROLLBACK_DURING_COMMIT", blame: serverFault, means: "the group gave up the transaction"},
+	3100: {name: "ER_RUN_HOOK_ERROR", blame: serverFault, means: "the replication group rejected the transaction"},
+	3101: {name: "ER_TRANSACTION_ROLLBACK_DURING_COMMIT", blame: serverFault,
+		means: "the replication group rolled the transaction back"},
 	3168: {name: "ER_SERVER_ISNT_AVAILABLE", blame: serverFault, means: "the server is not available"},
 	3169: {name: "ER_SESSION_WAS_KILLED", blame: serverFault, means: "the session was killed"},
-	3185: {name: "ER_CANNOT_FIND_KEY_IN_KEYRING", blame: serverFault, means: "the keyring has no key of the table"},
+	3185: {name: "ER_CANNOT_FIND_KEY_IN_KEYRING", blame: serverFault, means: "the keyring lacks the table's key"},
 	4031: {name: "ER_CLIENT_INTERACTION_TIMEOUT", blame: serverFault, means: "the connection was idle for too long"},
 
 	// The table is temporarily unusable, because of another session's lock or statement, or until it is repaired.
 	1016: {name: "ER_CANT_OPEN_FILE", blame: passingFault, means: "the table can't be opened"},
 	1020: {name: "ER_CHECKREAD", blame: passingFault, means: "a row changed since it was read"},
 	1034: {name: "ER_NOT_KEYFILE", blame: passingFault, means: "an index of the table is damaged"},
-	1035: {name: "ER_OLD_KEYFILE", blame: passingFault, means: "an index of the table is old"},
+	1035: {name: "ER_OLD_KEYFILE", blame: passingFault, means: "an index of the table has an old format"},
 	1193: {name: "ER_UNKNOWN_SYSTEM_VARIABLE", blame: passingFault, plain: true},
 	1194: {name: "ER_CRASHED_ON_USAGE", blame: passingFault, means: "the table is damaged"},
 	1195: {name: "ER_CRASHED_ON_REPAIR", blame: passingFault, means: "the table is damaged"},
@@ -104,7 +105,7 @@ var faults = map[uint16]fault{
 	1436: {name: "ER_STACK_OVERRUN_NEED_MORE", blame: sizeFault, means: "the row needs a larger thread_stack"},
 	1534: {name: "ER_BINLOG_ROW_LOGGING_FAILED", blame: batchFault, means: "the server can't write its binlog"},
 	1705: {name: "ER_STMT_CACHE_FULL", blame: sizeFault, means: "the row is larger than max_binlog_stmt_cache_size"},
-	1969: {name: "ER_STATEMENT_TIMEOUT", blame: batchFault, means: "it took longer than max_statement_time"}, // MariaDB's
+	1969: {name: "ER_STATEMENT_TIMEOUT", blame: batchFault, means: "it exceeded max_statement_time"}, // MariaDB's
 
 	// The operator must fix the user or its rights.
 	1045: {name: "ER_ACCESS_DENIED_ERROR", blame: userFault, plain: true},
@@ -127,7 +128,8 @@ var faults = map[uint16]fault{
 	1143: {name: "ER_COLUMNACCESS_DENIED_ERROR", blame: tableFault, plain: true},
 	1146: {name: "ER_NO_SUCH_TABLE", blame: tableFault, plain: true},
 	1227: {name: "ER_SPECIFIC_ACCESS_DENIED_ERROR", blame: tableFault, plain: true},
-	1267: {name: "ER_CANT_AGGREGATE_2COLLATIONS", blame: tableFault, means: "collations of the table don't go together"},
+	1267: {name: "ER_CANT_AGGREGATE_2COLLATIONS", blame: tableFault,
+		means: "collations of the table's columns can't be combined"},
 	1305: {name: "ER_SP_DOES_NOT_EXIST", blame: tableFault, means: "a trigger calls a routine that does not exist"},
 	1356: {name: "ER_VIEW_INVALID", blame: tableFault, means: "a trigger reads a view that can't be read"},
 	1364: {name: "ER_NO_DEFAULT_FOR_FIELD", blame: tableFault, plain: true},
@@ -140,7 +142,8 @@ var faults = map[uint16]fault{
 	1665: {name: "ER_BINLOG_STMT_MODE_AND_ROW_ENGINE", blame: tableFault, plain: true},
 	1785: {name: "ER_GTID_UNSAFE_NON_TRANSACTIONAL_TABLE", blame: tableFault,
 		means: "a trigger writes to a table that has no transactions"},
-	3098: {name: "ER_BEFORE_DML_VALIDATION_ERROR", blame: tableFault, means: "the group takes no writes to such a table"},
+	3098: {name: "ER_BEFORE_DML_VALIDATION_ERROR", blame: tableFault,
+		means: "the replication group accepts no writes to such a table"},
 	3108: {name: "ER_DEPENDENT_BY_GENERATED_COLUMN", blame: tableFault, plain: true},
 	3959: {name: "ER_DEPENDENT_BY_CHECK_CONSTRAINT", blame: tableFault, plain: true},
 
@@ -153,15 +156,15 @@ var faults = map[uint16]fault{
 	1300: {name: "ER_INVALID_CHARACTER_STRING", means: "a text is not valid in the column's character set"},
 	1366: {name: "ER_TRUNCATED_WRONG_VALUE_FOR_FIELD", means: "a value doesn't fit the column's type or character set"},
 	1406: {name: "ER_DATA_TOO_LONG", means: "a value is too long for the column"},
-	1452: {name: "ER_NO_REFERENCED_ROW_2", means: "a foreign key's row is missing"},
+	1452: {name: "ER_NO_REFERENCED_ROW_2", means: "the row that a foreign key refers to is missing"},
 	1644: {name: "ER_SIGNAL_EXCEPTION", means: "a trigger refused the row"},
 	3140: {name: "ER_INVALID_JSON_TEXT", means: "a text is not valid JSON"},
 	3819: {name: "ER_CHECK_CONSTRAINT_VIOLATED", means: "a CHECK constraint refuses the row"},
 	4025: {name: "ER_CONSTRAINT_FAILED", means: "a CHECK constraint refuses the row"}, // MariaDB's
 }
 
-// faultOf describes a server's error. It knows lost connections and rolled-back transactions, which are temporary, by
-// their SQL state. Errors of a SIGNAL may have any number, so the number means nothing.
+// faultOf returns the description of a server's error. Lost connections and rolled-back transactions, which are
+// temporary, are recognized by their SQL state. An error from SIGNAL may have any number, so its number means nothing.
 func faultOf(e *mysql.MySQLError) fault {
 	state := string(e.SQLState[:])
 	f, known := faults[e.Number]
@@ -174,7 +177,7 @@ func faultOf(e *mysql.MySQLError) fault {
 	return f
 }
 
-// signalled reports whether an error comes from a SIGNAL statement. These use the class of states reserved for users.
+// signalled reports whether an error comes from a SIGNAL statement, which uses the class of states reserved for users.
 func signalled(e *mysql.MySQLError) bool { return strings.HasPrefix(string(e.SQLState[:]), "45") }
 
 // blames says what causes an error; ok is false if it is not a server's error.
@@ -195,8 +198,9 @@ func tooMuch(err error) bool {
 	return ok && (b == batchFault || b == sizeFault)
 }
 
-// rowReason is why the server refused a row that was sent alone: the error's number, state and description, without any
-// value. It is "" if the row is not the cause. The sink's own tables refuse only rows that are too large.
+// rowReason returns why the server refused a row that was sent alone: the error's description, number and SQL state,
+// without any value. It returns "" if the row is not the cause. The sink's own tables refuse only rows that are too
+// large.
 func rowReason(err error) string {
 	var at *viewError
 	if b, ok := blames(err); !ok || b != rowFault && b != sizeFault || !errors.As(err, &at) {

@@ -8,7 +8,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The server itself knows which error is which.
+// The server itself knows the names of its errors.
 func TestTheKnownErrorsHaveTheServersNames(t *testing.T) {
 	db, err := sql.Open("mysql", servertest.Own(t, servers.MySQL, "--performance-schema=ON").DSN(""))
 	if err != nil {
@@ -28,14 +28,14 @@ func TestTheKnownErrorsHaveTheServersNames(t *testing.T) {
 		if err := rows.Scan(&number, &name); err != nil {
 			t.Fatal(err)
 		}
-		if f, ok := faults[number]; ok && number != 4025 { // MariaDB means something else by that
+		if f, ok := faults[number]; ok && number != 4025 { // MariaDB uses the number for another error
 			known++
 			if f.name != name {
 				t.Errorf("%d: %q, want %q", number, f.name, name)
 			}
 		}
 	}
-	if err := rows.Err(); err != nil || known < len(faults)-10 { // MariaDB has some of its own
+	if err := rows.Err(); err != nil || known < len(faults)-10 { // some errors exist only in MariaDB
 		t.Errorf("the server knows %d of %d errors (%v)", known, len(faults), err)
 	}
 	for number, f := range faults {

@@ -10,7 +10,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Each source has states of its own. If several shards feed a view, a batch also reads the other shards' states of its
+// Each source has its own states. If several shards feed a view, a batch also reads the other shards' states of its
 // cells, under the same locks. judge.Batch.Claim then decides which source's row the view shows. If another source's
 // row is shown, this source's row waits, and its state keeps it. The transaction that removes the other source's row
 // writes the waiting row to the table.
@@ -18,7 +18,7 @@ import (
 // batchStates are the known states of a batch's entities.
 type batchStates struct {
 	own    heldStates
-	others heldStates         // of other sources; the key is this source's id of the entity
+	others heldStates         // states of other sources' cells, by this source's id of the entity
 	owners map[string][]owner // by view: the other sources that feed it
 
 	horizons map[uint32]int64 // by view id, of the target's views
@@ -34,7 +34,8 @@ func (t *Target) entities(all []string, own string, key replicator.Key) []string
 	return all
 }
 
-// place returns the map that a state belongs to, and this source's id of the entity.
+// place returns the map that a state belongs to, and this source's id of the entity. If the state is another source's,
+// place also notes that in h.
 func (s *batchStates) place(own string, h *heldState, entity string) (to heldStates, id string) {
 	r := wire.NewReader(entity)
 	source := r.Text()
@@ -147,7 +148,7 @@ type promotion struct {
 	views cellState
 }
 
-// claim decides whose row a view shows for an item's cell. v is this source's new state.
+// claim decides which source's row a view shows for an item's cell. v is this source's new state.
 func (it *item) claim(batch *judge.Batch, n int, s *batchStates, v *viewState) error {
 	c := &it.values[n]
 	c.now, c.yields, c.waits, c.heir = c.rows, false, false, false

@@ -7,9 +7,9 @@ import (
 	"replicator"
 )
 
-// Fitter returns a function that says why a value doesn't fit the column of a field, given its index in View.Fields;
-// nil if the table does not exist yet. The function accepts every amount, because only a sum must fit, and every value
-// of a column that a rebuild will recreate.
+// Fitter returns a function that returns an error if a value doesn't fit the column of a field, given the field's index
+// in View.Fields. It returns nil if the table does not exist yet. The function accepts every amount, because only a sum
+// must fit, and every value of a column that a rebuild will recreate.
 func (s *Sink) Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if sh == nil || err != nil {
@@ -34,7 +34,7 @@ func (s *Sink) Fitter(ctx context.Context, v *replicator.View) (func(field int, 
 	}, nil
 }
 
-// Fitter asks the first shard: shards are alike.
+// Fitter asks the first shard, because the shards' tables are alike.
 func (s *Sharded) Fitter(ctx context.Context, v *replicator.View) (func(field int, value any) error, error) {
 	return s.shards[0].Fitter(ctx, v)
 }

@@ -9,24 +9,24 @@ import (
 )
 
 // Foreign implements replicator.Shadower. It names the parts of the view's table that a swap would lose, or says that
-// the table's name is too long for a table beside it. CREATE TABLE … LIKE copies neither triggers nor foreign keys.
-// Other tables' foreign keys follow the old table through its RENAME. The application's own columns are in no cell.
-// Triggers are visible only to an account that has TRIGGER on the table.
+// the table's name is too long for a table beside it. Triggers and foreign keys are lost, because CREATE TABLE … LIKE
+// copies neither. Other tables' foreign keys follow the old table through its RENAME. The application's own columns are
+// lost, because no cell contains them. Triggers are visible only to an account that has TRIGGER on the table.
 func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil || sh == nil {
 		return "", err
 	}
 	if !hasRoomBeside(sh.table) {
-		return fmt.Sprintf("the name of table %s is too long for one beside it", sh.name()), nil
+		return fmt.Sprintf("the name of table %s is too long for a second table beside it", sh.name()), nil
 	}
 	if _, problems := s.plan(v, sh); len(problems) > 0 && !settingsOf(v).Create {
 		return "", nil // the shadow will be refused for its problems
 	}
 	var foreign []string
 	for _, c := range sh.columns {
-		// An index's rows are deleted and inserted whole, so no other program's value stays in them; a row view's rows stay.
-		// A column that the program made belonged to an earlier definition of the view (refit.go).
+		// An index's rows are deleted and inserted whole, so another program's values are lost there anyway. A column
+		// that the program made belonged to an earlier definition of the view (refit.go).
 		own := c.generated || c.isOurs() || v.Kind == "index" || manages(v, c.name)
 		if !own {
 			foreign = append(foreign, "column "+c.name)
@@ -40,7 +40,8 @@ func (s *Sink) Foreign(ctx context.Context, v *replicator.View) (string, error) 
 	if len(foreign) == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("table %s has parts that are not the view's: %s", sh.name(), strings.Join(foreign, ", ")), nil
+	return fmt.Sprintf("table %s has parts that don't belong to the view: %s", sh.name(),
+		strings.Join(foreign, ", ")), nil
 }
 
 // dependents names a table's triggers and foreign keys, and other tables' foreign keys that refer to it.
@@ -55,7 +56,7 @@ func (s *Sink) dependents(ctx context.Context, sh *shape) (all []string, err err
 	} {
 		names, err := texts(ctx, s.db, of.query, sh.database, sh.table)
 		if err != nil {
-			return nil, classify(err, fmt.Sprintf("looking for what else table %s has", sh.name()))
+			return nil, classify(err, fmt.Sprintf("looking for triggers and foreign keys of table %s", sh.name()))
 		}
 		for _, name := range names {
 			all = append(all, of.what+" "+name)

@@ -14,11 +14,11 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A view's horizon is in a table of its own, by the view's id, so that an older version of the program can ignore it. A
-// batch reads the horizon after the states, under the locks of its partitions, so no process writes a state between
-// that read and the batch's own write. If a state is missing because it was forgotten, its horizon was committed
-// before. Forgetting takes no such lock: it deletes a state only if the state is unchanged. A batch that has read the
-// state before writes a new one.
+// The views' horizons are in a separate table, so that an older version of the program can ignore them. A batch reads
+// the states and then the horizons, under the locks of its partitions. So no process writes a state between that read
+// and the batch's own write. If a state is missing because it was forgotten, its horizon was committed earlier, so the
+// batch sees it. Forgetting locks no partitions. It deletes a state only if the state is unchanged, and a batch that
+// has read the state before writes a new one.
 
 var _ replicator.Forgetter = (*Target)(nil)
 
@@ -73,7 +73,7 @@ func (s *Sink) horizons(ctx context.Context) (map[uint32]int64, error) {
 	return found, err
 }
 
-// forgetPage examines some of the source's cells.
+// forgetPage examines a page of the source's cells, and forgets those that no view needs.
 func (t *Target) forgetPage(
 	ctx context.Context, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -145,13 +145,13 @@ func (c cellState) below(horizon func(view uint32) int64) bool {
 	return true
 }
 
-// goneCell is a row of the table of states that was read.
+// goneCell is a row of the table of states as it was read. It is deleted only if it is unchanged.
 type goneCell struct {
 	cellPlace
 	stored string
 }
 
-// forgetSome deletes those of the rows that have not changed since they were read.
+// forgetSome deletes the rows that have not changed since they were read.
 func (t *Target) forgetSome(ctx context.Context, some []goneCell) (forgotten int, err error) {
 	w := writer{}
 	w.write("DELETE FROM ", stateTable, " WHERE ")

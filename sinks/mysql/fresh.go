@@ -6,9 +6,9 @@ import (
 )
 
 // A view is fresh while the target that registered it fills it for the first time, into a table that was empty. Every
-// row of the table was then written with a state. So a cell without a state has no old rows to delete, and no entry can
-// be an orphan. This saves two queries per key. If another program writes into the table meanwhile, a unique key
-// refuses a row, which ends the freshness.
+// row of a fresh view's table was written together with a state. So a cell without a state has no old rows to delete,
+// and no entry can be an orphan. This saves two queries per key. If another program writes into the table meanwhile, a
+// unique key refuses a row, which ends the freshness.
 
 // startsFresh checks whether a view that was just registered is fresh. A view is not fresh if several shards of the
 // source feed it, or if it is spread over shards: other targets add and remove rows there.

@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// A table that was empty when its view was registered is filled without looking for old rows. What somebody else writes
-// there meanwhile is replaced all the same.
+// A table that was empty when its view was registered is filled without looking for old rows. Rows that another program
+// writes there meanwhile are replaced anyway.
 func TestAFirstFillReplacesWhatIsWrittenByHandMeanwhile(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE emails (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))",
@@ -87,8 +87,8 @@ func TestOnlyAFirstFillIntoAnEmptyTableLeavesNothingUnclaimed(t *testing.T) {
 	}
 }
 
-// The partitions of a topic are sources that nobody can ask for types. One that has seen no cell yet must not take what
-// the others hold for rows that nobody claims, only because it does not know that the keys are texts.
+// The partitions of a topic are sources that can't be asked for types. A source that has seen no cell yet doesn't know
+// that the keys are texts. It must still not mistake the other sources' entries for orphans.
 func TestWhatOtherSourcesHoldIsClaimedWhateverThisOneKnowsOfTheKeys(t *testing.T) {
 	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)")
 	sink := newSink(t, dsn)
@@ -119,8 +119,8 @@ func TestWhatOtherSourcesHoldIsClaimedWhateverThisOneKnowsOfTheKeys(t *testing.T
 	}
 }
 
-// A sweep finds a key in one view that the other source's cells show nothing of there any more, and looks at it: the
-// cells' rows in other views stay. What nobody's cells show goes with such a look.
+// A sweep finds a key in a view although the other source's cells contribute nothing there any more, and re-reads it.
+// The cells' rows in other views stay. The re-read removes an entry that no source's cells show.
 func TestALookLeavesWhatOtherSourcesShow(t *testing.T) {
 	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)",
 		"CREATE TABLE by_email (email VARCHAR(50), id VARBINARY(40), PRIMARY KEY (id, email))")
@@ -136,7 +136,7 @@ func TestALookLeavesWhatOtherSourcesShow(t *testing.T) {
 		targets = append(targets, target)
 	}
 	put := userOp(1, 1, 2, "a")
-	put.Values[1].Entries = nil // it has no e-mail address any more
+	put.Values[1].Entries = nil // it no longer has an e-mail address
 	if _, err := targets[0].Apply(t.Context(), []replicator.Op{put}); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestALookLeavesWhatOtherSourcesShow(t *testing.T) {
 	if _, err := targets[1].Apply(t.Context(), looks); err != nil {
 		t.Fatal(err)
 	}
-	put.AsOf, put.Rewrite = 9, true // the source that has the row looks, too: what is there is its own
+	put.AsOf, put.Rewrite = 9, true // the source that has the row re-reads it, too, and finds only its own rows
 	if _, err := targets[0].Apply(t.Context(), []replicator.Op{put}); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,8 @@ func TestALookLeavesWhatOtherSourcesShow(t *testing.T) {
 	}
 }
 
-// Each source is read by itself, so the delete where an entity moved from may come after the insert where it moved to.
+// Each source is read independently. If an entity moves, the delete at its old source may be applied after the insert
+// at its new one.
 func TestADeleteLeavesWhatHasMovedToAnotherSource(t *testing.T) {
 	db, dsn := database(t, servertest.MySQL(t), "CREATE TABLE names (email VARCHAR(50), id VARBINARY(40) PRIMARY KEY)",
 		"CREATE TABLE by_email (email VARCHAR(50), id VARBINARY(40), PRIMARY KEY (id, email))")
@@ -197,7 +198,7 @@ func TestADeleteLeavesWhatHasMovedToAnotherSource(t *testing.T) {
 	apply("from", userOp(1, 12, 2, "d"), "c c")
 	apply("to", gone, "d d")
 	apply("from", gone, "")
-	for i, old := range []string{"", "old"} { // of before there were shards, or before one was renamed
+	for i, old := range []string{"", "old"} { // sources from before there were shards, or before one was renamed
 		at := int64(20 * (i + 1))
 		gone.AsOf = at + 9
 		apply(old, userOp(1, at+2, 2, "e"), "e e")

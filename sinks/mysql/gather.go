@@ -7,8 +7,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// gather returns what all cells of an entity contribute to a view once the batch is applied, from every source, in the
-// view's order.
+// gather returns the contributions of all cells of an entity to a view, from every source, as they are once the batch
+// is applied. They are in the view's order.
 func (t *Target) gather(k *keeper, entity string, items []*item, states *batchStates) ([][]row, error) {
 	current := map[string]cellState{}
 	for _, s := range states.own[entity] {

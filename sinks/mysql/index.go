@@ -8,14 +8,14 @@ import (
 	"replicator"
 )
 
-// indexKind keeps one row for each distinct value: the fields' columns and the key's.
+// indexKind stores one row for each distinct value of a key. A row has the fields' columns and the key columns.
 //
-// A key's old entries are found by the key columns, so no before-image is needed, and rows that were added by hand for
-// the key also go. If several cells feed a key, a change of one rewrites all of the key's entries: a value stays as
-// long as one cell contributes it. For keys with very many cells, see crowd.go.
+// A key's old entries are found by the key columns. So no before-image is needed, and rows of the key that were added
+// by hand are removed as well. If several cells feed a key, a change of one rewrites all of the key's entries, because
+// a value must stay as long as one cell contributes it. For keys with very many cells, see crowd.go.
 //
-// Values that the table's own unique key treats as equal ("Foo" and "foo" under a case-insensitive collation) are one
-// entry: the first of them.
+// If the table's own unique key treats two values as equal ("Foo" and "foo" under a case-insensitive collation), the
+// table has one entry for them: the first value.
 type indexKind struct{}
 
 func (indexKind) check(k *keeper, sh *shape) []string {
@@ -36,7 +36,8 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 		case x.exactly(names):
 			k.single = true
 			if several {
-				problems = append(problems, fmt.Sprintf("its unique key %s takes one row a key, but the view may have several: "+
+				problems = append(problems, fmt.Sprintf("its unique key %s allows only one row a key, "+
+					"but the view may have several: "+
 					"make it a plain key", x.name))
 			}
 		case !x.whole(names):
@@ -45,7 +46,7 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 				x.name, strings.Join(names, ", ")))
 		case several && slices.ContainsFunc(x.parts, func(p part) bool { return p.prefix }):
 			problems = append(problems, fmt.Sprintf("its unique key %s holds only the beginning of a column, "+
-				"so two values of one key could be taken for one: make it a plain key", x.name))
+				"so it would refuse two values with the same beginning: make it a plain key", x.name))
 		}
 	}
 	if !indexed {
@@ -56,8 +57,8 @@ func (indexKind) check(k *keeper, sh *shape) []string {
 	return problems
 }
 
-// autoOnly reports whether an index consists only of an AUTO_INCREMENT column that the view does not write: the server
-// fills it.
+// autoOnly reports whether an index consists only of an AUTO_INCREMENT column that the view does not write. The server
+// fills such a column, so the index refuses no row.
 func autoOnly(x *index, sh *shape, v *replicator.View) bool {
 	if len(x.parts) != 1 {
 		return false

@@ -12,7 +12,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// keeper keeps one view in its table.
+// keeper maintains one view in its table.
 type keeper struct {
 	view   *replicator.View
 	place  int // the view's index in Target.Views
@@ -21,7 +21,7 @@ type keeper struct {
 	marked replicator.Standing // the view's progress when it was opened
 
 	table      string    // quoted
-	definition string    // the table's, when it was opened; "": unknown
+	definition string    // the table's CREATE TABLE when the view was opened; "": unknown
 	keys       []*column // the target's key columns
 	keyOf      []int     // for each key column, the index of its value in the cell's key
 	fields     []*column
@@ -32,36 +32,38 @@ type keeper struct {
 	shared   bool // several cells of one key feed the view, so each contribution is kept in the state
 	single   bool // the table has one row per key
 	valued   bool // for a crowd, only changed values are written: see crowd.go
-	distinct bool // the table allows each value of a key once
+	distinct bool // a unique key allows each value of a key only once
 	ledger   bool // the table doesn't show a cell's contribution, so the state keeps it
 
 	origin []*SourceColumn // for each key column: the source's column that provides it; nil: unknown
-	loose  []*column       // of a counter's group: property columns that treat different values as equal
+	loose  []*column       // columns of a counter's group that hold properties and treat different values as equal
 	alter  string          // the statement that makes the first loose column distinguish all values
 
 	shardOn *shardColumn // nil: the view lives in one database
 
 	fresh atomic.Bool // see startsFresh
 
-	unordered, ordered atomic.Bool // whether rows may be written in any order, and whether they must be ordered: see references.go
+	unordered, ordered atomic.Bool // without foreign key checks, or always with them: see references.go
 }
 
-// kind is how one kind of view is stored.
+// kind stores one kind of view.
 type kind interface {
 	// check lists the reasons why the table can't hold the view.
 	check(k *keeper, sh *shape) []string
 
-	// row converts an entry; nil if the table shows nothing for it (such as an index of a missing property).
+	// row converts an entry. It returns nil if the entry makes no row, such as an index entry whose property is
+	// missing.
 	row(k *keeper, e replicator.Entry, version int64) (row, error)
 
-	// rows returns the table's rows of a key. cells are the contributions of its cells, in the order of the view's feeds.
+	// rows returns the rows that the table should have for a key. cells are its cells' contributions, in the order of
+	// the feeds.
 	rows(k *keeper, cells [][]row) []row
 
 	// write makes the table show, for each changed key, what its cells now contribute.
 	write(w *writer, k *keeper, changes []change) error
 }
 
-// change is a key whose cells contribute something else than before.
+// change is a key whose contributions changed.
 type change struct {
 	key  []any
 	rows [][]row // their current contributions, by cell, in the order of the view's feeds
@@ -86,11 +88,11 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 	case "counter":
 		k.kind, k.ledger, k.shared = counterKind{}, true, false
 	default:
-		return nil, []string{fmt.Sprintf("a MySQL sink keeps no views of kind %q", v.Kind)}
+		return nil, []string{fmt.Sprintf("a MySQL sink can't keep views of kind %q", v.Kind)}
 	}
 	var problems []string
 	if sh.isView {
-		return nil, []string{"it is a view, not a table"}
+		return nil, []string{"it is an SQL view, not a table"}
 	}
 	if !strings.EqualFold(sh.engine, "InnoDB") {
 		problems = append(problems, fmt.Sprintf("its engine is %s, which has no transactions: ALTER TABLE … ENGINE=InnoDB",
@@ -104,7 +106,7 @@ func (s *Sink) plan(v *replicator.View, sh *shape) (*keeper, []string) {
 		case c.generated:
 			problems = append(problems, fmt.Sprintf("its column %s is generated", name))
 		case !c.known():
-			problems = append(problems, fmt.Sprintf("no value can be converted to the type of its column %s, %s", name,
+			problems = append(problems, fmt.Sprintf("its column %s has a type that the program can't write, %s", name,
 				c.declared))
 		}
 		return c
@@ -165,7 +167,7 @@ func (k *keeper) keyNames() []string {
 	return names
 }
 
-// unmanaged finds columns that the view doesn't fill and that have no default: no row could be inserted.
+// unmanaged lists columns that have no default and that the view doesn't fill. They would make every insert fail.
 func unmanaged(k *keeper, sh *shape) []string {
 	var problems []string
 	for _, c := range sh.columns {
@@ -181,7 +183,7 @@ func unmanaged(k *keeper, sh *shape) []string {
 func (s *Sink) hasColumn(table string) bool { return s.tables[table].Column != "" }
 
 // keyOrder finds, for each of the target's key columns, the index of its value in a cell's key. The order must be the
-// same in every table that feeds the view. Otherwise the tables' cells would not meet.
+// same in every table that feeds the view. Otherwise the keys of the tables' cells would not match.
 func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 	for n, f := range v.From {
 		t := s.tables[f.Table]
@@ -196,7 +198,8 @@ func (s *Sink) keyOrder(v *replicator.View) (order []int, err error) {
 				strings.Join(t.Key, ", "))
 		}
 		if n > 0 && !slices.Equal(here, order) {
-			return nil, fmt.Errorf("its key is made of differing parts of the keys of tables %s and %s", v.From[0].Table,
+			return nil, fmt.Errorf("its key columns take different parts of the keys of tables %s and %s",
+				v.From[0].Table,
 				f.Table)
 		}
 		order = here
@@ -209,14 +212,15 @@ func (k *keeper) key(values []any) ([]any, error) {
 	key := make([]any, len(k.keys))
 	for i, c := range k.keys {
 		if k.keyOf[i] >= len(values) {
-			return nil, fmt.Errorf("the key has %d parts: the table's key changed since the cell was read", len(values))
+			return nil, fmt.Errorf("the key has only %d parts, because the table's key changed after the cell was read",
+				len(values))
 		}
 		v, err := c.convert(k.ofSource(i, values[k.keyOf[i]]))
 		if err != nil {
 			return nil, fmt.Errorf("key column %s: %w", c.name, err)
 		}
 		if v == nil {
-			return nil, fmt.Errorf("key column %s: NULL", c.name)
+			return nil, fmt.Errorf("key column %s: the value is NULL", c.name)
 		}
 		key[i] = v
 	}
@@ -246,7 +250,7 @@ func (k *keeper) ofSource(i int, v any) any {
 // convertFields converts an entry's fields and appends the version, if the table has a column for it.
 func (k *keeper) convertFields(e replicator.Entry, version int64) (row, error) {
 	if len(e.Fields) != len(k.fields) {
-		return nil, fmt.Errorf("it has %d fields, the view %d", len(e.Fields), len(k.fields))
+		return nil, fmt.Errorf("the entry has %d fields, but the view has %d", len(e.Fields), len(k.fields))
 	}
 	r := make(row, len(k.fields), len(k.fields)+1)
 	for i, c := range k.fields {

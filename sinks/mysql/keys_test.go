@@ -11,14 +11,15 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// orders are types of keys whose order or equality is not that of their texts, with keys as a source's cells have them.
+// orders are types of keys that sort or compare differently from their texts, with keys as a source's cells have them.
+// As DOUBLEs, the last two keys of DECIMAL(20,0) would be equal.
 var orders = map[string][]any{
 	"ENUM('c','b','a')":              {"c", "b", "a"},
 	"SET('c','b','a')":               {"", "c", "b", "c,b", "a", "b,a"},
 	"BIT(8)":                         {int64(0), int64(9), int64(10), int64(255)},
 	"BIT(64)":                        {int64(0), uint64(1<<63 + 1), uint64(1<<64 - 1)},
 	"BIGINT UNSIGNED":                {int64(9), int64(10), uint64(1<<64 - 1), uint64(1<<64 - 2)},
-	"DECIMAL(20,0)":                  {"-1", "9", "10", "12345678901234567890", "12345678901234567891"}, // as doubles the last two are one
+	"DECIMAL(20,0)":                  {"-1", "9", "10", "12345678901234567890", "12345678901234567891"},
 	"DECIMAL(10,3)":                  {"-1.500", "0.000", "9.000", "10.250"},
 	"TIME(2)":                        {"-12:00:00.00", "-01:00:00.50", "01:00:00.00", "100:00:00.00"},
 	"TIME":                           {"-838:59:59", "00:00:00", "01:00:00", "838:59:59"},
@@ -68,7 +69,7 @@ func TestKeysOfEveryOrderArePagedThroughAndRemovedAlone(t *testing.T) {
 	})
 }
 
-// One change at a time: MySQL 9.7 compares otherwise with one tuple than with several.
+// Each batch has one change, because MySQL 9.7 compares one tuple differently from several.
 func TestKeysOfSeveralColumnsOfEveryOrderAreRemovedAlone(t *testing.T) {
 	servertest.EachKindOf(t, servers.AllSourceKinds(), func(t *testing.T, kind servers.Kind) {
 		s := servertest.Shared(t, kind)
@@ -104,7 +105,7 @@ func TestKeysOfSeveralColumnsOfEveryOrderAreRemovedAlone(t *testing.T) {
 	})
 }
 
-// heldKeys pages through what a target's only view holds, key by key.
+// heldKeys returns the keys that a target's only view holds, sorted. It reads one key per page.
 func heldKeys(t *testing.T, target replicator.Target) (keys []string) {
 	t.Helper()
 	for after := ""; ; {

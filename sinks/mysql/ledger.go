@@ -47,17 +47,18 @@ func (t *Target) cannotTakeBack(at *viewError, err error) error {
 	}
 	k := t.kept[at.view]
 	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s, table %s: column %s can't hold the sum "+
-		"after an amount was subtracted (%s): widen the column; if the table was changed by hand, rebuild the view",
+		"after an amount was subtracted (%s). Widen the column. If the table was changed by hand, rebuild the view",
 		k.view.Name, settingsOf(k.view).Table, k.amount().name, rowReason(err))), k.view.Name)
 }
 
 // registerLedger registers a view with a ledger and empties its table, in one transaction, under the locks of all
-// partitions. It raises the epoch, unless there was none, so that targets of an older registration fail.
+// partitions. If the table had rows, or if there was an older registration, it also raises the epoch, so that older
+// targets fail.
 //
 // Several sources may fill one table. The first source that registers a definition empties the table, and ends the
-// other sources' older registrations. The other sources join, even if their own tables differ. If a source's tables
-// have changed since it joined, the view begins again for all sources, because the table does not show which sums are
-// of that source's cells.
+// other sources' older registrations. The other sources then join with the same definition, even if their own tables
+// differ. If a source's tables have changed since it joined, the view starts over for all sources, because the
+// counter's table doesn't show which amounts come from that source.
 func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (raised bool, err error) {
 	err = s.transaction(ctx, func(tx *sql.Tx) error {
 		raised = false
@@ -91,7 +92,8 @@ func (s *Sink) registerLedger(ctx context.Context, source string, k *keeper) (ra
 			return err
 		}
 		if removed > 0 {
-			s.log.Warn("a counter begins again: the rows of its table were removed", "sink", s.name, "view", k.view.Name,
+			s.log.Warn("a counter starts over, so the rows of its table were removed",
+				"sink", s.name, "view", k.view.Name,
 				"rows", removed)
 		}
 		if raised = removed > 0 || known > 0; raised {
@@ -149,8 +151,8 @@ func ledgerDifferences(k *keeper, items []*item, states *batchStates) []replicat
 	return differences
 }
 
-// heldInLedger lists the cells that contribute, a page at a time. Whether the sums are right can't be seen cell by
-// cell: see Strays.
+// heldInLedger lists the cells that contribute, a page at a time. It can't tell whether the sums are right. Strays
+// checks that.
 func (t *Target) heldInLedger(
 	ctx context.Context, k *keeper, after string, limit int,
 ) ([]replicator.Cell, string, error) {
@@ -159,8 +161,9 @@ func (t *Target) heldInLedger(
 	})
 }
 
-// wrongSums returns the groups whose sum in the table differs from the ledger's, over all sources. It begins at the
-// start of a span, and returns where it ended. Both are read in one snapshot.
+// wrongSums returns the groups whose sum in the table differs from the ledger's sum over all sources. It compares as
+// much of the span as memory allows, and returns the end of that part. It reads the table and the ledger in one
+// snapshot.
 func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wrongSum, end uint64, err error) {
 	tx, err := t.sink.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
@@ -170,8 +173,8 @@ func (t *Target) wrongSums(ctx context.Context, k *keeper, s span) (wrong []wron
 	return wrong, end, rollback(tx, err)
 }
 
-// mendSums sets the sums of the selected groups in a span to those of the ledger, and returns how many were wrong. It
-// first checks without locks. Writers wait only while it corrects sums.
+// mendSums corrects the wrong sums in a span for which mended returns true, and returns their number. It first compares
+// without locks, so writers wait only while it corrects sums.
 func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wrongSum) bool) (n int, err error) {
 	for {
 		wrong, end, err := t.wrongSums(ctx, k, s)
@@ -197,7 +200,7 @@ func (t *Target) mendSums(ctx context.Context, k *keeper, s span, mended func(wr
 	return n, nil
 }
 
-// mendSpan is mendSums up to the returned end, under the locks of all partitions.
+// mendSpan does the work of mendSums up to the returned end, under the locks of all partitions.
 func (t *Target) mendSpan(
 	ctx context.Context, k *keeper, s span, mended func(wrongSum) bool,
 ) (n int, end uint64, err error) {
@@ -219,8 +222,8 @@ func (t *Target) mendSpan(
 				if mended(s) {
 					done[s.id] = true
 					lacking, groups = append(lacking, s.lacks), append(groups, s.lacks[:len(s.lacks)-1])
-					// The group now has a row, which also takes the amounts of groups in other spans that the table treats as equal.
-					// So compare again.
+					// The group now has a row. Amounts of groups in other spans that the table treats as equal also
+					// count for that row, so compare again.
 					missing = missing || s.kind == replicator.Missing
 				}
 			}

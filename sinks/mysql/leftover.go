@@ -56,7 +56,7 @@ func (s *Sink) leftTables(ctx context.Context, view string) (shapes []*shape, er
 			return nil, classify(err, "table "+viewsTable)
 		}
 		if len(others) > 0 {
-			return nil, replicator.Fatal(fmt.Errorf("table %s is not removed: view %s is kept there now", table,
+			return nil, replicator.Fatal(fmt.Errorf("table %s is not removed, because it now holds view %s", table,
 				strings.Join(others, ", ")))
 		}
 		sh, err := s.readShape(ctx, table)
@@ -74,10 +74,11 @@ func (s *Sink) leftTables(ctx context.Context, view string) (shapes []*shape, er
 	return shapes, nil
 }
 
-// removable returns why the program may not drop a table.
+// removable returns an error if the program may not drop a table.
 func (s *Sink) removable(ctx context.Context, sh *shape) error {
 	refuse := func(why string) error {
-		return replicator.Fatal(fmt.Errorf("table %s is not removed, as %s. To remove what it holds, run `DELETE FROM %s` there",
+		return replicator.Fatal(fmt.Errorf("table %s is not removed, because %s. "+
+			"To remove its rows, run `DELETE FROM %s` there",
 			sh.name(), why, sqlname.Quote(sh.database)+"."+sqlname.Quote(sh.table)))
 	}
 	var theirs []string

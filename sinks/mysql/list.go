@@ -33,8 +33,8 @@ func (t *Target) ListedBy(view int) (names []string) {
 	return names
 }
 
-// List implements replicator.Lister. An index's entries are read from its table. Only the states show the parts of a
-// sum, so all states of the source are read.
+// List implements replicator.Lister. It reads an index's entries from the index's table. For a counter, it reads all
+// states of the source, because only they show the parts of a sum.
 func (t *Target) List(ctx context.Context, view int, values []string, limit int) (replicator.Listing, error) {
 	k := t.kept[view]
 	wanted, err := k.readValues(values)
@@ -50,7 +50,7 @@ func (t *Target) List(ctx context.Context, view int, values []string, limit int)
 	if err == nil {
 		err = rollback(tx, t.listAmounts(ctx, tx, k, wanted, limit, &found))
 	}
-	return found, classify(err, "view "+k.view.Name+": listing what makes a sum")
+	return found, classify(err, "view "+k.view.Name+": listing the amounts of a sum")
 }
 
 // readValues converts texts to the columns' types. A binary value is given as hexadecimal digits.

@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// A batch's statements are texts that contain the values, written here. Placeholders and arguments would lead to the
-// same texts, but double a batch's processor time. Sessions have an sql_mode in which a backslash is an escape, and use
-// utf8mb4, in which no character's bytes contain another character (see settings and openDB).
+// A batch's statements are texts that contain the values as literals. Placeholders and arguments would lead to the same
+// texts, but double a batch's processor time. The quoting relies on the session: its sql_mode makes a backslash an
+// escape, and in utf8mb4 no character's bytes contain another character (see settings and openDB).
 
 // appendLiteral appends a bound value (see row) as a literal of its own type.
 func appendLiteral(b []byte, v any) []byte {
@@ -28,7 +28,7 @@ func appendLiteral(b []byte, v any) []byte {
 	panic(fmt.Sprintf("a value is bound as %T", v))
 }
 
-// appendBinary appends bytes as a literal of binary text, without a character set.
+// appendBinary appends bytes as a literal of the binary character set.
 func appendBinary[T string | []byte](b []byte, v T) []byte {
 	return appendQuoted(append(b, "_binary"...), v)
 }

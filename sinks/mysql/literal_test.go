@@ -11,7 +11,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Statements hold values as literals: each server reads the very value, and nothing of one ends a statement.
+// Statements contain values as literals. Each server reads exactly the same value, and no value ends a statement.
 func TestServersReadLiteralsAsTheValuesThatTheyAre(t *testing.T) {
 	var all []byte
 	for i := range 256 {
@@ -33,7 +33,7 @@ func TestServersReadLiteralsAsTheValuesThatTheyAre(t *testing.T) {
 		} {
 			literal := string(appendLiteral(nil, v))
 			var same, one bool
-			// As bytes: a comparison of texts would go by a collation.
+			// Compared as bytes, because a comparison of texts would use a collation.
 			query := "SELECT CAST(" + literal + " AS BINARY) = CAST(? AS BINARY); SELECT 1"
 			if _, number := v.(float64); number {
 				query = "SELECT " + literal + " = ?; SELECT 1"

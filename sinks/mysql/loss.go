@@ -15,18 +15,21 @@ import (
 	"replicator"
 )
 
-// A table that was emptied (TRUNCATE, DELETE) is rarely seen empty, because its view soon writes new rows. So each
-// check of a table notes some of its rows, the witnesses, with the log position of each one's last change, and the
+// A check rarely sees an emptied table (TRUNCATE, DELETE) empty, because its view soon writes new rows. So each check
+// notes some of the table's rows, the witnesses, with the log position of each witness's last change. It also notes the
 // position up to which everything was applied. At the next check, every witness that has not changed must still be
-// there. The table was emptied if at least emptiedEvidence unchanged witnesses are gone, none is left, and no other row
-// is as old. If a person deletes only some rows, other old rows remain. A process's first check takes its witnesses
-// from the states. Rows and states are read in one snapshot, so that a concurrent write is no evidence.
+// there.
+//
+// The table was emptied if at least emptiedEvidence unchanged witnesses are gone, no unchanged witness is left, and no
+// other row is as old. If a person deletes only some rows, other old rows remain, so the check reports nothing. A
+// process's first check takes its witnesses from the states. Rows and states are read in one snapshot, so that a
+// concurrent write can't look like a loss.
 const (
 	emptiedEvidence = 100
 	witnessed       = 1000   // rows that a check notes, at most
-	witnessRows     = 5000   // rows that a check reads to find witnesses: those of one entity count once
-	oldRows         = 20_000 // rows that are searched for an old one if no witness is left
-	witnessStates   = 20_000 // states that are read for the witnesses
+	witnessRows     = 5000   // rows that a check reads to find witnesses; all rows of an entity make one witness
+	oldRows         = 20_000 // rows that a check searches for an old one if no witness is left
+	witnessStates   = 20_000 // states that a query reads for the witnesses
 	emptiedSample   = 2000   // states that are read for the first check, which has no witnesses
 )
 
@@ -34,11 +37,11 @@ const (
 type witnesses struct {
 	at    time.Time
 	order int64                    // everything before this log position was applied
-	rows  map[replicator.Key]int64 // the log position of each one's last change
+	rows  map[replicator.Key]int64 // by key: the log position of its last change
 	sums  []row                    // a counter's groups and sums
 }
 
-// looks are the last checks of tables, by view id. They outlive targets.
+// looks holds the last checks of tables, by view id. It outlives targets.
 type looks struct {
 	every time.Duration // the time between two checks of a table
 
@@ -114,8 +117,8 @@ func (t *Target) shown(ctx context.Context, k *keeper) (keys []replicator.Key, e
 	return keys, err
 }
 
-// firstWitnesses are the witnesses of a process's first check: entities that the states show and that did not change
-// after the view's mark. If there is no mark, order is the limit.
+// firstWitnesses returns the witnesses for a process's first check: entities that the view shows according to their
+// states, and that did not change after the view's mark. If there is no mark, order is the limit.
 func (t *Target) firstWitnesses(ctx context.Context, tx *sql.Tx, k *keeper, order int64) (w witnesses, err error) {
 	keys, err := t.shown(ctx, k)
 	if err != nil {
@@ -136,7 +139,7 @@ func (t *Target) noteRows(ctx context.Context, tx *sql.Tx, k *keeper) (map[repli
 	return t.lastChanges(ctx, tx, k, keys)
 }
 
-// converted converts keys to the table's columns.
+// converted converts keys to values of the table's key columns. It omits keys that can't be converted.
 func (k *keeper) converted(of []replicator.Key) (keys [][]any) {
 	for _, key := range of {
 		values, err := key.Values()
@@ -162,7 +165,7 @@ func (t *Target) lostRows(ctx context.Context, tx *sql.Tx, k *keeper, since witn
 	}
 	var unchanged []replicator.Key
 	for key, order := range last {
-		if order == since.rows[key] || len(some) == 0 { // an empty table can't have been written to since
+		if order == since.rows[key] || len(some) == 0 { // an empty table has lost its changed rows, too
 			unchanged = append(unchanged, key)
 		}
 	}
@@ -217,7 +220,7 @@ func (t *Target) lastChanges(
 		if err != nil {
 			return nil, err
 		}
-		if read == witnessStates { // the last entity may have more states
+		if read == witnessStates { // the last entity may have more states, so omit it
 			shows[at] = false
 		}
 		for i, e := range entities {
@@ -241,7 +244,7 @@ func (k *keeper) holds(ctx context.Context, tx *sql.Tx, keys [][]any) (held bool
 }
 
 // someKeys returns the distinct keys of a table's first rows, in the source's form. If the type of the source's key is
-// unknown, a key may be wrong; then it has no state.
+// unknown, a key may be wrong. A wrong key has no state, so it can't become a witness.
 func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys []replicator.Key, err error) {
 	kinds := make([]any, len(k.keys))
 	for i := range k.keys {
@@ -259,8 +262,8 @@ func (k *keeper) someKeys(ctx context.Context, tx *sql.Tx, rows, most int) (keys
 	return keys, err
 }
 
-// lostSums reports whether a counter lost at least half of every sum that it had. A counter's rows have no age, because
-// changes add to them. So if each sum is at most half of its former value, the missing amounts are looked up in the
+// lostSums reports whether a counter lost at least half of every sum that it had. A counter's rows don't show when they
+// last changed. So if each sum is at most half of its former value, lostSums looks up the missing amounts in the
 // ledger.
 func (t *Target) lostSums(ctx context.Context, tx *sql.Tx, k *keeper, since witnesses) (bool, error) {
 	last := len(k.fields) - 1

@@ -12,7 +12,7 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// lossScene is a table of a view that changes while it loses rows. Each change has the next order.
+// lossScene is a view whose table loses rows while the view changes. Each change has the next order.
 type lossScene struct {
 	t      *testing.T
 	view   *replicator.View
@@ -29,7 +29,7 @@ func newLossScene(t *testing.T, sink replicator.Sink, v *replicator.View) *lossS
 	return s
 }
 
-// open opens a target that has not looked at its tables yet.
+// open opens a target that has not checked its tables yet.
 func (s *lossScene) open() {
 	s.t.Helper()
 	target, err := s.sink.Open(s.t.Context(), "", []*replicator.View{s.view})
@@ -39,7 +39,7 @@ func (s *lossScene) open() {
 	s.target = target
 }
 
-// put writes cells from one number to before another.
+// put writes the cells with numbers from ≤ n < to.
 func (s *lossScene) put(from, to int) {
 	s.t.Helper()
 	var ops []replicator.Op
@@ -54,13 +54,13 @@ func (s *lossScene) put(from, to int) {
 	applyAll(s.t, s.target, ops...)
 }
 
-// look has the tables looked at, as of what was applied.
+// look checks the tables, with everything applied up to the scene's order.
 func (s *lossScene) look() error {
 	s.t.Helper()
 	return s.lookAt(s.order)
 }
 
-// lookAt has the tables looked at while the views are marked at an order.
+// lookAt checks the tables by marking the views at an order.
 func (s *lossScene) lookAt(order int64) error {
 	s.t.Helper()
 	s.open()
@@ -82,7 +82,7 @@ func (s *lossScene) lost() {
 	}
 }
 
-// losses are tables of a view each.
+// losses are views of each kind, with their tables.
 var losses = map[string]struct {
 	ddl  string
 	view func() *replicator.View
@@ -108,7 +108,8 @@ func eachLoss(t *testing.T, test func(t *testing.T, s *servers.Server, ddl strin
 	})
 }
 
-// New rows come in at once where a table is written to that somebody empties: it is not seen empty.
+// If a table is emptied while it is written to, new rows come in at once. So no check sees it empty, but the loss is
+// found.
 func TestATableThatIsEmptiedUnderWritesIsALoss(t *testing.T) {
 	eachLoss(t, func(t *testing.T, server *servers.Server, ddl string, view func() *replicator.View) {
 		for _, emptied := range []string{"TRUNCATE v", "DELETE FROM v"} {
@@ -122,7 +123,7 @@ func TestATableThatIsEmptiedUnderWritesIsALoss(t *testing.T) {
 			s.put(900, 1000)
 			s.lost()
 
-			s.open() // it begins again
+			s.open() // the view is filled again
 			s.put(0, 1000)
 			s.holds()
 			s.holds()
@@ -130,7 +131,7 @@ func TestATableThatIsEmptiedUnderWritesIsALoss(t *testing.T) {
 	})
 }
 
-// A session that begins again a moment after the last look at its tables doesn't wait for another one.
+// A session that begins a moment after the last check of its tables doesn't check them again at once.
 func TestATableIsNotLookedAtAgainAtOnce(t *testing.T) {
 	db, dsn := database(t, servertest.MySQL(t), losses["row"].ddl)
 	sink := newSink(t, dsn)
@@ -145,7 +146,7 @@ func TestATableIsNotLookedAtAgainAtOnce(t *testing.T) {
 	s.lost()
 }
 
-// What is applied runs ahead of the mark. The rows that a look saw are witnesses though they are newer than its mark.
+// Changes are applied ahead of the mark. The rows that a check saw are witnesses even if they are newer than its mark.
 func TestATableThatIsEmptiedIsALossThoughItsRowsAreNewerThanTheMark(t *testing.T) {
 	eachLoss(t, func(t *testing.T, server *servers.Server, ddl string, view func() *replicator.View) {
 		db, dsn := database(t, server, ddl)
@@ -169,7 +170,7 @@ func TestATableThatIsEmptiedBeforeAStartIsALoss(t *testing.T) {
 		exec(t, db, "TRUNCATE v")
 		restarted := newLossScene(t, newSink(t, dsn), s.view)
 		restarted.order = s.order
-		if s.view.Kind == "counter" { // whose first look only sees that there is nothing
+		if s.view.Kind == "counter" { // its first check only sees that the table is empty
 			restarted.lost()
 			return
 		}
@@ -199,7 +200,7 @@ func TestAShardThatIsEmptiedUnderWritesIsALoss(t *testing.T) {
 	})
 }
 
-// What a person deletes leaves something, and what the source deletes is no loss.
+// If a person deletes rows, some are left, so that is not a loss. Nor is it a loss if the source deletes rows.
 func TestRowsThatAreDeletedByHandAreNoLoss(t *testing.T) {
 	eachLoss(t, func(t *testing.T, server *servers.Server, ddl string, view func() *replicator.View) {
 		for _, deleted := range []string{

@@ -34,8 +34,8 @@ func (m storedMark) standing() (replicator.Standing, error) {
 	var fill storedFill
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &fill); err != nil {
-			return replicator.Standing{}, replicator.Fatal(fmt.Errorf("its mark in table %s is damaged: "+
-				"`replicator rebuild "+remedy.Views+"` fills it again",
+			return replicator.Standing{}, replicator.Fatal(fmt.Errorf("its mark in table %s is damaged. Run "+
+				"`replicator rebuild "+remedy.Views+"`, which fills the view again",
 				viewsTable))
 		}
 	}
@@ -52,7 +52,7 @@ func storeMark(at replicator.Standing) storedMark {
 	if at.Filling() || at.Epoch != 0 || at.Swapped != 0 {
 		text, err := json.Marshal(storedFill{at.Fill, at.FillFrom, at.Repair, at.Epoch, at.Swapped})
 		if err != nil {
-			panic("a mark is texts and numbers: " + err.Error())
+			panic("marshaling a mark: " + err.Error())
 		}
 		m.token += "\n" + string(text)
 	}
@@ -119,7 +119,7 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 		}
 		changed[next] = append(changed[next], int64(k.id))
 	}
-	for _, m := range order { // usually all views have one position
+	for _, m := range order { // usually one, because all views have the same position
 		ids := changed[m]
 		_, err := tx.ExecContext(ctx, "UPDATE "+viewsTable+" SET mark_order = ?, mark_token = ?, phase = ? WHERE id IN ("+
 			placeholders(len(ids))+")", append([]any{m.order, m.token, m.phase}, ids...)...)
@@ -130,9 +130,9 @@ func (t *Target) mark(ctx context.Context, tx *sql.Tx, marking *judge.Marking) e
 	return nil
 }
 
-// serverName is an expression that identifies a server, so that a replacement is noticed. A restart doesn't change it:
-// commits survive a restart, unless innodb_flush_log_at_trx_commit says otherwise, about which `replicator check`
-// warns. It also changes if the address led to another server and back between two marks (link.Moved).
+// serverName is an SQL expression that identifies a server, so that a replacement is noticed. A restart doesn't change
+// its value, because commits survive a restart. (`replicator check` warns if innodb_flush_log_at_trx_commit doesn't
+// ensure that.) The value also changes if the address led to another server and back between two marks (link.Moved).
 const serverName = "CONCAT_WS(' ', @@GLOBAL.server_id, @@GLOBAL.hostname, @@GLOBAL.port, " + link.Moved + ")"
 
 // readMarks reads and locks the marks of the target's views, by their ids. It also returns the server's name.
@@ -153,8 +153,8 @@ func (t *Target) readMarks(ctx context.Context, tx *sql.Tx) (_ map[uint32]stored
 	return found, server, err
 }
 
-// lost returns err, or the actual cause if marks are missing because another replicator swapped in rebuilt views.
-// Rebuilt views have marks of their own, so nothing is lost.
+// lost returns err, or errSwapped if marks are missing because another replicator swapped in rebuilt views. Those have
+// their own marks, so nothing is lost.
 func (t *Target) lost(ctx context.Context, err error) error {
 	if !errors.Is(err, replicator.ErrSinkLost) {
 		return err

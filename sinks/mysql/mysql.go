@@ -22,30 +22,33 @@ import (
 // Config is a Sink's configuration.
 type Config struct {
 	Name   string             // the sink's name in the configuration, for messages
-	DSN    string             // of the database that holds the views, in go-sql-driver's form
+	DSN    string             // go-sql-driver's DSN of the database that holds the views
 	Tables []replicator.Table // the source's tables that the views are made from
-	Logger *slog.Logger       // nil: none
+	Logger *slog.Logger       // nil: the sink logs nothing
 
 	// Sources are the sources that feed the sink, if there are several.
 	Sources judge.Sources
 
-	// InPlace forbids rebuilds beside a view's table, because several sources each fill a part of it.
+	// InPlace forbids rebuilds in a second table, because several sources each fill a part of the view's table.
 	InPlace bool
 
 	// Timeout is how long a connection may go without an answer before it counts as lost; 0: the constant Timeout. The
 	// DSN's readTimeout takes precedence.
 	Timeout time.Duration
 
-	// SumBytes is the approximate memory for a counter's groups whose sums are compared at once; 0: DefaultSumBytes.
+	// SumBytes limits, approximately, the memory for comparing a counter's sums with its states. 0 means
+	// DefaultSumBytes.
 	SumBytes int64
 
-	// Columns returns the current columns of a source's table. Without a source, any source is asked, because they are
-	// alike. It is called whenever a view's table is checked. nil: a table may then treat keys as equal that the source
-	// distinguishes, and created tables have types that accept many kinds of values.
+	// Columns returns the current columns of a source's table. If source is "", it may ask any source, because all of
+	// them have the same columns. The sink calls Columns whenever it checks a view's table. If Columns is nil, the sink
+	// accepts a table that treats different keys of the source as equal, and creates tables with types that accept many
+	// kinds of values.
 	Columns func(ctx context.Context, source, table string) ([]SourceColumn, error)
 
-	// Samples summarizes the values of a view's fields in a source's rows (see config.Opening). It is called before a
-	// table is created. nil: nothing is known of fields that are not columns.
+	// Samples summarizes the values of a view's fields in a source's rows (see config.Opening). The sink calls it
+	// before it creates a table. If Samples is nil, fields that are not columns get types that accept many kinds of
+	// values.
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 }
 
@@ -60,18 +63,18 @@ type Sink struct {
 	db       *sql.DB
 	sumBytes int64
 	sources  judge.Sources
-	inPlace  bool   // no view can be rebuilt beside its table
-	few      int    // the number of cells up to which a key is no crowd: see crowd.go
+	inPlace  bool   // see Config.InPlace
+	few      int    // a key with more cells is a crowd: see crowd.go
 	shard    string // the shard's name, if the sink is one of several; else ""
 
 	looks    looks // the last checks of the views' tables
 	widening widening
-	creating sync.Mutex // held while the own tables are checked and created
+	creating sync.Mutex // held while the sink's own tables are checked and created
 
-	droppedLeft atomic.Bool // the tables that earlier processes replaced were dropped: see dropLeft
+	droppedLeft atomic.Bool // dropLeft has run
 
 	mu     sync.Mutex
-	server *server // nil until the server was asked
+	server *server // nil until the first call of askNow
 }
 
 var (
@@ -81,13 +84,14 @@ var (
 
 // New makes a sink. It does not connect yet. An incomplete DSN is an error.
 func New(c Config) (*Sink, error) {
-	dsn, err := mysql.ParseDSN(c.DSN) // the caller has checked its network, which may be custom
+	dsn, err := mysql.ParseDSN(c.DSN) // the caller has checked the DSN's network, which may be a custom one
 	if err != nil {
-		// the error may quote the DSN
-		return nil, fmt.Errorf("sink %s: its dsn can't be read: it is USER:PASSWORD@tcp(HOST:PORT)/DATABASE", c.Name)
+		// err is left out, because it may quote the DSN.
+		return nil, fmt.Errorf("sink %s: its dsn can't be parsed. Write it as "+
+			"USER:PASSWORD@tcp(HOST:PORT)/DATABASE", c.Name)
 	}
 	if dsn.DBName == "" {
-		return nil, fmt.Errorf("sink %s: its dsn names no database: end it with /DATABASE", c.Name)
+		return nil, fmt.Errorf("sink %s: its dsn names no database. End it with /DATABASE", c.Name)
 	}
 	db, err := openDB(dsn, c.Timeout)
 	if err != nil {
@@ -123,7 +127,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	if err := s.dropLeft(ctx); err != nil {
 		return nil, err
 	}
-	epoch, err := s.readEpoch(ctx) // before the ids: a changed epoch reveals a swap in between
+	epoch, err := s.readEpoch(ctx) // before the ids, so that a swap in between shows as a changed epoch
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +146,7 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	for i, v := range views {
 		k, err := t.openView(ctx, v, from)
 		switch {
-		case replicator.IsFatal(err): // the operator must fix this view's table; the others need not wait
+		case replicator.IsFatal(err): // the operator must fix this view's table, but the caller can open the others
 			refused = append(refused, replicator.OfView(err, v.Name))
 			continue
 		case err != nil:
@@ -174,8 +178,9 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 // openView finds or creates a view's table, and registers the view.
 func (t *Target) openView(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
 	s := t.sink
-	// If a shadow's view has lost its table, that is refused. A shadow's own table may be missing, because createShadow
-	// makes it. If the view never had a table, a rebuild creates it, even if the view's create setting is off.
+	// refuseGone checks the live view's table, also for a shadow. A shadow's own table may be missing, because
+	// createShadow makes it. If the view never had a table, a rebuild creates it, even if the view's create setting is
+	// off.
 	if err := s.refuseGone(ctx, shadowed(v)); err != nil {
 		return nil, fmt.Errorf("view %s: %w", v.ShownAs(), err)
 	}

@@ -25,7 +25,7 @@ var tables = []replicator.Table{
 	{Name: "fav", Table: "favorite", Key: []string{"object_id", "user_id"}},
 }
 
-// settings are those of a view, none if it has none.
+// settings returns a view's MySQL settings; zero if it has none.
 func settings(v *replicator.View) mysql.Settings {
 	s, _ := v.Settings.(mysql.Settings)
 	return s
@@ -59,8 +59,8 @@ func from(columns ...string) []replicator.Feed {
 	return out
 }
 
-// suiteViews are views of every shape that a MySQL sink keeps, and suiteDDL their tables: as the seed has them, without
-// a UNIQUE key on the entity, with a version, merged, with composite keys.
+// suiteViews are views of every shape that a MySQL sink keeps. suiteDDL creates their tables: some as in the seed, some
+// without a UNIQUE key on the entity, with a version, merged, or with composite keys.
 var suiteViews = []*replicator.View{
 	{Name: "by_email", Kind: "index", From: from("cell.users"), Fields: fields("email"),
 		Settings: mysql.Settings{KeyFrom: rowKey("row_key"), Table: "by_email"}, Fingerprint: "1"},
@@ -111,7 +111,7 @@ func enforcesChecks(t testing.TB, s *servers.Server) {
 	}
 }
 
-// database makes a database with tables, and returns a pool for looking into it and its DSN.
+// database creates a database with tables. It returns a pool for looking into the database, and the database's DSN.
 func database(t testing.TB, s *servers.Server, ddl ...string) (*sql.DB, string) {
 	t.Helper()
 	db, dsn := openPool(t, s.DSN(servertest.Database(t, s)))

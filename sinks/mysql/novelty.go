@@ -8,24 +8,26 @@ import (
 	"sync/atomic"
 )
 
-// During a first replay or fill, most cells have no state yet, and most keys no rows. A batch guesses which ones, and
-// skips two queries: it reads no state of a new cell, and deletes no old rows before an insert if the table has one row
-// per key. If a guess is wrong, because another replicator wrote the state or another program the row, a primary or
-// unique key refuses the insert. The batch is then repeated without guesses, and the target stops guessing.
+// During a first replay or fill, most cells have no state yet, and most keys no rows. A batch guesses which cells are
+// new, and skips two queries for them: it doesn't read their states, and doesn't delete old rows before an insert if
+// the table has one row per key. A guess is wrong if another replicator wrote the state, or another program the row.
+// Then a primary or unique key refuses the insert, the batch is repeated without guesses, and the target stops
+// guessing.
 //
 // On MySQL 9.7 a new cell of one index costs the server 25 µs of processor time with both queries, and 16 without.
 
-// novelty guesses which cells have no state: those that the target has not met, if the table of states was empty at the
-// start. It is a Bloom filter of the cells that the target met, and safe for concurrent use.
+// novelty guesses which cells have no state: those that the target has not met since it was opened with an empty table
+// of states. It is a Bloom filter of the cells that the target met. It is safe for concurrent use.
 type novelty struct {
 	seed maphash.Seed
 	bits []atomic.Uint64
 }
 
-// noveltyWords make 4 MiB. Of a million new cells, the filter mistakes 0.5 % for known ones; of ten million, a third.
+// noveltyWords is the filter's size, 4 MiB. The filter mistakes 0.5 % of a million new cells for known ones, and a
+// third of ten million.
 const noveltyWords = 1 << 19
 
-// newNovelty returns nil if there are states already, so that nothing can be guessed.
+// newNovelty returns a filter, or nil if there are states already, because then no cell is known to be new.
 func newNovelty(ctx context.Context, db *sql.DB) (*novelty, error) {
 	var one int
 	err := db.QueryRowContext(ctx, "SELECT 1 FROM "+stateTable+" LIMIT 1").Scan(&one)
@@ -35,7 +37,7 @@ func newNovelty(ctx context.Context, db *sql.DB) (*novelty, error) {
 	return &novelty{seed: maphash.MakeSeed(), bits: make([]atomic.Uint64, noveltyWords)}, nil
 }
 
-// meet records a cell, and reports whether it may have been met before. n may be nil.
+// meet records a cell, and reports whether the target may have met it before. If n is nil, it returns true.
 func (n *novelty) meet(entity, cell string) (met bool) {
 	if n == nil {
 		return true

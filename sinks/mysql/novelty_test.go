@@ -9,17 +9,17 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// Targets that were opened over an empty table of states take cells that they have not met for new. What another
-// replicator wrote, or somebody else by hand, counts all the same.
+// A target that was opened with an empty table of states treats cells that it has not met as new. States that another
+// replicator wrote, and rows that were written by hand, count anyway.
 func TestWhatIsGuessedToBeNewAndIsNotIsJudgedAllTheSame(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, c := range []struct {
 			what string
-			// before happens between the opening of the target and its batch, which brings cells 1 to 3 in version 5, saying
-			// "new".
+			// before runs between the opening of the target and its batch. The batch writes cells 1 to 3 in version 5,
+			// with the value "new".
 			before func(other replicator.Target, byHand func(n int)) error
 			stale  int
-			want   map[string]int // how often values are there in the end
+			want   map[string]int // how often each value is in the table in the end
 		}{
 			{"nothing is there", func(replicator.Target, func(int)) error { return nil }, 0, map[string]int{"new": 3}},
 			{"a newer version of one", func(other replicator.Target, _ func(int)) error {

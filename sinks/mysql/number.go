@@ -14,10 +14,11 @@ type digits struct {
 	whole, part string
 }
 
-// maxDigits exceeds every column (DECIMAL has 65), and bounds how many digits an exponent can demand.
+// maxDigits limits the exponents of numbers. It is larger than the number of digits of any column (DECIMAL has 65).
 const maxDigits = 400
 
-// parseDigits parses a decimal number in JSON's form; false for other texts and for numbers of absurd size.
+// parseDigits parses a decimal number in JSON's form. It returns false for other texts, and for exponents beyond
+// maxDigits.
 func parseDigits(s string) (d digits, ok bool) {
 	if d.negative = strings.HasPrefix(s, "-"); d.negative {
 		s = s[1:]
@@ -67,8 +68,8 @@ func (d digits) String() string {
 	return s
 }
 
-// exact returns a number's digits; false if v is none. A text counts only in the usual form of the number, so that
-// nothing is lost ("007" is not a number).
+// exact returns a number's digits, or false if v is not a number. A text counts only in the usual form of a number, so
+// that nothing is lost ("007" is not a number).
 func exact(v any) (digits, bool) {
 	switch v := v.(type) {
 	case int64, uint64:
@@ -93,7 +94,7 @@ func exact(v any) (digits, bool) {
 // integerBits is the number of bits of each integer type.
 var integerBits = map[string]int{"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 
-// integer converts to the integer types: numbers in range without a fraction, booleans as 0 and 1.
+// integer converts a value to an integer type. It accepts numbers in range without a fraction, and booleans as 0 and 1.
 func (c *column) integer(v any) (any, error) {
 	if b, ok := v.(bool); ok {
 		if b {
@@ -126,7 +127,7 @@ func (c *column) integer(v any) (any, error) {
 	return n, nil
 }
 
-// decimal converts to DECIMAL: numbers whose digits all fit.
+// decimal converts a number to DECIMAL. All of its digits must fit.
 func (c *column) decimal(v any) (any, error) {
 	d, ok := exact(v)
 	switch {
@@ -135,17 +136,18 @@ func (c *column) decimal(v any) (any, error) {
 	case len(d.whole) > c.precision-c.scale:
 		return nil, c.misfit("the number's size")
 	case len(d.part) > c.scale:
-		return nil, c.misfit("the number of its decimals")
+		return nil, c.misfit("the number of decimals")
 	case d.negative && c.unsigned:
 		return nil, c.misfit("a negative number")
 	}
 	return d.String(), nil
 }
 
-// float converts to FLOAT and DOUBLE. A decimal number is seldom exact there. It fits if the shortest form of the
-// stored number has the same digits: 0.1 fits both, 16777217 fits no FLOAT, 9007199254740993 no DOUBLE. For a FLOAT,
-// the FLOAT's own value is bound, as a DOUBLE. The server compares as DOUBLEs, in which a FLOAT's 0.1 is not 0.1, and
-// it rejects the shortest digits of the largest FLOAT as too large.
+// float converts a number to FLOAT or DOUBLE, which seldom hold a decimal number exactly. The number fits if the
+// shortest form of the stored number has the same digits. So 0.1 fits both types, 16777217 doesn't fit a FLOAT, and
+// 9007199254740993 doesn't fit a DOUBLE. For a FLOAT, the result is the FLOAT's exact value as a DOUBLE. The server
+// compares as DOUBLEs, where a FLOAT's 0.1 differs from 0.1. It also rejects the shortest digits of the largest FLOAT
+// as too large.
 func (c *column) float(v any) (any, error) {
 	d, ok := exact(v)
 	if !ok {
@@ -157,7 +159,7 @@ func (c *column) float(v any) (any, error) {
 		return nil, c.misfit("the number's size")
 	}
 	if back, ok := parseDigits(strconv.FormatFloat(f, 'f', -1, bits)); !ok || back != d {
-		return nil, c.misfit("the number of its digits")
+		return nil, c.misfit("the number of digits")
 	}
 	if d.negative && c.unsigned {
 		return nil, c.misfit("a negative number")
@@ -176,7 +178,8 @@ func (c *column) floatBits() int {
 // shortest writes a number with the fewest digits that identify the column's value.
 func (c *column) shortest(f float64) string { return strconv.FormatFloat(f, 'g', -1, c.floatBits()) }
 
-// selected is the column in a select list. Without the addition, a server shows only six digits of a FLOAT.
+// selected returns the column's expression for a select list. Adding 0e0 makes the server show all digits of a FLOAT,
+// not six.
 func (c *column) selected() string {
 	if c.typ == "float" {
 		return "(" + c.quoted + " + 0e0)"

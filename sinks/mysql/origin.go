@@ -9,13 +9,14 @@ import (
 	"replicator"
 )
 
-// A column that the program makes (create = true) has a COMMENT with its purpose, such as 'replicator: email
-// (5f0a91c3)'. So for a new definition of the view, columns are of three kinds:
+// A column that the program creates (create = true) has a COMMENT with its purpose, such as 'replicator: email
+// (5f0a91c3)'. So when a view gets a new definition, its table has three kinds of columns:
 //
-//   - the program's, made for their present purpose: they stay, even if someone gave them another type;
-//   - the program's, made for another purpose or no longer needed: a rebuild recreates or drops them (refit.go);
-//   - columns of others, which a rebuild must not lose (foreign.go). They have no such comment. If someone altered the
-//     program's column without repeating the comment, it is now one of these.
+//   - columns that the program created for their present purpose. They stay, even if their type was changed by hand;
+//   - columns that the program created for another purpose, or that are no longer needed. A rebuild recreates or drops
+//     them (refit.go);
+//   - columns of others, which a rebuild must not lose (foreign.go). They have no such comment. A column of the
+//     program's becomes one of these if it is altered by hand without repeating the comment.
 //
 // Only the hash in the comment is compared, because the server may have cut a long expression.
 const originPrefix = "replicator: "
@@ -45,13 +46,13 @@ func originOf(v *replicator.View, u use) string {
 	}
 	all, err := json.Marshal(parts)
 	if err != nil {
-		panic(fmt.Sprintf("a definition is plain data: %v", err)) // numbers and texts always marshal
+		panic(fmt.Sprintf("marshaling a definition: %v", err)) // numbers and texts always marshal
 	}
 	hash := sha256.Sum256(all)
 	return fmt.Sprintf("%s%s (%x)", originPrefix, plain(shows), hash[:4])
 }
 
-// plain makes a text safe for a comment: no character of it is special in a literal, whatever the sql_mode.
+// plain replaces characters that are special in a literal, whatever the sql_mode, and shortens the text to mostShown.
 func plain(text string) string {
 	shown := strings.Map(func(r rune) rune {
 		if r < ' ' || r == '\\' || r == '\'' || r > '~' {
@@ -62,10 +63,11 @@ func plain(text string) string {
 	return shown[:min(len(shown), mostShown)]
 }
 
-// isOurs reports whether the program made the column, and it has not been altered since.
+// isOurs reports whether the program created the column. An ALTER without the comment makes it another program's.
 func (c *column) isOurs() bool { return strings.HasPrefix(c.comment, originPrefix) }
 
-// outdated reports which columns of a table the program made for another purpose than their present one in the view.
+// outdated returns a function that reports whether the program created a column for another purpose than its present
+// one in the view.
 func outdated(v *replicator.View, sh *shape) func(*column) bool {
 	now := map[string]bool{}
 	for _, u := range usesOf(v) {

@@ -11,7 +11,7 @@ import (
 	"replicator"
 )
 
-// The sink's own tables, beside the views' in the DSN's database.
+// The names of the sink's own tables, which are in the database that the DSN names.
 const (
 	viewsTable = "replicator_views"
 	stateTable = "replicator_state"
@@ -20,13 +20,13 @@ const (
 	horizonTable = "replicator_horizons"
 )
 
-// ownNames are the names of the own tables.
+// ownNames are the names of the sink's own tables.
 var ownNames = []string{viewsTable, stateTable, locksTable, horizonTable}
 
-// ownTables are created if they are missing. A cell's key comes before its column, so that all cells of an entity are
-// adjacent. A redefined view gets a new row and id. The old row stays, without a name, so that its id is never used
-// again while states may still mention it. The table of views comes last: if it exists and the states don't, the states
-// were lost, and no other replicator is about to create them.
+// ownTables are the statements that create the sink's own tables. In the table of states, the entity comes before the
+// cell, so that all cells of an entity are adjacent. A redefined view gets a new row in the table of views, with a new
+// id. Its old row stays without a name, so that its id, which states may still mention, is never used again. The table
+// of views is created last. So if it exists and the table of states doesn't, the states were lost.
 var ownTables = []string{
 	"CREATE TABLE IF NOT EXISTS " + locksTable + ` (
   id SMALLINT UNSIGNED NOT NULL PRIMARY KEY,
@@ -56,8 +56,8 @@ var ownTables = []string{
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin`,
 }
 
-// createOwn creates the sink's own tables. If the states are gone but marks are left, it removes the marks too: no
-// process could judge by them.
+// createOwn creates the sink's own tables if they are missing. If the states are gone but marks are left, it removes
+// the marks too, because no process can judge changes without states.
 func (s *Sink) createOwn(ctx context.Context) error {
 	s.creating.Lock()
 	defer s.creating.Unlock()
@@ -66,7 +66,8 @@ func (s *Sink) createOwn(ctx context.Context) error {
 		return err
 	}
 	if existing[viewsTable] && !existing[stateTable] {
-		s.log.Warn("the table of states is gone: the views' marks are removed, too", "sink", s.name, "table", stateTable)
+		s.log.Warn("the table of states is gone, so the views' marks are removed, too",
+			"sink", s.name, "table", stateTable)
 		if _, err := s.db.ExecContext(ctx, "UPDATE "+viewsTable+" SET name = NULL"); err != nil {
 			return classify(err, "table "+viewsTable)
 		}
@@ -109,8 +110,8 @@ func (s *Sink) existing(ctx context.Context, tables ...string) (map[string]bool,
 	return found, classify(err, "looking for tables")
 }
 
-// register gives the view its id and salt: the existing ones, if it is known by this fingerprint. emptied says that a
-// counter's table was emptied for it, which raises the epoch.
+// register gives the view its id and salt. A view that is already registered with the same fingerprint keeps its id and
+// salt. emptied reports whether a counter's table was emptied, which raises the epoch.
 func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied bool, err error) {
 	for range 3 {
 		var fingerprint string
@@ -139,12 +140,12 @@ func (s *Sink) register(ctx context.Context, source string, k *keeper) (emptied 
 			continue
 		}
 		err = s.insertView(ctx, s.db, source, k)
-		if err != nil && !is(err, 1062) { // another replicator may have been quicker
+		if err != nil && !is(err, 1062) { // on a duplicate, another replicator was quicker
 			return false, classify(err, "table "+viewsTable)
 		}
 		k.fresh.Store(err == nil)
 	}
-	return false, errors.New("another replicator with another definition of the view registers it at the same time")
+	return false, errors.New("another replicator registers the view with another definition at the same time")
 }
 
 func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keeper) error {
@@ -156,8 +157,8 @@ func (s *Sink) insertView(ctx context.Context, e execer, source string, k *keepe
 	return err
 }
 
-// retiredIDs are the ids of views that were forgotten or redefined. Their parts of states are dropped when the states
-// are written next.
+// retiredIDs returns the ids of views that were forgotten or redefined. A state drops its parts for these views when it
+// is written next.
 func retiredIDs(ctx context.Context, q querier) (map[uint32]bool, error) {
 	ids := map[uint32]bool{}
 	err := eachRow(ctx, q, func(rows *sql.Rows) error {
@@ -189,8 +190,8 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 	return found, ofViews(err)
 }
 
-// ofViews classifies the error of a statement on the table of views. A missing table is no error: nothing was ever kept
-// here, or everything is gone.
+// ofViews classifies the error of a statement on the table of views. It returns nil if that table is missing, because
+// then the sink holds no views.
 func ofViews(err error) error {
 	if is(err, noTable, noDatabase) {
 		return nil

@@ -10,15 +10,15 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// poison is a value that only the server can refuse, in a table that makes it do so.
+// poison is a value that only the server can refuse, and a table in which it does.
 type poison struct {
 	name    string
-	table   string // its columns beside id
-	then    string // a statement that follows
+	table   string // the table's columns other than id
+	then    string // a statement to run after CREATE TABLE
 	good    any
 	bad     any
-	mysql   string // the error of MySQL, and its state; "": it takes the value
-	mariaDB string // that of MariaDB
+	mysql   string // MySQL's error number and state; "": it accepts the value
+	mariaDB string // the same for MariaDB; "none": it has no such index
 }
 
 const textColumn = "email VARCHAR(50)"
@@ -73,8 +73,8 @@ func manyNumbers() string {
 	return b.String()
 }
 
-// What makes the server refuse a row is the row's own, whatever the error, as long as it is none that passes or that
-// concerns the table: the view goes on with the rows behind it.
+// If the server refuses a row, the row is the cause, unless the error is temporary or concerns the table. The row
+// becomes a dead letter, and the view goes on with the next rows.
 func TestARowThatTheServerRefusesIsADeadLetter(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, p := range poisons {
@@ -82,7 +82,7 @@ func TestARowThatTheServerRefusesIsADeadLetter(t *testing.T) {
 			if s.Kind != servers.MySQL {
 				want = p.mariaDB
 			}
-			if want == "none" { // it has no such index
+			if want == "none" { // MariaDB has no such index
 				continue
 			}
 			t.Run(p.name, func(t *testing.T) {
@@ -115,8 +115,8 @@ func TestARowThatTheServerRefusesIsADeadLetter(t *testing.T) {
 	})
 }
 
-// A transaction may be too large where each of its rows is not: smaller ones go through. A row that is too large alone
-// is a dead letter.
+// A transaction may be too large although none of its rows is. Then smaller transactions succeed. A row that is too
+// large alone becomes a dead letter.
 func TestABatchThatIsTooMuchForTheServerIsSplit(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB118} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestABatchThatIsTooMuchForTheServerIsSplit(t *testing.T) {
 			if n := count(t, db, "names"); n+len(rejected) != len(ops) {
 				t.Errorf("%d rows; rejected: %+v", n, rejected)
 			}
-			for _, r := range rejected { // MySQL takes what is one event
+			for _, r := range rejected { // MySQL accepts a single large event
 				if said := r.Err.Error(); r.Op != 123 ||
 					!strings.Contains(said, "max_binlog_cache_size (error 1197, SQLSTATE HY000)") {
 					t.Errorf("rejected: %+v", r)
@@ -146,7 +146,7 @@ func TestABatchThatIsTooMuchForTheServerIsSplit(t *testing.T) {
 	}
 }
 
-// What passes is no reason to reject a row, however small the batch: here somebody holds its lock.
+// A row is not rejected because of a temporary error, however small the batch. Here, another session holds its lock.
 func TestARowIsNotRejectedForWhatPasses(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, namesTable, "INSERT INTO names VALUES ('by hand', 'user 1          ')")

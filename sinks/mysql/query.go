@@ -38,7 +38,7 @@ func texts(ctx context.Context, q querier, query string, args ...any) (all []str
 	return all, err
 }
 
-// eachTexts calls f with the rows of a query of n columns, as texts.
+// eachTexts calls f with each row of a query's result, as n texts. It reuses the slice for the next row.
 func eachTexts(ctx context.Context, q querier, n int, f func(texts []sql.NullString), query string, args ...any) error {
 	texts, into := make([]sql.NullString, n), make([]any, n)
 	for i := range texts {
@@ -53,7 +53,7 @@ func eachTexts(ctx context.Context, q querier, n int, f func(texts []sql.NullStr
 	}, query, args...)
 }
 
-// eachBound calls f with the rows of a query of columns, in bound form.
+// eachBound calls f with each row of a query's result. It converts the columns' values to the bound form (see row).
 func eachBound(ctx context.Context, q querier, columns []*column, f func(r row), query string) error {
 	return eachTexts(ctx, q, len(columns), func(texts []sql.NullString) {
 		r := make(row, len(columns))
@@ -84,8 +84,7 @@ func (s *Sink) transaction(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// rollback rolls the transaction back, and returns err or else the rollback's error. The connection may already be
-// lost.
+// rollback rolls the transaction back. It returns err or, if err is nil, the rollback's error.
 func rollback(tx *sql.Tx, err error) error {
 	if rerr := tx.Rollback(); rerr != nil && !errors.Is(rerr, sql.ErrTxDone) && err == nil {
 		return rerr

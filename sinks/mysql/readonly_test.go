@@ -7,7 +7,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// `explain` and `verify` open views in sinks that are read-only.
+// `explain` and `verify` also open views in read-only sinks, so opening a known view must write nothing.
 func TestOpeningAKnownViewWritesNothing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, namesTable)
@@ -15,9 +15,9 @@ func TestOpeningAKnownViewWritesNothing(t *testing.T) {
 		before := view("row", "names", "email")
 		before.Fingerprint = "before"
 		openTarget(t, own, before)
-		openTarget(t, own, view("row", "names", "email")) // the one before is no more
+		openTarget(t, own, view("row", "names", "email")) // this ends the earlier definition
 		_, limited := limitedUser(t, db, dsn, map[string]string{
-			"names":            "SELECT, INSERT, UPDATE, DELETE", // which are asked for
+			"names":            "SELECT, INSERT, UPDATE, DELETE", // Open tests these rights
 			"replicator_views": "SELECT", "replicator_locks": "SELECT",
 			"replicator_state": "SELECT", "replicator_horizons": "SELECT"})
 		sink := newSink(t, limited)

@@ -7,12 +7,13 @@ import (
 )
 
 // Tables of views may refer to each other, or to themselves, by foreign keys. Parents and children arrive in any order:
-// one transaction writes the views in the order of the file, lanes don't wait for each other, and fills have an order
-// of their own. In the end both exist, if the source has them. So once a foreign key has refused a row, the rows of its
-// table are written without checking foreign keys. No row waits, or becomes a dead letter, because of another.
+// one transaction writes the views in the order of the file, lanes don't wait for each other, and each fill has its own
+// order. In the end both rows exist, if the source has them. So once a foreign key has refused a row, the sink writes
+// the rows of that table without checking foreign keys. Then no row waits for another row, or becomes a dead letter
+// because of it.
 //
 // This applies only to foreign keys between views' tables. A foreign key to or from another program's table is checked
-// as usual: no process would add a parent row that is missing there, or remove a child row that is in the way.
+// as usual, because no process would add the missing parent row there, or remove the child row that is in the way.
 
 const (
 	errNoParent = 1452
@@ -29,9 +30,9 @@ func (t *Target) unordered() (n int) {
 	return n
 }
 
-// unorder checks whether err comes from a foreign key between tables of views. If so, it lets the tables' rows be
-// written without such checks. It returns true if this or another lane did that since the transaction began: the
-// transaction must then be tried again.
+// unorder checks whether err comes from a foreign key between tables of views. If so, it turns off the checks for these
+// tables' rows. It returns true if this or another lane did that since the transaction began, so that the transaction
+// must be tried again. before is the result of unordered at that time.
 func (t *Target) unorder(ctx context.Context, err error, before int) (again bool, failed error) {
 	if !is(err, errNoParent, errChildren) || !t.server.hasUnchecked() {
 		return false, nil
@@ -53,8 +54,8 @@ func (t *Target) unorder(ctx context.Context, err error, before int) (again bool
 	return t.unordered() > before, nil
 }
 
-// lookAtReferences checks whether another program's table now refers to the table of a view that is written without
-// checks.
+// lookAtReferences turns the checks on again if another program's table now refers to a view's table that is written
+// without checks.
 func (t *Target) lookAtReferences(ctx context.Context, k *keeper) error {
 	if !k.unordered.Load() {
 		return nil
@@ -99,7 +100,8 @@ func (s *Sink) refersAmongViews(ctx context.Context, k *keeper) (bool, error) {
 // which would stay if a statement fails.
 func (s *server) hasUnchecked() bool { return s.mariaDB || !strings.HasPrefix(s.version, "5.") }
 
-// begins begins a statement that changes a view's table: a verb, and the rest.
+// begins begins a statement that changes a view's table: a verb, and the rest. If necessary, it adds the option that
+// skips foreign key checks.
 func (w *writer) begins(k *keeper, verb string, rest ...string) {
 	switch {
 	case !k.unordered.Load():

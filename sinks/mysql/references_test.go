@@ -11,7 +11,8 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// TestRowsOfTablesThatReferToEachOtherComeInAnyOrder: a child before its parent, and a parent that goes before it.
+// TestRowsOfTablesThatReferToEachOtherComeInAnyOrder: a child may come before its parent, and a parent may go before
+// its child.
 func TestRowsOfTablesThatReferToEachOtherComeInAnyOrder(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s,

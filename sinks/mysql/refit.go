@@ -11,31 +11,32 @@ import (
 )
 
 // A table that was created for an earlier definition of its view (create = true) may be unable to hold the present one:
-// a field has no column, a counter's sum is NOT NULL and no longer filled, a primary key lacks a value. A rebuild
-// alters it:
+// a field has no column, a counter's sum is NOT NULL and no longer filled, or the primary key lacks a field. A rebuild
+// alters the table in one of two ways:
 //
-//   - Beside the live table. The shadow is made LIKE the live table, to keep indexes, defaults and partitions that were
-//     added, and is altered in one statement while it is empty. Missing columns are added as in a table that is
-//     created. Columns that the program made for another purpose (origin.go) are dropped. The primary key is recreated
-//     if it doesn't fit, and an index that loses a column is dropped.
-//   - In place, if a swap would lose parts that are not the view's, or if no swap is possible (several shards). A row
-//     view's table gets columns for new fields, which accept NULL. That harms no reader or writer of the table.
-//     Anything else would change rows that readers see before they are filled, so it is refused, with the necessary
-//     ALTER.
+//   - Beside the live table. The shadow is created LIKE the live table, to keep indexes, defaults and partitions that
+//     others added. It is altered in one statement while it is empty. The statement adds missing columns with the types
+//     of a new table, and drops columns that the program created for another purpose (origin.go). It recreates the
+//     primary key if it doesn't fit, and drops an index that loses a column.
+//   - In place, if a swap would lose parts that don't belong to the view, or if no swap is possible (several shards). A
+//     row view's table gets columns for new fields, which accept NULL. That harms no reader or writer of the table. Any
+//     other change would affect rows that readers see before they are filled. So the program refuses it and names the
+//     necessary ALTER.
 //
-// A table is never altered if its view is registered by this definition, or not at all: its missing parts were removed
-// by hand, or were never the view's. A table of a view without create = true belongs to others.
+// A table is never altered if its view is registered with the current definition, because then its missing parts were
+// removed by hand. It isn't altered either if its view isn't registered at all, because then the table was never the
+// view's. The table of a view without create = true belongs to others.
 
-// refit is how to make a table able to hold its view.
+// refit is a change that makes a table able to hold its view.
 type refit struct {
 	view  *replicator.View
 	sh    *shape
 	added []*declared
-	gone  []string // columns
-	parts []string // of an ALTER TABLE, without the added columns
+	gone  []string // the names of columns to be dropped
+	parts []string // clauses of the ALTER TABLE, without the added columns
 }
 
-// fits reports whether a table is as its view needs it, and none of its columns was made for another purpose.
+// fits reports whether a table can hold its view, and has no columns that the program created for another purpose.
 func (s *Sink) fits(v *replicator.View, sh *shape) bool {
 	_, problems := s.plan(v, sh)
 	return sh.isView || len(problems) == 0 && !slices.ContainsFunc(sh.columns, outdated(v, sh))
@@ -56,12 +57,13 @@ func (s *Sink) extending(ctx context.Context, v *replicator.View, sh *shape, fro
 	}
 	f, err := s.refitTo(ctx, v, sh, from, func(*column) bool { return false })
 	if err != nil || f == nil || !f.extends() {
-		return nil, err // keeping the view will report the problem
+		return nil, err // keep will report the problem
 	}
 	return f, nil
 }
 
-// refitTo is how to give a table the columns and keys of its view, recreating old ones; nil if nothing makes it fit.
+// refitTo returns the changes that give a table the columns and keys of its view. It drops, or recreates, the columns
+// for which old returns true. It returns nil if no change makes the table fit.
 func (s *Sink) refitTo(ctx context.Context, v *replicator.View, sh *shape, from *origins,
 	old func(*column) bool) (*refit, error) {
 	stays := *sh
@@ -82,7 +84,7 @@ func (s *Sink) refitTo(ctx context.Context, v *replicator.View, sh *shape, from 
 			f.gone = append(f.gone, c.name)
 			f.parts = append(f.parts, "DROP COLUMN "+c.quoted)
 		case !c.optional && !manages(v, c.name):
-			return nil, nil // somebody else's: nothing can be inserted
+			return nil, nil // another program's column, without which no row can be inserted
 		}
 	}
 	f.rekey(columns)
@@ -141,7 +143,8 @@ func (f *refit) oneRowFor() role {
 	return ofKey
 }
 
-// identifies reports whether a primary key may stay: it distinguishes all rows of the view, and allows no duplicates.
+// identifies reports whether a primary key may stay, because it distinguishes all rows of the view and has no
+// duplicates.
 func (f *refit) identifies(x *index, columns []*declared) bool {
 	if autoOnly(x, f.sh, f.view) {
 		return true
@@ -154,7 +157,7 @@ func (f *refit) identifies(x *index, columns []*declared) bool {
 	return x.exactly(names) || x.whole(names) && slices.ContainsFunc(f.sh.indexes, exactly)
 }
 
-// loosen makes columns nullable that leave the primary key and may now be missing.
+// loosen makes columns nullable if they leave the primary key and their values may now be missing.
 func (f *refit) loosen(primary *index, columns []*declared) {
 	for _, p := range primary.parts {
 		i := slices.IndexFunc(columns, func(c *declared) bool { return strings.EqualFold(c.name, p.column) })
@@ -171,7 +174,7 @@ func (f *refit) addIndexKeys(columns []*declared, primary *index, stay []*index)
 	byKey := lines[len(lines)-1]
 	switch lines = lines[:len(lines)-1]; {
 	case primary == nil: // as in a new table
-	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.gone) > 0: // an index of the earlier columns found the values
+	case autoOnly(primary, f.sh, f.view) && len(f.added)+len(f.gone) > 0: // the old index was on the earlier columns
 		lines = []string{strings.Replace(lines[len(lines)-1], "PRIMARY KEY", "KEY", 1)}
 	default:
 		lines = nil
@@ -220,7 +223,7 @@ func (f *refit) statement(ctx context.Context, s *Sink) (string, error) {
 	for _, c := range f.added {
 		parts = append(parts, "ADD COLUMN "+c.line())
 	}
-	if len(f.added) > 0 && f.sh.collation != collation { // naming its own collation makes MySQL copy the table
+	if len(f.added) > 0 && f.sh.collation != collation { // naming the table's own collation makes MySQL copy the table
 		parts = append(parts, "DEFAULT CHARACTER SET "+set+" COLLATE "+collation)
 	}
 	return "ALTER TABLE " + f.sh.quoted() + " " + strings.Join(parts, ", "), nil
@@ -248,7 +251,7 @@ func (f *refit) alter(ctx context.Context, s *Sink) error {
 // refused explains why the table can't be altered. Usually the operator must act.
 func (f *refit) refused(ctx context.Context, s *Sink, err error, statement string) error {
 	switch {
-	case is(err, 1142, 1044): // for a shadow, the right has been tested
+	case is(err, 1142, 1044): // createShadow has tested the right for a shadow
 		return replicator.Fatal(fmt.Errorf("%w: %s", classify(err, statement), s.grant(ctx, s.database, "ALTER")))
 	case ofTable(err) && !is(err, errLockWait):
 		return replicator.Fatal(classify(err, statement))
@@ -273,8 +276,8 @@ func (s *Sink) refitLive(ctx context.Context, v *replicator.View, from *origins)
 	return f.alter(ctx, s)
 }
 
-// rebuilt is the ALTER statement of a rebuild of the view's table, in place or beside it; "" if none is needed, or if
-// it would be refused.
+// rebuilt returns the ALTER TABLE that a rebuild of the view runs, in place or beside its table. It returns "" if none
+// is needed, or if the program would refuse it.
 func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from *origins) (string, error) {
 	changed, err := s.redefined(ctx, v)
 	if err != nil || !changed {
@@ -293,19 +296,19 @@ func (s *Sink) rebuilt(ctx context.Context, v *replicator.View, sh *shape, from 
 	return f.statement(ctx, s)
 }
 
-// whyInPlace says why a rebuild of the view is in place; "" if it is not.
+// whyInPlace returns the reason why a rebuild of the view is in place; "" if it is not.
 func (s *Sink) whyInPlace(ctx context.Context, v *replicator.View) (string, error) {
 	switch {
 	case s.inPlace:
-		return "several sources, or partitions, fill a part of it each", nil
+		return "several sources, or partitions, each fill a part of it", nil
 	case s.shard != "":
 		return "it is kept in several databases", nil
 	}
 	return s.Foreign(ctx, v)
 }
 
-// madeAnew returns the columns of a table that a rebuild will recreate, and those that it leaves because it works in
-// place, with the reason.
+// madeAnew returns the table's columns that were made for another purpose. gone are those that a rebuild drops or
+// recreates. left are those that stay because the rebuild is in place, and why is the reason for that.
 func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gone, left []string, why string, err error) {
 	old := outdated(v, sh)
 	for _, c := range sh.columns {
@@ -322,7 +325,8 @@ func (s *Sink) madeAnew(ctx context.Context, v *replicator.View, sh *shape) (gon
 	return gone, left, why, err
 }
 
-// unaltered explains, after a problem of a table that the program would alter, why it doesn't.
+// unaltered returns a text that follows the problem of a table. It explains why the program, which would alter the
+// table in a rebuild, doesn't.
 func (s *Sink) unaltered(ctx context.Context, v *replicator.View) string {
 	if !settingsOf(v).Create || v.Shadows != "" {
 		return ""
@@ -331,19 +335,19 @@ func (s *Sink) unaltered(ctx context.Context, v *replicator.View) string {
 	if err != nil || why == "" {
 		return ""
 	}
-	return "; a rebuild beside the table would make it fit, but it is rebuilt in place: " + why
+	return "; a rebuild beside the table would make it fit, but the view is rebuilt in place: " + why
 }
 
-// redefined reports whether the view is registered by another definition.
+// redefined reports whether the view is registered with another definition.
 func (s *Sink) redefined(ctx context.Context, v *replicator.View) (bool, error) {
 	known, err := texts(ctx, s.db, "SELECT fingerprint FROM "+viewsTable+" WHERE name = ?", v.Name)
 	other := func(fingerprint string) bool { return !replicator.SameDefinition(fingerprint, v.Fingerprint) }
 	return slices.ContainsFunc(known, other), ofViews(err)
 }
 
-// missing is the ALTER TABLE that adds a table's missing columns, and drops former columns of the program's that have
-// no default. It is phrased to follow the problem. It is "" if there are no such columns, or if the source doesn't tell
-// a column's type.
+// missing returns the ALTER TABLE that adds a table's missing columns, and drops former columns that the program
+// created without a default. The text begins with a colon, to follow the problem. It is "" if there are no such
+// columns, or if the source doesn't tell a column's type.
 func (s *Sink) missing(ctx context.Context, v *replicator.View, sh *shape, from *origins) string {
 	columns, err := s.declare(ctx, v, from, sh)
 	if err != nil {

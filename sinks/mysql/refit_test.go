@@ -13,20 +13,20 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// creating is a view of the cells of users whose table is created.
+// creating returns a view of users cells whose table the program creates.
 func creating(kind, definition string, key []replicator.Field, types map[string]string, paths ...string) *replicator.View {
 	return &replicator.View{Name: "v", Kind: kind, From: from("cell.users"), Fields: fields(paths...), Fingerprint: definition,
 		Settings: mysql.Settings{Table: "v", KeyFrom: key, Create: true, Types: types}}
 }
 
-// cellOf is an op of one cell of users, whose view's fields are values.
+// cellOf returns an op of one users cell. The values are its entry's fields.
 func cellOf(version int64, values ...any) replicator.Op {
 	op := userOp(1, version, 1, nil)
 	op.Values[0].Entries = []replicator.Entry{{Fields: values}}
 	return op
 }
 
-// columnsAndKeys are the columns and the indexes of a table.
+// columnsAndKeys returns the columns and the indexes of a table.
 func columnsAndKeys(t *testing.T, db *sql.DB, table string) string {
 	t.Helper()
 	all := column(t, db, "SELECT CONCAT(COLUMN_NAME, ' ', IS_NULLABLE) FROM information_schema.COLUMNS "+
@@ -57,8 +57,8 @@ func column(t *testing.T, db *sql.DB, query string) (all []string) {
 	return all
 }
 
-// A table that was created for a view's earlier definition is rebuilt as one that holds the new one. What somebody
-// added to it is there afterwards.
+// A table that was created for a view's earlier definition is rebuilt as one that holds the new one. Parts that were
+// added by hand are still there afterwards.
 func TestARebuildGivesACreatedTableTheColumnsOfANewDefinition(t *testing.T) {
 	id := rowKey("id")
 	types := map[string]string{"id": "BINARY(16)", "x": "INT", "y": "VARCHAR(20)", "amount": "BIGINT", "long": "VARCHAR(900)"}
@@ -66,7 +66,7 @@ func TestARebuildGivesACreatedTableTheColumnsOfANewDefinition(t *testing.T) {
 		name          string
 		before, after *replicator.View
 		old, now      replicator.Op
-		added         string // by hand
+		added         string // the rest of an ALTER TABLE by hand
 		want, holds   string
 	}{
 		{"a row's further field", creating("row", "1", id, types, "x"), creating("row", "2", id, types, "x", "y"),
@@ -106,7 +106,7 @@ func TestARebuildGivesACreatedTableTheColumnsOfANewDefinition(t *testing.T) {
 					!strings.Contains(f.Detail, "a rebuild alters it: ALTER") {
 					t.Errorf("check says %+v", f)
 				}
-				exec(t, db, "CREATE TABLE v__rebuild LIKE v") // as a process leaves it that ends before it is altered
+				exec(t, db, "CREATE TABLE v__rebuild LIKE v") // left by a process that ended before the ALTER
 				rebuilt(t, sink, c.after, c.now)
 				if got := columnsAndKeys(t, db, "v"); got != c.want {
 					t.Errorf("the table has\n%s\nwant\n%s", got, c.want)
@@ -117,7 +117,7 @@ func TestARebuildGivesACreatedTableTheColumnsOfANewDefinition(t *testing.T) {
 	}
 }
 
-// columnTypes are the columns of a table with their types, as MySQL and MariaDB both show them.
+// columnTypes returns the columns of a table with their types, in one form for MySQL and MariaDB.
 func columnTypes(t *testing.T, db *sql.DB, table string) string {
 	t.Helper()
 	types := strings.Join(column(t, db, "SELECT CONCAT(COLUMN_NAME, ' ', COLUMN_TYPE) FROM information_schema.COLUMNS "+
@@ -125,7 +125,7 @@ func columnTypes(t *testing.T, db *sql.DB, table string) string {
 	return regexp.MustCompile(`int\([0-9]+\)`).ReplaceAllString(types, "int")
 }
 
-// rebuilt has a view rebuilt beside it, of one op, with another start meanwhile.
+// rebuilt rebuilds a view beside its table, from one op. Meanwhile it opens the shadow again, as after a restart.
 func rebuilt(t *testing.T, sink *mysql.Sink, v *replicator.View, op replicator.Op) {
 	t.Helper()
 	if foreign, err := sink.Foreign(t.Context(), v); foreign != "" || err != nil {
@@ -156,8 +156,8 @@ func holds(t *testing.T, db *sql.DB, v *replicator.View, want string) {
 	}
 }
 
-// A column that keeps its name and is made of something else, or of another type by the configuration, can hold that
-// after a rebuild. One that the view has no more goes.
+// A rebuild recreates a column that keeps its name but has another path, or another type in the configuration. It drops
+// a column that the view no longer has.
 func TestARebuildMakesColumnsAnewThatWereMadeForSomethingElse(t *testing.T) {
 	id := rowKey("id")
 	of := func(paths ...string) (all []replicator.Field) {
@@ -224,14 +224,15 @@ func TestARebuildMakesColumnsAnewThatWereMadeForSomethingElse(t *testing.T) {
 	}
 }
 
-// finding is what check says of a view.
+// finding returns the finding of Check for a view.
 func finding(t *testing.T, sink *mysql.Sink, v *replicator.View) replicator.Finding {
 	t.Helper()
 	all := sink.Check(t.Context(), []*replicator.View{v})
 	return all[len(all)-1]
 }
 
-// A table with what is not the view's is filled in place: it gets the columns of fields, and keeps all that it has.
+// A table with parts that don't belong to the view is filled in place. It gets columns for new fields, and keeps
+// everything that it has.
 func TestARebuildInPlaceAddsColumnsToACreatedTable(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s)
@@ -247,7 +248,7 @@ func TestARebuildInPlaceAddsColumnsToACreatedTable(t *testing.T) {
 		if f := finding(t, sink, after); f.Level != replicator.OK || !strings.Contains(f.Detail, "ADD COLUMN `y` VARCHAR(20) NULL") {
 			t.Errorf("check says %+v", f)
 		}
-		for range 2 { // another start
+		for range 2 { // the second time as after a restart
 			applyAll(t, openTarget(t, sink, after), cellOf(1, int64(1), "ї"))
 		}
 		if held := column(t, db, "SELECT CONCAT_WS(' ', x, y, note) FROM v"); len(held) != 1 || held[0] != "1 ї mine" {
@@ -261,7 +262,7 @@ func TestARebuildInPlaceAddsColumnsToACreatedTable(t *testing.T) {
 			t.Errorf("a column that was dropped by hand: %v", err)
 		}
 
-		// What would change rows that readers see is refused, and the statement that is advised is enough.
+		// A change of rows that readers see is refused, and the statement in the error is enough.
 		counter := creating("counter", "2", nil, map[string]string{"x": "INT", "total": "BIGINT"}, "x", "total")
 		counter.Name, counter.Sum = "c", "total"
 		set(counter, func(s *mysql.Settings) { s.Table = "c" })
@@ -289,7 +290,8 @@ func TestARebuildInPlaceAddsColumnsToACreatedTable(t *testing.T) {
 	})
 }
 
-// What somebody added is not lost because no row can be without it: the view is refused, as it is before a rebuild.
+// A rebuild doesn't drop another program's NOT NULL column, although no row can be inserted without it. The view is
+// refused, as before the rebuild.
 func TestARebuildDropsNoColumnOfSomebodyElse(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s)
@@ -310,7 +312,7 @@ func TestARebuildDropsNoColumnOfSomebodyElse(t *testing.T) {
 	})
 }
 
-// check says what a rebuild does where there is none beside the table, and which columns it leaves as they were.
+// If a view can only be rebuilt in place, check says so, and names the columns that stay as they were.
 func TestCheckKnowsWhatARebuildInPlaceLeaves(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		_, dsn := database(t, s)
@@ -325,7 +327,7 @@ func TestCheckKnowsWhatARebuildInPlaceLeaves(t *testing.T) {
 	})
 }
 
-// A table that somebody else made is theirs to alter: the refusal names it, and says how.
+// The program doesn't alter a table that another program created. The error names the table and the ALTER TABLE.
 func TestARebuildIntoATableOfSomebodyElseSaysWhatToAlter(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE v (id BINARY(16) PRIMARY KEY, x INT)")
@@ -349,7 +351,8 @@ func TestARebuildIntoATableOfSomebodyElseSaysWhatToAlter(t *testing.T) {
 	})
 }
 
-// TestCheckTellsATableThatWasDroppedFromOneThatIsNotThereYet: the first is made anew, too, but what it held is lost.
+// TestCheckTellsATableThatWasDroppedFromOneThatIsNotThereYet: both tables get created, but the contents of the dropped
+// one are lost.
 func TestCheckTellsATableThatWasDroppedFromOneThatIsNotThereYet(t *testing.T) {
 	db, dsn := database(t, servertest.Shared(t, servers.MySQL))
 	sink := newSink(t, dsn)

@@ -12,7 +12,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// refusals are tables in which a view can't be kept, and what the error must say.
+// refusals are tables that can't hold a view, and a text that the error must contain.
 var refusals = []struct {
 	name string
 	ddl  string
@@ -138,7 +138,7 @@ func TestOpenRefusesMissingGrants(t *testing.T) {
 			t.Errorf("Open says %v", err)
 		}
 		found := sink.Check(t.Context(), suiteViews[:1])
-		for _, f := range found[len(found)-2:] { // the own tables, and the view
+		for _, f := range found[len(found)-2:] { // the sink's own tables, and the view
 			if f.Level != replicator.Fail || f.Fix != grant || strings.Contains(f.Detail, grant) {
 				t.Errorf("check says %+v", f)
 			}
@@ -156,7 +156,7 @@ func TestOpenRefusesMissingGrants(t *testing.T) {
 	})
 }
 
-// TestAGrantMendsTheNextOpen: a session has the rights on its database that there were when it began.
+// TestAGrantMendsTheNextOpen: a session keeps the rights on its database that there were when it began.
 func TestAGrantMendsTheNextOpen(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, namesTable)
@@ -174,7 +174,7 @@ func TestAGrantMendsTheNextOpen(t *testing.T) {
 	})
 }
 
-// A right that is taken away later than the views are opened is missed by what is written.
+// If a right was taken away after the views were opened, the next write fails and names the GRANT.
 func TestApplyNamesTheGrantThatIsMissing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, namesTable)
@@ -244,7 +244,7 @@ func TestCreateAndSchema(t *testing.T) {
 	})
 }
 
-// With explicit_defaults_for_timestamp off a server adds ON UPDATE CURRENT_TIMESTAMP to a table's first TIMESTAMP that
+// With explicit_defaults_for_timestamp off, a server adds ON UPDATE CURRENT_TIMESTAMP to a table's first TIMESTAMP that
 // is NOT NULL and has no default.
 func TestACreatedTableHasNoColumnThatChangesByItself(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {

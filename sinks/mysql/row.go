@@ -9,12 +9,12 @@ import (
 	"replicator/sinks/judge"
 )
 
-// rowKind keeps one row per key. If several cells feed it, each field comes from the first feed that has the field. A
-// deleted cell removes only its own fields; the last cell removes the row. There is no row while all cells lack a NOT
-// NULL field: the cell that brings the field completes the row.
+// rowKind stores one row per key. If several cells feed the row, each field comes from the first feed that has a value
+// for it. When a cell is deleted, only its own fields are removed. When the last cell is deleted, the row is removed. A
+// row is missing until its cells provide every NOT NULL field.
 //
-// Only the view's columns are written. Other columns stay until the row is deleted. If a table's primary key is an
-// AUTO_INCREMENT column of its own, INSERT … ON DUPLICATE KEY UPDATE uses up a number for each change, so the column
+// The sink writes only the view's columns. Other columns stay until the row is deleted. If a table's primary key is an
+// additional AUTO_INCREMENT column, INSERT … ON DUPLICATE KEY UPDATE uses up a number for each change, so that column
 // should be a BIGINT.
 type rowKind struct{}
 
@@ -23,8 +23,8 @@ func (rowKind) check(k *keeper, sh *shape) []string {
 	return oneRow(k, sh, k.keyNames(), "entity's key")
 }
 
-// oneRow lists what keeps a table from having one row for each value of the named columns. what describes these columns
-// in messages.
+// oneRow lists the reasons why a table can't have exactly one row for each value of the named columns. what describes
+// these columns in messages.
 func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 	var problems []string
 	found := false
@@ -35,10 +35,10 @@ func oneRow(k *keeper, sh *shape, names []string, what string) []string {
 		case x.exactly(names):
 			found = true
 		case !x.whole(names):
-			// INSERT … ON DUPLICATE KEY UPDATE would mistake another row with the same value for this one, and change
-			// it.
-			problems = append(problems, fmt.Sprintf("its unique key %s is not made of the %s (%s): "+
-				"two rows with one value would overwrite each other; make it a plain key", x.name, what, strings.Join(names, ", ")))
+			// INSERT … ON DUPLICATE KEY UPDATE would change another row that has the same value.
+			problems = append(problems, fmt.Sprintf("its unique key %s is not made of the %s (%s), so "+
+				"two rows with the same value would overwrite each other: make it a plain key",
+				x.name, what, strings.Join(names, ", ")))
 		}
 	}
 	if !found {

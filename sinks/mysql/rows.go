@@ -86,8 +86,8 @@ func readValue(r *wire.Reader) any {
 	return nil
 }
 
-// digest is a short hash of a contribution's stored form, after the view's salt. Only the sink's own table holds the
-// salt, so the authors of bodies can't forge a digest. It never equals a value reserved for no contribution.
+// digest returns a short hash of the view's salt and a contribution's stored form. Only the sink's own table holds the
+// salt, so the authors of bodies can't forge a digest. The result is never one of the reserved digests.
 func digest(salted []byte) uint64 {
 	sum := sha256.Sum256(salted)
 	return max(binary.BigEndian.Uint64(sum[:]), waitingDigest+1)

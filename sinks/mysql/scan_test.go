@@ -12,8 +12,9 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The server's statistics of an index lag behind: here they are from when all rows had one key. By them a list of some
-// hundred keys seems to find more than all of the table, which is then read from end to end.
+// A server's index statistics may be outdated. Here, they are from a time when all rows had one key. According to them,
+// a list of a few hundred keys finds more than the whole table, so a server that goes by them reads the table from end
+// to end.
 func TestKeysAreLookedUpWhateverTheStatisticsOfTheirIndexSay(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s,
@@ -27,7 +28,7 @@ func TestKeysAreLookedUpWhateverTheStatisticsOfTheirIndexSay(t *testing.T) {
 		exec(t, db, "CREATE TABLE n (n INT AUTO_INCREMENT PRIMARY KEY, id BINARY(16))")
 		ten := "(SELECT 0 AS d" + strings.Repeat(" UNION ALL SELECT 0", 9) + ")"
 		exec(t, db, fmt.Sprintf("INSERT INTO n (n) SELECT NULL FROM %s a, %[1]s b, %[1]s c, %[1]s d, (SELECT 0 UNION ALL SELECT 0) e", ten))
-		exec(t, db, "UPDATE n SET id = CONCAT('user ', RPAD(n, 11, ' '))") // that of userOp
+		exec(t, db, "UPDATE n SET id = CONCAT('user ', RPAD(n, 11, ' '))") // the keys of userOp
 		exec(t, db, "ALTER TABLE replicator_state "+oldStatistics)
 		var entity, cell, state []byte
 		if err := db.QueryRow("SELECT entity, cell, state FROM replicator_state").Scan(&entity, &cell, &state); err != nil {

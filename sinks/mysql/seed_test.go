@@ -10,8 +10,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// The tables of the seed, as they stand there (but that TEXT needs a prefix in a key), take its users; and whoever
-// looks, at whatever moment, finds by each index the row that has the value.
+// The seed's tables hold its users. They are as in the seed, but for the prefix that TEXT needs in a key. A reader
+// finds, at any moment and by each index, the row that has the value.
 func TestSeedTablesNeverDisagree(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, seedDDL...)

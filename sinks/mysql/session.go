@@ -20,13 +20,16 @@ const Timeout = 30 * time.Second
 //
 //   - strict mode, so that nothing is cut or rounded without an error. Zero dates are allowed, because sources have
 //     them, and a zero stays a zero in an AUTO_INCREMENT column
-//   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. It is a
-//     statement, because the variable's name differs between servers
-//   - shorter waits for a lock than for an answer, so that a lasting lock is a visible error, and is tried again
-//   - short waits of the server for a client that stops in the middle of a statement or a result
-//   - no notes: an UPDATE of many rows would make one for each
-//   - lookups of each key of a list in its index while a statement is planned. Beyond eq_range_index_dive_limit keys,
-//     MySQL and MariaDB rely on index statistics, which lag behind, and read whole tables for some hundred keys
+//   - READ COMMITTED, so that a batch locks no gaps and sees what another replicator has just committed. It is set by a
+//     statement of its own, because the variable's name differs between servers
+//   - lock waits that are shorter than the read timeout. So a lock that another session holds for long becomes a
+//     visible error, and the batch is tried again
+//   - short net timeouts, so that the server soon ends a session whose client stops in the middle of a statement or a
+//     result
+//   - no notes, because an UPDATE of many rows would make one for each row
+//   - an index lookup for each key of a list while a statement is planned. Beyond eq_range_index_dive_limit keys, MySQL
+//     and MariaDB rely on index statistics instead. Those may be outdated, and then the server reads a whole table for
+//     a few hundred keys
 func settings(silence time.Duration) []string {
 	seconds := func(d time.Duration) int { return int(max(d, time.Second) / time.Second) }
 	return []string{
@@ -66,9 +69,9 @@ func openDB(cfg *mysql.Config, timeout time.Duration) (*sql.DB, error) {
 	return db, nil
 }
 
-// server describes differences between servers.
+// server is what the sink knows of its server.
 type server struct {
-	mariaDB bool
+	mariaDB bool // MariaDB, or a MySQL that has no row alias either
 	version string
 	packet  int // max_allowed_packet
 }
@@ -76,8 +79,8 @@ type server struct {
 // isMariaDB reports whether the server is MariaDB, of any version.
 func (s *server) isMariaDB() bool { return strings.Contains(s.version, "MariaDB") }
 
-// newRow is how ON DUPLICATE KEY UPDATE refers to the row to be inserted: rowAlias must then follow VALUES. MariaDB has
-// no such alias, and MySQL warns of each use of VALUES().
+// newRow returns the expression by which ON DUPLICATE KEY UPDATE refers to a column of the new row. The statement must
+// have rowAlias after its VALUES. MariaDB has no row alias, and MySQL warns about each use of VALUES().
 func (s *server) newRow(quoted string) string {
 	if s.mariaDB {
 		return "VALUES(" + quoted + ")"
@@ -102,8 +105,8 @@ func (s *Sink) ask(ctx context.Context) (*server, error) {
 	return s.askNow(ctx)
 }
 
-// askAnew asks the server again. It renews the connections, because a session keeps the max_allowed_packet and the
-// rights from its beginning.
+// askAnew asks the server again, over new connections. An old session would keep the max_allowed_packet and the rights
+// that it had at its beginning.
 func (s *Sink) askAnew(ctx context.Context) (*server, error) {
 	link.Renew(s.db)
 	s.mu.Lock()
@@ -119,7 +122,7 @@ func (s *Sink) askNow(ctx context.Context) (*server, error) {
 	}
 	srv.mariaDB = strings.Contains(srv.version, "MariaDB")
 	if !srv.mariaDB && (strings.HasPrefix(srv.version, "5.") || olderThanAlias(srv.version)) {
-		srv.mariaDB = true // MySQL before 8.0.19 has no row alias either, and doesn't warn of VALUES()
+		srv.mariaDB = true // MySQL before 8.0.19 has no row alias either, and doesn't warn about VALUES()
 	}
 	s.server = &srv
 	return s.server, nil

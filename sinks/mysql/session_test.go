@@ -14,8 +14,8 @@ import (
 
 const namesTable = "CREATE TABLE names (email LONGTEXT, id VARBINARY(40) PRIMARY KEY)"
 
-// TestASettingThatWasMendedCounts: a session has the max_allowed_packet that was set when it began, and would refuse
-// for ever what the server takes by now.
+// TestASettingThatWasMendedCounts: a session keeps the max_allowed_packet from its beginning, so it would go on
+// refusing values that the server now accepts.
 func TestASettingThatWasMendedCounts(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestASettingThatWasMendedCounts(t *testing.T) {
 	}
 }
 
-// TestAServerThatTakesNoWritesIsCalledThat: the driver makes a lost connection of its refusal.
+// TestAServerThatTakesNoWritesIsCalledThat: the driver reports the server's refusal as a lost connection.
 func TestAServerThatTakesNoWritesIsCalledThat(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAServerThatTakesNoWritesIsCalledThat(t *testing.T) {
 func TestCheckSaysThatTheServerIsFull(t *testing.T) {
 	db, dsn := database(t, servertest.Own(t, servers.MySQL))
 	_, limited := limitedUser(t, db, dsn, map[string]string{"*": "ALL"})
-	exec(t, db, "SET GLOBAL max_connections = 1") // the administrator has it
+	exec(t, db, "SET GLOBAL max_connections = 1") // the administrator holds the only connection
 	sink := newSink(t, limited)
 	found := sink.Check(t.Context(), nil)
 	exec(t, db, "SET GLOBAL max_connections = 100")
@@ -87,8 +87,8 @@ func TestCheckSaysThatTheServerIsFull(t *testing.T) {
 	}
 }
 
-// TestATableThatIsAlteredIsLookedAtAnew: with a further unique key one entity's values would be written into another's
-// row, which the server does not refuse.
+// TestATableThatIsAlteredIsLookedAtAnew: with an additional unique key, the server would write one entity's values into
+// another entity's row without an error.
 func TestATableThatIsAlteredIsLookedAtAnew(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -121,7 +121,8 @@ func TestATableThatIsAlteredIsLookedAtAnew(t *testing.T) {
 	}
 }
 
-// TestATableThatIsDroppedIsLookedAtAnew: what opens it says that it was dropped, and what to do, not who marks.
+// TestATableThatIsDroppedIsLookedAtAnew: Mark only asks to open the view again. Open says that the table was dropped,
+// and what to do.
 func TestATableThatIsDroppedIsLookedAtAnew(t *testing.T) {
 	for _, kind := range []servers.Kind{servers.MySQL, servers.MariaDB1011} {
 		t.Run(string(kind), func(t *testing.T) {

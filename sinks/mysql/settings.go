@@ -11,8 +11,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Settings are the parts of a view's definition that only MySQL sinks have. The names and the order of its JSON are
-// part of fingerprints: they never change.
+// Settings are the parts of a view's definition that only MySQL sinks have. Fingerprints include their JSON, so the
+// names and the order of the fields must never change.
 type Settings struct {
 	// KeyFrom are the target's key columns, each made of one of the source table's key columns ("$row_key").
 	KeyFrom []replicator.Field `json:"key_from,omitempty"`
@@ -35,7 +35,7 @@ func settingsOf(v *replicator.View) Settings {
 
 // Connection says where a sink's databases are.
 type Connection struct {
-	Shards []config.Shard // at least one, in the order of the file, which shard_on counts
+	Shards []config.Shard // at least one, in the file's order, which decides where shard_on puts an entry
 }
 
 // Type describes MySQL sinks to the configuration.
@@ -72,7 +72,7 @@ func readConnection(s *config.Section) any {
 		}
 		for _, other := range c.Shards[:i] {
 			if shard.DSN != "" && shard.Address == other.Address && shard.Database == other.Database {
-				s.Problem("shards", "%s and %s are one database, %s at %s; give each shard its own",
+				s.Problem("shards", "%s and %s are the same database, %s at %s; give each shard its own",
 					other.Name, shard.Name, shard.Database, shard.Address)
 			}
 		}
@@ -107,7 +107,7 @@ func openSink(o config.Opening) (replicator.Sink, error) {
 // viewReader reads the MySQL settings of a view.
 type viewReader struct {
 	*config.ViewSection
-	shards   []config.Shard // of the sink
+	shards   []config.Shard // the sink's shards
 	settings Settings
 }
 
@@ -116,7 +116,7 @@ func readView(s *config.ViewSection) config.Target {
 	r.settings.Table = s.Name("table", s.View.Name, `"`+s.View.Name+`"`)
 	table := strings.ToLower(r.settings.Table[strings.LastIndex(r.settings.Table, ".")+1:])
 	if slices.Contains(ownNames, table) {
-		s.Problem("table", "%s is a table of the program's own; give the view's another name", table)
+		s.Problem("table", "%s is one of the program's own tables. Give the view's table another name", table)
 	}
 	if s.View.Kind == "counter" {
 		r.counter()
@@ -145,10 +145,10 @@ func (r *viewReader) counter() {
 		case 1:
 			name, v.Sum = list[0].Name, list[0].Text
 		default:
-			r.Problem("sum", "a counter has one amount")
+			r.Problem("sum", "a counter can sum only one amount")
 		}
 	} else if v.Sum = r.Name("sum", "", `"cnt" or { total = "cnt" }`); strings.HasPrefix(v.Sum, "=") {
-		r.Problem("sum", "an expression has no name of its own; say sum = { NAME = %q }", v.Sum)
+		r.Problem("sum", "the expression needs a column name: sum = { NAME = %q }", v.Sum)
 	} else if v.Sum != "" {
 		name = config.PathName(v.Sum)
 	}
@@ -213,11 +213,11 @@ func (r *viewReader) shardOn(columns []string) {
 	case !slices.Contains(columns, on):
 		r.Problem("shard_on", "%q is not a column of the view%s", on, nearest.Meant(on, columns))
 	case r.View.Kind == "counter" && on == r.View.Fields[len(r.View.Fields)-1].Name:
-		r.Problem("shard_on", "%q is the sum, which changes all the time: name a column of the group", on)
+		r.Problem("shard_on", "%q is the sum, which changes with every write. Name a column of the group", on)
 	case r.View.Kind == "row" && !inKey &&
 		judge.Shares(r.View, func(table string) bool { return r.Config.Table(table).Column != "" }):
-		r.Problem("shard_on", "%q is not a column of the key: the row is made of several cells, which would not meet in one "+
-			"shard; name a column of the key", on)
+		r.Problem("shard_on", "%q is not a column of the key. Several cells make the row, and they would land in "+
+			"different shards. Name a column of the key", on)
 	}
 	if len(r.shards) > 1 {
 		for _, shard := range r.shards {
@@ -231,7 +231,7 @@ func (r *viewReader) create(columns []string) {
 	r.settings.Create = r.Bool("create")
 	types := r.Table("types", `{ email = "VARCHAR(254)" }`)
 	if r.Has("types") && !r.settings.Create {
-		r.Problem("types", "says how to create the table; say create = true beside it")
+		r.Problem("types", "has an effect only with create = true. Add that to the view")
 	}
 	if r.settings.VersionColumn != "" {
 		columns = append(columns, r.settings.VersionColumn)
@@ -262,7 +262,8 @@ func (r *viewReader) loop() {
 				}
 				switch t.Table[len(table):] {
 				case "":
-					r.Problem("table", "%s.%s is the source table [tables.%s]: a view can't be kept in it", database, table, t.Name)
+					r.Problem("table", "%s.%s is the source table [tables.%s]. Keep the view in another table",
+						database, table, t.Name)
 					return
 				case shadowTable, shadowTable + "_", oldTable:
 					r.Problem("table", "a rebuild of the view would drop %s.%s, which is the source table [tables.%s]. Keep the view "+
@@ -274,8 +275,9 @@ func (r *viewReader) loop() {
 	}
 }
 
-// places returns the tables that hold the view, and the tables that a rebuild creates and drops beside them: in each
-// shard, or only in the first. No two views may share one, even if two sinks use one database.
+// places returns the names of the view's tables, and of the tables that a rebuild creates and drops beside them, for
+// every shard that holds the view. Two views must not share one of these tables, even if two sinks use the same
+// database.
 func (r *viewReader) places() []string {
 	var places []string
 	for i, to := range r.shards {
@@ -285,8 +287,8 @@ func (r *viewReader) places() []string {
 		database, table := split(r.settings.Table, to.Database)
 		place := to.Address + "\x00" + strings.ToLower(database+"."+table) // many servers ignore the case
 		if slices.Contains(places, place) {
-			r.Problem("table", "%q is one table for several shards of the sink; leave the database out, "+
-				"so that each has its own",
+			r.Problem("table", "%q is the same table for several shards of the sink. Leave the database out, "+
+				"so that each shard has its own table",
 				r.settings.Table)
 			break
 		}
@@ -295,7 +297,7 @@ func (r *viewReader) places() []string {
 	return places
 }
 
-// names are the columns that the sink writes. MySQL's column names are case-insensitive.
+// names returns the columns that the sink writes. MySQL's column names are case-insensitive.
 func (r *viewReader) names() (names []config.TargetName) {
 	key, fields := "key_column", "fields"
 	if r.Has("key") {

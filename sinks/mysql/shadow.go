@@ -14,21 +14,22 @@ import (
 	"replicator/internal/sqlname"
 )
 
-// A shadow is a table beside the live one, in the same database and of the same shape. Its view's name ends in
-// replicator.ShadowSuffix. A swap renames all tables in one RENAME TABLE, which is atomic for every reader, but can't
-// be part of a transaction. So a swap has three steps, and any process can continue it after each of them:
+// A shadow is a second table that a rebuild fills while the live table stays in use. It is in the same database and has
+// the same shape. Its view's name ends in replicator.ShadowSuffix. A swap renames all tables in one RENAME TABLE, which
+// is atomic for every reader, but can't be part of a transaction. So a swap has three steps, and any process can
+// continue it after each of them:
 //
 //  1. In one transaction, the shadows' rows in replicator_views get the phase "swapping", and the epoch of every
-//     partition is raised. That waits for batches in progress. Targets that were opened before then fail, because they
-//     use the old ids.
-//  2. RENAME TABLE live TO old, shadow TO live for every view. If the shadow's table still exists, this has not
-//     happened. If the server refuses it, nothing was renamed, and step 1 is undone. Otherwise no view of the sink
-//     could be opened until the operator acts.
+//     partition is raised. Raising it waits for batches in progress. Targets that were opened earlier then fail,
+//     because they use the old ids.
+//  2. RENAME TABLE live TO old, shadow TO live for every view. As long as the shadow's table exists, this has not
+//     happened. If the server refuses the rename, nothing was renamed, and step 1 is undone. Otherwise no view of the
+//     sink could be opened until the operator acts.
 //  3. In one transaction, the live rows lose their name, and the shadows' rows get it.
 //
-// Discard then drops the old tables. Nothing is applied until a swap has returned, and dropping may take a while, so it
-// is not part of the swap. Until a table is dropped, its row has no name and the phase "replaced". If the process ends
-// before that, the next one drops the table when it first opens a view.
+// Discard then drops the old tables. That is not part of the swap, because it may take a while, and nothing is applied
+// until the swap has returned. Until an old table is dropped, the view's old row has no name and the phase "replaced".
+// If the process ends before that, the next process drops the table when it first opens a view.
 const (
 	phaseSwapping = "swapping"
 	phaseReplaced = "replaced"
@@ -42,7 +43,7 @@ const (
 	maxName     = 64 // the longest name of a table, in characters
 )
 
-// hasRoomBeside reports whether a table's name leaves room for the suffixes of the tables beside it.
+// hasRoomBeside reports whether a table's name leaves room for the suffixes of a shadow and of a replaced table.
 func hasRoomBeside(table string) bool { return len([]rune(table+oldTable)) <= maxName }
 
 // Shadow implements replicator.Shadower.
@@ -53,7 +54,7 @@ func (s *Sink) Shadow(v *replicator.View) *replicator.View {
 	return &shadow
 }
 
-// shadowed returns the view that a shadow will replace, or the view itself if it is no shadow.
+// shadowed returns the view that a shadow will replace, or the view itself if it is not a shadow.
 func shadowed(v *replicator.View) *replicator.View {
 	if v.Shadows == "" {
 		return v
@@ -64,11 +65,11 @@ func shadowed(v *replicator.View) *replicator.View {
 	return &live
 }
 
-// needsMore adds the rights that a rebuild needs to an error of the server. Keeping a view needs fewer rights.
+// needsMore classifies an error of a rebuild. If the user lacks a right, it names the rights that rebuilds need.
 func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) error {
 	doing = "view " + view + ": " + doing
 	if is(err, 1142, 1044) {
-		return replicator.Fatal(fmt.Errorf("%w; a rebuild beside the view needs more rights than keeping it: %s; "+
+		return replicator.Fatal(fmt.Errorf("%w. A rebuild beside the view needs more rights than keeping it. Run %s, "+
 			"or `replicator rebuild --in-place %s`", classify(err, doing),
 			s.grant(ctx, s.database, "CREATE, ALTER, DROP, INSERT"), view))
 	}
@@ -76,8 +77,8 @@ func (s *Sink) needsMore(ctx context.Context, err error, view, doing string) err
 }
 
 // createShadow creates a shadow's table as a copy of the live one. If the live table was made for an earlier
-// definition, it alters the copy (refit.go). It also renames the copy there and back, so that a missing right is found
-// now: a swap that has begun must be completed, and holds up the live view until then.
+// definition, it alters the copy (refit.go). It also renames the copy to another name and back, so that a missing right
+// is found now. A swap that has begun must be completed, and the live view would stop until then.
 func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origins) error {
 	name := settingsOf(v).Table
 	live := strings.TrimSuffix(name, shadowTable)
@@ -93,18 +94,19 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 	} else if sh != nil {
 		if !s.fits(v, sh) { // it was not altered yet, or fits an earlier definition
 			if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+sh.quoted()); err != nil {
-				return s.needsMore(ctx, err, v.Shadows, "removing the table "+name)
+				return s.needsMore(ctx, err, v.Shadows, "dropping the table "+name)
 			}
 			sh = nil
 		}
 	}
-	if sh == nil { // a shadow that was filled and then dropped by hand would be swapped in empty
+	if sh == nil { // or a shadow that was filled and then dropped by hand would be swapped in empty
 		if err := s.Forget(ctx, v.Name); err != nil {
 			return err
 		}
 	}
 	if _, table := split(live, s.database); !hasRoomBeside(table) {
-		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s leaves no room for a suffix: rebuild --in-place",
+		return replicator.Fatal(fmt.Errorf("view %s: the name of table %s is too long for a suffix. "+
+			"Run rebuild --in-place",
 			v.Shadows, live))
 	}
 	shadow, aside := s.tableName(name), s.tableName(name+"_")
@@ -113,7 +115,7 @@ func (s *Sink) createShadow(ctx context.Context, v *replicator.View, from *origi
 		"RENAME TABLE " + shadow + " TO " + aside + ", " + aside + " TO " + shadow,
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
-			return s.needsMore(ctx, err, v.Shadows, "making the table "+name)
+			return s.needsMore(ctx, err, v.Shadows, "creating the table "+name)
 		}
 	}
 	if !create {
@@ -180,13 +182,14 @@ func (s *Sink) Swap(ctx context.Context, source string, views []*replicator.View
 
 func noShadow(v *replicator.View) error {
 	return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in, "+
-		"or the shadow's table %s is gone: rebuild it once more",
+		"or the shadow's table %s is gone. Rebuild the view again",
 		v.Name, settingsOf(v).Table+shadowTable)), v.Name)
 }
 
-// trySwaps finds the views that can't be swapped in, one at a time, before other processes are shut out. It renames
-// both tables of a view there and back in one statement, which no reader sees and which needs the rights and the locks
-// of a swap. If there are several views, it doesn't wait for a table that another session has locked.
+// trySwaps finds the views that can't be swapped in, before a swap shuts out other processes. For each view, it renames
+// both tables and renames them back in one statement. No reader sees that, and it needs the rights and the locks of a
+// swap. If another session has locked a table, trySwaps waits a second. After that, it refuses the view, unless the
+// view is the only one.
 func (s *Sink) trySwaps(ctx context.Context, views []*replicator.View) error {
 	var refused []error
 	err := s.impatient(ctx, 1, func(conn *sql.Conn) error {
@@ -221,19 +224,19 @@ func (s *Sink) trySwap(ctx context.Context, conn *sql.Conn, v *replicator.View) 
 	return err
 }
 
-const swappingIn = "renaming the rebuilt tables (that takes ALTER, DROP, CREATE and INSERT)"
+const swappingIn = "renaming the rebuilt tables (that needs ALTER, DROP, CREATE and INSERT)"
 
 // swapping is a shadow whose swap has begun.
 type swapping struct {
 	id           uint32
-	source, name string // the view's
-	table        string // the shadow's
+	source, name string // the view's source and name
+	table        string // the shadow's table
 }
 
 func (b swapping) live() string { return strings.TrimSuffix(b.table, shadowTable) }
 
-// completeSwaps completes swaps that have begun, or undoes those that the server refuses. The next call of Swap reports
-// the refusal.
+// completeSwaps completes swaps that were cut short. If the server refuses one, it undoes the swap, and the next call
+// of Swap reports the refusal.
 func (s *Sink) completeSwaps(ctx context.Context) error {
 	ended, undone, err := s.endSwaps(ctx)
 	for _, b := range ended {
@@ -242,13 +245,13 @@ func (s *Sink) completeSwaps(ctx context.Context) error {
 		}
 	}
 	if undone != nil {
-		s.log.Warn("a swap that was cut short can't be completed, and is taken back", "sink", s.name, "error", undone)
+		s.log.Warn("a swap that was cut short can't be completed, so it was undone", "sink", s.name, "error", undone)
 	}
 	return err
 }
 
-// endSwaps completes swaps that have begun, and undoes those that the server refuses. Only one process at a time ends
-// swaps.
+// endSwaps completes swaps that have begun, and undoes those that the server refuses. It takes a lock, so that only one
+// process at a time does this.
 func (s *Sink) endSwaps(ctx context.Context) (ended []swapping, undone, err error) {
 	begun, err := s.swapsBegun(ctx)
 	if err != nil || len(begun) == 0 {
@@ -299,11 +302,11 @@ func (s *Sink) dropReplaced(ctx context.Context, live string) error {
 			replicator.PhaseFilled, phaseReplaced, live)
 		err = ofViews(err)
 	}
-	return classify(err, "DROP TABLE")
+	return classify(err, "dropping the replaced table")
 }
 
-// dropLeft drops, once, the tables that earlier processes replaced and did not drop. It must not run again: after a
-// swap, the view is opened before Discard drops the replaced table.
+// dropLeft drops, once per process, the tables that earlier processes replaced and did not drop. It must not run again,
+// because after a swap the view is opened before Discard drops the replaced table.
 func (s *Sink) dropLeft(ctx context.Context) error {
 	if s.droppedLeft.Load() {
 		return nil
@@ -322,7 +325,7 @@ func (s *Sink) dropLeft(ctx context.Context) error {
 	return nil
 }
 
-const notDropped = "the table that was replaced can't be dropped"
+const notDropped = "the table that a swap replaced can't be dropped"
 
 // notRenamed returns the shadows that still have their names after the server refused a RENAME.
 func (s *Sink) notRenamed(ctx context.Context, begun []swapping) (left []swapping, err error) {
@@ -362,7 +365,7 @@ func (s *Sink) swapsBegun(ctx context.Context) ([]swapping, error) {
 	return begun, ofViews(err)
 }
 
-// renaming gives a table another name. Both are quoted.
+// renaming gives a table another name. Both names are quoted.
 type renaming struct{ from, to string }
 
 func renameTables(all []renaming) string {
@@ -436,23 +439,24 @@ func (s *Sink) Discard(ctx context.Context, views []*replicator.View) error {
 	}
 	for _, v := range views {
 		if _, err := s.db.ExecContext(ctx, "DROP TABLE IF EXISTS "+s.tableName(settingsOf(v).Table+shadowTable)); err != nil {
-			return s.needsMore(ctx, err, v.Name, "removing the table "+settingsOf(v).Table+shadowTable)
+			return s.needsMore(ctx, err, v.Name, "dropping the table "+settingsOf(v).Table+shadowTable)
 		}
 		if err := s.Forget(ctx, v.Name+replicator.ShadowSuffix); err != nil {
 			return err
 		}
 		if err := s.dropReplaced(ctx, settingsOf(v).Table); err != nil {
-			return fmt.Errorf("view %s: removing the table that was replaced: %w", v.Name, err)
+			return fmt.Errorf("view %s: dropping the table that a swap replaced: %w", v.Name, err)
 		}
 	}
 	return nil
 }
 
-// errSwapped: since the target was opened, the views were swapped or are being swapped, or a counter was begun again.
+// errSwapped means that since the target was opened, views were swapped or are being swapped, or a counter started
+// over.
 var errSwapped = fmt.Errorf("a rebuilt view was swapped in, or a counter started over, since the views were opened: %w",
 	replicator.ErrOpenAgain)
 
-// readEpoch returns how many swaps and repeated beginnings of counters the sink has seen.
+// readEpoch returns the sink's epoch, which every swap and every fresh start of a counter raise.
 func (s *Sink) readEpoch(ctx context.Context) (epoch int64, err error) {
 	err = s.db.QueryRowContext(ctx, "SELECT COALESCE(MAX(epoch), 0) FROM "+locksTable).Scan(&epoch)
 	return epoch, classify(err, "table "+locksTable)

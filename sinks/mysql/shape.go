@@ -17,12 +17,12 @@ import (
 type shape struct {
 	database, table string
 	engine          string
-	collation       string // the default of the table's columns
+	collation       string // the table's default collation
 	isView          bool
 	columns         []*column
 	indexes         []index
 	triggers        []trigger
-	definition      string // see definition
+	definition      string // the CREATE TABLE: see the function definition
 }
 
 type index struct {
@@ -48,7 +48,8 @@ func (s *shape) columnNames() (names []string) {
 	return names
 }
 
-// column finds a column as MySQL does: without regard to case. A table that does not exist (nil) has none.
+// column finds a column as MySQL does: without regard to case. It returns nil if the column or the table (s is nil)
+// does not exist.
 func (s *shape) column(name string) *column {
 	if s == nil {
 		return nil
@@ -75,27 +76,27 @@ func (x *index) exactly(names []string) bool {
 	return x.unique && len(x.parts) == len(names) && x.whole(names)
 }
 
-// readShape reads a table's shape; nil if there is no table, or none that the user may see. It first reads from the
-// table in the same transaction, which waits for an ALTER or a swap in progress. Otherwise MariaDB's information_schema
-// leaves out a table that is being replaced (warning 1684) if the session holds a lock of any kind, and each of our
-// sessions holds a user lock (see package link).
+// readShape reads a table's shape. It returns nil if the table doesn't exist or the user may not see it. It first
+// selects from the table in the same transaction, which waits for an ALTER or a swap in progress. Without that wait,
+// MariaDB's information_schema omits a table that is being replaced (warning 1684) if the session holds any lock. Each
+// of our sessions holds a user lock (see package link).
 func (s *Sink) readShape(ctx context.Context, name string) (*shape, error) {
 	database, table := split(name, s.database)
 	sh := &shape{database: database, table: table}
-	doing := "reading the shape of table " + sh.name()
+	doing := "reading the definition of table " + sh.name()
 	var engine, collation sql.NullString
 	var kind string
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, classify(err, doing)
 	}
-	defer tx.Rollback() // it only read
+	defer tx.Rollback() // the transaction only reads
 	var none int
 	var my *mysql.MySQLError
 	err = tx.QueryRowContext(ctx, "SELECT 1 FROM "+sh.quoted()+" LIMIT 0").Scan(&none)
 	switch {
 	case errors.As(err, &my):
-		// There is no table, or it is an SQL view that can't be read: information_schema tells.
+		// The table doesn't exist, or it is an SQL view that can't be read. The query below tells which.
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return nil, classify(err, doing)
 	}
@@ -197,7 +198,7 @@ func (s *Sink) readIndexes(ctx context.Context, tx *sql.Tx, sh *shape) error {
 		sh.database, sh.table)
 }
 
-// keep finds out how to keep a view in its table, and refuses an unsuitable table.
+// keep returns the keeper of a view, or an error if the view's table is unsuitable.
 func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*keeper, error) {
 	sh, err := s.readShape(ctx, settingsOf(v).Table)
 	if err != nil {
@@ -205,9 +206,9 @@ func (s *Sink) keep(ctx context.Context, v *replicator.View, from *origins) (*ke
 	}
 	if sh == nil {
 		database, table := split(settingsOf(v).Table, s.database)
-		return nil, replicator.Fatal(fmt.Errorf("the table %s.%s is missing in sink %s, or the user may not see it; "+
-			"`replicator rebuild %s` creates and fills it, as does create = true in the view. `replicator schema` prints its "+
-			"DDL", database, table, s.name, v.Name))
+		return nil, replicator.Fatal(fmt.Errorf("the table %s.%s is missing in sink %s, or the user may not see it. "+
+			"Run `replicator rebuild %s`, which creates and fills it, or set create = true in the view. "+
+			"`replicator schema` prints its DDL", database, table, s.name, v.Name))
 	}
 	k, problems := s.plan(v, sh)
 	if k != nil {

@@ -30,7 +30,7 @@ var shardable = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "c
 //	16 bytes, and a UUID     the bytes as a big-endian unsigned integer, mod n
 //	texts and other bytes    CRC-32 (IEEE) mod n; of a text in UTF-8, whatever the column's character set
 //
-// Applications look for entries by this rule: it must never change.
+// Applications use this rule to find entries, so it must never change.
 func (c *column) shardOf(bound any, n int) int {
 	switch v := bound.(type) {
 	case int64:
@@ -49,7 +49,7 @@ func (c *column) shardOf(bound any, n int) int {
 		}
 		return int(crc32.ChecksumIEEE(v) % uint32(n))
 	}
-	panic(fmt.Sprintf("a shard was asked for of a %T, which plan refused", bound))
+	panic(fmt.Sprintf("no shard for a %T, which plan should have refused", bound))
 }
 
 // findShardColumn finds the column that shards the view, or says why that is impossible.

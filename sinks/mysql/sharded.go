@@ -13,8 +13,8 @@ import (
 
 // Shard is one database of a sharded sink.
 type Shard struct {
-	Name string // in the configuration, for messages
-	DSN  string // in go-sql-driver's form
+	Name string // the shard's name in the configuration, for messages
+	DSN  string // the database's DSN, in go-sql-driver's form
 }
 
 // Sharded keeps views in several databases. A view with a ShardOn lives in all of them, and the entry's value of that
@@ -23,7 +23,7 @@ type Shard struct {
 type Sharded struct {
 	name   string
 	shards []*Sink
-	names  []string        // of the shards
+	names  []string        // the shards' names
 	spread map[string]bool // names of the views that live in every shard
 
 	definitions map[string]string // the views' fingerprints, by name
@@ -164,8 +164,8 @@ func (c *column) takes() string {
 	return strings.Join(parts, " ")
 }
 
-// Marks implements replicator.Sink. A view that lives in every shard has the lowest of its shards' marks. It has none
-// if one shard doesn't know the view, or knows another definition.
+// Marks implements replicator.Sink. A view that lives in every shard has the lowest of its shards' marks. It has no
+// mark if one shard doesn't know the view, or knows it with another definition.
 func (s *Sharded) Marks(ctx context.Context, source string) ([]replicator.Mark, error) {
 	by, err := s.marksOf(ctx, source)
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *Sharded) marksOf(ctx context.Context, source string) ([][]replicator.Ma
 	return by, err
 }
 
-// Sources implements replicator.Sourced. A view in a single shard is in the first.
+// Sources implements replicator.Sourced. Every view lives in the first shard, so only that shard is asked.
 func (s *Sharded) Sources(ctx context.Context) ([]string, error) { return s.shards[0].Sources(ctx) }
 
 // lowest lowers a mark to the lowest of the other shards' marks. It reports whether all shards know the view by the

@@ -18,14 +18,14 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// shardOn are the columns that shard the suite's views. What is left out lives in the first shard.
+// shardOn are the columns that shard the suite's views. Other views live in the first shard.
 var shardOn = map[string]string{
-	"by_email": "email", "by_tag": "tags", "by_city": "city", "fav_by_city": "city", // move
-	"users": "id", "people": "id", "favorites": "o", // don't
+	"by_email": "email", "by_tag": "tags", "by_city": "city", "fav_by_city": "city", // entries move
+	"users": "id", "people": "id", "favorites": "o", // entries don't move
 	"city_total": "city", "tag_count": "tags", "fav_total": "city",
 }
 
-// sharded are the suite's views, sharded.
+// sharded returns copies of views that are sharded by shardOn.
 func sharded(views ...*replicator.View) []*replicator.View {
 	var out []*replicator.View
 	for _, v := range views {
@@ -69,7 +69,7 @@ func (m *shards) sink(t testing.TB, views ...*replicator.View) *mysql.Sharded {
 	return s
 }
 
-// open opens views in a sink of their own, which the test's end closes.
+// open opens views in a new sink, which is closed when the test ends.
 func (m *shards) open(t testing.TB, views ...*replicator.View) replicator.Target {
 	t.Helper()
 	sink := m.sink(t, views...)
@@ -81,7 +81,7 @@ func (m *shards) open(t testing.TB, views ...*replicator.View) replicator.Target
 	return target
 }
 
-// read reads a view from all shards. Nothing may stand in a shard that its value doesn't lead to.
+// read reads a view from all shards. It fails if an entry is in a shard that its value doesn't lead to.
 func (m *shards) read(t testing.TB, v *replicator.View) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -97,7 +97,7 @@ func (m *shards) read(t testing.TB, v *replicator.View) map[string]string {
 	return all
 }
 
-// home is where an entry belongs, computed from what read makes of it.
+// home returns the shard to which an entry belongs, computed from the entry's name in read.
 func (m *shards) home(v *replicator.View, id string) int {
 	fields, _, _ := strings.Cut(id, " → ")
 	switch {
@@ -128,7 +128,7 @@ func (m *shards) subject(views []*replicator.View) sinktest.Subject {
 		Bad:  map[string]any{"email": strings.Repeat("é", 300), "amount": replicator.Number("0.5")},
 		New:  func(t testing.TB) replicator.Sink { return m.sink(t, views...) },
 		Plant: func(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
-			for _, e := range entries { // where its value leads to; elsewhere it is planted by tests of shards alone
+			for _, e := range entries { // in its own shard; other tests plant entries in wrong shards
 				plant(t, m.dbs[m.home(v, shown(v, c, e))], v, c, []replicator.Entry{e})
 			}
 		},
@@ -140,7 +140,7 @@ func (m *shards) subject(views []*replicator.View) sinktest.Subject {
 	}
 }
 
-// eachSharded is servertest.Each without the older MariaDB: how views are sharded differs in no release of it.
+// eachSharded is servertest.Each without the older MariaDB, because sharding is the same in all of its releases.
 func eachSharded(t *testing.T, test func(t *testing.T, s *servers.Server)) {
 	t.Helper()
 	servertest.EachKindOf(t, []servers.Kind{servers.MySQL, servers.MariaDB118},

@@ -159,7 +159,7 @@ func (t *shardedTarget) withdraw(ctx context.Context, put []judge.Part, rejected
 			}
 		}
 	}
-	// An empty value can't be rejected, and a stale one was replaced by a newer version.
+	// The outcome is ignored: an empty value can't be rejected, and a stale one was replaced by a newer version.
 	_, err := t.applyRound(ctx, back)
 	return err
 }

@@ -20,13 +20,13 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// movingDDL is an index whose entries move, and a row that doesn't.
+// movingDDL creates an index's table whose entries move between shards, and a row view's table whose rows don't.
 var movingDDL = []string{
 	"CREATE TABLE i (email VARCHAR(50) NOT NULL, id BINARY(16) NOT NULL UNIQUE, PRIMARY KEY (email, id))",
 	"CREATE TABLE r (id BINARY(16) PRIMARY KEY, email VARCHAR(50))",
 }
 
-// movingViews are those of movingDDL: sharded on the property, and on the key.
+// movingViews returns the views of movingDDL's tables. The index is sharded on its property, the row view on its key.
 func movingViews() []*replicator.View {
 	i, r := view("index", "i", "email"), view("row", "r", "email")
 	shardBy(i, "email")
@@ -34,7 +34,7 @@ func movingViews() []*replicator.View {
 	return []*replicator.View{i, r}
 }
 
-// everywhere is a query's FROM that reads a table of all shards at one moment: they are on one server.
+// everywhere returns a FROM that reads a table of all shards at one moment. All shards are on one server.
 func (m *shards) everywhere(t testing.TB, table string) string {
 	var parts []string
 	for i, dsn := range m.dsns {
@@ -153,12 +153,12 @@ func (c cutConn) Write(b []byte) (int, error) {
 	return 0, errors.Join(net.ErrClosed, c.Conn.Close())
 }
 
-// patient repeats what fails, but not what is applied.
+// patient repeats failed calls, except those of Apply.
 type patient struct{ replicator.Sink }
 
 type patientTarget struct{ replicator.Target }
 
-// temporary errors are those of connections that were cut.
+// temporary reports whether an error may come from a connection that was cut.
 func temporary(err error) bool {
 	return !replicator.IsFatal(err) && !errors.Is(err, replicator.ErrSinkLost)
 }
@@ -181,7 +181,7 @@ func (p patient) Marks(ctx context.Context, source string) ([]replicator.Mark, e
 	return again(func() ([]replicator.Mark, error) { return p.Sink.Marks(ctx, source) })
 }
 
-// Close takes a cut for the end that it is: closing says farewell over each connection.
+// Close ignores a cut, because closing a connection sends a last message.
 func (p patient) Close() error {
 	if err := p.Sink.Close(); err != nil && !temporary(err) {
 		return err
@@ -280,7 +280,7 @@ func TestAValueThatOneShardRejectsContributesNothingAnywhere(t *testing.T) {
 			{op(2, "a", "b", "c", "d", "no"), true, 0},                     // refused by a server
 			{op(2, "a", "b", "c", "d", "no"), true, 0},                     // and again, after a crash
 			{op(3, "a", "b", "c", "d", "e"), false, 5},                     //
-			{op(4, "a", "b", "c", strings.Repeat("long", 50)), true, 0},    // no shard's column takes it
+			{op(4, "a", "b", "c", strings.Repeat("long", 50)), true, 0},    // too long for every shard's column
 			{op(5, "x", "y", "z"), false, 3},                               //
 			{op(4, "a", "b", "c", strings.Repeat("long", 50)), false, 3},   // stale
 			{op(6, "no"), true, 0},                                         //

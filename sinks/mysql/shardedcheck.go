@@ -35,7 +35,7 @@ func (s *Sharded) checkAlike(ctx context.Context, v *replicator.View) *replicato
 	}
 	if err := s.alike(v, kept); err != nil {
 		return &replicator.Finding{What: "view " + v.Name, Level: replicator.Fail, Detail: err.Error(),
-			Fix: "make the tables alike: ALTER TABLE"}
+			Fix: "make the tables alike with ALTER TABLE"}
 	}
 	return nil
 }

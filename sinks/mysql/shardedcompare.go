@@ -84,8 +84,8 @@ func wholeKind(kinds []replicator.DifferenceKind, expected []bool) replicator.Di
 	return judge.Difference(want, held, false)
 }
 
-// belongs names what is compared as a whole: a cell's contribution to a view or, if several cells are merged, an
-// entity's.
+// belongs identifies what is compared as a whole: a cell's contribution to a view or, if several cells are merged, the
+// contribution of all cells of an entity.
 type belongs struct {
 	view int
 	cell replicator.Cell

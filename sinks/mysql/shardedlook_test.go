@@ -83,7 +83,7 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 				exec(t, db, "INSERT INTO r (id, email) VALUES (?, 'gone')", id(20))
 			}
 			exec(t, db, "DELETE FROM tags WHERE id = ?", id(6))
-			exec(t, db, "DELETE FROM tags WHERE tag = 'b' AND id = ?", id(5)) // of several
+			exec(t, db, "DELETE FROM tags WHERE tag = 'b' AND id = ?", id(5)) // one of several tags
 		}
 		damage := map[at]replicator.DifferenceKind{
 			{3, 0}: replicator.Stale, {3, 1}: replicator.Stale, {4, 0}: replicator.Missing, {4, 1}: replicator.Missing,
@@ -119,8 +119,8 @@ func TestStrayAndMissingCopiesInAnyShardAreFoundAndRepaired(t *testing.T) {
 	})
 }
 
-// A sink with another number of shards has its entries elsewhere: a fill puts them there, and its sweep takes the old
-// ones away.
+// If the number of shards changes, entries belong to other shards. A fill puts them there, and its sweep removes the
+// old ones.
 func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 	eachSharded(t, func(t *testing.T, s *servers.Server) {
 		all := makeShards(t, s, 4,
@@ -139,7 +139,7 @@ func TestAFillAfterTheNumberOfShardsChangedMovesEveryEntry(t *testing.T) {
 			var ops []replicator.Op
 			for i := range users {
 				if round == 1 && i == 0 {
-					continue // deleted while nobody looked
+					continue // deleted while no replicator ran
 				}
 				order++
 				op := userOp(i, 1, 2, fmt.Sprint("user", i))

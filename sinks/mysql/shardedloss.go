@@ -9,18 +9,18 @@ import (
 	"replicator"
 )
 
-// One shard may be emptied while the others keep their contents, which are still right and visible.
+// One shard may be emptied while the others keep their contents, which are still right and visible. So the view
+// is forgotten only in the emptied shard.
 
 var _ replicator.Parted = (*Sharded)(nil)
 
 // ForgetLost implements replicator.Parted. Forgetting a counter empties its table, so a view that lives in every shard
-// is forgotten only in the shards that lost it. A counter without a ShardOn has a mark only in the shard where it
-// lives.
+// is forgotten only in the shards that lost it. A view that lives in one shard is forgotten everywhere.
 func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []string) error {
 	if !s.spread[v.Name] {
 		return s.Forget(ctx, v.Name)
 	}
-	held := make([]map[string]bool, len(s.shards)) // by shard and source; false: by another definition, or unmarked
+	held := make([]map[string]bool, len(s.shards)) // by shard and source; false: another definition, or no mark
 	for shard := range held {
 		held[shard] = map[string]bool{}
 	}
@@ -49,7 +49,7 @@ func (s *Sharded) ForgetLost(ctx context.Context, v *replicator.View, sources []
 	})
 }
 
-// holds reports whether a mark says that the sink keeps the mark's view by a definition.
+// holds reports whether a mark shows that the sink holds the mark's view with the given definition.
 func holds(m replicator.Mark, fingerprint string) bool {
 	return !m.Position.IsZero() && replicator.SameDefinition(m.Fingerprint, fingerprint)
 }
@@ -75,7 +75,7 @@ func (s *Sharded) Lacking(ctx context.Context, source string) (map[string]string
 		switch {
 		case !s.spread[view] && (len(without) == 0 || without[0] != s.names[0]), len(without) == 0:
 		case !s.spread[view] && len(with) > 0:
-			lacking[view] = fmt.Sprintf("shard %s (which is the first now; it was kept in shard %s)", s.names[0],
+			lacking[view] = fmt.Sprintf("shard %s (now the first; the view was kept in shard %s)", s.names[0],
 				with[0])
 		case !s.spread[view]:
 			lacking[view] = "shard " + s.names[0]

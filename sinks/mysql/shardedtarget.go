@@ -11,7 +11,7 @@ import (
 	"replicator/sinks/judge"
 )
 
-// shardedTarget holds some views of one source, open in every shard that they live in.
+// shardedTarget is an open target for some views of one source. It has a Target in every shard that holds one of them.
 type shardedTarget struct {
 	sink   *Sharded
 	views  []*replicator.View
@@ -68,7 +68,8 @@ func (t *shardedTarget) each(do func(shard int, target *Target) error) error {
 	})
 }
 
-// Versions implements replicator.Target. A view whose key belongs to one shard has no states in the others.
+// Versions implements replicator.Target. If a key belongs to one shard, only that shard counts, as the others have no
+// states.
 func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) ([]replicator.Span, error) {
 	by := make([]judge.Versions, len(t.shards))
 	err := t.each(func(shard int, target *Target) (err error) {
@@ -91,8 +92,8 @@ func (t *shardedTarget) Versions(ctx context.Context, cells []replicator.Cell) (
 	return versions.Spans(), nil
 }
 
-// Mark implements replicator.Target. It marks the standing in all shards, because all have applied everything up to
-// there.
+// Mark implements replicator.Target. It stores the same progress in all shards, because all of them have applied
+// everything up to it.
 func (t *shardedTarget) Mark(ctx context.Context, at replicator.Standing) error {
 	return t.each(func(_ int, target *Target) error { return target.Mark(ctx, at) })
 }
@@ -190,7 +191,7 @@ func (t *shardedTarget) Tidy(ctx context.Context, view int, strays []replicator.
 		number, at, _ := strings.Cut(s.At, ":")
 		shard, err := strconv.Atoi(number)
 		if err != nil || shard < 0 || shard >= len(t.shards) || t.local[shard][view] == absent {
-			return 0, fmt.Errorf("sink %s: %q is no place in a view", t.sink.name, s.At)
+			return 0, fmt.Errorf("sink %s: %q doesn't identify an entry of a view", t.sink.name, s.At)
 		}
 		s.At = at
 		by[shard] = append(by[shard], s)

@@ -18,7 +18,7 @@ import (
 //	segments, each: version + 1, order, as-of, number of views, and for each view:
 //	    its id, the digest (8 bytes), length of what is kept, what is kept
 //
-// Views with equal states share a segment, which is nearly always all of them. A view that never saw the cell is in no
+// Views with equal states share a segment, so there is nearly always only one. A view that never saw the cell is in no
 // segment.
 const stateFormat = 1
 
@@ -30,10 +30,10 @@ type viewState struct {
 	view   uint32
 	state  replicator.State
 	digest uint64 // of the contribution; noDigest if there is none, deadDigest if it could not be computed or written
-	kept   string // the contribution, if it is needed with other cells' contributions, or waits and can be written
+	kept   string // the contribution, if cells are merged, in a counter, or if it waits and can be written
 }
 
-// Digests that no contribution has.
+// These digests are reserved: no contribution has one of them.
 const (
 	noDigest      = 0
 	deadDigest    = 1
@@ -103,15 +103,15 @@ func (c cellState) seen(i int) bool {
 	return false
 }
 
-var errState = errors.New("the stored state is damaged: delete its row, and then `replicator rebuild " +
+var errState = errors.New("the stored state is damaged. Delete its row, and then run `replicator rebuild " +
 	remedy.Views + "`")
 
-// parseState parses the stored form. The kept contributions point into it.
+// parseState parses the stored form. The kept contributions are parts of stored.
 func parseState(stored string) (cellState, error) {
 	r := wire.NewReader(stored)
 	if format := r.Byte(); format > stateFormat {
-		return nil, fmt.Errorf("the stored state has format %d, which a newer version of this program wrote; "+
-			"this one knows format %d: use the newer version", format, stateFormat)
+		return nil, fmt.Errorf("the stored state has format %d, which a newer version of this program wrote. "+
+			"This version knows format %d. Use the newer version", format, stateFormat)
 	} else if format != stateFormat {
 		return nil, errState
 	}
@@ -137,12 +137,12 @@ func entityID(source string, key replicator.Key) string {
 	return string(append(wire.AppendText(make([]byte, 0, len(source)+len(key)+2), source), key...))
 }
 
-// cellID distinguishes the cells of an entity.
+// cellID returns a cell's id in the table of states. It distinguishes the cells of an entity.
 func cellID(c replicator.Cell) string {
 	return string(append(wire.AppendText(make([]byte, 0, len(c.Table)+len(c.Column)+2), c.Table), c.Column...))
 }
 
-// The longest values in the table of states. InnoDB indexes 3,072 bytes.
+// The longest values in the table of states. InnoDB can index them, because together they have at most 3,072 bytes.
 const (
 	maxEntity = 2048
 	maxCell   = 768

@@ -17,7 +17,7 @@ func TestStatesAndRowsAreReadAsTheyWereWritten(t *testing.T) {
 	state := cellState{{view: 1, state: a, digest: 5}, {view: 9, state: b, digest: 0},
 		{view: 300, state: a, digest: math.MaxUint64, kept: rows}}
 	got, err := parseState(string(state.append(nil)))
-	want := cellState{state[0], state[2], state[1]} // those of one state stand together
+	want := cellState{state[0], state[2], state[1]} // views with the same state are adjacent
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v became %+v (%v)", state, got, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// A state outlives the program that wrote it: its bytes are a promise (docs/upgrade.md).
+// A state outlives the program that wrote it, so its bytes must not change (docs/upgrade.md).
 func TestTheStoredFormOfAState(t *testing.T) {
 	a := replicator.State{Version: 200, Order: 3, AsOf: 1 << 40}
 	b := replicator.State{Version: replicator.NoVersion, Order: 5, AsOf: 5}
@@ -40,7 +40,7 @@ func TestTheStoredFormOfAState(t *testing.T) {
 	}
 }
 
-// So is a mark.
+// A mark outlives the program that wrote it, so its stored form must not change.
 func TestTheStoredFormOfAMark(t *testing.T) {
 	position := replicator.Position{Order: 8, Token: "tok"}
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 var _ replicator.Tidier = (*Target)(nil)
 
 // Strays implements replicator.Tidier. It lists the groups of a counter whose sum is wrong, a span of groups at a time.
-// In tables of other kinds, orphans have keys, and Held lists them.
+// For other kinds of views it returns nothing, because their orphans have keys, and Held lists them.
 func (t *Target) Strays(
 	ctx context.Context, view int, after string, _ int,
 ) (strays []replicator.Stray, next string, err error) {
@@ -31,10 +31,10 @@ func (t *Target) Strays(
 	if err == nil && end < s.to {
 		next = judge.Cursor(end + 1)
 	}
-	return strays, next, classify(err, "view "+k.view.Name+": comparing the sums with what was added")
+	return strays, next, classify(err, "view "+k.view.Name+": comparing the sums with the cells' amounts")
 }
 
-// name is the group's columns, joined by ":".
+// name returns the values of the group's columns, joined by ":".
 func (s wrongSum) name(k *keeper) string {
 	var parts []string
 	for i, v := range s.lacks[:len(s.lacks)-1] {
@@ -55,5 +55,5 @@ func (t *Target) Tidy(ctx context.Context, view int, strays []replicator.Stray) 
 		around.from, around.to = min(around.from, placeOf(s.At)), max(around.to, placeOf(s.At))
 	}
 	mended, err = t.mendSums(ctx, k, around, func(s wrongSum) bool { return named[s.id] })
-	return mended, classify(err, "view "+k.view.Name+": putting the sums right")
+	return mended, classify(err, "view "+k.view.Name+": correcting the sums")
 }

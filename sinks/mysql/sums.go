@@ -62,8 +62,8 @@ type comparedGroup struct {
 	stored *big.Rat // the table's sum; nil if it has no row
 }
 
-// wrongSumsIn compares the ledger of all sources with the table, from the beginning of a span as far as memory allows.
-// end is where it stopped.
+// wrongSumsIn returns the groups whose sums in the table differ from the ledger of all sources. It starts at the
+// beginning of a span and compares as many groups as memory allows. end is where it stopped.
 func wrongSumsIn(
 	ctx context.Context, tx *sql.Tx, k *keeper, s span, most int64,
 ) (wrong []wrongSum, end uint64, err error) {
@@ -91,7 +91,8 @@ func wrongSumsIn(
 	return c.wrong(), c.to, nil
 }
 
-// of returns what is known of a group; nil if the group is outside the span.
+// of returns what is known of a group. It adds the group if the group is new. It returns nil if the group is outside
+// the span.
 func (c *comparison) of(group row) *comparedGroup {
 	id := groupID(group)
 	g := c.groups[id]
@@ -152,7 +153,8 @@ func (c *comparison) addLedger(ctx context.Context) error {
 }
 
 // byCollation reports whether groups that the table's collation treats as equal count as one. They do if the source
-// also treats them as equal. If it doesn't (keeper.loose), a sum is wrong because two groups met in its row.
+// also treats them as equal. If the source distinguishes them (keeper.loose), a row that two groups share has a wrong
+// sum.
 func (c *comparison) byCollation() bool {
 	return len(c.k.loose) == 0 && slices.ContainsFunc(c.k.group(), (*column).collates)
 }
@@ -181,8 +183,8 @@ func (c *comparison) add(state cellState) (unmatched []row, err error) {
 	return unmatched, nil
 }
 
-// match adds contributions to groups that are not known yet. If the table shows a group under an equal one, the
-// contribution counts for the shown one. Most groups are shown unchanged, in another span.
+// match adds contributions to groups that are not known yet. If the table has a group only under an equal name, the
+// contribution counts for that name. Most groups are in the table under their own name, but in another span.
 func (c *comparison) match(ctx context.Context, unmatched []row) error {
 	for some := range slices.Chunk(unmatched, maxList) {
 		shown, err := readSums(ctx, c.q, c.k, " WHERE "+c.k.isOneOf(some))
@@ -218,7 +220,7 @@ func (c *comparison) count(group, contribution row) {
 	}
 }
 
-// groupsAsked is how many groups a statement looks up, each in a SELECT of its own.
+// groupsAsked is how many groups one statement looks up, each by its own SELECT.
 const groupsAsked = 100
 
 // matchByCollation adds contributions to the groups of the table that the collation treats as equal to the

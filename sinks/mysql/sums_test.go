@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// The sums of a counter are compared span by span, in bounded memory; groups that the table takes for one meet all the
-// same.
+// The sums of a counter are compared span by span, in bounded memory. Groups that the table treats as equal are still
+// added up together.
 func TestSumsAreComparedAFewGroupsAtATime(t *testing.T) {
 	const groups, most = 150, 40
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
@@ -34,7 +34,7 @@ func TestSumsAreComparedAFewGroupsAtATime(t *testing.T) {
 		for some := range slices.Chunk(ops, 500) {
 			applyAll(t, target, some...)
 		}
-		for city, amount := range sumsIn(t, db, "c") { // either spelling may have made the row
+		for city, amount := range sumsIn(t, db, "c") { // either variant may have made the row
 			if lower := strings.ToLower(city); lower != city {
 				delete(want, lower)
 			}
@@ -69,7 +69,7 @@ func TestSumsAreComparedAFewGroupsAtATime(t *testing.T) {
 		for _, change := range spoil {
 			exec(t, db, change)
 		}
-		// What is gone has no spelling any more but those of the cells.
+		// If a group's row is gone, only the cells' variants of the group are left.
 		if found := pages(true); !slices.Equal(found, []string{"city 100 missing", "city 100 missing", "city 7 stale", "nowhere extra"}) &&
 			!slices.Equal(found, []string{"city 100 missing", "city 7 stale", "nowhere extra"}) {
 			t.Errorf("found %v", found)
@@ -88,7 +88,7 @@ func TestSumsAreComparedAFewGroupsAtATime(t *testing.T) {
 	})
 }
 
-// expectLower compares sums, whatever the spelling of their groups.
+// expectLower compares sums, whatever the case of their groups.
 func expectLower(t *testing.T, got, want map[string]string) {
 	t.Helper()
 	lower := map[string]string{}

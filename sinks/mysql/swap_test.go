@@ -39,7 +39,7 @@ func reading(t *testing.T, db *sql.DB, table string) (end func()) {
 	return func() { _ = tx.Rollback() }
 }
 
-// marked are the orders that the sink says of views.
+// marked returns the log positions of the views' marks.
 func marked(t *testing.T, sink *mysql.Sink) map[string]int64 {
 	t.Helper()
 	marks, err := sink.Marks(t.Context(), "")
@@ -53,7 +53,7 @@ func marked(t *testing.T, sink *mysql.Sink) map[string]int64 {
 	return orders
 }
 
-// One view that can't be swapped in is named, and the others can be without it.
+// If a view can't be swapped in, the error names it, and the other views can be swapped in without it.
 func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for _, c := range []struct {
@@ -89,7 +89,7 @@ func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
 				if at, held := marked(t, sink), read(t, db, counter("c")); at["c"] != 5 || len(held) != 1 {
 					t.Errorf("after it was swapped in, c stands at %v and holds %v", at, held)
 				}
-				if mend(); c.fatal { // a shadow that lost its table says so, and is not swapped in empty
+				if mend(); c.fatal { // a shadow that lost its table is empty, and is not swapped in
 					openTarget(t, sink, sink.Shadow(counter("d")))
 					if at := marked(t, sink)["d@rebuild"]; at != 0 {
 						t.Errorf("the shadow that is gone stands at %d", at)
@@ -102,8 +102,7 @@ func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
 	})
 }
 
-// A swap that the server refuses when it has begun is taken back: it would keep everybody from opening the sink's
-// views.
+// A swap that the server refuses after it has begun is undone. Otherwise no process could open the sink's views.
 func TestASwapThatIsRefusedIsTakenBack(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)", "CREATE TABLE d LIKE c")
@@ -133,8 +132,8 @@ func TestASwapThatIsRefusedIsTakenBack(t *testing.T) {
 	})
 }
 
-// A process that ends between a swap and the removal of what the view held before leaves a table behind. The next
-// process that opens a view of the sink drops it.
+// A process that ends between a swap and the removal of the view's old table leaves that table behind. The next process
+// that opens a view of the sink drops it.
 func TestWhatASwapReplacedIsDroppedByTheNextProcess(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE c (city VARCHAR(50) PRIMARY KEY, amount INT NOT NULL)", "CREATE TABLE d LIKE c",

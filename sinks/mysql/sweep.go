@@ -13,14 +13,14 @@ import (
 	"replicator/internal/uuid"
 )
 
-// Unclaimed implements replicator.Tidier. It pages through the target's table by its key columns. If a key's cells may
-// have any column, a cell without a column stands for them: its re-read finds no row, and removes entries that no cell
-// contributes. A counter's table has no cells to re-read, so Unclaimed corrects its sums at once.
+// Unclaimed implements replicator.Tidier. It pages through the target's table by its key columns. If a feed takes every
+// column of a key, a cell without a column represents the key. Re-reading that cell finds no row, and removes entries
+// that no cell contributes. A counter's table has no cells to re-read, so Unclaimed corrects its sums at once.
 func (t *Target) Unclaimed(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	if k.ledger {
 		_, err := t.mendSums(ctx, k, everyGroup(), func(wrongSum) bool { return true })
-		return nil, "", classify(err, "view "+k.view.Name+": comparing the sums with what was added")
+		return nil, "", classify(err, "view "+k.view.Name+": comparing the sums with the cells' amounts")
 	}
 	if k.fresh.Load() {
 		return nil, "", nil
@@ -77,10 +77,10 @@ func claimed(ctx context.Context, q querier, owners []owner, keys []replicator.K
 type owner struct {
 	source string
 	id     uint32
-	salt   salt // nil where it is not needed
+	salt   salt // nil if ownersOf read it
 }
 
-// ownersOf returns all sources that feed a view. Entries of another shard of the source are no orphans.
+// ownersOf returns all sources that feed a view. Entries of another shard of the source are not orphans, so all count.
 func ownersOf(ctx context.Context, q querier, view string) (all []owner, err error) {
 	err = eachRow(ctx, q, func(rows *sql.Rows) error {
 		var o owner
@@ -91,9 +91,9 @@ func ownersOf(ctx context.Context, q querier, view string) (all []owner, err err
 	return all, err
 }
 
-// keyKinds returns sample values that show the types of the keys in a view's first table: from the source's columns or,
-// if the source can't be asked, from a known cell; nil if there is none. The sample may be older than a change of the
-// key's type.
+// keyKinds returns sample values that show the types of the keys in a view's first table. They come from the source's
+// columns or, if the source can't be asked, from a known cell. keyKinds returns nil if no cell is known. A known cell
+// may be older than a change of the key's type.
 func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	table := k.view.From[0].Table
 	from := t.sink.origins(t.source)
@@ -111,8 +111,8 @@ func (t *Target) keyKinds(ctx context.Context, k *keeper) ([]any, error) {
 	return kinds, nil
 }
 
-// keyKind returns a sample of the values that the column gives to a key. If that is a text, it has as many digits after
-// the point as the column's values.
+// keyKind returns a sample of the column's values in a key. A text has as many digits after the point as the column's
+// values.
 func (c *SourceColumn) keyKind() any {
 	_, digits, _ := strings.Cut(strings.TrimRight(c.Type, ") unsigedzrofl"), "(")
 	switch kind := c.kind(); kind {
@@ -209,7 +209,7 @@ func (c *column) asSource(text string, known any) (any, error) {
 		}
 		n, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, errors.New("holds a value that is no integer")
+			return nil, errors.New("holds a value that is not an integer")
 		}
 		return n, nil
 	case []byte:
@@ -250,7 +250,8 @@ func withDigitsAs(text, other string) string {
 	return text
 }
 
-// Dead implements replicator.Target. It reads all states of the source, because a store needs the list only once.
+// Dead implements replicator.Target. It reads all states of the source. It may be slow, because a store calls it only
+// once.
 func (t *Target) Dead(ctx context.Context, view int, from string, limit int) ([]replicator.Cell, string, error) {
 	k := t.kept[view]
 	cells, next, err := t.cells(ctx, from, limit, func(state cellState) bool { return state.find(k.id).known().Dead })

@@ -9,25 +9,25 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Target holds some views of one source, open. It is safe for concurrent use.
+// Target is an open target for some views of one source. It is safe for concurrent use.
 type Target struct {
 	sink   *Sink
 	source string
 	others judge.Others // the sources that an entity may move to
 	views  []*replicator.View
-	kept   []*keeper // the views, in their order
-	shared bool      // some view is fed by several cells of one key
-	valued bool      // some of these views write changes value by value: see crowd.go
-	whole  bool      // some of these views rewrite all of a key's entries
+	kept   []*keeper // one for each view, in the views' order
+	shared bool      // several cells of one key feed at least one view
+	valued bool      // at least one shared view writes changes value by value: see crowd.go
+	whole  bool      // at least one shared view rewrites all of a key's entries
 	crowds crowds
 	server *server
-	epoch  int64 // of the sink, when the target was opened: see shadow.go
+	epoch  int64 // the sink's epoch when the target was opened: see shadow.go
 
 	retired map[uint32]bool // ids of views that have ended
 	marks   *judge.Marks
 
-	guesses atomic.Bool // new cells are guessed, because all guesses were right so far: see novelty
-	novelty *novelty    // nil: there were states when the target was opened
+	guesses atomic.Bool // no guess about new cells has been wrong so far: see novelty.go
+	novelty *novelty    // nil if the table of states had rows when the target was opened, or if shared
 }
 
 var _ replicator.Target = (*Target)(nil)
@@ -41,7 +41,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), err
 }
 
-// versions returns the cells' versions in the given views.
+// versions returns the cells' versions in the views for which counts returns true.
 func (t *Target) versions(
 	ctx context.Context, cells []replicator.Cell, counts func(replicator.Cell, *keeper) bool,
 ) (judge.Versions, error) {

@@ -33,8 +33,9 @@ func (s *Sink) onConnection(ctx context.Context, do func(*sql.Conn) error) error
 	return nil
 }
 
-// impatient calls do with a connection that waits only a few seconds for other users of a table, because statements
-// that queue behind it wait as well. Afterwards the connection has its normal timeout again.
+// impatient calls do with a connection that waits only the given seconds for other sessions' use of a table. The wait
+// must be short, because statements that queue behind it wait as well. Afterwards the connection has its normal timeout
+// again.
 func (s *Sink) impatient(ctx context.Context, seconds int, do func(*sql.Conn) error) error {
 	return s.onConnection(ctx, func(conn *sql.Conn) error {
 		var patience int64
@@ -126,8 +127,8 @@ func (w *writer) lockAll() error {
 }
 
 // writeLocks appends the query that locks the partitions of the batch's keys, in order. READ COMMITTED can't lock a
-// state that doesn't exist yet, so two writers of a new cell would both think that it has no state. Partitions always
-// exist.
+// state that doesn't exist yet, so two writers of a new cell would both find no state. The partitions' rows always
+// exist, so they can be locked.
 //
 // The query finds the rows one by one, by a join with a list of partitions. For "id IN (…)" MySQL reads this small
 // table from end to end, even with FORCE INDEX, and waits for every row that another lane has locked.
@@ -161,7 +162,7 @@ func (w *writer) locked(rows *sql.Rows, n int) error {
 		return errSwapped
 	}
 	if len(epochs) != n {
-		return fmt.Errorf("table %s has lost rows; the next start adds them", locksTable)
+		return fmt.Errorf("table %s has lost rows. The next start adds them", locksTable)
 	}
 	return nil
 }

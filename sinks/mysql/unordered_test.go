@@ -6,8 +6,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Lanes write at the same time. What one of them finds out about a foreign key, another one's transaction may have
-// failed for meanwhile: its row is no dead letter.
+// Lanes write at the same time. If one lane turns off the checks of a foreign key, another lane's transaction may have
+// failed because of that key already. The other lane must try again, and not make its row a dead letter.
 func TestARowThatAForeignKeyRefusedIsTriedAgainWhoeverFoundThatOut(t *testing.T) {
 	child := &keeper{}
 	target := &Target{kept: []*keeper{child}, server: &server{mariaDB: true}}

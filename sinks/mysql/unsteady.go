@@ -12,8 +12,8 @@ import (
 )
 
 // Rows are found by their key, a counter's rows by their group. If writing another column also changes a column of the
-// key or group, a row gets a key that no cell has. Such a table is refused. A view's other columns don't matter: each
-// write names all of them.
+// key or group, a row gets a key that no cell has. Such a table is refused. Changes to a view's other columns don't
+// matter, because each write sets all of them.
 
 // trigger is a trigger that runs before a row is written.
 type trigger struct{ name, body string }
@@ -30,7 +30,7 @@ func (s *Sink) readTriggers(ctx context.Context, tx *sql.Tx, sh *shape) error {
 		"ORDER BY TRIGGER_NAME", sh.database, sh.table)
 }
 
-// unsteady finds columns of the key, or of a counter's group, that the server changes on its own.
+// unsteady lists key columns, or columns of a counter's group, that the server changes automatically.
 func unsteady(k *keeper, sh *shape) []string {
 	columns, what := k.keys, "the key"
 	if k.ledger && len(k.fields) > 0 {
@@ -39,7 +39,8 @@ func unsteady(k *keeper, sh *shape) []string {
 	var problems []string
 	for _, c := range columns {
 		if c.updates {
-			problems = append(problems, fmt.Sprintf("its column %s is part of %s, and gets the time of each change "+
+			problems = append(problems, fmt.Sprintf("its column %s is part of %s, but the server sets it with each "+
+				"change "+
 				"(ON UPDATE CURRENT_TIMESTAMP): ALTER TABLE %s MODIFY %s %s%s", c.name, what, k.table, c.quoted, c.declared,
 				steadyTime(c.nullable)))
 		}

@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// pageKeys reads the next distinct keys of a view's table, in the source's form, from the rows that meet a condition;
-// "" means all rows.
+// pageKeys returns the next page of distinct keys of a view's table, in the source's form. It reads the rows that meet
+// condition; "" means all rows.
 func (t *Target) pageKeys(
 	ctx context.Context, k *keeper, condition, after string, limit int,
 ) (keys []replicator.Key, next string, err error) {
@@ -41,7 +41,7 @@ func (t *Target) pageKeys(
 	if err != nil {
 		return nil, "", err
 	}
-	kinds, err := t.keyKinds(ctx, k) // read after the rows: the first state may have been written with one of them
+	kinds, err := t.keyKinds(ctx, k) // after the rows, so that there is a state to learn types from
 	if err != nil {
 		return nil, "", err
 	}
@@ -80,7 +80,7 @@ func (c *column) place(text string) any {
 	return c.asBound(text)
 }
 
-// beyond is the condition for keys after last. It doesn't compare rows, (a, b) > (x, y), which would use no index.
+// beyond returns the condition for keys after last. A comparison of rows, (a, b) > (x, y), would use no index.
 func beyond(keys []*column, last row) string {
 	var ors, equal []string
 	for i, c := range keys {
@@ -91,7 +91,7 @@ func beyond(keys []*column, last row) string {
 	return strings.Join(ors, " OR ")
 }
 
-// cellPlace is a cell's place in the table of states.
+// cellPlace identifies a row of the table of states.
 type cellPlace struct{ Entity, Cell []byte }
 
 // beyondCell is the condition for cells after a cellPlace. Its arguments are the entity twice, and the cell.
@@ -100,7 +100,7 @@ const beyondCell = "(entity > ? OR (entity = ? AND cell > ?))"
 // inOrder orders the cells for paging. A limit follows it.
 const inOrder = " ORDER BY entity, cell LIMIT "
 
-// cellAt reads a cursor. An empty cursor is the place before all cells of the entity.
+// cellAt parses a cursor. An empty cursor means the position before all cells of the entity.
 func cellAt(cursor string, entity []byte) (cellPlace, error) {
 	p := cellPlace{Entity: entity, Cell: []byte{}}
 	return p, judge.At(cursor, &p)

@@ -22,10 +22,10 @@ import (
 // and applies the value. It does so only if the server need not copy the table, or if the table is small, like a
 // shadow's at the beginning of a rebuild. Otherwise the value is a dead letter, whose reason names the ALTER TABLE.
 
-// smallTable is how many rows a table may have that is copied to widen a column.
+// smallTable is the largest number of rows that a table may have to be copied when a column is widened.
 const smallTable = 10_000
 
-// misfitError is the error of a value of the right kind that doesn't fit its column.
+// misfitError is the error for a value of the right kind that doesn't fit its column.
 type misfitError struct {
 	column *column
 	why    string
@@ -40,15 +40,15 @@ type widening struct {
 }
 
 type widened struct {
-	statement string // the ALTER TABLE that widens the column; "" if the source's is no wider
+	statement string // the ALTER TABLE that widens the column; "" if the source's is not wider
 	until     time.Time
 }
 
-// askAgain is how long it is remembered that the source's column is no wider, because many values may not fit.
+// askAgain is how long an answer is cached, because many values may not fit.
 const askAgain = time.Second
 
-// makeRoom widens the column that a value did not fit, if the source's column is wider now. It then returns an error
-// (again) that has the view opened again. Otherwise it returns the reason, with advice for the operator.
+// makeRoom widens the column that a value did not fit, if the source's column is wider now. Then it returns an error
+// (again) that makes the caller open the view again. Otherwise it returns the reason, with advice for the operator.
 func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, again error) {
 	var misfit misfitError
 	if !errors.As(err, &misfit) || misfit.column == k.version || k.ledger && misfit.column == k.amount() {
@@ -84,12 +84,12 @@ func (t *Target) makeRoom(ctx context.Context, k *keeper, err error) (reason, ag
 	if found.statement == "" {
 		return err, nil
 	}
-	return fmt.Errorf("%w: the source's column is wider now: %s, then `replicator deadletters retry`", err,
+	return fmt.Errorf("%w: the source's column is wider now. Run %s, then `replicator deadletters retry`", err,
 		found.statement), nil
 }
 
-// widen returns the ALTER TABLE that makes a view's column as wide as the source's is now. It returns "" if the
-// source's is no wider, or if the configuration names the type. All other attributes of the column stay.
+// widen returns the ALTER TABLE that makes a view's column as wide as the source's column is now. It returns "" if the
+// source's column is not wider, or if the configuration names the type. All other attributes of the column stay.
 func (s *Sink) widen(ctx context.Context, v *replicator.View, table, definition string, c *column, from *origins) (
 	string, error,
 ) {
@@ -135,8 +135,8 @@ func (d *declarer) measured(ctx context.Context, f replicator.Field) (bool, erro
 	return true, nil
 }
 
-// widenOwn widens a column of a table that the program made, and reports whether it did. It doesn't wait for another
-// program's long transaction that has read the table.
+// widenOwn widens a column of a table that the program created, and reports whether it did. If another program's
+// transaction has read the table, it waits only a few seconds.
 func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done bool, err error) {
 	err = s.impatient(ctx, 5, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(ctx, statement+", ALGORITHM=INPLACE, LOCK=NONE")
@@ -149,18 +149,18 @@ func (s *Sink) widenOwn(ctx context.Context, k *keeper, statement string) (done 
 	var refused *mysql.MySQLError
 	switch {
 	case err == nil:
-		s.log.Info("widened a column, as the source's is wider now", "sink", s.name, "view", k.view.Name,
+		s.log.Info("widened a column, because the source's column is wider now", "sink", s.name, "view", k.view.Name,
 			"statement", statement)
 		return true, nil
 	case errors.As(err, &refused) && !is(err, errLockWait):
-		s.log.Warn("a column is narrower than the source's, and the server can't widen it without a copy of the table",
+		s.log.Warn("a column is narrower than the source's, and the server would have to copy the table to widen it",
 			"sink", s.name, "view", k.view.Name, "statement", statement, "error", classify(err, "widening a column"))
 		return false, nil
 	}
 	return false, classify(err, "widening a column")
 }
 
-// narrower returns the statements that widen the view's columns that are narrower than the source's.
+// narrower returns the statements that widen those of the view's columns that are narrower than the source's columns.
 func (s *Sink) narrower(ctx context.Context, k *keeper, from *origins) (statements []string, err error) {
 	now, err := definition(ctx, s.db, k.table)
 	for _, c := range slices.Concat(k.keys, k.fields) {

@@ -12,7 +12,7 @@ import (
 	"replicator/sinks/mysql"
 )
 
-// widening is a sink of a view of a source's table, whose columns the test changes.
+// widening is a sink with a view of a source's table. Tests change the columns of that table.
 type widening struct {
 	sink    *mysql.Sink
 	view    *replicator.View
@@ -53,7 +53,7 @@ func (w *widening) set(types map[string]string) {
 	}
 }
 
-// itemOp is a row of the source's.
+// itemOp returns an op that puts a row of the source's table.
 func itemOp(t *testing.T, id int64, version int64, values ...any) replicator.Op {
 	key, err := replicator.MakeKey(id)
 	if err != nil {
@@ -63,7 +63,8 @@ func itemOp(t *testing.T, id int64, version int64, values ...any) replicator.Op 
 		Values: []replicator.Value{{Entries: []replicator.Entry{{Fields: values}}}}}
 }
 
-// applied applies an op as a pipeline does, which opens a view again that was altered, and returns why it was rejected.
+// applied applies an op as a pipeline does, which opens a view again if its table was altered. It returns the reason if
+// the op was rejected.
 func (w *widening) applied(t *testing.T, op replicator.Op) error {
 	t.Helper()
 	for range 10 {
@@ -84,7 +85,7 @@ func (w *widening) applied(t *testing.T, op replicator.Op) error {
 
 var wide = map[string]string{"name": "varchar(100)", "n": "bigint", "data": "varbinary(300)", "price": "decimal(9,3)"}
 
-// wideItem needs all that got wider.
+// wideItem returns an op that needs all of the wider columns.
 func wideItem(t *testing.T, version int64) replicator.Op {
 	return itemOp(t, 1, version, strings.Repeat("ä", 60), int64(1<<40), []byte(strings.Repeat("x", 200)),
 		replicator.Number("12345.678"))
@@ -105,7 +106,7 @@ func TestAColumnOfACreatedTableIsWidenedWhenTheSourcesIs(t *testing.T) {
 		if f := finding(t, w.sink, w.view); f.Level != replicator.Warn || !strings.Contains(f.Fix, "MODIFY `n` bigint") {
 			t.Errorf("check says %+v", f)
 		}
-		other := newWidening(t, dsn, true) // it has not just been told that they are no wider
+		other := newWidening(t, dsn, true) // its cache doesn't say that the source's columns are not wider
 		other.set(wide)
 		if err := other.applied(t, wideItem(t, 3)); err != nil {
 			t.Errorf("once they are wider, it is rejected: %v", err)
@@ -124,7 +125,7 @@ func TestAColumnOfACreatedTableIsWidenedWhenTheSourcesIs(t *testing.T) {
 	})
 }
 
-// A large table is not copied. A rebuild makes it anew.
+// A large table is not copied to widen a column. A rebuild creates it with the wider column.
 func TestALargeTableIsNotCopiedToWidenAColumn(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s)
@@ -149,7 +150,7 @@ func TestALargeTableIsNotCopiedToWidenAColumn(t *testing.T) {
 	})
 }
 
-// A table of somebody else's is left alone. The reason and check say what to type, and that it is enough.
+// A table that another program created is left alone. The rejection and check name the ALTER TABLE, which is enough.
 func TestTheAlterTableForATableOfOthersIsNamed(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, dsn := database(t, s, "CREATE TABLE v (id INT PRIMARY KEY, "+

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// maxList is the number of values in one IN list, or of rows in one INSERT. MariaDB makes a temporary table of 1,000
-// values or more.
+// maxList limits the values in one IN list, and the rows in one INSERT. MariaDB makes a temporary table of 1,000 values
+// or more.
 const maxList = 999
 
 // writer writes in one transaction. It collects statements until there are enough for a round trip to the server, or
@@ -17,7 +17,7 @@ type writer struct {
 	server *server
 	epoch  int64 // the sink's epoch when the target was opened
 
-	// apart: each statement is sent alone, to find out which one the server refuses.
+	// apart makes the writer send each statement alone, to find out which one the server refuses.
 	apart bool
 
 	text    []byte // the statement that is being written
@@ -33,7 +33,7 @@ type connection interface {
 // sendAt is the size of the text that one round trip sends, in bytes. The driver keeps buffers up to 256 KiB.
 const sendAt = 240 << 10
 
-// full reports whether the statement being written is long enough.
+// full reports whether the statement being written is long enough to be sent.
 func (w *writer) full() bool { return len(w.text) > min(sendAt, w.server.packet/2) }
 
 // run adds the written statement to the pending ones. view is the view whose table it writes, or allViews.
@@ -84,16 +84,16 @@ type viewError struct {
 	err  error
 }
 
-// allViews stands for the table of states. A state, which is for all views of a cell together, may be too large for a
-// statement.
+// allViews in viewError.view means the table of states. A state belongs to all views of a cell together, and may be too
+// large for a statement.
 const allViews = -1
 
 func (e *viewError) Error() string { return e.err.Error() }
 func (e *viewError) Unwrap() error { return e.err }
 
-// remove deletes all rows of keys that may have rows. If nothing contributes to a key any more, it deletes only rows
-// with exactly that key. Suppose that an application changes only the case of a key. That makes another key, which the
-// column's collation treats as equal, and the new key's row may have replaced the old one.
+// remove deletes all rows of changed keys that may have rows. If no cell contributes to a key any more, it deletes only
+// rows with exactly that key. If an application changes only the case of a key, the old key is gone and there is a new
+// one, which the column's collation treats as equal. The new key's row may have replaced the old one, and must stay.
 func (w *writer) remove(k *keeper, changes []change) error {
 	var held, gone []change
 	for _, c := range changes {
@@ -111,7 +111,7 @@ func (w *writer) remove(k *keeper, changes []change) error {
 	if !slices.ContainsFunc(k.keys, (*column).collates) {
 		return w.removeWhere(k, gone, k.keys)
 	}
-	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // k.keys is also compared, so that its index serves
+	return w.removeWhere(k, gone, k.keys, exactly(k.keys)) // k.keys is compared as well, so that its index can be used
 }
 
 // removeWhere deletes the rows whose columns hold one of the changes' keys. Each of lists is the key's columns, or
@@ -153,9 +153,10 @@ func oneOf(columns []*column, n int, tuple func(n int) []any) string {
 	return string(appendOneOf(nil, columns, n, tuple))
 }
 
-// appendOneOf appends a condition that columns hold one of n tuples of values. A tuple may have further values. Several
-// columns are compared as (a, b) IN ((x, y), (z, w)), except in two cases. For text in another character set than the
-// connection's, MariaDB finds nothing by that. For a DECIMAL that is no BIGINT, MySQL 5.7 refuses it.
+// appendOneOf appends a condition that columns hold one of n tuples of values. Further values in a tuple are ignored.
+// Several columns are compared as (a, b) IN ((x, y), (z, w)), except in two cases. If a text column has another
+// character set than the connection, MariaDB finds no rows that way. If a column is a DECIMAL, MySQL 5.7 refuses values
+// that are not BIGINTs.
 func appendOneOf(b []byte, columns []*column, n int, values func(n int) []any) []byte {
 	if len(columns) == 1 {
 		b = append(append(b, columns[0].quoted...), " IN ("...)
@@ -231,7 +232,7 @@ func (k *keeper) appendRow(b []byte, r row, key []any) []byte {
 	return append(b, ')')
 }
 
-// writeStates stores the states of cells. suffix says what to do if a state exists.
+// writeStates stores the states of cells. suffix is the clause for states that exist already; "": all are new.
 func (w *writer) writeStates(changed []*item, suffix string) error {
 	for n := 0; n < len(changed); {
 		w.write("INSERT INTO ", stateTable, " (entity, cell, state) VALUES ")
