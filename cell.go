@@ -26,9 +26,9 @@ func (c Cell) String() string {
 	return c.Table + "." + c.Column + " " + c.Key.String()
 }
 
-// Key is the encoded tuple of a cell's key values, made by MakeKey. All cells of a table with one key are an entity.
-// Two keys are equal exactly when their values are: each value is written with its kind and, if its length varies, its
-// length, so ("a:b", "c") and ("a", "b:c") differ. Sinks store the encoding, so it must never change.
+// Key is the encoded tuple of a cell's key values, made by MakeKey. The cells of a table that have the same key form an
+// entity. Two keys are equal exactly when their values are. Each value is written with its kind and, if its length
+// varies, its length, so ("a:b", "c") and ("a", "b:c") differ. Sinks store the encoding, so it must never change.
 type Key string
 
 const (
@@ -158,12 +158,12 @@ func (k Key) Partition() int {
 	return int((h ^ h>>32) % Partitions)
 }
 
-// String shows the key as templates do: see FormatValue. It joins several values by ":". In all but the last value, ":"
-// and "%" are percent-encoded, so that two keys never look the same.
+// String formats the key as templates do (see FormatValue). Several values are joined by ":". In all but the last
+// value, ":" and "%" are percent-encoded, so that two different keys never look the same.
 func (k Key) String() string { return string(k.AppendString(make([]byte, 0, 64))) }
 
-// AppendKinds appends a letter for each value of the key. With them, AppendKey makes the key again from String's text.
-// It appends nothing for a malformed key.
+// AppendKinds appends one letter for each value of the key: the value's kind. AppendKey rebuilds the key from these
+// kinds and from String's text. For a malformed key, AppendKinds appends nothing.
 func (k Key) AppendKinds(dst []byte) []byte {
 	from := len(dst)
 	for rest := []byte(k); len(rest) > 0; {
@@ -176,8 +176,8 @@ func (k Key) AppendKinds(dst []byte) []byte {
 	return dst
 }
 
-// AppendKey appends the key whose String is text and whose values have the kinds, as AppendKinds says them. It reports
-// false if there is none.
+// AppendKey appends the key whose String is text and whose values have the given kinds (see AppendKinds). It returns
+// false if there is no such key.
 func AppendKey(dst []byte, kinds, text string) ([]byte, bool) {
 	b := KeyBuilder{dst}
 	for i := range len(kinds) {
@@ -199,7 +199,7 @@ func AppendKey(dst []byte, kinds, text string) ([]byte, bool) {
 	return b.b, text == ""
 }
 
-// part adds a value of a kind, by its text.
+// part parses text as a value of the given kind, and adds the value.
 func (k *KeyBuilder) part(kind byte, text string) bool {
 	var err error
 	switch kind {
@@ -225,7 +225,8 @@ func (k *KeyBuilder) part(kind byte, text string) bool {
 	return err == nil
 }
 
-// UnescapePart decodes one value of a key that String showed. The last value is not encoded and needs no decoding.
+// UnescapePart decodes one value of a key's String. String does not encode the last value, so that one needs no
+// decoding.
 func UnescapePart(text string) string {
 	return strings.NewReplacer("%3A", ":", "%25", "%").Replace(text)
 }
@@ -266,9 +267,9 @@ func (k Key) AppendString(dst []byte) []byte {
 	return dst
 }
 
-// FormatValue shows one scalar value as templates, logs and listings do: numbers in full, text unchanged, bytes as
-// lowercase hexadecimal digits (16 bytes are 32 digits). Lists and objects are shown in Go's form, which is never
-// stored.
+// FormatValue formats one scalar value as templates, logs and listings show it: numbers in full, text unchanged, bytes
+// as lowercase hexadecimal digits (16 bytes are 32 digits). Lists and objects are formatted as package fmt does, and
+// that form is never stored.
 func FormatValue(v any) string {
 	switch v := v.(type) {
 	case string:

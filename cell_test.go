@@ -7,7 +7,7 @@ import (
 	"replicator"
 )
 
-// Sinks and stores hold keys: how they are encoded must never change (docs/upgrade.md).
+// Sinks and stores save encoded keys, so the encoding must never change (docs/upgrade.md).
 func TestTheStoredFormOfKeys(t *testing.T) {
 	k, err := replicator.MakeKey(int64(-2), uint64(math.MaxUint64), uint64(3), "ü", []byte{0, 255},
 		replicator.Number("1.50"))

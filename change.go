@@ -32,8 +32,9 @@ type Table struct {
 	// fail. A missing column without an entry concerns all views of the table.
 	Readers map[string][]string
 
-	// Lookups are the rows of other tables that the views' joins need. A Row that is read from the table carries them; a
-	// Row from the log does not. A Lookup may start from the rows that an earlier one found.
+	// Lookups describe the rows of other tables that the views' joins need. A Row that is read from the table carries
+	// the rows that the Lookups found; a Row from the log does not. A Lookup may start from the rows that an earlier
+	// Lookup found.
 	Lookups []Lookup
 
 	// Joiners maps a Lookup's ID to the views that have the join.
@@ -45,7 +46,7 @@ type Row struct {
 	Cell    Cell
 	Version int64     // ≥ 0
 	Order   int64     // the row's log position as a number; see Position
-	Place   int64     // of a Changelog: the row's position in this log, while Order is from the original log; otherwise 0
+	Place   int64     // of a row from a Changelog: its position there (Order is from the original log); otherwise 0
 	Time    time.Time // time of the commit (from the log), or of the read (from a table)
 
 	// Body is the body column as stored; nil if it is NULL or the table has none. If Text is set, Body is the server's
@@ -133,9 +134,9 @@ type Change struct {
 	// Last marks a Delete in a table with one row per cell. No row remains, so the cell need not be read again.
 	Last bool
 
-	// AsOf is set if the change is a re-read of the cell by another replicator, which a Changelog passes on (see Op). Row
-	// is then the newest row at this log position; nil if there was none. Version is that row's version or NoVersion. 0:
-	// the change is no re-read.
+	// AsOf is set if the change is another replicator's re-read of the cell, which a Changelog passes on (see Op). Row
+	// is then the newest row at this log position; nil if there was none. Version is that row's version or NoVersion.
+	// 0: the change is not a re-read.
 	AsOf int64
 
 	// Rewrite has the meaning of Op.Rewrite.

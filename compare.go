@@ -10,11 +10,11 @@ type Difference struct {
 	// States are the sink's states of the ops' cells that have the same key, in a fixed order.
 	States []State
 
-	// Held is what the view holds for the cell, for messages. If cells share an entry, Held may show less. For a counter
-	// or a ranking it is the sink's total for the cell.
+	// Held is what the view holds for the cell, for messages. If several cells share an entry, Held may be incomplete.
+	// For a counter or a ranking, Held is the sink's total for the cell.
 	Held []Entry
 
-	// Name is the Stray.Name of the wrong entry; "" if a Tidier would not find it as an orphan.
+	// Name is the Stray.Name of the wrong entry; "" if a Tidier does not report the entry as an orphan.
 	Name string
 
 	Shards []string // of a sharded sink: the shards whose content is wrong

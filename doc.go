@@ -4,8 +4,8 @@
 // Target, Store and Evaluator.
 //
 // The engine is package pipeline. Sources (canal, kafka), bodies (codec), view definitions (view), sinks (sinks/…),
-// stores (checkpoint) and `replicator init` (survey) live in packages of their own. They import this package and never
-// each other. One exception: sinks also import config, for their settings, and sinks/judge, for code that they share.
+// stores (checkpoint) and `replicator init` (survey) are separate packages. They import this package and never each
+// other. One exception: sinks also import config, for their settings, and sinks/judge, for code that they share.
 // Package service combines all of them, and cmd/replicator is the command line.
 //
 // # One idea

@@ -19,10 +19,10 @@ var ErrSinkLost = errors.New("the sink lost what was applied to it")
 var ErrPartFellBack = errors.New("a part of the sink was set back to an older state")
 
 // ErrUnlogged: rows of a table changed, and the log does not say which. Examples are a TRUNCATE, a statement logged as
-// text, a table renamed into the place of another, and rows that can't be read.
+// text, another table renamed to the table's name, and rows that can't be read.
 var ErrUnlogged = errors.New("the binlog does not say which rows changed")
 
-// ErrEmptied is ErrUnlogged of tables that lost all of their rows (TRUNCATE, DROP).
+// ErrEmptied is an ErrUnlogged of a table that lost all of its rows (TRUNCATE, DROP).
 var ErrEmptied = fmt.Errorf("%w", ErrUnlogged)
 
 // ErrOtherTables: a pattern now matches other tables than when reading began. Reading starts again with these tables.
@@ -42,8 +42,9 @@ var ErrRebuilding = errors.New("it is being rebuilt already")
 
 var ErrPaused = errors.New("it is paused: resume it first")
 
-// Overtaken says that nothing was marked, because the sink's mark has another epoch. Another replicator, which reads
-// another server, has registered a higher epoch since the target was opened, or has begun to fill the view.
+// Overtaken is the error of a Mark that saved nothing, because the view's mark in the sink has another epoch. Another
+// replicator, which reads another server, has registered a higher epoch since the target was opened, or has begun to
+// fill the view.
 type Overtaken struct {
 	View string
 	By   Position // the view's mark in the sink
@@ -53,8 +54,8 @@ func (e *Overtaken) Error() string {
 	return fmt.Sprintf("view %s: another replicator, which reads another server, has taken it over", e.View)
 }
 
-// ErrTakenOver: another process now keeps the view. It may be a short repair, or run until the operator stops one of
-// the two. Taking the view back at once would interrupt the other process.
+// ErrTakenOver: another process now maintains the view. That process may be a short repair, or may run until the
+// operator stops one of the two. Taking the view back at once would interrupt it.
 var ErrTakenOver = errors.New("another process has taken it over")
 
 // tableError concerns one table of the source, and so only the views that read it.
@@ -66,8 +67,8 @@ type tableError struct {
 func (e tableError) Error() string { return e.err.Error() }
 func (e tableError) Unwrap() error { return e.err }
 
-// OfTable says that err concerns only the views that read the table, which has this name in the configuration. The
-// other views can go on.
+// OfTable marks err as an error that concerns only the views that read one table. table is its name in the
+// configuration. The other views can go on.
 func OfTable(table string, err error) error {
 	if err == nil {
 		return nil
@@ -84,9 +85,9 @@ type viewError struct {
 func (e viewError) Error() string { return e.err.Error() }
 func (e viewError) Unwrap() error { return e.err }
 
-// OfView says that err concerns only the named views: their target is missing, can't hold the view, or refuses a write.
-// The other views go on. An error of the whole sink, such as a refused connection, never becomes an OfView error. If
-// several views fail independently, their errors are joined.
+// OfView marks err as an error that concerns only the named views: their target is missing, can't hold the view, or
+// refuses a write. The other views go on. An error of the whole sink, such as a refused connection, never becomes an
+// OfView error. If several views fail independently, their errors are joined.
 func OfView(err error, views ...string) error {
 	if err == nil {
 		return nil
@@ -109,8 +110,8 @@ func OfSource(err error) error {
 
 func IsOfSource(err error) bool { return errors.As(err, new(sourceError)) }
 
-// Troubled splits views by the error of each. The views of one group share a cause; others are the views without an
-// error. There are no groups if the error concerns all views.
+// Troubled groups the views that err concerns. The views of one group share a cause; others are the views without an
+// error. If err concerns all views, there are no groups, and others are all views.
 func Troubled(views []*View, err error) (groups [][]*View, others []*View) {
 	others = views
 	leave := func(concerned func(*View) bool) {
@@ -157,7 +158,7 @@ func visit(err error, leave func(concerned func(*View) bool)) bool {
 	return false
 }
 
-// fatalError stops a pipeline until an operator acts. Trying again at once would not help.
+// fatalError is an error that an operator must fix. Trying again at once would not help.
 type fatalError struct{ err error }
 
 func (e fatalError) Error() string { return e.err.Error() }

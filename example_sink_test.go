@@ -13,28 +13,29 @@ import (
 	"replicator/sinks/judge"
 )
 
-// memory is a whole sink: it keeps views in maps. That of package sinktest does more: it settles which of two sources is
-// shown that have an entity of one key, and it forgets cells that are gone.
+// memory is a complete sink that keeps views in maps. The in-memory sink of package sinktest does more. If two sources
+// have rows of one key, it decides which of them is shown. It also forgets cells that are gone.
 type memory struct {
 	mu    sync.Mutex // methods may be called from several goroutines
 	cells map[place]kept
 	marks map[fed]replicator.Mark
 }
 
-// fed is a view of one source.
+// fed identifies a view, and the source that feeds it.
 type fed struct{ source, view string }
 
-// place is a cell's place in a view.
+// place identifies a cell in a view.
 type place struct {
 	fed
 	cell replicator.Cell
 }
 
-// kept is what is kept of a cell in a view. Its state stays when the cell is gone, and decides about every later op.
+// kept is what the sink stores for a cell in a view. The state stays when the cell is gone, and decides about every
+// later op.
 type kept struct {
 	state   replicator.State
 	entries []replicator.Entry // what readers see
-	dead    bool               // nothing, because the value could not be computed
+	dead    bool               // the value could not be computed, so readers see nothing
 }
 
 var (
@@ -42,7 +43,7 @@ var (
 	_ replicator.Target = (*opened)(nil)
 )
 
-// Open registers views. What is known of another definition says nothing about this one.
+// Open registers views. If a view's definition has changed, Open drops what the sink stores for the old definition.
 func (m *memory) Open(_ context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +62,7 @@ func (m *memory) Open(_ context.Context, source string, views []*replicator.View
 	return &opened{memory: m, source: source, views: views, known: judge.NewMarks(views, standings, "")}, nil
 }
 
-// Marks returns how far each view has come.
+// Marks returns the progress of each view.
 func (m *memory) Marks(_ context.Context, source string) (marks []replicator.Mark, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,10 +94,10 @@ type opened struct {
 	*memory
 	source string
 	views  []*replicator.View
-	known  *judge.Marks // what this target saw and marked
+	known  *judge.Marks // the marks that this target saw and saved
 }
 
-// of is what is kept of a cell.
+// of returns what the sink stores for a cell in a view, and its key in the map.
 func (t *opened) of(view int, c replicator.Cell) (place, kept) {
 	p := place{fed{t.source, t.views[view].Name}, c}
 	k, ok := t.cells[p]
@@ -106,7 +107,7 @@ func (t *opened) of(view int, c replicator.Cell) (place, kept) {
 	return p, k
 }
 
-// Apply replaces what the cells contributed, where State.Next says so. An op that no view needed is stale.
+// Apply replaces the cells' contributions where State.Next says so. An op that no view needed is stale.
 func (t *opened) Apply(_ context.Context, ops []replicator.Op) (result replicator.Applied, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,8 +131,8 @@ func (t *opened) Apply(_ context.Context, ops []replicator.Op) (result replicato
 	return result, nil
 }
 
-// Mark keeps how far the views have come. A mark that is gone, or fell, is a loss that somebody has to hear of. Package
-// judge tells what a mark may become.
+// Mark saves the views' progress. If the old mark is gone, or is lower than before, the sink lost data, and Mark
+// returns an error. Package judge decides what the new mark is.
 func (t *opened) Mark(_ context.Context, at replicator.Standing) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,7 +172,7 @@ func (t *opened) Versions(_ context.Context, cells []replicator.Cell) (spans []r
 	return spans, nil
 }
 
-// Compare tells where the views do not hold what they should.
+// Compare returns the cells for which a view does not hold what it should.
 func (t *opened) Compare(_ context.Context, ops []replicator.Op) (all []replicator.Difference, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,7 +202,7 @@ func (t *opened) Compare(_ context.Context, ops []replicator.Op) (all []replicat
 	return all, nil
 }
 
-// Outdated finds cells that nothing was applied to since an order.
+// Outdated lists the cells to which no op was applied since an order.
 func (t *opened) Outdated(_ context.Context, before int64, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.page(t.views, after, limit, func(k kept) bool {
 		known := k.state.Version != replicator.NoVersion || len(k.entries) > 0
@@ -209,17 +210,17 @@ func (t *opened) Outdated(_ context.Context, before int64, after string, limit i
 	})
 }
 
-// Dead finds the cells that a view shows nothing of because they are dead letters.
+// Dead lists the cells that are missing from a view because they are dead letters.
 func (t *opened) Dead(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.page(t.views[view:view+1], after, limit, func(k kept) bool { return k.dead })
 }
 
-// Held finds the cells that a view shows something of.
+// Held lists the cells of which a view shows entries.
 func (t *opened) Held(_ context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.page(t.views[view:view+1], after, limit, func(k kept) bool { return len(k.entries) > 0 })
 }
 
-// page gives the first cells after one, in an order that is the same at every call, and where the next page begins.
+// page returns the first cells after the given one, in a fixed order, and where the next page begins.
 func (t *opened) page(views []*replicator.View, after string, limit int, wanted func(kept) bool) (
 	cells []replicator.Cell, next string, err error,
 ) {
@@ -238,8 +239,8 @@ func (t *opened) page(views []*replicator.View, after string, limit int, wanted 
 	return cells, "", nil
 }
 
-// A whole sink, and what a pipeline does with it: it opens views, applies what became of cells, and marks how far that
-// is. What is repeated is stale. A sink of your own is tested by sinktest.Run.
+// This is a complete sink, and shows how a pipeline uses it. The pipeline opens views, applies ops to cells, and marks
+// the progress. An older op that is applied again is stale. To test your own sink, call sinktest.Run.
 func Example_sink() {
 	ctx := context.Background()
 	users := &replicator.View{Name: "users", Kind: "row", From: []replicator.Feed{{Table: "user"}}, Fingerprint: "1"}

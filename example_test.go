@@ -7,16 +7,16 @@ import (
 	"replicator"
 )
 
-// A sink asks for every op whether it counts, and keeps the state that is returned. So what is replayed changes
-// nothing, and what was deleted does not come back.
+// A sink calls State.Next for every op, and stores the state that is returned. So an op that is replayed changes
+// nothing, and a deleted row does not come back.
 func ExampleState_Next() {
 	state := replicator.Unseen
 	for _, op := range []replicator.Op{
 		{Version: 1, Order: 10}, // a row is inserted
-		{Version: 2, Order: 20}, // and a newer version of it
-		{Version: 1, Order: 10}, // the first one once more, after a restart
-		{Version: 1, AsOf: 30},  // the newer version is deleted: a look finds the first one
-		{Version: 2, Order: 20}, // the deleted one once more
+		{Version: 2, Order: 20}, // a newer version of it is inserted
+		{Version: 1, Order: 10}, // the first insert is replayed after a restart
+		{Version: 1, AsOf: 30},  // the newer version is deleted: a re-read finds the first one
+		{Version: 2, Order: 20}, // the insert of the deleted version is replayed
 	} {
 		var applied bool
 		state, applied = state.Next(op)
@@ -30,8 +30,8 @@ func ExampleState_Next() {
 	// false 1
 }
 
-// A cell's key is made of the values of its columns. Its text is what sinks show: keys of a table that
-// differ have texts that differ.
+// A cell's key is made of the values of its key columns. Sinks show it as text. Different keys of a table have
+// different texts.
 func ExampleMakeKey() {
 	for _, values := range [][]any{{int64(7), []byte("DE")}, {"a:b", "c"}, {"a", "b:c"}} {
 		key, err := replicator.MakeKey(values...)
@@ -47,7 +47,7 @@ func ExampleMakeKey() {
 	// a:b:c
 }
 
-// A sink says whom an error concerns, and whether a person must act: the other views of the sink go on without those.
+// A sink says which views an error concerns, and whether an operator must act. The sink's other views go on.
 func ExampleOfView() {
 	users, orders := &replicator.View{Name: "users"}, &replicator.View{Name: "orders"}
 	err := replicator.OfView(replicator.Fatal(errors.New("table users has no column email")), "users")
@@ -61,7 +61,7 @@ func ExampleOfView() {
 	// goes on: orders
 }
 
-// A sink keeps a Mark beside the data: how far a view has come. A later one never takes it back.
+// A sink stores a Mark beside the data: the view's progress. A lower mark never replaces a higher one.
 func ExampleStanding_Raise() {
 	mark := replicator.Standing{Position: replicator.Position{Order: 20, Token: "binlog.000001:400"}}
 	mark = mark.Raise(replicator.Standing{Position: replicator.Position{Order: 10, Token: "binlog.000001:200"}})

@@ -9,12 +9,13 @@ import (
 )
 
 // An identity is a text that describes what a cell and a version of one table are. The configuration alone can't say
-// that: the source defines the types and collations of the key columns. And if a unique key allows only one row per
-// cell, the log position is the version, whatever the version column says. Under another rule, a view's states and
-// entries mean nothing. So the identities are part of the view's definition. Its fingerprint is "<part of the
-// file>.<part of the tables>". A fingerprint without the second part agrees with any tables.
+// that, because the source defines the types and collations of the key columns. And if a unique key allows only one row
+// per cell, the log position is the version, whatever the version column says. If an identity changes, a view's states
+// and entries become meaningless. So the identities are part of the view's definition. A view's fingerprint is "<part
+// of the file>.<part of the tables>". A fingerprint without the second part matches any tables.
 
-// NamesGiven separates the last part of an Identity: only views of all columns depend on that part.
+// NamesGiven separates the last part of an Identity. Only views that a table feeds with all of its column values (a
+// Feed without a Column) depend on that part.
 const NamesGiven = "\n"
 
 // ErrRedefined: the definition of a table's cells or versions has changed at the source.
@@ -27,14 +28,15 @@ var ErrOtherKeys = errors.New("the keys of the two tables are of different types
 // identity.
 const identityBytes = 9
 
-// SameDefinition reports whether two fingerprints are of one definition.
+// SameDefinition reports whether two fingerprints stand for the same definition.
 func SameDefinition(a, b string) bool {
 	definition, on, known := strings.Cut(a, ".")
 	other, otherOn, otherKnown := strings.Cut(b, ".")
 	return definition == other && (!known || !otherKnown || on == otherOn)
 }
 
-// InFile is the file's part of a fingerprint. All sources of the view share it, although their tables may differ.
+// InFile returns the configuration file's part of a fingerprint. All sources of the view share this part, although
+// their tables may differ.
 func InFile(fingerprint string) string {
 	definition, _, _ := strings.Cut(fingerprint, ".")
 	return definition
@@ -59,8 +61,8 @@ func DefinedOn(v *View, identities map[string]string) string {
 	return fingerprint + "." + on.String()
 }
 
-// Redefined says how a view's definition has changed since it was filled: was and now are its two fingerprints. The
-// error is nil if they agree. It wraps ErrRedefined if a table changed.
+// Redefined returns an error that says how a view's definition has changed since it was filled, or nil if it has not.
+// was and now are the view's two fingerprints. The error wraps ErrRedefined if a table changed.
 func Redefined(v *View, was, now string) error {
 	if SameDefinition(was, now) {
 		return nil
@@ -85,10 +87,10 @@ func Redefined(v *View, was, now string) error {
 		v.ShownAs(), wayOut)), v.Name)
 }
 
-// RedefinedTable is a Reader's error after an ALTER TABLE that changes a table's Identity. It is nil if the Identity is
-// unchanged or unknown.
+// RedefinedTable returns a Reader's error after an ALTER TABLE that changed a table's Identity. It returns nil if the
+// Identity is unchanged or unknown.
 func RedefinedTable(table, was, now string) error {
-	if was == now || was == "" || now == "" { // an unknown identity: the table lacks a column, which another error says
+	if was == now || was == "" || now == "" { // unknown identity: the table lacks a column, which another error reports
 		return nil
 	}
 	return OfTable(table,
@@ -96,11 +98,11 @@ func RedefinedTable(table, was, now string) error {
 			"automatically, or restore the table", ErrRedefined, table, altered(was, now))))
 }
 
-// altered describes the ALTER that turned one Identity into another.
+// altered describes the ALTER TABLE that turned one Identity into another.
 func altered(was, now string) string {
 	if was[0] != now[0] {
-		return "a unique key on its cells was added or dropped, or the type of its version column changed, " +
+		return "a unique key for one row per cell was added or dropped, or the version column's type changed, " +
 			"so versions are different numbers"
 	}
-	return "a column that makes its cells has another type or collation, so the keys are different"
+	return "a column that identifies its cells has another type or collation, so the keys are different"
 }

@@ -9,9 +9,9 @@ import (
 // Join adds rows of another table to a view's entries: an order's customer, or its items. It is an outer join: if no
 // row is found, its paths have no value.
 //
-// Views with joins are made only by re-reads. Whenever a cell's row or a joined row changes, the cell and its joined
-// rows are read from the source again, at least up to a known log position. So neither State.Next nor a sink need know
-// about joins (docs/adr/0022-joins-are-looks.md).
+// Only re-reads make views with joins. Whenever a cell's row or a joined row changes, the cell and its joined rows are
+// read from the source again, at least up to a known log position. So neither State.Next nor a sink needs to know about
+// joins (docs/adr/0022-joins-are-looks.md).
 type Join struct {
 	Name   string   // first part of the paths that lead to the joined row
 	Table  string   // the joined table's name in the configuration
@@ -19,7 +19,7 @@ type Join struct {
 	Many   bool     // true: all rows, as a list; false: the first row, if there is one
 	Fields []Field  // the fields of the list's objects; empty: all fields of the row
 	Where  string   // expression over the joined row; "": every row
-	Order  []string // columns to sort by, "-" for descending; the joined table's key follows
+	Order  []string // columns to sort by, "-" for descending; the joined table's key orders equal rows
 	Limit  int      // at most so many rows; 0: all
 }
 
@@ -45,8 +45,8 @@ type Lookup struct {
 // has a Limit.
 const MaxJoined = 10_000
 
-// Lookups are the lookups that a view's joins need, each after the lookups that it starts from. names are the names of
-// the joins, in the same order.
+// Lookups returns the lookups that the view's joins need, each after the lookups that it starts from. names are the
+// names of the joins, in the same order.
 func (v *View) Lookups() (lookups []Lookup, names []string) {
 	ids := map[string]string{"": ""}
 	for len(names) < len(v.Joins) {
@@ -81,8 +81,8 @@ func (l Lookup) identity() string {
 	return string(text)
 }
 
-// Reference says that a joined row changed. It concerns the rows of Table whose Lookup finds rows that have Values in
-// the columns of the Lookup's On. Views may show outdated joined rows for them.
+// Reference says that a joined row changed. It concerns the rows of Table whose Lookup finds rows with these Values in
+// the columns of the Lookup's On. Views may show outdated joined rows for the rows of Table.
 type Reference struct {
 	Table  string // the table that has the Lookup
 	Lookup string // the Lookup's ID

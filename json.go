@@ -96,12 +96,12 @@ func (t *jsonText) value(value any, depth int) {
 }
 
 var (
-	errNotFinite   = errors.New("it is not a finite number, which JSON can't say")
+	errNotFinite   = errors.New("it is not a finite number, so JSON can't express it")
 	errInvalidText = errors.New("it is text that is not valid UTF-8")
 	errInvalidName = errors.New("it has a member whose name is not valid UTF-8")
 )
 
-// other writes a value that JSON has no type for as the text shown.
+// other writes the text shown as a JSON string, instead of a value v that JSON has no type for.
 func (t *jsonText) other(v any, shown string) {
 	t.inexact(fmt.Errorf("a %T can't be written as JSON", v))
 	t.text(shown)

@@ -52,8 +52,8 @@ func TestWhatJSONCanHoldAsItIs(t *testing.T) {
 	}{
 		{nil, ""}, {int64(-1 << 63), ""}, {uint64(1<<64 - 1), ""}, {replicator.Number("1.10"), ""}, {[]byte{0xff}, ""},
 		{replicator.ObjectOf(map[string]any{"é": []any{"ü", nil, 0.5}}), ""}, {replicator.RawJSON(`{"a": 1}`), ""},
-		{math.NaN(), "it is not a finite number, which JSON can't say"},
-		{[]any{math.Inf(-1)}, "it is not a finite number, which JSON can't say"},
+		{math.NaN(), "it is not a finite number, so JSON can't express it"},
+		{[]any{math.Inf(-1)}, "it is not a finite number, so JSON can't express it"},
 		{replicator.ObjectOf(map[string]any{"a": "\xff"}), "it is text that is not valid UTF-8"},
 		{replicator.ObjectOf(map[string]any{"\xff": "a"}), "it has a member whose name is not valid UTF-8"},
 		{deep(5), ""}, {deep(6), "it is nested more than 10 deep"},

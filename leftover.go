@@ -4,8 +4,8 @@ import "context"
 
 // Emptier is a Sink that can remove the data of a view that is no longer in the configuration.
 type Emptier interface {
-	// Left lists the data that the sink has of a view, knowing only the view's name. The list is empty if the sink does
-	// not know the view. An error says why the data can't be removed, and what the operator can do.
+	// Left lists the data that a view left in the sink. It needs only the view's name. The list is empty if the sink
+	// does not know the view. An error says why the data can't be removed, and what the operator can do.
 	Left(ctx context.Context, view string) ([]Leftover, error)
 
 	// Empty removes what Left lists, and nothing else. The view's marks and states stay until Forget.
@@ -15,6 +15,6 @@ type Emptier interface {
 // Leftover is one thing that a view left in a sink.
 type Leftover struct {
 	What  string // for people, such as "table app.orders_by_email"
-	Count int64  // how many of Of
-	Of    string // such as "rows"
+	Count int64  // how many rows, keys or documents there are
+	Of    string // what Count counts, such as "rows"
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Object is a decoded object: its members sorted by name, each name once. It is no Go map, because bodies hold many
+// Object is a decoded object: its members sorted by name, each name once. It is not a Go map, because bodies hold many
 // small objects: maps caused a sixth of all allocated memory (336 bytes for a map of one member, 56 for an Object).
 type Object []Member
 
@@ -15,8 +15,8 @@ type Member struct {
 	Value any
 }
 
-// MakeObject makes an object of members in any order, and sorts them in place. If a name occurs several times, its last
-// member counts.
+// MakeObject makes an object of members in any order, and sorts them in place. If several members have the same name,
+// the last of them is kept.
 func MakeObject(members []Member) Object {
 	sorted := true
 	for i := 1; i < len(members); i++ {

@@ -110,9 +110,9 @@ func (s State) Unknown(op Op, horizon int64) bool {
 	return applies
 }
 
-// Obsolete reports whether op says from below the horizon that a cell is gone, and the sink knows nothing of the cell.
-// The op is stale, and the sink keeps no state of it: a removed state may have been newer, and have refused ops that
-// this one would let pass.
+// Obsolete reports whether op is a reset below the horizon that says that a cell is gone, while the sink has no state
+// of the cell. Such an op is stale, and the sink stores no state for it. A removed state may have been newer than op,
+// and would have refused ops that a state made from op lets pass.
 func (s State) Obsolete(op Op, horizon int64) bool {
 	return s == Unseen && op.Version == NoVersion && op.AsOf < horizon
 }

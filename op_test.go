@@ -54,8 +54,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Random ops of one cell are judged by a sink that remembers everything and by one that forgets at random moments: what
-// the second one judges at all it judges as the first one does.
+// Two sinks judge the same random ops of one cell. One remembers every state, and the other forgets states at random
+// moments. If the second sink judges an op, it must decide as the first one does.
 func TestForgettingChangesNoVerdict(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	judged, unknown, forgot := 0, 0, 0
@@ -82,7 +82,7 @@ func TestForgettingChangesNoVerdict(t *testing.T) {
 			trace = append(trace, step{op, horizon, remembers, forgets})
 			if forgets.Unknown(op, horizon) {
 				unknown++
-				continue // what the source has since comes instead
+				continue // the cell is read again from the source instead
 			}
 			applied := false
 			if !forgets.Obsolete(op, horizon) {
@@ -101,7 +101,7 @@ func TestForgettingChangesNoVerdict(t *testing.T) {
 	t.Logf("%d ops judged, %d unknown, %d states forgotten", judged, unknown, forgot)
 }
 
-// A state that is not gone, or not below the horizon, is kept.
+// A sink keeps the state of a cell that is not gone, or that is not below the horizon.
 func TestOnlyWhatIsGoneAndBelowTheHorizonIsForgotten(t *testing.T) {
 	for _, c := range []struct {
 		state State

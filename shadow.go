@@ -4,12 +4,13 @@ import "context"
 
 // Shadower is a Sink that can rebuild views beside the live ones and then swap them in.
 type Shadower interface {
-	// Shadow returns the view that is filled in v's place during a rebuild: the same contents under another name, in
+	// Shadow returns the view that is filled instead of v during a rebuild: the same contents under another name, in
 	// another target. Its Name ends in ShadowSuffix, and its Shadows is v's name. Open creates its target.
 	Shadow(v *View) *View
 
-	// Foreign says why the view can't be rebuilt beside its target; "" if it can. For example, the target holds columns or
-	// rows that are not the view's, which a swap would lose, or has no room for a second copy.
+	// Foreign says why the view can't be rebuilt in a shadow; "" if it can. For example, the view's target holds
+	// columns or rows that don't belong to the view and that a swap would lose, or the server has no room for a second
+	// copy.
 	Foreign(ctx context.Context, v *View) (string, error)
 
 	// Swap replaces the views by their shadows, with states and marks: all of them or none, at once for every reader. If

@@ -2,9 +2,9 @@ package replicator
 
 import "context"
 
-// Looker is a Sink that can open views read-only: Open would take the views over from another process. The Target that
-// Look returns shows what that process writes. Applying through the Target opens the views, unless this Sink already
-// has them open: then it writes beside their Target.
+// Looker is a Sink that can open views read-only. Its Open would take the views over from another process. The Target
+// that Look returns shows what that process writes. Applying ops through this Target opens the views. If the Sink
+// already has the views open, both Targets write to them.
 type Looker interface {
 	Look(ctx context.Context, source string, views []*View) (Target, error)
 }
@@ -30,8 +30,8 @@ type Sink interface {
 
 // Mark is a view's progress as a sink remembers it, beside the data. A sink that loses its latest data loses its latest
 // marks, too. So a mark that is lower than before, or gone, reveals the loss. A view that was opened and never marked
-// has a mark without a position, in the phase of filling. So has a view whose mark comes from a release that did not
-// record the progress of fills.
+// has a mark without a position, in the phase of filling. The same holds for a view whose mark comes from a release
+// that did not record the progress of fills.
 type Mark struct {
 	View        string
 	Fingerprint string
@@ -59,11 +59,11 @@ type Target interface {
 	Versions(ctx context.Context, cells []Cell) ([]Span, error)
 
 	// Mark saves the progress of every view of the target; the caller has applied everything up to it. The new mark is
-	// Standing.Raise of the old one, so marks never fall. If the old mark is gone, or Below an earlier one of this target,
-	// the sink lost data and the error wraps ErrSinkLost. If the old mark is of another epoch that wins, the error is
-	// Overtaken. If another target registered the same epoch since this one was opened, the error is temporary and nothing
-	// is marked, because the other target may read another log. Mark checks all this even if nothing has changed, and then
-	// need not write.
+	// Standing.Raise of the old one, so marks never fall. If the old mark is gone, or Below a mark that this target has
+	// already seen or saved, the sink lost data and the error wraps ErrSinkLost. If the old mark is of another epoch
+	// that wins, the error is Overtaken. If another target registered the same epoch since this one was opened, the
+	// error is temporary and nothing is marked, because the other target may read another log. Mark checks all this
+	// even if nothing has changed, and then need not write.
 	Mark(ctx context.Context, at Standing) error
 
 	// Outdated returns cells that a view of the target still has, although the last op applied to them is before the given
@@ -104,7 +104,7 @@ type Forgetter interface {
 // GoneCells counts the cells that a Forgetter found gone from all views that know them.
 type GoneCells struct {
 	Forgotten  int // below the horizons: their states were removed
-	Remembered int // the others
+	Remembered int // not yet below the horizons: their states remain
 }
 
 // Add adds what another call found.
@@ -119,12 +119,12 @@ type Applied struct {
 	Unknown  []int // indexes of ops that no view applied, because State.Unknown holds in one; re-read their cells
 	Rejected []Rejected
 
-	// Dead are values that are older than the view's state, while that state says that the cell is a dead letter. Other
-	// views may have applied the same ops.
+	// Dead lists values that are older than the view's state, while that state says that the cell is a dead letter.
+	// Other views may have applied the same ops.
 	Dead []ValueAt
 
-	// Elsewhere are values of ops that remove a cell's contribution, while the view shows the row of another source. A
-	// dead letter of the other source's cell that names this source is obsolete.
+	// Elsewhere lists values of ops that remove a cell's contribution, while the view shows another source's row of the
+	// same cell. If that source has a dead letter for its cell that names this source, the letter is obsolete.
 	Elsewhere []Elsewhere
 }
 
@@ -197,8 +197,8 @@ type Sourced interface {
 // Parted is a Sink of several parts, such as shards. Each part remembers its share of a view, and may lose it
 // independently.
 type Parted interface {
-	// ForgetLost forgets a view in the parts that lack it under its current definition. It does so for every source that
-	// another part holds the view for. The other parts keep it.
+	// ForgetLost forgets a view in the parts that lack it under its current definition. It does so for every source for
+	// which another part holds the view. The other parts keep the view.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
 
 	// Lacking maps each view to the parts that do not hold it for the source, as messages name them ("shard a"). A view

@@ -7,7 +7,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// The suite of all sinks passes. It skips the steps of what this sink can't do.
+// The conformance suite for sinks passes. It skips the steps for optional interfaces that this sink does not have.
 func TestTheSinkOfTheExampleKeepsTheContract(t *testing.T) {
 	sink := &memory{cells: map[place]kept{}, marks: map[fed]replicator.Mark{}}
 	sinktest.Run(t, sinktest.Subject{

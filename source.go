@@ -28,7 +28,8 @@ type Source interface {
 
 	// Identities describes, for each table, what a cell and a version are at the source now. Equal texts mean equal
 	// definitions. The first byte describes the versions, the rest the cells. A part after NamesGiven matters only to
-	// views of all columns. Tables that can't be read are left out: opening them gives the reason.
+	// views that the table feeds with all of its column values. Tables that can't be read are left out: opening them
+	// gives the reason.
 	Identities(ctx context.Context, tables []string) (map[string]string, error)
 
 	// SameKeys fails with ErrOtherKeys if the tables' keys can't be compared: a number with a text, or texts that one
@@ -66,9 +67,9 @@ type Reader interface {
 	// interrupted transaction again, with the same Orders.
 	Read(ctx context.Context, h Handler) error
 
-	// Position returns the latest end of a transaction at or before order, which Handler.Commit was given. order must not
-	// fall from call to call, because the reader forgets earlier ends. If called again with the same order, it also says
-	// how far the log has been read since.
+	// Position returns the latest end of a transaction at or before order. Handler.Commit was given that order. It must
+	// not fall from call to call, because the reader forgets earlier ends. If Position is called again with the same
+	// order, its result also says how far the log has been read since.
 	Position(order int64) Position
 
 	// File is the number of the latest file of the source's log from which the reader has delivered rows, or which existed
@@ -82,15 +83,15 @@ type Reader interface {
 	// Latest is the current end of the source's log, in this reader's Orders.
 	Latest(ctx context.Context) (Position, error)
 
-	// Newest reads the current newest rows of the first of the given cells, in the order of cells. A row is nil if the
-	// cell has no row, or if its row now has another variant of the key (see Spellings). bytes limits the size of the
-	// rows; at least one is returned, and all if bytes is 0. The rows include every change up to asOf, and may include
-	// later commits.
+	// Newest reads the current newest rows of cells, in the order of cells. It may stop early and return the rows of
+	// only the first cells. A row is nil if the cell has no row, or if its row now has another variant of the key (see
+	// Spellings). bytes limits the size of the rows; at least one is returned, and all if bytes is 0. The rows include
+	// every change up to asOf, and may include later commits.
 	Newest(ctx context.Context, cells []Cell, bytes int64) (rows []*Row, asOf int64, err error)
 
-	// Scan reads the next rows of a table in the order of its Table.Offset. after is the Next of the previous chunk ("" at
-	// the start). Scan reads only cells of the given column values; all, if columns is empty. A whole scan may use another
-	// order, and may leave out rows that are not the newest of their cells.
+	// Scan reads the next rows of a table, usually in the order of its Table.Offset. after is the Next of the previous
+	// chunk ("" at the start). Scan reads only cells of the given column values; all, if columns is empty. A scan may
+	// keep to another order from its start to its end, and may leave out rows that are not the newest of their cells.
 	Scan(ctx context.Context, table string, columns []string, after string, limit ScanLimit) (Chunk, error)
 
 	// Includes reports whether p includes every transaction that fence names: a GTID set, or FILE:POS.
@@ -112,8 +113,9 @@ type Reader interface {
 	// MixesSpellings reports whether a table has several rows per cell, and its server treats different keys as equal.
 	MixesSpellings(table string) bool
 
-	// Spellings finds keys that the source also has rows of in another variant, such as "ABC" for "abc". For each of them
-	// it returns the cells of every column value and variant. It sees every row that was delivered before.
+	// Spellings finds those of the given keys that the source also stores in another variant, such as "ABC" for "abc".
+	// For each of them it returns the cells of every column value and variant. It sees every row that was delivered
+	// before.
 	Spellings(ctx context.Context, table string, keys []Key) ([][]Cell, error)
 
 	// Estimate is the approximate number of rows of a table.

@@ -15,7 +15,7 @@ type Standing struct {
 	FillFrom int64               `json:"fill_from,omitempty"` // the Order at which the fill began
 	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites even what the view should hold already
 	Epoch    int64               `json:"epoch,omitempty"`     // number of the last fill, which only grows; 0: unknown
-	// log position at which another table took the name of one that the view reads; 0 once the view was compared since
+	// log position at which another table took the name of a table that the view reads; 0 after the next comparison
 	Swapped int64 `json:"swapped,omitempty"`
 }
 
@@ -97,7 +97,7 @@ func (s Standing) Raise(next Standing) Standing {
 		at.Fill = farther(s.Fill, next.Fill)
 	}
 	at.Position, at.Swapped = s.Position, s.Swapped
-	if next.Position.Order >= s.Position.Order { // it has read as far and knows whether a comparison is due
+	if next.Position.Order >= s.Position.Order { // next has read as far, and knows whether a comparison is due
 		at.Position, at.Swapped = next.Position, next.Swapped
 	}
 	if !at.Filling() {
@@ -106,8 +106,8 @@ func (s Standing) Raise(next Standing) Standing {
 	return at
 }
 
-// Anew is the Standing of a view that is to be filled again from the beginning, while its cells' states stay. The fill
-// rewrites every entry in place. The position matters only because new Orders must be above it.
+// Anew returns the Standing of a view that is to be filled again from the beginning, while its cells' states stay. The
+// fill rewrites every entry in place. The position matters only because new Orders must be above it.
 func (s Standing) Anew() Standing {
 	return Standing{Position: s.Position, Fill: map[string]Progress{}, Repair: true,
 		Epoch: max(s.Epoch+1, time.Now().UnixMicro())}
@@ -137,7 +137,8 @@ func (s Standing) Below(marked Standing) bool {
 	return false
 }
 
-// Least is a view's Standing in a sink with two parts, one at s and the other at o. The part that is less far counts.
+// Least returns a view's Standing in a sink with two parts, one at s and the other at o. The part that is less far
+// counts.
 func (s Standing) Least(o Standing) Standing {
 	least := s
 	if o.Epoch < s.Epoch {
@@ -154,7 +155,8 @@ func (s Standing) Least(o Standing) Standing {
 	return least
 }
 
-// farther is the progress of two replicators on one fill: the greater one of each table; nil if one has finished.
+// farther combines the progress of two replicators on one fill: for each table the greater one; nil if one has
+// finished.
 func farther(a, b map[string]Progress) map[string]Progress {
 	if a == nil || b == nil {
 		return nil
@@ -168,7 +170,8 @@ func farther(a, b map[string]Progress) map[string]Progress {
 	return both
 }
 
-// CommonFill is the progress that two parts share on one fill: the lesser one of each table. Neither a nor b is nil.
+// CommonFill returns the progress that two parts have both made on one fill: for each table the lesser one. Neither a
+// nor b is nil.
 func CommonFill(a, b map[string]Progress) map[string]Progress {
 	both := map[string]Progress{}
 	for _, fill := range []map[string]Progress{a, b} {

@@ -15,9 +15,9 @@ const (
 	StatePaused     = "paused"
 	StateRetrying   = "retrying"   // a temporary error: tried again soon
 	StateFailed     = "failed"     // an operator must act; tried again every 30 s
-	StateStandby    = "standby"    // another process keeps the view; this one waits to take over
-	StateMember     = "member"     // another member of the consumer group keeps the view for this partition
-	StateUnassigned = "unassigned" // no member of the consumer group keeps the view for this partition
+	StateStandby    = "standby"    // another process maintains the view; this one waits to take over
+	StateMember     = "member"     // another member of the consumer group maintains the view for this partition
+	StateUnassigned = "unassigned" // no member of the consumer group maintains the view for this partition
 )
 
 // ViewStatus is what status, the HTTP API and metrics report of one view and one source.
@@ -40,8 +40,8 @@ type ViewStatus struct {
 	ReadLag     *float64 `json:"-"` // like LagSeconds, but during a fill only the lag of following the log
 
 	ErrorSince time.Time  `json:"error_since,omitzero"`  // when Error first occurred
-	LastError  *PastError `json:"last_error,omitempty"`  // the latest error that is over; nil: none since the start
-	Frozen     bool       `json:"frozen,omitempty"`      // it is rebuilding: readers see old contents until then
+	LastError  *PastError `json:"last_error,omitempty"`  // the latest error that has passed; nil: none so far
+	Frozen     bool       `json:"frozen,omitempty"`      // readers see old contents until the view is rebuilt
 	ETA        *float64   `json:"eta_seconds,omitempty"` // until the fill is done, at its recent rate; nil: unknown
 
 	Verifying bool `json:"verifying,omitempty"` // it is being compared with its source
@@ -53,15 +53,16 @@ type ViewStatus struct {
 	// Evicted is how many keys, of any program, the sink's server evicted since this program was started.
 	Evicted int64 `json:"evicted_keys,omitempty"`
 
-	// Shared: another replicator, with another store, also keeps the view. The view stays right, but this is rarely
+	// Shared: another replicator, with another store, also maintains the view. The view stays right, but this is rarely
 	// intended.
 	Shared bool `json:"shared,omitempty"`
 
 	// Gone is the number of cells that are gone from the source while the sink still has their states, for all of the
-	// sink's views. It is from the last pass that removes states ([limits] deleted); nil: none since the start.
+	// sink's views. It is from the last pass that removes states ([limits] deleted); nil: no pass since the program
+	// started.
 	Gone *int64 `json:"gone_cells,omitempty"`
 
-	Member string `json:"member,omitempty"`         // of a partition: the group member that keeps it, by host and process
+	Member string `json:"member,omitempty"`         // the group member that reads the partition, by host and process
 	Behind *int64 `json:"behind_records,omitempty"` // of a partition: records not yet applied; nil: unknown
 }
 
@@ -70,19 +71,19 @@ func (s *ViewStatus) KeptUp() bool {
 	return s.State == StateRunning || s.State == StateRebuilding && !s.Frozen
 }
 
-// Comparing says that the view is being compared with its source, and why; "" if it is not.
+// Comparing says why the view is being compared with its source; "" if it is not.
 func (s *ViewStatus) Comparing() string {
 	switch {
 	case !s.Verifying:
 		return ""
 	case s.Format != "":
-		return "compared with the source again and again: its binlog_format is " + s.Format +
-			", SET GLOBAL binlog_format = ROW ends that (sessions that are open keep theirs)"
+		return "compared with the source again and again, because its binlog_format is " + s.Format +
+			". SET GLOBAL binlog_format = ROW ends that, once the sessions that are open now have ended"
 	}
-	return "being compared with the source: the log does not list all that changed"
+	return "being compared with the source, because the log does not list every change"
 }
 
-// Next says what happens next with a view that is failed or retrying; "" for another state.
+// Next says what happens next with a view that is failed or retrying; "" if it is in another state.
 func (s *ViewStatus) Next() string {
 	switch {
 	case s.State == StateFailed:
@@ -95,7 +96,7 @@ func (s *ViewStatus) Next() string {
 
 // Cause is an error, and all views that have it.
 type Cause struct {
-	Error string   // its remedy names all of the views
+	Error string   // the error; the command that remedies it names all of the views
 	State string   // of the first of Views
 	Views []string // each with its source, if that has a name
 
@@ -147,7 +148,7 @@ func CausesOf(views []ViewStatus) (causes []Cause) {
 	return causes
 }
 
-// PastError is an error of a view that is over.
+// PastError is an error that a view had, and that has passed.
 type PastError struct {
 	Error string    `json:"error"`
 	Since time.Time `json:"since"`

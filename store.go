@@ -39,8 +39,8 @@ type Store interface {
 	Close() error
 }
 
-// Layouts keeps table layouts: the columns that a table had at a log position. The digest of a layout finds it. A
-// layout is kept before a position that names it is saved. Old layouts may be forgotten.
+// Layouts stores table layouts: the columns that a table had at a log position. A layout is found by its digest. It is
+// stored before any position that names it is saved. Old layouts may be dropped.
 type Layouts interface {
 	// KeepLayouts durably keeps layouts, by digest.
 	KeepLayouts(ctx context.Context, layouts map[string]string) error

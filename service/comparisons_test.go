@@ -72,7 +72,7 @@ func TestAViewThatIsComparedSaysSoAndIsWaitedFor(t *testing.T) {
 	}
 	l.source.(*fakeSource).format = "MIXED"
 	if views, err := s.Status(t.Context()); err != nil || views[0].Format != "MIXED" || views[1].Format != "" ||
-		!strings.Contains(views[0].Comparing(), "binlog_format is MIXED, SET GLOBAL binlog_format = ROW") {
+		!strings.Contains(views[0].Comparing(), "binlog_format is MIXED. SET GLOBAL binlog_format = ROW") {
 		t.Errorf("where the source logs statements, the status is %+v (%v)", views, err)
 	}
 	if stats := s.SourceStats(t.Context()); stats[0].Format != "MIXED" {
