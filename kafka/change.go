@@ -11,8 +11,8 @@ import (
 	"replicator/internal/changelog"
 )
 
-// changes decodes a record into changes of its cell. A record holds the cell's state from its offset on: a put, and the
-// re-read before it, whose own record compaction may have removed.
+// changes decodes a record into changes of its cell. A record holds the cell's state at its offset: the last put, and
+// the re-read before that put, if there was one. Compaction may have removed the re-read's own record.
 func (r *Reader) changes(d *changelog.Decoder, in *kgo.Record) ([]*replicator.Change, error) {
 	record, err := d.Decode(in)
 	if errors.Is(err, changelog.ErrNotOurs) {
@@ -30,8 +30,8 @@ func (r *Reader) changes(d *changelog.Decoder, in *kgo.Record) ([]*replicator.Ch
 	case record.Dead != "":
 		row = &replicator.Row{Cell: record.Cell, Version: state.Version, Order: state.Order, Err: errors.New(record.Dead)}
 	case row != nil && row.Body != nil && record.Codec != table.Codec:
-		return nil, replicator.OfTable(table.Name, replicator.Fatal(fmt.Errorf("table %s: the publisher says that its "+
-			"bodies are %s, and the configuration says %s: set codec = %q", table.Name, record.Codec,
+		return nil, replicator.OfTable(table.Name, replicator.Fatal(fmt.Errorf("table %s: the publisher encodes "+
+			"bodies as %s, but the configuration says %s. Set codec = %q", table.Name, record.Codec,
 			orNone(table.Codec), record.Codec)))
 	}
 	c := replicator.Change{Kind: replicator.Update, Cell: record.Cell, Version: state.Version,
@@ -61,8 +61,8 @@ func orNone(codec string) string {
 	return codec
 }
 
-// foreign turns a record that is not a changelog's into a dead letter of every view: for each table and column that is
-// read, a cell with the record's own key.
+// foreign turns a record that is not part of a changelog into rows with an error, so that every view gets a dead
+// letter. It returns one row for each table and column value that is read, under the record's own key.
 func (r *Reader) foreign(in *kgo.Record, why error) (all []*replicator.Change) {
 	key, err := replicator.MakeKey(in.Key)
 	if err != nil {

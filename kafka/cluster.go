@@ -21,7 +21,7 @@ type Cluster struct {
 	options []kgo.Opt
 	client  *kgo.Client
 	admin   *kadm.Client
-	asking  sync.WaitGroup // also requests whose caller no longer waits
+	asking  sync.WaitGroup // the requests that are running, also after their caller stopped waiting
 }
 
 // Connect makes a Cluster from the options for all its connections: brokers, TLS, SASL. It opens no connection yet.
@@ -33,7 +33,7 @@ func Connect(options ...kgo.Opt) (*Cluster, error) {
 	return &Cluster{options: options, client: client, admin: kadm.NewClient(client)}, nil
 }
 
-// Close closes the connections. Sources and groups are closed before.
+// Close closes the connections. Close the cluster's sources and groups first.
 func (c *Cluster) Close() {
 	c.client.Close()
 	c.asking.Wait()
@@ -72,7 +72,7 @@ type Topic struct {
 	Tombstones time.Duration // how long Kafka keeps a tombstone, the record that deletes a key
 }
 
-var errNoTopic = errors.New("there is none")
+var errNoTopic = errors.New("it does not exist")
 
 // Topic describes a topic. The error is Fatal if it does not exist.
 func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
@@ -84,8 +84,8 @@ func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 	d := details[name]
 	switch {
 	case errors.Is(d.Err, kerr.UnknownTopicOrPartition) || d.Topic == "":
-		return t, replicator.Fatal(fmt.Errorf("topic %s: %w; start its publisher (a sink of type kafka), or "+
-			"mend [source] topics", name, errNoTopic))
+		return t, replicator.Fatal(fmt.Errorf("topic %s: %w. Start its publisher (a sink of type kafka), or "+
+			"correct [source] topics", name, errNoTopic))
 	case d.Err != nil:
 		return t, fmt.Errorf("topic %s: %w", name, d.Err)
 	}
@@ -105,7 +105,7 @@ func (c *Cluster) Topic(ctx context.Context, name string) (Topic, error) {
 		case "delete.retention.ms":
 			ms, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {
-				return t, fmt.Errorf("topic %s: its delete.retention.ms is no number: %q", name, value)
+				return t, fmt.Errorf("topic %s: its delete.retention.ms is not a number: %q", name, value)
 			}
 			t.Tombstones = time.Duration(ms) * time.Millisecond
 		}

@@ -9,8 +9,8 @@ import (
 	"replicator"
 )
 
-// Its scan may have read a row before the place of a mark that stands in the topic already. A look must not say that
-// the row is gone as of that mark: it would count for newer than the row.
+// The publisher's scan may have read a row at a position before a mark that is already in the topic. A re-read must not
+// say that the row is gone as of that mark, because this answer would count as newer than the row.
 func TestALookTakesNothingForGoneThatThePublisherIsYetToFill(t *testing.T) {
 	p := publish(t, 1, nil)
 	s := p.source(0)
@@ -37,11 +37,11 @@ func TestALookTakesNothingForGoneThatThePublisherIsYetToFill(t *testing.T) {
 	}
 }
 
-// Records are as old as their cells, and a fill may be stopped where it has read old ones alone.
+// A record has the time at which its row was committed. So a fill that is stopped early may have read only old records.
 func TestAFillFromAnOldTopicGoesOnWhereItWasStopped(t *testing.T) {
 	p := publish(t, 1, nil)
 	var old []*kgo.Record
-	for id := range int64(1500) { // more than are taken at a time
+	for id := range int64(1500) { // more than a reader handles at a time
 		r := put(id, 1, 1+id, 0, `{}`)
 		r.Timestamp = time.Now().Add(-72 * time.Hour) // delete.retention.ms is 24 hours
 		old = append(old, r)
@@ -56,7 +56,7 @@ func TestAFillFromAnOldTopicGoesOnWhereItWasStopped(t *testing.T) {
 	again.Close()
 }
 
-// A fill that takes longer than Kafka keeps a record of a cell that is gone may have missed one.
+// Kafka removes the records of deleted cells after delete.retention.ms. A fill that takes longer may have missed some.
 func TestATopicRemembersWhatIsGoneForAsLongAsItKeepsTombstones(t *testing.T) {
 	p := publish(t, 1, map[string]string{"delete.retention.ms": "3600000"})
 	s := p.source(0)

@@ -111,8 +111,8 @@ func (g *Group) Leave() {
 	<-g.turn
 }
 
-// Refresh makes the member check now for partitions added to the topics. It also does so every newsTime. Only the
-// group's leader must see them.
+// Refresh makes the member check at once for partitions that were added to the topics. The member also checks every
+// newsTime. It is enough if the group's leader sees new partitions.
 func (g *Group) Refresh() { g.client.ForceMetadataRefresh() }
 
 // ours is the prefix of members' client ids.
@@ -137,8 +137,9 @@ func (g *Group) check(ctx context.Context) error {
 	}
 	for _, m := range described.Members {
 		if !strings.HasPrefix(m.ClientID, ours+g.cfg.Identity+"-") {
-			return replicator.Fatal(fmt.Errorf("group %s: its member %s at %s reads other topics, or keeps another sink: "+
-				"each would lack what the other is given; choose another [source] group", g.cfg.Group, m.ClientID, m.ClientHost))
+			return replicator.Fatal(fmt.Errorf("group %s: its member %s at %s reads other topics or writes to another "+
+				"sink, so each would miss the other's changes. Choose another [source] group",
+				g.cfg.Group, m.ClientID, m.ClientHost))
 		}
 	}
 	return nil
@@ -147,8 +148,8 @@ func (g *Group) check(ctx context.Context) error {
 // coordinatorTime is how long a group's coordinator may take to become available.
 const coordinatorTime = 15 * time.Second
 
-// describe asks for a group's members. A group that never existed has none. In a new cluster, the first request creates
-// the topic of the groups' offsets, which takes a moment.
+// describe asks for a group's members. A group that never existed has no members. In a new cluster, the first request
+// creates the topic for the groups' offsets, which takes a moment.
 func (c *Cluster) describe(ctx context.Context, group string) (kadm.DescribedGroup, error) {
 	waiting, cancel := context.WithTimeout(ctx, coordinatorTime)
 	defer cancel()
@@ -170,9 +171,9 @@ func (c *Cluster) ask(ctx context.Context, group string) (kadm.DescribedGroups, 
 	return described, err
 }
 
-// Commit commits a partition's offset to the group, for monitoring tools. The sink's marks decide, so it takes no
-// longer than commitTime. Partitions commit one at a time. The client also does that, but then each would have to wait
-// for all before it.
+// Commit commits a partition's offset to the group, for monitoring tools. Only the sink's marks matter, so Commit gives
+// up after commitTime. Partitions commit one at a time. The client would also queue commits, but there each commit
+// waits for all commits before it.
 func (g *Group) Commit(ctx context.Context, p Partition, at replicator.Position) error {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()
@@ -282,7 +283,7 @@ func (c *Cluster) Status(ctx context.Context, group string, topics ...string) (s
 	return s, nil
 }
 
-// memberName returns the part of a client id that names the member.
+// memberName returns the part of a client id that names the member: its host and process.
 func memberName(clientID string) string {
 	rest, is := strings.CutPrefix(clientID, ours)
 	if _, after, cut := strings.Cut(rest, "-"); is && cut {
@@ -291,7 +292,7 @@ func memberName(clientID string) string {
 	return clientID
 }
 
-// Ends returns a fence for each partition that covers everything the topics hold now.
+// Ends returns, for each partition, a fence that covers everything that the partition holds now.
 func (c *Cluster) Ends(ctx context.Context, topics ...string) (map[Partition]string, error) {
 	ends, err := answer(ctx, c, c.admin.ListCommittedOffsets, topics...)
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 	"replicator/kafka"
 )
 
-// join makes a member of the topic's group, which has been given both partitions.
+// join joins the topic's group, and waits until the member has both partitions.
 func (p *publisher) join() (*kafka.Group, kafka.GroupConfig) {
 	p.t.Helper()
 	given := make(chan []kafka.Partition, 10)
@@ -17,7 +17,7 @@ func (p *publisher) join() (*kafka.Group, kafka.GroupConfig) {
 		Assigned: func(ps []kafka.Partition) { given <- ps },
 		Revoked:  func([]kafka.Partition) {}, Lost: func([]kafka.Partition) {}}
 	var g *kafka.Group
-	for end := time.Now().Add(10 * time.Minute); g == nil; { // a cluster's first group has no coordinator at once
+	for end := time.Now().Add(10 * time.Minute); g == nil; { // a cluster's first group has to wait for its coordinator
 		var err error
 		if g, err = p.cluster.Join(p.t.Context(), cfg); err != nil && time.Now().After(end) {
 			p.t.Fatal(err)
@@ -35,7 +35,7 @@ func (p *publisher) join() (*kafka.Group, kafka.GroupConfig) {
 	return g, cfg
 }
 
-// told commits how far partition 1 is applied, and returns what the group then says.
+// told commits a position of partition 1, and returns the group's status after that.
 func (p *publisher) told(g *kafka.Group, at replicator.Position) kafka.GroupStatus {
 	p.t.Helper()
 	if err := g.Commit(p.t.Context(), kafka.Partition{Topic: p.topic, Number: 1}, at); err != nil {

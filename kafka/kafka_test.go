@@ -29,7 +29,7 @@ func cell(id int64) replicator.Cell {
 	return replicator.Cell{Table: "cell", Key: key, Column: "users"}
 }
 
-// publisher writes changelogs as one.
+// publisher writes changelogs, as a sink of type kafka does.
 type publisher struct {
 	t       *testing.T
 	cluster *kafka.Cluster
@@ -38,7 +38,7 @@ type publisher struct {
 	topic   string
 }
 
-// publish makes a topic of some partitions.
+// publish makes a topic with the given number of partitions.
 func publish(t *testing.T, partitions int32, settings map[string]string) *publisher {
 	t.Helper()
 	addr := servertest.Kafka(t)
@@ -63,7 +63,7 @@ func publish(t *testing.T, partitions int32, settings map[string]string) *publis
 	if err != nil || made.Err != nil {
 		t.Fatal(err, made.Err)
 	}
-	for end := time.Now().Add(10 * time.Minute); ; { // a broker hears of a topic a moment later
+	for end := time.Now().Add(10 * time.Minute); ; { // brokers learn of a topic a moment later
 		if _, err := p.cluster.Topic(t.Context(), p.topic); err == nil {
 			return p
 		} else if time.Now().After(end) {
@@ -88,7 +88,7 @@ func (p *publisher) write(partition int32, records ...*kgo.Record) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Minute); ; { // the end of a transaction is in the partition a moment later
+	for end := time.Now().Add(10 * time.Minute); ; { // the end of a transaction reaches the partition a moment later
 		all, err := p.admin.ListEndOffsets(p.t.Context(), p.topic)
 		if err != nil {
 			p.t.Fatal(err)
@@ -124,7 +124,7 @@ func mark(order int64) *kgo.Record {
 	return marked(replicator.Standing{Position: at})
 }
 
-// filling is the mark of a publisher that has begun to fill the topic.
+// filling is the mark of a publisher that is still filling the topic.
 func filling(order int64) *kgo.Record {
 	return marked(replicator.Standing{Fill: map[string]replicator.Progress{},
 		Position: replicator.Position{Order: order, Token: fmt.Sprintf("origin %d", order)}})
@@ -134,7 +134,7 @@ func marked(at replicator.Standing) *kgo.Record {
 	return changelog.EncodeMark(&changelog.Mark{View: "log", Partitions: 2, Standing: at, Time: time.Now()})
 }
 
-// covers takes "N" for what is included at the origin's order N.
+// covers reports whether the position "origin N" includes the fence "M": whether N is at least M.
 func covers(token, fence string) (bool, error) {
 	var at, wanted int64
 	_, err := fmt.Sscanf(token+" "+fence, "origin %d %d", &at, &wanted)
@@ -146,7 +146,7 @@ func (p *publisher) source(partition int32) *kafka.Source {
 		Covers: covers})
 }
 
-// heard is a Handler that notes what it is told, as one line each.
+// heard is a Handler that records each change as a line of text.
 type heard struct {
 	mu   sync.Mutex
 	told []string
@@ -190,7 +190,7 @@ func (h *heard) Commit(order int64, _ time.Time) {
 
 func (h *heard) Unlogged(_ string, _ int64, err error) error { return err }
 
-// read reads from a position to the partition's present end.
+// read reads from a position to the partition's current end.
 func (p *publisher) read(s *kafka.Source, from replicator.Position) (replicator.Reader, []string) {
 	p.t.Helper()
 	r, err := s.Open(p.t.Context(), []replicator.Position{from})
@@ -307,7 +307,8 @@ func TestALookSaysWhatTheTopicHasAsOfTheLastMark(t *testing.T) {
 	}
 }
 
-// A topic that was made anew tells of what is left since then, and nothing of a version that was deleted meanwhile.
+// A topic that was created again holds the rows that were left at that time. It does not know the versions that were
+// deleted before.
 func TestATopicLacksCellsAndVersionsThatItWasNeverTold(t *testing.T) {
 	p := publish(t, 1, nil)
 	s := p.source(0)
@@ -329,8 +330,8 @@ func TestATopicLacksCellsAndVersionsThatItWasNeverTold(t *testing.T) {
 	}
 }
 
-// Of two partitions one holds a cell. Which one is known from the marks, and to whoever goes on from a position behind
-// them.
+// One of two partitions holds a cell. A source knows which one after it has read a mark, or if it starts from a
+// position after a mark.
 func TestAPartitionKnowsWhichCellsItCouldHold(t *testing.T) {
 	p := publish(t, 2, nil)
 	holding := 0
@@ -381,7 +382,7 @@ func TestATopicThatCannotBeReadOnIsRefused(t *testing.T) {
 		"a reader that stood too long": {old, "delete.retention.ms", false},
 		"another partition":            {edited(`"partition":0`, `"partition":7`), "belongs to " + p.topic + "/7", true},
 		"a position of another program": {replicator.Position{Token: `{"file":"binlog.000001"}`},
-			"not one of a Kafka topic", true},
+			"does not belong to a Kafka topic", true},
 	} {
 		_, err := s.Open(t.Context(), []replicator.Position{c.at})
 		if err == nil || !strings.Contains(err.Error(), c.says) || replicator.IsFatal(err) != c.fatal ||
@@ -400,7 +401,7 @@ func TestATopicThatCannotBeReadOnIsRefused(t *testing.T) {
 	}
 	refuses := func(says string) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Minute); ; { // a broker hears of a setting a moment later
+		for end := time.Now().Add(10 * time.Minute); ; { // brokers learn of a setting a moment later
 			_, err := s.Oldest(t.Context(), nil)
 			if replicator.IsFatal(err) && strings.Contains(err.Error(), says) {
 				return
@@ -422,7 +423,7 @@ func TestATopicThatCannotBeReadOnIsRefused(t *testing.T) {
 	}
 }
 
-// What a publisher says that remembers nothing of an epoch it published in, is older than what views hold.
+// If a publisher forgot an epoch that it has published in, its new records count as older than what the views hold.
 func TestAPublisherThatBeginsAgainInAnEarlierEpochIsRefused(t *testing.T) {
 	p := publish(t, 1, nil)
 	s := p.source(0)

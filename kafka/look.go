@@ -104,8 +104,8 @@ func (l *lookup) found(c *replicator.Change) {
 	}
 }
 
-// Lacks implements replicator.Changelog. While a publisher fills the topic, rows that the origin has may still come.
-// Cells without a record are then unknown.
+// Lacks implements replicator.Changelog. It fails if cells lack a record while the publisher fills the topic, because
+// their records may still come.
 func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []int64) ([]replicator.Cell, error) {
 	if len(cells) == 0 {
 		return nil, nil
@@ -145,8 +145,8 @@ func (s *Source) Lacks(ctx context.Context, cells []replicator.Cell, versions []
 		}
 	}
 	if len(lacking) > 0 && filling {
-		return nil, fmt.Errorf("%s: the publisher is still filling the topic, so missing records may yet come: "+
-			"the topic is read again", s.Name())
+		return nil, fmt.Errorf("%s: the publisher is still filling the topic, so missing records may still come. "+
+			"The topic is read again", s.Name())
 	}
 	return lacking, nil
 }
@@ -160,7 +160,7 @@ func (s *Source) Remembers(ctx context.Context, since time.Time) (bool, error) {
 	return time.Since(since.Round(0)) < topic.Tombstones, nil // wall-clock time: the machine may have been suspended
 }
 
-// untold marks a cell without a record. It is no valid version.
+// untold marks a cell without a record. It is not a valid version.
 const untold = replicator.NoVersion - 1
 
 // each calls do for every record of the partition, up to its current end.

@@ -24,8 +24,8 @@ type token struct {
 	// yet.
 	Partitions int32 `json:"partitions,omitempty"`
 
-	// Time is the latest of three times, in Unix seconds; 0: not known. They are when the offset was the end of the
-	// partition, when the record before the offset was written, and when reading began at the first record.
+	// Time is the latest of three times, in Unix seconds: when the offset was the end of the partition, when the record
+	// before the offset was written, and when reading began at the first record. 0: not known.
 	Time int64 `json:"time,omitempty"`
 }
 
@@ -43,7 +43,7 @@ func place(topic string, partition int32, offset int64) string {
 // name returns a source's name.
 func name(topic string, partition int32) string { return topic + "/" + strconv.Itoa(int(partition)) }
 
-// TopicOf returns the topic of the source with this name; "" if it is not a partition's.
+// TopicOf returns the topic of the source with this name; "" if the name is not that of a partition.
 func TopicOf(source string) string {
 	topic, _, is := strings.Cut(source, "/")
 	if !is {
@@ -66,7 +66,7 @@ func jsonOf(token any) string {
 
 func parseToken(text string) (t token, err error) {
 	if err := json.Unmarshal([]byte(text), &t); err != nil || t.Topic == "" {
-		return t, replicator.Fatal(fmt.Errorf("the checkpoint's position is not one of a Kafka topic"))
+		return t, replicator.Fatal(fmt.Errorf("the checkpoint's position does not belong to a Kafka topic"))
 	}
 	return t, nil
 }
@@ -81,10 +81,10 @@ func Describe(text string) (shown string, ok bool) {
 	return place(t.Topic, t.Partition, t.Offset), true
 }
 
-// Fence returns a fence for Reader.Includes: the position at in the log of an origin (a shard's name, "" without
-// shards). A position whose Order is below since never includes the fence. The reason is that a FILE:POS belongs to the
-// server that the publisher reads now, and that all Orders from earlier servers are lower. A partition's position, as
-// Describe formats it, is a fence, too.
+// Fence makes a fence for Reader.Includes. at is a position in the log of an origin, and shard is the origin's name (""
+// without shards). A position whose Order is below since never includes the fence: a FILE:POS belongs to the server
+// that the publisher reads now, and all Orders from earlier servers are lower. A partition's position, as Describe
+// formats it, is a fence, too.
 func Fence(shard string, since int64, at string) string {
 	if shard != "" {
 		at += ofShard + shard
@@ -144,5 +144,5 @@ func Includes(p replicator.Position, fence string, covers Covers) (bool, error) 
 	return t.includes(fence, covers)
 }
 
-// timeStep is how often an idle position updates its Time. Each update is a save.
+// timeStep is how often the Time of an idle position is updated. Each update costs a save.
 const timeStep = time.Minute

@@ -14,15 +14,15 @@ import (
 // Publisher is what a marks topic says about the publisher of a changelog.
 type Publisher struct {
 	Source     string              // the origin: a shard's name
-	Partitions int                 // over which cells are spread; partitions added later hold none
+	Partitions int                 // that cells are spread over; partitions added later hold no cells
 	At         replicator.Position // how far it has read the origin; zero: not marked yet
 }
 
 // ErrUnmarked means that no publisher has marked a topic yet, or that its mark was forgotten.
 var ErrUnmarked = errors.New("no publisher has recorded its progress there yet")
 
-// Publisher describes a topic's publisher. The error wraps ErrUnmarked if there is none. It is Fatal if the topic was
-// written for several origins.
+// Publisher describes a topic's publisher. The error wraps ErrUnmarked if the topic has no publisher yet. It is Fatal
+// if the topic was written for several origins.
 func (c *Cluster) Publisher(ctx context.Context, topic string) (p Publisher, err error) {
 	name := topic + changelog.MarksSuffix
 	if _, err := c.Topic(ctx, name); errors.Is(err, errNoTopic) {
@@ -78,7 +78,7 @@ func Origin(p replicator.Position) replicator.Position {
 }
 
 // Partitions returns the names of the sources for topics: one for each partition that cells are spread over. A topic
-// without a mark has none yet.
+// without a mark has no sources yet.
 func (c *Cluster) Partitions(ctx context.Context, topics ...string) (names []string, err error) {
 	for _, topic := range topics {
 		p, err := c.Publisher(ctx, topic)

@@ -27,7 +27,7 @@ type Reader struct {
 	decoder changelog.Decoder // only Read's goroutine uses it
 
 	mu      sync.Mutex
-	history []moment // ascending by offset; the first is the last one that Position was asked for
+	history []moment // by offset; the first is at or before the offset that Position was last asked for
 	latest  int64    // the partition's end when it was last requested
 	asked   time.Time
 
@@ -108,7 +108,7 @@ func (r *Reader) Read(ctx context.Context, h replicator.Handler) error {
 	}
 }
 
-// failed says what an error of a fetch means.
+// failed wraps an error of a fetch. It adds ErrLost if the next records are gone.
 func (r *Reader) failed(err error) error {
 	if errors.Is(err, kerr.OffsetOutOfRange) {
 		return fmt.Errorf("the next records are gone: %w: %w", replicator.ErrLost, err)
@@ -154,7 +154,7 @@ func (r *Reader) note(m moment) {
 	r.enter(m)
 }
 
-// marked remembers a mark. A new publisher's first mark has no position yet.
+// marked remembers a mark. A new publisher's first mark has no position yet, so the mark before it stays.
 func (r *Reader) marked(in *kgo.Record, m mark) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func (r *Reader) marked(in *kgo.Record, m mark) error {
 		return twoOrigins(r.topic.Name, last.Source, m.Source)
 	case m.Epoch() < last.Epoch():
 		return replicator.Fatal(fmt.Errorf("topic %s: its publisher started again without knowing what it had published, "+
-			"so its new records would count as older than what the views hold: let it publish to another topic, and "+
+			"so its new records would count as older than what the views hold. Let it publish to another topic, and "+
 			"configure that topic at the members (docs/scale.md, \"Another topic\")", r.topic.Name))
 	}
 	r.enter(moment{offset: in.Offset + 1, mark: m, at: in.Timestamp})
@@ -175,8 +175,8 @@ func (r *Reader) marked(in *kgo.Record, m mark) error {
 
 // twoOrigins is the error for a topic with records of two origins. Their positions can't be ordered.
 func twoOrigins(topic, one, other string) error {
-	return replicator.Fatal(fmt.Errorf("topic %s holds the cells of %s and of %s, and their order is not known: a topic "+
-		"has one origin; publish each to a topic of its own, and name both topics in [source] topics", topic,
+	return replicator.Fatal(fmt.Errorf("topic %s holds cells of both %s and %s, whose order is not known. "+
+		"Publish each to a separate topic, and name both topics in [source] topics", topic,
 		changelog.Origin(one), changelog.Origin(other)))
 }
 
@@ -189,9 +189,9 @@ func (r *Reader) enter(m moment) {
 	r.history = append(r.history, m)
 }
 
-// Position implements replicator.Reader. At the end of the partition, it knows that everything was read at the time
-// when the end was requested. Before the end, a record's time does not say when it was read: a fill from an old topic
-// reads old records now.
+// Position implements replicator.Reader. If order is the end of the partition, the position's Time is when that end was
+// requested, because everything before it was read. Before the end, a record's time does not say when the record was
+// read: a fill from an old topic reads old records now.
 func (r *Reader) Position(order int64) replicator.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,20 +248,22 @@ func (r *Reader) Estimate(context.Context, string) (int64, error) {
 	return max(r.latest, 1), nil
 }
 
-// Siblings implements replicator.Reader. There are none: the publisher has already resolved the keys of rows.
+// Siblings implements replicator.Reader. It returns no cells, because the publisher has already resolved the keys of
+// rows.
 func (r *Reader) Siblings(context.Context, string, []replicator.Key) ([]replicator.Cell, error) {
 	return nil, nil
 }
 
-// MixesSpellings implements replicator.Reader. It is false: the publisher's re-reads cover all spellings of a key.
+// MixesSpellings implements replicator.Reader. It is false, because the publisher's re-reads cover all variants of a
+// key.
 func (r *Reader) MixesSpellings(string) bool { return false }
 
-// Referring implements replicator.Reader. There are none, because a changelog has no joins.
+// Referring implements replicator.Reader. It always fails, because a changelog has no joins.
 func (r *Reader) Referring(context.Context, []replicator.Reference, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", errors.New("a changelog has no joins")
 }
 
-// Spellings implements replicator.Reader.
+// Spellings implements replicator.Reader. It returns no cells, for the same reason as MixesSpellings.
 func (r *Reader) Spellings(_ context.Context, _ string, keys []replicator.Key) ([][]replicator.Cell, error) {
 	return make([][]replicator.Cell, 0, len(keys)), nil
 }

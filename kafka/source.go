@@ -78,7 +78,7 @@ func (s *Source) Oldest(ctx context.Context, _ []replicator.Position) (replicato
 	}
 	if at.first > 0 {
 		return replicator.Position{}, replicator.Fatal(fmt.Errorf("the partition begins at offset %d: "+
-			"earlier records were removed, so no view can be filled from it; set cleanup.policy=compact, and have the "+
+			"earlier records were removed, so no view can be filled from it. Set cleanup.policy=compact, and have the "+
 			"publisher's view rebuilt in a new topic", at.first))
 	}
 	return s.token(topic, 0, mark{}, time.Time{}).position(), nil
@@ -91,8 +91,9 @@ func (s *Source) ask(ctx context.Context) (Topic, ends, error) {
 		return topic, ends{}, err
 	}
 	if !topic.Compacted || topic.Deletes {
-		return topic, ends{}, replicator.Fatal(fmt.Errorf("topic %s: its cleanup.policy is not compact alone, so it does "+
-			"not keep the newest row of every cell; set cleanup.policy=compact, and have the publisher's view rebuilt",
+		return topic, ends{}, replicator.Fatal(fmt.Errorf("topic %s does not keep the newest row of every "+
+			"cell, because its cleanup.policy is not compact alone. Set cleanup.policy=compact, and have the "+
+			"publisher's view rebuilt",
 			topic.Name))
 	}
 	at, err := s.cluster.ends(ctx, s.cfg.Topic, s.cfg.Partition)
@@ -155,8 +156,8 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 			"acknowledged",
 			log.next, t.Offset)
 	case t.Offset < log.first:
-		return lost("the partition begins at offset %d, and was read up to %d: no view can be filled from the records "+
-			"that are left, so let the publisher keep its view in another topic first", log.first, t.Offset)
+		return lost("the partition begins at offset %d, and was read up to %d: no view can be filled from the "+
+			"remaining records. Let the publisher fill its view in another topic first", log.first, t.Offset)
 	case t.Offset > 0 && t.Time > 0 && t.Offset < log.next && age > topic.Tombstones:
 		return lost("the partition was last read %s ago, and keeps the records of deleted cells only for %s "+
 			"(delete.retention.ms)", age.Round(time.Minute), topic.Tombstones)
@@ -165,7 +166,7 @@ func (s *Source) mayGoOn(p replicator.Position, topic Topic, log ends) error {
 }
 
 // fetchBytes is how much a fetch returns, before decompression. A member has a client for each partition. With the
-// default of 1 MiB, most of the memory that the garbage collector visits is fetched records that wait.
+// default of 1 MiB, fetched records that wait to be handled would make up most of the heap.
 const fetchBytes = 256 << 10
 
 // consume makes a client that reads a partition from an offset.
@@ -173,7 +174,7 @@ func (c *Cluster) consume(topic string, partition int32, from int64) (*kafkaclie
 	options := append(slices.Clip(c.options),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(),                    // their offsets count, too: the end may be one
+		kgo.KeepControlRecords(),                    // the end may be a control record, so its offset is needed
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // an offset out of range is an error, not a new start
 		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.FetchMaxPartitionBytes(fetchBytes),
@@ -185,10 +186,10 @@ func (c *Cluster) consume(topic string, partition int32, from int64) (*kafkaclie
 	return client, nil
 }
 
-// Includes implements replicator.Source. A partition is one log.
+// Includes implements replicator.Source. A partition is one log, so a higher offset includes a lower one.
 func (s *Source) Includes(p, q replicator.Position) bool { return p.Order >= q.Order }
 
-// Identities implements replicator.Source. There are none: the publisher decides which rows are one cell.
+// Identities implements replicator.Source. It returns none, because the publisher decides which rows are one cell.
 func (s *Source) Identities(context.Context, []string) (map[string]string, error) { return nil, nil }
 
 // Holds implements replicator.Changelog.
@@ -197,5 +198,5 @@ func (s *Source) Holds(c replicator.Cell) bool {
 	return n > 0 && changelog.Partition(c, int(n)) == int(s.cfg.Partition)
 }
 
-// SameKeys implements replicator.Source. Only the publisher's source has the column types that it would check.
+// SameKeys implements replicator.Source. It checks nothing, because only the publisher's source knows the column types.
 func (s *Source) SameKeys(context.Context, []string) error { return nil }

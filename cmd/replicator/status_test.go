@@ -163,8 +163,8 @@ func TestStatusSaysWhatIsComparedAndWhy(t *testing.T) {
 		{View: "c", Verifying: true, Format: "MIXED"}, {View: "d"},
 	}
 	text := strings.Join(comparedLines(views, 0), "\n")
-	for _, want := range []string{"a and 1 more: compared with the source again and again, because its binlog_format is MIXED. " +
-		"SET GLOBAL binlog_format = ROW", "\nb: being compared with the source"} {
+	for _, want := range []string{"a and 1 more: compared with the source again and again, because its " +
+		"binlog_format is MIXED. SET GLOBAL binlog_format = ROW", "\nb: being compared with the source"} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("not once %q in:\n%s", want, text)
 		}
