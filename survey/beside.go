@@ -8,9 +8,9 @@ import (
 )
 
 // A table may have ordinary columns beside a body. Views show both. If the table itself has an index of such a column,
-// an index view of this column is preferred to one of a property.
+// an index view of that column is suggested rather than an index view of a property.
 
-// beside returns the useful columns beside the body: those without a role whose names no property has.
+// beside returns the useful columns beside the body: those that have no role and no property of the same name.
 func (s *sortOfCell) beside() (all []*Column) {
 	f := s.table
 	for i := range f.Columns {

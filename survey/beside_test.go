@@ -7,7 +7,7 @@ import (
 	"replicator/survey"
 )
 
-// TestViewsShowTheColumnsBesideABody: most tables that have a JSON column have it beside ordinary ones.
+// Most tables that have a JSON column have ordinary columns, too. Views show both.
 func TestViewsShowTheColumnsBesideABody(t *testing.T) {
 	customers := func(keys string) survey.Table {
 		return repeated(table("customers", keys, "id int AUTO", "email varchar(190)", "status varchar(20)",

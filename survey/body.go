@@ -20,7 +20,7 @@ type bodies struct {
 	codec   string              // the codec of most values; "" if none is known
 	sure    bool                // this codec decodes every value, and no other codec does
 	reason  string              // how many of the sampled values the codec decodes, in words
-	decoded []replicator.Object // by row; nil where there is none
+	decoded []replicator.Object // by row; nil if the row's body did not decode
 }
 
 // decode finds the codec of a column's bodies. stages lists the codecs to try, the more likely ones first. A stage is

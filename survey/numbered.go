@@ -12,7 +12,7 @@ type numbered struct {
 	numberedName
 	tables []*Table // those that were sampled, by name
 	names  []string // the names of all tables of the group
-	shared *bool    // whether two of them may have rows of one key; nil: not known yet
+	shared *bool    // whether two of the tables may have rows with the same key; nil: not known yet
 }
 
 // numberedName is the common part of the names of numbered tables.
@@ -80,13 +80,13 @@ func (g *numbered) span() string {
 	return fmt.Sprintf("%s to %s", shown(slices.Min(g.names)), shown(slices.Max(g.names)))
 }
 
-// chief returns the table with the most information. What is written about it stands for all tables of the group.
+// chief returns the table with the most sampled rows. What is written about it applies to all tables of the group.
 func (g *numbered) chief() *Table {
 	return slices.MaxFunc(g.tables, func(a, b *Table) int { return a.Rows - b.Rows })
 }
 
-// shareKeys reports whether two of the tables may have rows of one key. That is so if the server numbers the rows of
-// each table, or if the samples have such rows.
+// shareKeys reports whether two of the tables may have rows with the same key. They may if a key column is
+// AUTO_INCREMENT, or if the samples contain such rows.
 func (g *numbered) shareKeys(key []string) bool {
 	known := map[string]bool{}
 	for _, t := range g.tables {
@@ -125,8 +125,8 @@ func fewNumbered(names []string) []string {
 }
 
 // takeTogether adds the table f to its group of numbered tables (orders_1, orders_2, …), which views read as one table.
-// part is true if f is in the group and needs no view of its own. left is a note about tables that stay separate, or
-// "".
+// part is true if f is in the group and another table of it stands for f in the configuration. left is a note about
+// tables that stay separate, or "".
 func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	if g == nil {
 		return false, ""
@@ -146,7 +146,7 @@ func takeTogether(g *numbered, f *followed) (part bool, left string) {
 	return false, left
 }
 
-// source returns the source's table or tables for a text.
+// source returns the name of the table, or of its group of tables, for a text.
 func (f *followed) source() string {
 	if f.parts != nil {
 		return strings.TrimRight(f.parts.stem, "_-")

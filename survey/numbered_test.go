@@ -8,7 +8,7 @@ import (
 	"replicator/survey"
 )
 
-// orders are so many tables alike, with a row each. Their keys are told apart by the tables' numbers, or are not.
+// orders returns n tables with the same columns and one row each. If apart is set, all rows have different keys.
 func orders(n int, id string, apart bool) (all []survey.Table) {
 	for i := range n {
 		t := table(fmt.Sprintf("orders_%02d", i), "id", id, "customer_id bigint", "status enum('new','paid')")

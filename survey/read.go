@@ -41,10 +41,10 @@ var ErrNoTables = errors.New("no tables")
 // mostTables bounds how many tables are sampled if none are named.
 const mostTables = 100
 
-// Read reads the database of a DSN in go-sql-driver's form. It samples the named base tables. If none are named, it
-// samples the hundred with the most rows, without those of frameworks. If a table can't be read, the table says why. An
-// error concerns the connection or a named table that doesn't exist, or is ErrDSN or ErrNoDatabase. With ErrNoTables,
-// Read also returns an empty Database. The caller sets Database.DSN.
+// Read reads the database of a DSN in go-sql-driver's form. It samples the named base tables. If no tables are named,
+// it samples the hundred tables with the most rows, except tables of frameworks. If a table can't be read, its Problem
+// says why. An error concerns the connection or a named table that doesn't exist, or is ErrDSN or ErrNoDatabase. With
+// ErrNoTables, Read also returns an empty Database. The caller sets Database.DSN.
 func Read(ctx context.Context, dsn string, only []string) (*Database, error) {
 	return read(ctx, dsn, only, sourceRights)
 }
@@ -306,7 +306,8 @@ func (r *reader) noDatabase(ctx context.Context) error {
 		return slices.Contains([]string{"information_schema", "mysql", "performance_schema", "sys"}, strings.ToLower(name))
 	})
 	if len(names) == 0 {
-		return fmt.Errorf("%w, and the user can see none: grant SELECT on one, and end the DSN with its name", ErrNoDatabase)
+		return fmt.Errorf("%w, and the user can see no database: grant SELECT on one, and end the DSN "+
+			"with its name", ErrNoDatabase)
 	}
 	return fmt.Errorf("%w: end it with /%s", ErrNoDatabase, strings.Join(names, ", or /"))
 }

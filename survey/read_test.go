@@ -16,7 +16,7 @@ import (
 	"replicator/survey"
 )
 
-// source is a database that is looked at by an account that may do no more than SELECT.
+// source is a database, and an account that may only SELECT from it. The tests survey the database as that account.
 type source struct {
 	t    *testing.T
 	db   *sql.DB // as root
@@ -34,7 +34,7 @@ func newSource(t *testing.T, s *servers.Server) *source {
 	src.db = db
 	src.exec("CREATE USER "+src.name+"@'%' IDENTIFIED BY 'hunter2'", "GRANT SELECT ON "+src.name+".* TO "+src.name+"@'%'")
 	t.Cleanup(func() {
-		_, _ = db.Exec("DROP USER " + src.name + "@'%'") // another test has another one
+		_, _ = db.Exec("DROP USER " + src.name + "@'%'") // another test uses another account
 		db.Close()
 	})
 	return src
@@ -53,7 +53,7 @@ func (s *source) dsn(database string) string {
 	return fmt.Sprintf("%s:hunter2@tcp(%s)/%s", s.name, s.addr, database)
 }
 
-// read looks at the source.
+// read surveys the source.
 func (s *source) read(tables ...string) *survey.Database {
 	s.t.Helper()
 	db, err := survey.Read(s.t.Context(), s.dsn(s.name), tables)
@@ -63,13 +63,13 @@ func (s *source) read(tables ...string) *survey.Database {
 	return db
 }
 
-// written is the configuration for what is read.
+// written returns the configuration that is written for the source.
 func (s *source) written() string {
 	s.t.Helper()
 	return writtenDB(s.t, s.read())
 }
 
-// fill inserts n rows made of a select list, in which i counts them from 1.
+// fill inserts n rows made by a select list, in which i counts the rows from 1.
 func (s *source) fill(table string, n int, list string) {
 	s.t.Helper()
 	conn, err := s.db.Conn(s.t.Context())
@@ -125,7 +125,7 @@ func TestColumnsKeysAndRowsAreReadAsTheServerHasThem(t *testing.T) {
 	})
 }
 
-// The server takes the name of a database for text in the connection's character set, and gives values in it.
+// The server interprets a database's name in the connection's character set, and sends values in that character set.
 func TestTheCharacterSetOfADSNChangesNothing(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, server *servers.Server) {
 		s := newSource(t, server)
@@ -158,7 +158,7 @@ func TestASampleOfABigTableIsSmall(t *testing.T) {
 		s.fill("long_bodies", 40, "i, RPAD('{}', 262144 + i % 2, ' ')")
 		before := s.rowsRead()
 		db := s.read()
-		if n := s.rowsRead() - before; n > 8000 { // OFFSET reads what it passes over
+		if n := s.rowsRead() - before; n > 8000 { // OFFSET reads the rows that it skips
 			t.Errorf("%d rows were read", n)
 		}
 		cells, keyed, long := db.Tables[0], db.Tables[1], db.Tables[2]
@@ -177,7 +177,7 @@ func TestASampleOfABigTableIsSmall(t *testing.T) {
 	})
 }
 
-// rowsRead is how many rows the server has read of tables.
+// rowsRead returns how many rows of tables the server has read.
 func (s *source) rowsRead() (n int) {
 	s.t.Helper()
 	rows, err := s.db.QueryContext(s.t.Context(),
@@ -207,7 +207,7 @@ func TestLookingWaitsForNobodyAndHoldsNobodyUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = tx.Rollback() }() // it changed nothing that counts
+		defer func() { _ = tx.Rollback() }() // the transaction changed nothing that must stay
 		if _, err := tx.ExecContext(t.Context(), "UPDATE held SET body = '{\"a\": 2}' WHERE id = 1"); err != nil {
 			t.Fatal(err)
 		}
@@ -295,15 +295,16 @@ func TestWhatCannotBeLookedAtIsSaid(t *testing.T) {
 	}
 }
 
-// Of a thousand tables those are looked at that hold rows, and what is printed fits a person; a named one is looked at
-// without a word of the others. The server is asked little: a question for each table takes it a minute.
+// Of a thousand tables, only those with the most rows are sampled, so the output stays readable. A table that is named
+// is sampled, and the output does not mention the others. Few queries are sent, because a query for each table would
+// take a minute.
 func TestOfAThousandTablesTheFullestAreLookedAt(t *testing.T) {
 	many := 1000
 	if os.Getenv("REPLICATOR_SOAK") != "" {
 		many = 5000
 	}
 	s := newSource(t, servertest.MySQL(t))
-	for i := range many { // without files of their own: they are made ten times as fast
+	for i := range many { // MEMORY tables need no files, so creating them is ten times as fast
 		s.exec(fmt.Sprintf("CREATE TABLE t%04dx (id INT PRIMARY KEY, name VARCHAR(20)) ENGINE=MEMORY", i))
 	}
 	s.exec("CREATE TABLE schema_migrations (version VARCHAR(20) PRIMARY KEY)",
@@ -335,7 +336,7 @@ func TestOfAThousandTablesTheFullestAreLookedAt(t *testing.T) {
 	}
 }
 
-// questions is how many statements the server was given.
+// questions returns how many statements the server has received.
 func (s *source) questions() (n int) {
 	s.t.Helper()
 	var name string

@@ -14,7 +14,7 @@ type roles struct {
 	body    *bodies  // nil for plain rows
 	objects []string // further columns that contain objects
 	valueOf string   // the column of an attribute's value; "" if the rows are not attributes
-	isLog   bool     // version numbers the rows, which never change
+	isLog   bool     // the rows never change, and version is their number
 	problem string   // why the table can't be followed, and what to do; "" if it can
 }
 
@@ -27,8 +27,8 @@ func assign(t *Table, stages [][]Codec) roles {
 		return r
 	}
 	if len(t.Unique) == 0 {
-		r.problem = "it has no primary key and no unique key of columns that can't be NULL, which tell its rows apart: " +
-			"add one"
+		r.problem = "it has no primary key and no unique key whose columns can't be NULL, so its rows can't be told " +
+			"apart: add one"
 		return r
 	}
 	var keyed []string
@@ -46,7 +46,7 @@ func assign(t *Table, stages [][]Codec) roles {
 			r.splitColumn(t, r.key)
 		}
 	}
-	if len(t.Primary) == 1 && !slices.Equal(r.key, t.Primary) { // several columns are the default, which needs no setting
+	if len(t.Primary) == 1 && !slices.Equal(r.key, t.Primary) { // a primary key of several columns is the default
 		r.offset = t.Primary
 	}
 	for _, name := range r.key {

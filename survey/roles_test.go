@@ -9,7 +9,7 @@ import (
 	"replicator/survey"
 )
 
-// repeated are rows, made of a format each with the row's number; %d may be left out.
+// repeated adds n sampled rows to a table. Each value comes from a format with the row's number; %d may be left out.
 func repeated(t survey.Table, n int, columns string, formats ...string) survey.Table {
 	for i := range n {
 		var row []string
@@ -204,7 +204,7 @@ func TestTablesThatAreCalledAlikeHaveViewsOfTheirOwn(t *testing.T) {
 		"id,kind,v,body", "%d", "users", "%d", `{"email": "e%d"}`)
 	upper := repeated(table("Users", "id", "id int AUTO", "email varchar(99)"), 2, "id", "%d")
 	lower := repeated(table("users", "id", "id int AUTO", "email varchar(99)"), 2, "id", "%d")
-	text := written(t, upper, cell, lower) // which reads it with every view
+	text := written(t, upper, cell, lower) // this also reads the text with every view enabled
 	for _, want := range []string{"[tables.Users]", "[tables.users]", "[views.index_users_email]",
 		"#[views.index_Users_email_2]", "#[views.index_users_email_3]", "#[views.users_2]"} {
 		if !strings.Contains(text, "\n"+want+"\n") {
@@ -238,7 +238,7 @@ func TestManySortsOfCellsAndPropertiesAreBounded(t *testing.T) {
 	}
 }
 
-// dynamic are members of which every document has others.
+// dynamic returns 40 members of a JSON object. Their names differ for each n.
 func dynamic(n int) string {
 	var all []string
 	for i := range 40 {

@@ -52,7 +52,7 @@ func (r *reader) sample(ctx context.Context, t *Table) error {
 	return err
 }
 
-// all reads the end first, because it shows what the application writes now.
+// all reads the newest rows first, because they show what the application writes now.
 func (s *sampler) all(ctx context.Context) error {
 	if err := s.read(ctx, part{direction: " DESC", rows: newestRows}); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (s *sampler) all(ctx context.Context) error {
 
 // part is a part of a sample: rows from one end of the key, or from a position in it.
 type part struct {
-	from      string // a condition; "" for the end
+	from      string // a WHERE clause; "" to begin at an end of the key
 	direction string
 	rows      int
 }

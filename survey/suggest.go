@@ -13,7 +13,7 @@ type plan struct {
 	tables []*followed          // the tables that can be followed
 	left   []string             // notes on the other tables
 	taken  map[string]bool
-	given  map[string]bool // existing tables of the source that views are suggested for
+	given  map[string]bool // existing tables of the source in which suggested views will be kept
 	live   map[string]int  // the number of enabled views, by sink
 }
 
@@ -137,7 +137,7 @@ func newPlan(db *Database, stages [][]Codec) *plan {
 // nil and left gives the reason. left is empty for the program's own tables and for tables that were not requested.
 func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
 	if ofFramework(t.Name) && !isOwn(t.Name) {
-		return nil, fmt.Sprintf("%s: a framework keeps it for itself.", shown(t.Name))
+		return nil, fmt.Sprintf("%s: a framework uses it for itself.", shown(t.Name))
 	}
 	if isOwn(t.Name) || t.Skipped {
 		return nil, ""

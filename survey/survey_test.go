@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// stages are codecs as the program has them, but fewer.
+// stages returns some of the program's codecs.
 func stages(t *testing.T) [][]survey.Codec {
 	t.Helper()
 	var all [][]survey.Codec
@@ -44,8 +44,8 @@ func stages(t *testing.T) [][]survey.Codec {
 	return all
 }
 
-// parse makes a column of "name type", where ~ is a space of the name: its type, NOT NULL unless it ends in NULL, and
-// AUTO_INCREMENT if it says AUTO.
+// parse makes a column from "name type". A ~ stands for a space in the name. The column is NOT NULL unless the text
+// ends in NULL, and AUTO_INCREMENT if it contains AUTO.
 func parse(text string) survey.Column {
 	name, typ, _ := strings.Cut(text, " ")
 	typ, null := strings.CutSuffix(typ, " NULL")
@@ -103,7 +103,7 @@ func zlibbed(text string) string {
 	return b.String()
 }
 
-// written is the configuration for tables.
+// written returns the configuration that is written for tables.
 func written(t *testing.T, tables ...survey.Table) string {
 	t.Helper()
 	return writtenDB(t, &survey.Database{Tables: tables})
@@ -122,10 +122,10 @@ func writtenDB(t *testing.T, db *survey.Database) string {
 	return b.String()
 }
 
-// setting is a line of a setting that is a comment.
+// setting matches the start of a line that is a disabled setting.
 var setting = regexp.MustCompile(`(?m)^#([^ \n])`)
 
-// uncommented is the configuration with every setting that is a comment.
+// uncommented returns the configuration with every disabled setting enabled.
 func uncommented(text string) string { return setting.ReplaceAllString(text, "$1") }
 
 // load reads a configuration as the program does.
@@ -153,7 +153,7 @@ func load(t *testing.T, text string) *config.Config {
 	return cfg
 }
 
-// Whatever things are called, what is written is read, with every setting that is a comment, too.
+// Whatever names the tables and columns have, the written configuration can be read, also with every setting enabled.
 func FuzzNames(f *testing.F) {
 	f.Add("cell", "row_key", "users", "email", "address")
 	f.Add(`a "b"`, "a b", "x.y\n", "${x}", "=a.b[]")
@@ -162,7 +162,7 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, key, sort, property, inner string) {
 		for _, s := range []string{name, key, sort, property, inner} {
 			if !utf8.ValidString(s) || s == "" || strings.ContainsRune(s, 0) || len(s) > 64 {
-				t.Skip() // a server has no such names
+				t.Skip() // a server can't have such names
 			}
 		}
 		if strings.EqualFold(key, "kind") || strings.EqualFold(key, "body") {

@@ -130,8 +130,8 @@ func (p *plan) target(typ string) *Target {
 // mostLive bounds how many views of one sink are enabled, because each one takes a fill.
 const mostLive = 10
 
-// keep decides whether the best view of a table for a sink is enabled. It is, if the sink was named, or if none was
-// named and the sink is the source's own database.
+// keep decides whether the best view of a table for a sink is enabled. The view is enabled if the sink was named, or if
+// no sink was named and the sink is the source's own database. Each sink gets at most mostLive enabled views.
 func (p *plan) keep(v *stanza, sink string) {
 	named := len(p.db.Targets) == 0 && sink == "main"
 	for _, n := range sinkNames {

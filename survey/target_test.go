@@ -68,7 +68,8 @@ func TestViewsAreProposedForTheServersThatAreNamed(t *testing.T) {
 	}
 }
 
-// Elasticsearch takes no field of the name of one of its own, as what came from another document store often has.
+// Elasticsearch refuses a field with the name of one of its internal fields, such as _id. Data that came from another
+// document store often has such fields.
 func TestADocumentsFieldsDoNotBeginLikeElasticsearchsOwn(t *testing.T) {
 	movies := table("movies", "id", "id int AUTO", "_id varchar(24)", "title varchar(40)", "_title varchar(40)")
 	add(&movies, "id", []string{"1"})

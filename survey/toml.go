@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// quoted returns a TOML string that is s after the configuration has replaced variables in it.
+// quoted returns s as a TOML string. A ${ in s is escaped, so that the configuration does not replace it as a variable.
 func quoted(s string) string {
 	s = strings.ReplaceAll(s, "${", "$${")
 	var b strings.Builder

@@ -20,7 +20,7 @@ func gzipped(text string) []byte {
 
 func TestTypesHaveRoomForWhatWasNotSampled(t *testing.T) {
 	for _, c := range []struct {
-		values  string // of the property p, one a body
+		values  string // values of the property p, one for each body
 		says    string
 		indexed string // "": no index is suggested
 	}{

@@ -8,8 +8,8 @@ import (
 	"replicator/survey"
 )
 
-// TestTheTablesThatMatterComeFirst: a shop as django-oscar keeps it has many tables. Where no sink is named, one view
-// is no comment, and where some are, a few. They are not those of what begins with an a.
+// A shop such as django-oscar has many tables. If no sink is named, one view is enabled; with named sinks, a few are.
+// They belong to important tables, and not to the first tables of the alphabet.
 func TestTheTablesThatMatterComeFirst(t *testing.T) {
 	shop := func() []survey.Table {
 		tables := []survey.Table{

@@ -225,7 +225,7 @@ func (t *text) left(notes []string) {
 		return
 	}
 	t.line("")
-	t.say("Tables that are not there, and why:")
+	t.say("Tables that are left out, and why:")
 	for _, n := range notes {
 		t.say("- %s", n)
 	}
