@@ -1,4 +1,4 @@
-// Package sinks lists the types of sink that the program has. A new one is a package beside the others, and a line
+// Package sinks lists the types of sink that the program has. To add a type, add a package in this folder and a line
 // here.
 package sinks
 
@@ -10,7 +10,7 @@ import (
 	"replicator/sinks/redis"
 )
 
-// Types are all types of sink, in the order in which messages name them.
+// Types returns all types of sink, in the order in which messages name them.
 func Types() []config.SinkType {
 	return []config.SinkType{
 		mysql.Type(),

@@ -11,7 +11,7 @@ import (
 	"replicator"
 )
 
-// probe runs a step that should fail, and keeps what it says.
+// probe records the failure of a step that should fail, instead of failing the test.
 type probe struct {
 	testing.TB
 	mu   sync.Mutex
@@ -32,7 +32,7 @@ func (p *probe) Fatalf(format string, args ...any) { p.Errorf(format, args...); 
 func (p *probe) Fatal(args ...any)                 { p.note(fmt.Sprint(args...)); runtime.Goexit() }
 func (p *probe) Skip(args ...any)                  { p.note("skipped: " + fmt.Sprint(args...)); runtime.Goexit() }
 
-// fails runs a step of the contract against a subject, and returns what it found.
+// fails runs a step of the contract against a subject, and returns the failure; "" if the step passes.
 func fails(t *testing.T, s Subject, step func(*fixture)) string {
 	t.Helper()
 	p := &probe{TB: t}
@@ -47,7 +47,7 @@ func fails(t *testing.T, s Subject, step func(*fixture)) string {
 	return p.said
 }
 
-// broken is a sink with a fault: functions that take the place of its own.
+// broken is a sink with a fault. Its functions, if set, replace methods of the reference sink.
 type broken struct {
 	*Reference
 	open   func(replicator.Target) replicator.Target
@@ -90,14 +90,14 @@ type faulty struct {
 	tidy     func(view int, strays []replicator.Stray) (int, error)
 }
 
-// outdated is what a page of such cells holds.
+// outdated is a page that Outdated returns.
 type outdated struct {
 	cells []replicator.Cell
 	next  string
 	err   error
 }
 
-// tells is a fault of what Outdated says.
+// tells makes a sink whose Outdated returns the given pages.
 func tells(page func(t *memoryTarget, before int64, after string, limit int) outdated) func(*Reference) broken {
 	return with(func(t *memoryTarget) faulty {
 		return faulty{memoryTarget: t, outdated: func(before int64, after string, limit int) outdated {
@@ -153,7 +153,7 @@ func (f faulty) Unclaimed(
 	ctx context.Context, view int, after string, limit int,
 ) ([]replicator.Cell, string, error) {
 	if f.strays != nil {
-		return nil, "", nil // it tells by Strays alone
+		return nil, "", nil // it reports orphans only through Strays
 	}
 	return f.memoryTarget.Unclaimed(ctx, view, after, limit)
 }

@@ -115,7 +115,7 @@ func (c *claims) play() {
 	for _, cell := range c.cells {
 		for _, side := range c.sides {
 			if got := side.bodies[cell]; (got == nil) != (side.rows[cell] == nil) || got != nil && c.owner[cell] != side.name {
-				c.t.Fatalf("the model is wrong: of %s source %s has %v", cell, side.name, side.rows[cell])
+				c.t.Fatalf("the model is wrong: for %s source %s has %v", cell, side.name, side.rows[cell])
 			}
 			c.change(side, cell, nil)
 		}
@@ -127,7 +127,7 @@ func (c *claims) play() {
 	}
 }
 
-// spoil changes a body so that some or all views show nothing for it: a field is missing, or can't be computed.
+// spoil changes some bodies so that views show nothing for them: a field is missing, or can't be computed.
 func (c *claims) spoil(b body) {
 	switch c.rnd.IntN(8) {
 	case 0:

@@ -26,7 +26,7 @@ func (f *fixture) differences(ops []replicator.Op) map[at]replicator.DifferenceK
 		c, v := ops[d.Op].Cell, f.s.Views[d.View]
 		place := at{v.Name, f.entity(c.Key)}
 		if !v.Feeds(c) || kinds[place] != "" && kinds[place] != d.Kind {
-			f.t.Fatalf("Compare finds of %s in view %s: %+v, of another cell of the entity %q", c, v.Name, d, kinds[place])
+			f.t.Fatalf("Compare finds for %s in view %s: %+v, for the other cell %q", c, v.Name, d, kinds[place])
 		}
 		kinds[place] = d.Kind
 	}
@@ -85,7 +85,7 @@ func testCompare(f *fixture) {
 			want = replicator.Unseen
 		}
 		if len(d.States) == 0 || slices.ContainsFunc(d.States, func(s replicator.State) bool { return s != want }) {
-			f.t.Fatalf("of %s Compare returns the state %+[3]v, want %+[2]v", ops[d.Op].Cell, want, d.States)
+			f.t.Fatalf("for %s Compare returns the state %+[3]v, want %+[2]v", ops[d.Op].Cell, want, d.States)
 		}
 	}
 	f.showsOf("after it was compared", applied)
@@ -95,12 +95,12 @@ func testCompare(f *fixture) {
 // testByHand changes the views' contents with plain commands, and repairs them.
 func testByHand(f *fixture) {
 	if f.s.Plant == nil || f.s.Remove == nil {
-		f.t.Skip("the subject has no Change: nothing is changed by hand")
+		f.t.Skip("the subject has no Plant or no Remove, so nothing is changed by hand")
 	}
 	const right, missing, stale, extra = 0, 1, 2, 3
 	tidier, tidies := f.target.(replicator.Tidier)
 	for i, repair := range []func(bodies map[int]body) []replicator.Op{
-		func(bodies map[int]body) []replicator.Op { // a rebuild in place, followed by its sweep
+		func(bodies map[int]body) []replicator.Op { // a rebuild in place, which then reconciles deletes
 			there := maps.Clone(bodies)
 			delete(there, extra)
 			return append(f.puts(5, 50, there), f.looks(5, 60, map[int]body{extra: nil})...)

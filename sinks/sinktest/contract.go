@@ -61,7 +61,7 @@ func contract(t *testing.T, s *Subject) {
 	}
 }
 
-// fixture is a target and one test's own cells.
+// fixture is a target, and the cells that one step uses.
 type fixture struct {
 	t      testing.TB
 	s      *Subject
@@ -122,7 +122,7 @@ func (f *fixture) try(ops ...replicator.Op) replicator.Applied {
 	return a
 }
 
-// shows compares some or all views with the contents that the newest bodies should give.
+// shows fails the test unless every view has the contents that the newest bodies should give.
 func (f *fixture) shows(when string, newest map[replicator.Cell]body) {
 	f.t.Helper()
 	for _, v := range f.s.Views {
@@ -138,7 +138,7 @@ func (f *fixture) shows(when string, newest map[replicator.Cell]body) {
 	}
 }
 
-// clear removes everything.
+// clear removes the fixture's cells, and checks that the views are empty then.
 func (f *fixture) clear() {
 	f.t.Helper()
 	target := open(f.t, f.s, f.source, f.s.Views)
@@ -149,7 +149,7 @@ func (f *fixture) clear() {
 	if _, err := target.Apply(f.t.Context(), ops); err != nil {
 		f.t.Fatalf("Apply: %v", err)
 	}
-	f.shows("after all was taken away", nil)
+	f.shows("after everything was removed", nil)
 }
 
 func (f *fixture) staleOnly(a replicator.Applied, stale ...int) {
@@ -248,7 +248,7 @@ func testRejected(f *fixture) {
 			f.t.Fatalf("Apply returns %+v for a bad value that is stale, want it only stale", a)
 		}
 		f.dead(f.cells[1], version, bad, rejects...)
-		for _, v := range rejects { // the old contribution goes: after a rejection, it must not look current
+		for _, v := range rejects { // after a rejection the old contribution must be gone, or it would look current
 			view := f.s.Views[v]
 			if own := of(f.cells[1], f.s.Read(f.t, view)); watched(f.s, view) && len(own) > 0 {
 				f.t.Fatalf("view %s still shows %v", view.Name, own)
@@ -380,7 +380,7 @@ func testMarks(f *fixture) {
 		{filled(last, 1), filling(last, 2, 3)},
 		{filled(last, 2), filled(last, 2)},
 		{swapped, swapped},
-		{filled(later, 2), swapped}, // a lower position has no effect on it
+		{filled(later, 2), swapped}, // Swapped of a lower position has no effect
 		{filled(last, 2), filled(last, 2)},
 	} {
 		for range 2 {

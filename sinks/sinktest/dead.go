@@ -23,7 +23,7 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 		var found []int
 		for _, d := range differences {
 			if found = append(found, d.View); d.Kind != replicator.Dead {
-				f.t.Fatalf("of a cell that is dead in views %v Compare returns %+v", views, d)
+				f.t.Fatalf("for a cell that is dead in views %v Compare returns %+v", views, d)
 			}
 		}
 		if slices.Sort(found); !slices.Equal(found, views) {
@@ -46,7 +46,7 @@ func testDead(f *fixture) {
 			}
 		}
 	}
-	none("before anything was")
+	none("before any cell was put")
 	good, bad := f.body(), f.body()
 	bad[unreadable] = f.s.Views[view].Name
 	for i, end := range []replicator.Op{f.put(c, 6, 60, good), f.reset(c, replicator.NoVersion, 60, nil),

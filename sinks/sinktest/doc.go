@@ -21,8 +21,7 @@
 //   - No step back: after each batch, a cell shows the source's state at some log position, and that position never
 //     falls. There is one exception: a read of the source (a scan, or a re-read after a delete) may have seen more than
 //     it claims, and its rows count from the claimed position (Chunk.Low, Op.AsOf). Half of the histories avoid that.
-//     If a sink's Apply is not one transaction, this is checked while its calls succeed. After an interrupted call
-//     (Subject.Interrupted), only the end is checked.
+//     If Apply may be interrupted (Subject.Interrupted), only the end is checked.
 //
 // # Contract
 //

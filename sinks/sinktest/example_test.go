@@ -17,7 +17,7 @@ func users() *replicator.View {
 	}
 }
 
-// The whole test of a sink: here of the one in memory. Read looks at what is stored without the sink's help.
+// This is the whole test of a sink, here of the in-memory one. Read reads the stored content without the sink's help.
 func ExampleRun() {
 	test := func(t *testing.T) { // func TestConformance(t *testing.T)
 		sink := sinktest.NewReference()
@@ -32,8 +32,8 @@ func ExampleRun() {
 	_ = test
 }
 
-// What a pipeline does with a sink: it opens views, and applies what became of cells. What is older than what the sink
-// has is stale.
+// This is how a pipeline uses a sink. It opens views, and applies ops to cells. An op that is older than the cell's
+// state in the sink is stale.
 func ExampleReference() {
 	ctx := context.Background()
 	sink := sinktest.NewReference()

@@ -12,14 +12,14 @@ import (
 	"replicator/sinks/judge"
 )
 
-// fault is a sink with one, and the step of the contract that is there to find it.
+// fault is a sink with a fault, and the step of the contract that should find it.
 type fault struct {
 	step func(*fixture)
 	name string
 	sink func(*Reference) broken
 }
 
-// with is a fault of a target.
+// with makes a sink whose targets have a fault.
 func with(of func(*memoryTarget) faulty) func(*Reference) broken {
 	return func(r *Reference) broken {
 		return broken{Reference: r, open: func(t replicator.Target) replicator.Target {
@@ -28,7 +28,7 @@ func with(of func(*memoryTarget) faulty) func(*Reference) broken {
 	}
 }
 
-// Each step of the contract finds the faults that it is there for, and none in a sink without.
+// Each step of the contract finds the faults that it should find, and finds none in a correct sink.
 func TestStepsFindFaults(t *testing.T) {
 	for _, f := range slices.Concat(walkFaults(), compareFaults(), movedFaults(), strayFaults(), forgetFaults(),
 		swapFaults()) {
@@ -49,12 +49,12 @@ func TestStepsFindFaults(t *testing.T) {
 	}
 }
 
-// pages is a fault of the pages of Held.
+// pages makes a sink whose Held returns faulty pages.
 func pages(fault func(cells []replicator.Cell, next string) ([]replicator.Cell, string)) func(*Reference) broken {
 	return with(func(t *memoryTarget) faulty { return faulty{memoryTarget: t, held: fault} })
 }
 
-// walkFaults are those of walks in pages.
+// walkFaults returns faults in methods that return pages.
 func walkFaults() []fault {
 	ctx := context.Background()
 	return []fault{
@@ -91,7 +91,7 @@ func walkFaults() []fault {
 	}
 }
 
-// kindFault has Compare tell of what is of one kind as if it were of another; "": not at all.
+// kindFault makes a sink whose Compare reports differences of one kind as another kind; with "", it omits them.
 func kindFault(was, is replicator.DifferenceKind) func(*Reference) broken {
 	return with(func(t *memoryTarget) faulty {
 		return faulty{memoryTarget: t, compare: func(_ []replicator.Op, all differences) differences {
@@ -105,7 +105,7 @@ func kindFault(was, is replicator.DifferenceKind) func(*Reference) broken {
 	})
 }
 
-// byState has Compare believe the states.
+// byState makes Compare trust the states: it omits a difference if the cell's state has the op's version.
 func byState(t *memoryTarget) faulty {
 	return faulty{memoryTarget: t, compare: func(ops []replicator.Op, all differences) differences {
 		known := func(d replicator.Difference) bool { return d.States[0].Version == ops[d.Op].Version }
@@ -113,7 +113,7 @@ func byState(t *memoryTarget) faulty {
 	}}
 }
 
-// compareFaults are those of comparing and repairing.
+// compareFaults returns faults in comparing and repairing.
 func compareFaults() []fault {
 	return []fault{
 		{testCompare, "what is missing is not told", kindFault(replicator.Missing, "")},
@@ -135,7 +135,7 @@ func compareFaults() []fault {
 	}
 }
 
-// movedFaults are those of telling of what moved to another source.
+// movedFaults returns faults in comparing entities that moved to another source.
 func movedFaults() []fault {
 	return []fault{
 		{testMoved, "what no source has any more is told of by none", kindFault(replicator.Extra, "")},
@@ -160,7 +160,7 @@ func movedFaults() []fault {
 	}
 }
 
-// strayFaults are those of finding and removing what came from no cell.
+// strayFaults returns faults in finding and removing entries that came from no cell.
 func strayFaults() []fault {
 	return []fault{
 		{testStrays, "one is not told of", with(func(t *memoryTarget) faulty {
@@ -192,7 +192,7 @@ func strayFaults() []fault {
 	}
 }
 
-// forgetFaults are those of forgetting views.
+// forgetFaults returns faults in forgetting views.
 func forgetFaults() []fault {
 	return []fault{
 		{testForget, "the states stay", func(r *Reference) broken {
@@ -217,7 +217,7 @@ func forgetFaults() []fault {
 	}
 }
 
-// swapFaults are those of putting shadows in the live views' place.
+// swapFaults returns faults in replacing live views by their shadows.
 func swapFaults() []fault {
 	return []fault{
 		{testShadow, "the marks are lost", swapped(func(r *Reference, v *replicator.View) {
@@ -284,7 +284,7 @@ func swapFaults() []fault {
 	}
 }
 
-// swapped is a fault of a swap that is made, but for something.
+// swapped makes a sink whose Swap succeeds, and then spoils each view.
 func swapped(spoil func(r *Reference, v *replicator.View)) func(*Reference) broken {
 	return func(r *Reference) broken {
 		return broken{Reference: r, swap: func(source string, views []*replicator.View) error {

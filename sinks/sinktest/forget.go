@@ -40,7 +40,7 @@ func (f *fixture) fill(order int64, bodies map[int]body) {
 // content.
 func testForget(f *fixture) {
 	f.source = "forget"
-	sink := f.s.New(f.t) // only one, because closing it may take a while if views are shown again
+	sink := f.s.New(f.t) // one sink for all steps, because closing it may take a while
 	defer sink.Close()
 	f.spread(3)
 	b := f.fresh(4)
@@ -68,14 +68,14 @@ func testForget(f *fixture) {
 			f.t.Fatalf("a view that was forgotten has the mark %+v", m)
 		}
 	}
-	delete(shown, 2) // its deletion is not seen
+	delete(shown, 2) // its delete is never applied
 	shown[1] = b[3]
 	fill("forgotten", 100, f.s.Views, all...)
 	defined := *f.s.Views[0]
 	defined.Fingerprint += "-anew"
 	delete(shown, 1)
-	fill("one defined anew", 200, append([]*replicator.View{&defined}, f.s.Views[1:]...), all[0])
-	fill("and as before", 300, f.s.Views, all[0])
+	fill("one view redefined", 200, append([]*replicator.View{&defined}, f.s.Views[1:]...), all[0])
+	fill("its first definition again", 300, f.s.Views, all[0])
 }
 
 // fed checks that a sink that knows its sources names the fixture's source.
@@ -91,7 +91,8 @@ func (f *fixture) fed(sink replicator.Sink) {
 	}
 }
 
-// knows checks that an open target knows nothing about the views in anew, and the states of the others.
+// knows checks that an open target has neither states nor progress for the views in anew, and still has the marks of
+// the others.
 func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
 	f.t.Helper()
 	versions, err := f.target.Versions(f.t.Context(), f.cells)
@@ -113,7 +114,7 @@ func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
 	}
 }
 
-// testRefresh makes applied changes visible to readers.
+// testRefresh checks that readers see applied changes after a refresh.
 func testRefresh(f *fixture) {
 	refresher, ok := f.target.(replicator.Refresher)
 	if !ok {

@@ -33,7 +33,7 @@ func (f *fixture) markAt(order int64, filling bool) {
 	}
 }
 
-// unknownOnly checks which ops could not be judged and which were stale. No other ops may be either.
+// unknownOnly fails the test unless Apply reports exactly these ops as unknown, and exactly those as stale.
 func (f *fixture) unknownOnly(a replicator.Applied, unknown []int, stale ...int) {
 	f.t.Helper()
 	slices.Sort(a.Unknown)
@@ -48,7 +48,7 @@ func testGone(f *fixture) {
 		f.t.Skip("the target is not a Forgetter: it never forgets deleted cells")
 	}
 	f.source = "gone"
-	other := open(f.t, f.s, f.source, f.s.Views) // another process, which does not learn the horizon
+	other := open(f.t, f.s, f.source, f.s.Views) // another process, which is not told the horizon
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	own := f.target
 	gone, late, lives := f.cells[0], f.cells[1], f.cells[2]
@@ -59,14 +59,14 @@ func testGone(f *fixture) {
 	shows := map[replicator.Cell]body{lives: gives}
 
 	f.markAt(60, true)
-	if found := f.forgetGone(50); found.Remembered < 2 { // perhaps of other sources, and not during a fill
+	if found := f.forgetGone(50); found.Remembered < 2 { // other sources' cells may count; a fill forgets none
 		f.t.Errorf("during a fill ForgetGone returns %+v", found)
 	}
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // its deletion is known
 	f.markAt(100, false)
 	f.forgetGone(20) // nothing was deleted below that
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
-	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // a shard counts its own
+	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // each shard counts its own cells
 		f.t.Errorf("with two deleted cells ForgetGone returns %+v", found)
 	}
 	f.shows("after the gone cell was forgotten", shows)
@@ -76,10 +76,10 @@ func testGone(f *fixture) {
 		f.unknownOnly(a, []int{0}, 1, 2)
 		f.unknownOnly(f.try(f.reset(gone, 9, 15, b)), []int{0})
 		f.staleOnly(f.try(f.reset(gone, replicator.NoVersion, 30, nil)), 0)
-		f.unknownOnly(f.try(f.put(gone, 9, 40, b)), []int{0}) // the state of what was deleted at 30 is gone
+		f.unknownOnly(f.try(f.put(gone, 9, 40, b)), []int{0}) // the delete at 30 left no state
 		f.shows("after changes below the horizon", shows)
 	}
-	f.apply(f.put(gone, 3, 101, b)) // as of now: a lower version than the forgotten one
+	f.apply(f.put(gone, 3, 101, b)) // a current op, with a lower version than the forgotten one
 	shows[gone] = b
 	f.unknownOnly(f.try(f.put(gone, 9, 10, f.body())), []int{0})
 	f.staleOnly(f.try(f.reset(gone, replicator.NoVersion, 30, nil)), 0)

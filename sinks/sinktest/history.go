@@ -204,8 +204,8 @@ func (h *history) forget(ctx context.Context) error {
 	}
 }
 
-// reread re-reads the cell of an op that Apply reported as unknown, and applies the current row. A dead process does
-// not.
+// reread re-reads the cell of an op that Apply reported as unknown, and applies the current row. A process that has
+// crashed does not re-read.
 func (h *history) reread(ctx context.Context, target int, op replicator.Op) error {
 	i := slices.IndexFunc(h.source.cells, func(c *cell) bool { return c.id == op.Cell })
 	asOf := h.claim(max(h.began, h.marked))
@@ -214,7 +214,7 @@ func (h *history) reread(ctx context.Context, target int, op replicator.Op) erro
 	return h.apply(ctx, target, b)
 }
 
-// interrupted reports whether a batch was applied in part.
+// interrupted reports whether a batch may have been applied in part.
 func (h *history) interrupted(err error) bool {
 	return err != nil && h.env.subject.Interrupted != nil && h.env.subject.Interrupted(err)
 }
@@ -234,8 +234,8 @@ func (h *history) scan() {
 		other := c.rows[h.rnd.IntN(len(c.rows))]
 		for _, r := range c.rows {
 			// Of rows with equal versions, a scan puts the last one last. Here, that one stands for all of them. (If an
-			// earlier one is updated in place, the log says that it counts, and a scan can't know that. Only a unique
-			// key prevents it.)
+			// earlier row is updated in place, the log makes it the newest, and a scan can't know that. Only a unique
+			// key prevents this.)
 			if r.version == other.version && r.order > other.order {
 				other = r
 			}
@@ -365,8 +365,8 @@ func (h *history) stepsOn(v *replicator.View, op replicator.Op, read read) error
 	floor := h.floors[k]
 	switch {
 	case read.claim != 0 && op.AsOf == 0:
-		// A scan's row says nothing about the cell's other rows. An older one, or one that the log has yet to bring,
-		// may show for a moment. So a scan raises no floor. A view for which that is not acceptable is filled in a
+		// A scan's row says nothing about the cell's other rows. An older row, or one that the log has not delivered
+		// yet, may show for a moment. So a scan raises no floor. A view for which that is not acceptable is filled in a
 		// shadow.
 		return nil
 	case read.claim != 0: // a full re-read shows the cell at the claimed position or later

@@ -22,10 +22,10 @@ func testLost(f *fixture) {
 		marked *replicator.Standing
 		damage *replicator.Standing
 	}{
-		"fell":                       {standing(20, nil), standing(5, nil)},
-		"is gone":                    {standing(20, nil), nil},
-		"is of before it was filled": {standing(20, nil), standing(20, half)},
-		"has less of a fill": {standing(20, half), standing(20,
+		"fell":             {standing(20, nil), standing(5, nil)},
+		"is gone":          {standing(20, nil), nil},
+		"is from the fill": {standing(20, nil), standing(20, half)},
+		"has less progress": {standing(20, half), standing(20,
 			map[string]replicator.Progress{"cell": {After: "a", Rows: 3}})},
 	} {
 		f.target = open(f.t, f.s, f.source, f.s.Views)
@@ -42,8 +42,8 @@ func testLost(f *fixture) {
 	}
 }
 
-// testOvertaken makes another replicator register an epoch and begin a fill. The marks of a process that has not read
-// that must fail and change nothing.
+// testOvertaken makes another replicator register an epoch and begin a fill. A process that does not know about them
+// must fail to mark, and its Mark must change nothing.
 func testOvertaken(f *fixture) {
 	f.source = "overtaken"
 	at := func(epoch, order, fill int64) replicator.Standing {
@@ -76,8 +76,8 @@ func testOvertaken(f *fixture) {
 	mark(f.target, at(2, 10, 0), true) // the fill read nothing in that epoch
 }
 
-// testRegistered has two targets, opened before either marked anything, register the same epoch with different logs.
-// The second one must fail and change nothing.
+// testRegistered opens two targets before either marks anything. Both register the same epoch, for different logs. The
+// second one must fail and change nothing.
 func testRegistered(f *fixture) {
 	f.source = "registered"
 	f.target = open(f.t, f.s, f.source, f.s.Views)
@@ -100,7 +100,7 @@ func testRegistered(f *fixture) {
 	}
 }
 
-// testForeign has two targets mark the same views. Each must learn once about the other's marks, and about no others.
+// testForeign has two targets mark the same views. Each must report the other's marks once, and never its own.
 func testForeign(f *fixture) {
 	f.source = "foreign"
 	f.target = open(f.t, f.s, f.source, f.s.Views)

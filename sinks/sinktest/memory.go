@@ -160,7 +160,7 @@ func (r *Reference) Remembered() int {
 	return len(cells)
 }
 
-// Plant is a Subject's Plant.
+// Plant implements Subject.Plant.
 func (r *Reference) Plant(v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +168,7 @@ func (r *Reference) Plant(v *replicator.View, c replicator.Cell, entries []repli
 	r.held[p] = append(slices.Clone(r.held[p]), entries...)
 }
 
-// Remove is a Subject's Remove.
+// Remove implements Subject.Remove.
 func (r *Reference) Remove(v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *Reference) Corrupt(source, view string, cell replicator.Cell, entries [
 	}
 }
 
-// drop removes all of a view.
+// drop removes everything that the sink holds for a view.
 func (r *Reference) drop(view string) {
 	maps.DeleteFunc(r.marks, func(m mark, _ replicator.Mark) bool { return m.view == view })
 	maps.DeleteFunc(r.horizons, func(m mark, _ int64) bool { return m.view == view })
@@ -202,7 +202,7 @@ func (r *Reference) drop(view string) {
 	maps.DeleteFunc(r.held, func(p place, _ []replicator.Entry) bool { return p.view == view })
 }
 
-// Read is a Subject's Read.
+// Read implements Subject.Read.
 func (r *Reference) Read(v *replicator.View) map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,7 +215,7 @@ func (r *Reference) Read(v *replicator.View) map[string]string {
 	return contents(v, from)
 }
 
-// SetMark is a Subject's SetMark.
+// SetMark implements Subject.SetMark.
 func (r *Reference) SetMark(source, view string, at *replicator.Standing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -253,7 +253,7 @@ func (r *Reference) Sources(context.Context) (sources []string, err error) {
 	return sources, nil
 }
 
-// Empty removes all that the sink holds.
+// Empty removes everything that the sink holds.
 func (r *Reference) Empty() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -270,7 +270,7 @@ func refused(v replicator.Value) error {
 	for _, e := range v.Entries {
 		for _, f := range e.Fields {
 			if _, ok := f.(Refused); ok {
-				return fmt.Errorf("a made-up value can't be held")
+				return fmt.Errorf("the reference sink rejects this value")
 			}
 		}
 	}

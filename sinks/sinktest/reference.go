@@ -18,7 +18,7 @@ type Reference struct {
 	rule  judge.Rule                   // State.Next, except when the suite itself is tested
 	cells map[place]judge.Known        // what the sink knows about a cell in a view; it outlives the cell
 	held  map[place][]replicator.Entry // what each cell contributes: what readers see
-	waits map[place][]replicator.Entry // the contributions of cells that wait for another source's cell
+	waits map[place][]replicator.Entry // contributions that wait: another source's row of the key is shown
 	marks map[mark]replicator.Mark
 
 	horizons map[mark]int64 // deleted cells below it may have been forgotten

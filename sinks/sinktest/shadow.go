@@ -139,7 +139,7 @@ func testShadow(f *fixture) {
 	}
 
 	f.target = open(f.t, f.s, f.source, f.s.Views)
-	f.showsOf("after the views were opened anew", rebuilt)
+	f.showsOf("after the views were opened again", rebuilt)
 	b.stands(90, 3)
 	older := f.puts(7, 75, map[int]body{changed: bodies[6]})
 	if a := f.try(older...); len(a.Stale) != len(older) {
@@ -152,8 +152,8 @@ func testShadow(f *fixture) {
 	}
 	rebuilt[bad], rebuilt[gone] = bodies[bad], bodies[gone]
 	f.apply(f.looks(9, 100, rebuilt)...)
-	f.showsOf("after the swap and a look", rebuilt)
-	f.differ("after the swap and a look", f.looks(9, 110, rebuilt), nil)
+	f.showsOf("after the swap and a re-read", rebuilt)
+	f.differ("after the swap and a re-read", f.looks(9, 110, rebuilt), nil)
 	b.without(rebuilt)
 }
 
@@ -188,7 +188,7 @@ func testShadowBeside(f *fixture) {
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	shown[3] = bodies[5]
 	f.apply(f.puts(7, 75, map[int]body{3: bodies[5]})...)
-	f.showsOf("after the views were opened anew", shown)
+	f.showsOf("after the views were opened again", shown)
 	f.differ("after the swap", f.looks(7, 80, shown), nil)
 	b.stands(70, 1)
 }
@@ -204,7 +204,8 @@ func only(n int, ops []replicator.Op) (left []replicator.Op) {
 	return left
 }
 
-// goesOn makes the live views apply ops while shadows are filled. It opens a new session if the sink asks for one.
+// goesOn makes the live views apply ops while shadows are filled. If the sink returns a temporary error, goesOn opens
+// the views again and repeats the ops.
 func (b *shadowing) goesOn(ops []replicator.Op) {
 	b.t.Helper()
 	_, err := b.target.Apply(b.t.Context(), ops)
@@ -217,7 +218,7 @@ func (b *shadowing) goesOn(ops []replicator.Op) {
 	}
 }
 
-// stands checks that the views have the shadows' marks, and the shadows none.
+// stands checks that the views now have the shadows' marks, and that no shadow has a mark.
 func (b *shadowing) stands(order, epoch int64) {
 	b.t.Helper()
 	for _, v := range b.views {
@@ -300,18 +301,18 @@ func testCutSwap(f *fixture) {
 		}
 		cuts++
 		if swapped := b.both(before, after); len(b.marked()) == 0 { // the swap succeeded, only its answer was lost
-			f.t.Logf("it was made and said %v; readers saw it: %t", err, swapped)
+			f.t.Logf("the swap succeeded and returned %v; readers saw it: %t", err, swapped)
 			break
 		}
 		if cuts > 200 {
-			f.t.Fatalf("the swap is not made after it was cut short %d times: %v", cuts, err)
+			f.t.Fatalf("the swap has not succeeded after %d interruptions: %v", cuts, err)
 		}
 	}
-	f.t.Logf("it was cut short %d times", cuts)
+	f.t.Logf("the swap was interrupted %d times", cuts)
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	b.marks(open(f.t, f.s, f.source, b.views), 91, 5)
 	if !b.both(before, after) {
-		f.t.Fatal("after the swap was completed, readers see what was there before")
+		f.t.Fatal("after the swap was completed, readers still see the old contents")
 	}
 	b.stands(91, 5)
 }
@@ -351,8 +352,8 @@ func (f *fixture) contents(v *replicator.View, bodies map[int]body) map[string]s
 	return contents(v, from)
 }
 
-// spent is a context that ends after a number of checks. So it interrupts a call between any two of its steps, and at
-// the same one when repeated.
+// spent is a context that ends after a number of checks. So it can interrupt a call between any two of its steps, and a
+// repeated call between the same two.
 type spent struct {
 	context.Context
 	left *atomic.Int64

@@ -109,7 +109,7 @@ func TestBrokenSinksFail(t *testing.T) {
 	})
 }
 
-// found has histories find the fault of a sink.
+// found fails the test unless random histories find the sink's fault.
 func found(t *testing.T, r *Reference) {
 	t.Helper()
 	s := subject(r)

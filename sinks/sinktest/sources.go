@@ -18,9 +18,9 @@ func testSources(f *fixture) {
 	}
 }
 
-// A sweep or a verification may re-read a cell that another source put. It finds no row of it in its own source, and
-// must remove nothing. The same holds for the delete of an entity that has moved to another source. It may come late,
-// cell by cell.
+// A verify, or a fill that reconciles deletes, may re-read a cell that another source put. It finds no row of the cell
+// in its own source, and must remove nothing. The same holds for the delete of an entity that has moved to another
+// source. That delete may come late, cell by cell.
 func testLooksOfOtherSources(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, a sink only names cells of its own source
 		f.t.Skip("the target does not report other sources' cells")
@@ -38,10 +38,10 @@ func testLooksOfOtherSources(f *fixture) {
 		look := f.reset(c, replicator.NoVersion, 60+int64(i), nil)
 		look.Rewrite = rewrite
 		apply(other, look)
-		f.shows("after another source looked at a cell", map[replicator.Cell]body{c: b})
+		f.shows("after another source re-read a cell", map[replicator.Cell]body{c: b})
 	}
 	apply(one, f.reset(c, replicator.NoVersion, 70, nil))
-	f.shows("after its own source looked at a cell", nil)
+	f.shows("after its own source re-read a cell", nil)
 
 	var cells []replicator.Cell // of one entity
 	for _, feed := range f.s.feeds() {
@@ -105,7 +105,7 @@ func testMoved(f *fixture) {
 	f.verifies("after both sources changed, unnoticed", f.everywhere(map[int]replicator.DifferenceKind{
 		moved: replicator.Extra, stayed: replicator.Stale, there: replicator.Extra}), one, other)
 
-	f.target = one.target // both put entities that neither has now: each removes its own once it is shown
+	f.target = one.target // both put an entity that neither has now: each removes its own row once that is shown
 	f.try(f.puts(6, 70, map[int]body{moved: b[moved]})...)
 	for _, s := range []side{other, one} {
 		for view, ops := range f.verified(s) {
@@ -121,8 +121,8 @@ func testMoved(f *fixture) {
 	f.apply(f.looks(5, 99, map[int]body{stayed: nil})...)
 }
 
-// verified returns the re-reads of one source's verify, for each view: of the cells that the source has, and of those
-// that the view is said to hold from it.
+// verified returns, for each view, the re-reads that a verify of one source makes: of the cells that the source has,
+// and of the cells that Held lists.
 func (f *fixture) verified(s side) [][]replicator.Op {
 	f.t.Helper()
 	f.target = s.target
@@ -161,7 +161,7 @@ func (f *fixture) verifies(when string, want map[at]replicator.DifferenceKind, s
 
 // Shards' tables may differ in a collation, and so in the tables' part of a view's fingerprint: one is on MySQL and one
 // on MariaDB, or an ALTER runs through them one by one. Shared contents, such as a counter's sums or an index of
-// documents, belong to all sources, and none may start them again.
+// documents, belong to all sources, so no source may reset them.
 func testSourcesOfUnlikeTables(f *fixture) {
 	of := map[string][]*replicator.View{}
 	for source, tables := range map[string]string{"west": ".mMySQL-01", "east": ".mMaria-01"} {
@@ -203,5 +203,5 @@ func testSourcesOfUnlikeTables(f *fixture) {
 	}
 	delete(held, c)
 	delete(held, d)
-	f.shows("after they deleted them", held)
+	f.shows("after both sources deleted their cells", held)
 }

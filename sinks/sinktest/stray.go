@@ -40,13 +40,13 @@ func (f *fixture) tidy(tidier replicator.Tidier, view int) {
 	strays := f.strays(tidier, view)
 	mended, err := tidier.Tidy(f.t.Context(), view, strays)
 	if err != nil || mended != len(strays) {
-		f.t.Fatalf("of %d orphans in view %s %d were removed: %v", len(strays), f.s.Views[view].Name, mended, err)
+		f.t.Fatalf("of %d orphans in view %s, %d were removed: %v", len(strays), f.s.Views[view].Name, mended, err)
 	}
 	if left := f.strays(tidier, view); len(left) > 0 {
 		f.t.Fatalf("view %s still has the orphans %v", f.s.Views[view].Name, left)
 	}
 	if mended, err := tidier.Tidy(f.t.Context(), view, strays); err != nil || mended > 0 {
-		f.t.Fatalf("of the removed orphans in view %s %d were removed again: %v", f.s.Views[view].Name, mended, err)
+		f.t.Fatalf("of the removed orphans in view %s, %d were removed again: %v", f.s.Views[view].Name, mended, err)
 	}
 }
 
@@ -87,10 +87,10 @@ func testStrays(f *fixture) {
 			suspects[c] = true
 		}
 	}
-	f.apply(f.puts(5, 50, map[int]body{claimed: b[claimed]})...) // its own entry replaces it
+	f.apply(f.puts(5, 50, map[int]body{claimed: b[claimed]})...) // the cell's own entry replaces the planted one
 	for i, v := range f.s.Views {
 		if mended, err := tidier.Tidy(f.t.Context(), i, strays[i]); err != nil || mended > len(strays[i]) {
-			f.t.Fatalf("of %d orphans in view %s %d were removed: %v", len(strays[i]), v.Name, mended, err)
+			f.t.Fatalf("of %d orphans in view %s, %d were removed: %v", len(strays[i]), v.Name, mended, err)
 		}
 		f.tidy(tidier, i)
 	}
@@ -108,8 +108,8 @@ func testStrays(f *fixture) {
 	f.showsOf("without the strays", map[int]body{known: b[known], claimed: b[claimed]})
 }
 
-// told checks that the sink reported every planted entry, of all entities but the first, and nothing else: as a cell,
-// as a stray, or as both.
+// told checks that the sink reported every planted entry as a cell, as a stray, or as both, and reported nothing else.
+// Entries are planted for all entities but the first.
 func (f *fixture) told(v *replicator.View, bodies []body, cells []replicator.Cell, strays []replicator.Stray) {
 	f.t.Helper()
 	var left []contribution

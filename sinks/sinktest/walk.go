@@ -55,8 +55,8 @@ func testOutdated(f *fixture) {
 	for entity, b := range f.fresh(9) {
 		bodies[entity] = b
 	}
-	// The version may have been deleted while no process read the source's log. A scan's rows would then be older than
-	// it.
+	// Entity 4 shows nothing, but must be listed, too. Its version may have been deleted while no process read the
+	// source's log, and the rows that a scan puts would then be stale.
 	bodies[4][hidden] = true
 	f.apply(f.puts(5, before-10, bodies)...)
 	f.apply(f.puts(5, before, map[int]body{1: bodies[1]})...)
@@ -99,8 +99,8 @@ func testOutdated(f *fixture) {
 		}
 	}
 	delete(bodies, 8)
-	f.find("after the sweep", before, nil)
-	f.showsOf("after the sweep", bodies)
+	f.find("after deletes were reconciled", before, nil)
+	f.showsOf("after deletes were reconciled", bodies)
 }
 
 // find compares the outdated cells, for several page sizes, with the expected ones.
