@@ -291,7 +291,7 @@ func (p *Page) Screenshot() []byte {
 	return picture
 }
 
-// Names returns the roles and names that a screen reader gets for the page, one a line.
+// Names returns the roles and names that a screen reader gets for the page, one per line.
 func (p *Page) Names() string {
 	p.t.Helper()
 	type value struct {

@@ -24,7 +24,7 @@ type Decoder struct {
 // none of its content.
 func Decode(in *kgo.Record) (*Record, error) { return new(Decoder).Decode(in) }
 
-// Decode is the function Decode.
+// Decode reads a Kafka record, as the function Decode does.
 func (d *Decoder) Decode(in *kgo.Record) (*Record, error) {
 	r := &Record{Source: SourceOf(in)}
 	var err error
@@ -38,7 +38,7 @@ func (d *Decoder) Decode(in *kgo.Record) (*Record, error) {
 	switch {
 	case what == opGone:
 		if in.Value != nil {
-			return nil, notOurs("it is gone and has a value")
+			return nil, notOurs("its header op says that the cell is gone, but it has a value")
 		}
 		return r, nil
 	case what != opDead && what != op(r):
@@ -48,7 +48,7 @@ func (d *Decoder) Decode(in *kgo.Record) (*Record, error) {
 		return nil, err
 	}
 	if (what == opDead) != (r.Dead != "") {
-		return nil, notOurs("its value and its header op do not agree whether it is dead")
+		return nil, notOurs("only one of its value and its header op says that the cell is dead")
 	}
 	return r, nil
 }
@@ -71,7 +71,7 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 	number := func(text []byte) (n int64) {
 		if err == nil {
 			if n, err = strconv.ParseInt(string(text), 10, 64); err != nil {
-				err = notOurs("a header is no number")
+				err = notOurs("a header is not a number")
 			}
 		}
 		return n
@@ -82,7 +82,7 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 		switch h.Key {
 		case headerOp:
 			switch string(h.Value) {
-			case opPut: // most are: not copied
+			case opPut: // most records are puts, so this avoids a copy
 				what = opPut
 			default:
 				what = string(h.Value)
@@ -140,7 +140,7 @@ func (d *Decoder) decodeKey(key []byte) (c replicator.Cell, err error) {
 		return replicator.Cell{}, notOurs(`its key is not of the form {"table":…,"key":[…]}`)
 	}
 	if c.Key, err = replicator.MakeKey(values...); err != nil {
-		return replicator.Cell{}, notOurs("its key has a value that can't be one")
+		return replicator.Cell{}, notOurs("its key has a value that can't be part of a key")
 	}
 	if d.key = AppendKey(d.key[:0], c); !bytes.Equal(d.key, key) {
 		return replicator.Cell{}, notOurs("its key is not in canonical form, so compaction would not find it")
@@ -170,7 +170,7 @@ type stored struct {
 func (d *Decoder) decodeRow(r *Record, value []byte) error {
 	v := stored{decoder: d, row: &replicator.Row{Cell: r.Cell, Version: r.State.Version, Order: r.State.Order}}
 	if err := jsonscan.Members(value, v.member); err != nil {
-		return notOurs("its value is not the JSON that it should be")
+		return notOurs("its value is not JSON of the expected form")
 	}
 	if v.state != r.State {
 		return notOurs("its value and its headers describe different states")
@@ -190,7 +190,7 @@ func (d *Decoder) decodeRow(r *Record, value []byte) error {
 	return nil
 }
 
-// column adds a column. In order: the order is part of the row.
+// column adds a column. Columns must keep their order, because it is part of the row.
 func (v *stored) column(name, text []byte) error {
 	value, err := decodeValue(text)
 	n, names := len(v.row.Columns), v.decoder.names

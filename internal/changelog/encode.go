@@ -15,7 +15,7 @@ import (
 // Encode makes the Kafka record of r, without topic and partition.
 func Encode(r *Record) *kgo.Record { return EncodeKeyed(KeyOf(r.Cell), r) }
 
-// EncodeKeyed is Encode for a caller that has the key of r.Cell already. The record keeps it.
+// EncodeKeyed is Encode for a caller that already has the key of r.Cell. The record keeps key.
 func EncodeKeyed(key []byte, r *Record) *kgo.Record {
 	out := &kgo.Record{Key: key, Headers: headers(r)}
 	if r.Row == nil && r.Dead == "" {

@@ -92,8 +92,8 @@ func read(ctx context.Context, options []kgo.Opt, isolation kgo.IsolationLevel, 
 			return context.Cause(ctx)
 		}
 		if err := fetches.Err(); errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("reading topic %s: nothing came for %s, and partitions %v are not read to their end", topic,
-				silence, slices.Sorted(maps.Keys(left)))
+			return fmt.Errorf("reading topic %s: no records came for %s, and partitions %v have not been read to "+
+				"their ends", topic, silence, slices.Sorted(maps.Keys(left)))
 		} else if err != nil {
 			return fmt.Errorf("reading topic %s: %w", topic, err)
 		}

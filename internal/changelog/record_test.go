@@ -124,7 +124,7 @@ func TestCellsOfAnEntityAreInOnePartition(t *testing.T) {
 	if len(seen) != 12 {
 		t.Errorf("of 12 partitions %d are used", len(seen))
 	}
-	// What is stored relies on it: it must never change.
+	// Stored topics rely on this number, so it must never change.
 	if p := Partition(replicator.Cell{Table: "cell", Key: key(t, int64(42))}, 1000); p != 186 {
 		t.Errorf("partition %d", p)
 	}
@@ -149,7 +149,7 @@ func TestAMarkComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// Whatever a topic holds, Decode says that it is not ours or takes it for what Encode writes.
+// Whatever a topic holds, Decode returns ErrNotOurs, or a record that Encode and Decode reproduce.
 func FuzzDecode(f *testing.F) {
 	cell := replicator.Cell{Table: "cell", Column: "users", Key: key(f, int64(1), []byte{1})}
 	for _, r := range []*Record{

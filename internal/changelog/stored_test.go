@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// A topic outlives the program that wrote it, and others read it (docs/changelog-format.md): what stands there is read
-// on, with its meaning.
+// A topic outlives the program that wrote it, and other programs read it (docs/changelog-format.md). So stored records
+// must stay readable, with the same meaning.
 func TestTheStoredFormOfAChangelog(t *testing.T) {
 	headers := func(texts ...string) (all []kgo.RecordHeader) {
 		for i := 0; i < len(texts); i += 2 {

@@ -55,9 +55,9 @@ func (t *Table) Spread() (partitions int, held bool) {
 	return t.spread, len(t.next) > 0
 }
 
-// Add adds a source's records, in the order of their partitions. Of marks it keeps only what Spread needs. The error
-// names the record's offset. It wraps ErrNotOurs for a record of another form, and ErrOtherOrigin for another source's
-// record.
+// Add adds a source's records, in the order of their partitions. From marks it keeps only the number of partitions, for
+// Spread. The error names the record's offset. It wraps ErrNotOurs for a record of another form, and ErrOtherOrigin for
+// another source's record.
 func (t *Table) Add(source string, records []*kgo.Record) error {
 	for _, r := range records {
 		if IsMark(r) {
@@ -95,7 +95,7 @@ func (t *Table) add(source string, r *kgo.Record) error {
 		Offset: r.Offset, Shown: what == opPut || what == opReset, Dead: what == opDead, Value: r.Value}))
 }
 
-// Get calls each for each of the keys; ok is false if the key has no entry. The entry is valid until each returns. each
+// Get calls each once for each key; ok is false if the key has no entry. The entry is valid until each returns. each
 // must not use the table.
 func (t *Table) Get(keys [][]byte, each func(i int, e Entry, ok bool)) error {
 	var wrong error

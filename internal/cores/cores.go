@@ -6,8 +6,8 @@
 // takes work that the first processor would have done a moment later. A program with frequent small tasks spends a
 // fifth of its CPU time on that. On two processors, 1,000 transactions a second (go run ./bench -only latency, in
 // turns) took 151 to 153 µs each into Redis and 230 to 236 into MySQL. On one, they took 118 to 125 and 170 to 172. So
-// the program uses one processor while that suffices, and all of them as soon as it does not. It begins with one. To
-// begin with two, and wait until the program is calm, often made the first two seconds of live work the slowest.
+// the program uses one processor while that suffices, and all of them as soon as it does not. It begins with one.
+// Beginning with two, until the program is calm, often made the first two seconds of live work the slowest.
 package cores
 
 import (
@@ -81,7 +81,7 @@ type use struct {
 	calm   int  // intervals in a row with little usage
 }
 
-// next takes the fraction of a processor that was used in the last interval.
+// next returns the change that is due, given the fraction of a processor that was used in the last interval.
 func (u *use) next(busy float64) step {
 	if busy >= little {
 		u.calm = 0

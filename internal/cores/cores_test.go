@@ -43,7 +43,7 @@ func TestOneProcessorIsUsedWhereLittleIsDoneForAWhile(t *testing.T) {
 
 func TestWhatAProcessUsesIsKnown(t *testing.T) {
 	before := cpuTime()
-	for cpuTime() == before { // it grows while this is done
+	for cpuTime() == before { // this loop uses CPU time
 	}
 }
 

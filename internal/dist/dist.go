@@ -26,7 +26,7 @@ func Targets() []Target {
 	return []Target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 }
 
-// Release says what to make.
+// Release describes the release to make.
 type Release struct {
 	Version string // without a leading v
 	Commit  string

@@ -26,7 +26,7 @@ import (
 // release is the directory of a release. `make dist` makes one, and runs these tests on it.
 var release = flag.String("release", "", "the `directory` of a release to test")
 
-// made is the path of a file of the release for this machine.
+// made returns the path of the release's file for this machine that has a suffix.
 func made(t *testing.T, suffix string) string {
 	t.Helper()
 	if *release == "" {
@@ -120,7 +120,7 @@ func TestTheReleasedArchiveRuns(t *testing.T) {
 	}
 }
 
-// installed is the root of a bare machine that has the deb's files and nothing else.
+// installed unpacks the deb into an empty directory, and returns the directory.
 func installed(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -130,8 +130,8 @@ func installed(t *testing.T) string {
 	return root
 }
 
-// The unit's own command line, in a root that has nothing but the package: a library, shell or file that the program
-// needed from elsewhere would be missed.
+// The unit's command line must run in a root directory with only the package's files. If the program needed a library,
+// a shell or a file from elsewhere, it would fail there.
 func TestTheUnitsCommandRunsInABareRoot(t *testing.T) {
 	root := installed(t)
 	unit := unitOf(t, root)
@@ -158,7 +158,7 @@ func TestTheUnitsCommandRunsInABareRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nothing is there that it could read or write: it says so, again and again, and ends when it is asked.
+	// The program can't reach any server. It logs that again and again, and ends when it gets a SIGTERM.
 	var said []string
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		if said = append(said, lines.Text()); strings.Contains(lines.Text(), "connection refused") {
@@ -177,7 +177,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 		t.Skip("no systemd-analyze")
 	}
 	root := installed(t)
-	// It asks that the programs of ExecStart and ExecReload exist, and the targets.
+	// It requires that the programs of ExecStart and ExecReload exist, and the targets.
 	kill := filepath.Join(root, "bin", "kill")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(kill), 0o755), os.WriteFile(kill, nil, 0o755)); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 	}
 }
 
-// What a unit that shows no secret and holds no right must say.
+// The unit must keep secrets hidden and give the program no privileges. These settings do that.
 func TestTheUnitIsRestricted(t *testing.T) {
 	unit := unitOf(t, "")
 	for name, want := range map[string]string{"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict",
@@ -206,7 +206,7 @@ func TestTheUnitIsRestricted(t *testing.T) {
 	}
 }
 
-// unitOf reads the unit: of an installed package, or of the checkout if there is no root.
+// unitOf reads the unit of the package that is installed in root, or of the checkout if root is "".
 func unitOf(t *testing.T, root string) map[string][]string {
 	t.Helper()
 	path := "../../deploy/package/replicator.service"
@@ -226,7 +226,7 @@ func unitOf(t *testing.T, root string) map[string][]string {
 	return settings
 }
 
-// However the program is built, it is the one that was measured.
+// Every build for users must use the profile, so that users run the program that was measured.
 func TestEveryBuildForUsersIsGuided(t *testing.T) {
 	for _, name := range []string{"Makefile", "Dockerfile"} {
 		text, err := os.ReadFile(filepath.Join("../..", name))

@@ -56,7 +56,7 @@ kind = "index"
 fields = ["email"]
 `
 
-// site is a site that runs: a server, an application that writes, and the program.
+// site is a running site: a server, an application that writes, and the program.
 type site struct {
 	t      *testing.T
 	dir    string
@@ -64,7 +64,7 @@ type site struct {
 	db     *sql.DB
 }
 
-// TestAddAnIndexAsThePageSays runs every command of the page as it stands there, while an application writes.
+// TestAddAnIndexAsThePageSays runs every command of the page unchanged, while an application writes.
 func TestAddAnIndexAsThePageSays(t *testing.T) {
 	text, err := os.ReadFile(addIndexPage)
 	if err != nil {
@@ -81,14 +81,14 @@ func TestAddAnIndexAsThePageSays(t *testing.T) {
 	lab.Await(t, "the email index is filled",
 		func() bool { return s.status("index_users_email").State == replicator.StateRunning })
 	lag := s.watch("index_users_email")
-	lab.Pause(t, time.Second) // of lag, to compare with
+	lab.Pause(t, time.Second) // records lag, to compare with
 	before := lag()
 	lag = s.watch("index_users_email")
 	blocks := shellOf(t, string(text))
 	for i, block := range blocks {
 		out := s.shell(block)
 		t.Logf("%s\n%s", block, out)
-		if i == 3 { // it was filled, and waited for
+		if i == 3 { // the block that fills the index and waits for that
 			during := lag()
 			t.Logf("lag of the other view, in ms: before the fill %s; during it %s", shownLags(before), shownLags(during))
 		}
@@ -107,7 +107,7 @@ func TestAddAnIndexAsThePageSays(t *testing.T) {
 	}
 }
 
-// shellOf are the blocks of commands of a page, in their order.
+// shellOf returns a page's blocks of shell commands, in order.
 func shellOf(t *testing.T, page string) (blocks []string) {
 	t.Helper()
 	for _, part := range strings.Split(page, "\n```sh\n")[1:] {
@@ -175,15 +175,15 @@ func (s *site) exec(statements ...string) {
 	}
 }
 
-// mysqlClient runs the server's client. What somebody deletes by hand may meet a batch of the program's: the server
-// asks to try again then (1213).
+// mysqlClient runs the server's client. A DELETE that a user runs by hand may deadlock with a batch of the program. The
+// server then asks the client to try again (1213), which this script does.
 const mysqlClient = `#!/bin/sh
 until '%s' --no-defaults --protocol=tcp -h %s -P %s -u root "$@" 2>"$0.$$"; do
 	grep -q '^ERROR 1213' "$0.$$" || { cat "$0.$$" >&2; exit 1; }
 done
 `
 
-// command is a command line in the site's directory.
+// command returns a command that runs in the site's directory.
 func (s *site) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	path := filepath.Join(s.dir, "bin")
 	cmd := exec.CommandContext(ctx, name, args...)
@@ -215,7 +215,7 @@ func (s *site) run() {
 	})
 }
 
-// shell runs a block of commands as somebody who types it; variables go on from block to block.
+// shell runs a block of commands as if a user typed it. Variables are kept from block to block.
 func (s *site) shell(block string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
@@ -229,7 +229,7 @@ func (s *site) shell(block string) string {
 	return string(out)
 }
 
-// write has an application write, until the returned function is called.
+// write makes an application write, until the returned function is called.
 func (s *site) write() (stop func()) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var writing sync.WaitGroup
@@ -250,7 +250,8 @@ func (s *site) write() (stop func()) {
 	return stop
 }
 
-// status asks the program for a view; the zero value while it does not answer, or does not know it.
+// status asks the program for a view's status. It returns the zero value if the program does not answer, or does not
+// know the view.
 func (s *site) status(view string) (status replicator.ViewStatus) {
 	r, err := http.Get("http://" + s.listen + "/api/v1/status")
 	if err != nil {
@@ -269,7 +270,7 @@ func (s *site) status(view string) (status replicator.ViewStatus) {
 	return status
 }
 
-// watch notes the lag of a view, until the returned function is called.
+// watch records the lag of a view, until the returned function is called.
 func (s *site) watch(view string) (lags func() []float64) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var seen []float64

@@ -71,7 +71,7 @@ func bodyCases() []bodyCase {
 			if layer != nil {
 				var b bytes.Buffer
 				w := layer(&b)
-				_, _ = w.Write(raw) // a buffer refuses nothing
+				_, _ = w.Write(raw) // writing to a buffer never fails
 				_ = w.Close()
 				raw = b.Bytes()
 			}
@@ -107,7 +107,7 @@ func bodyCases() []bodyCase {
 	return cases
 }
 
-// targetTypes are the columns that a property is stored in.
+// targetTypes returns the types of the columns in which a property is stored.
 func targetTypes() []string {
 	return []string{"BOOLEAN", "INT", "BIGINT", "BIGINT UNSIGNED", "DECIMAL(40,10)", "DOUBLE", "VARCHAR(60)", "BINARY(16)",
 		"VARBINARY(60)", "DATE", "DATETIME", "JSON"}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDocsFiguresOfTheREADMEAreThoseOfPerformance holds the README's table of programs to the one that it was taken
-// from: each of its rows is one there, whose figures round to what the README says.
+// TestDocsFiguresOfTheREADMEAreThoseOfPerformance checks that each row of the README's table of programs is also in
+// docs/performance.md, with figures that round to the README's.
 func TestDocsFiguresOfTheREADMEAreThoseOfPerformance(t *testing.T) {
 	texts := pages(t)
 	readme := section(t, texts["README.md"], "Compared with others")
@@ -40,7 +40,7 @@ func TestDocsFiguresOfTheREADMEAreThoseOfPerformance(t *testing.T) {
 	}
 }
 
-// tableOf is the rows of a table, by its header.
+// tableOf returns the rows of the table with this header.
 func tableOf(t *testing.T, text, header string) (rows [][]string) {
 	t.Helper()
 	_, after, found := strings.Cut(text, "\n"+header+"\n")
@@ -65,8 +65,8 @@ func tableOf(t *testing.T, text, header string) (rows [][]string) {
 	return rows
 }
 
-// rounds reports whether the numbers of a cell are those of another one, as precisely as that one has them. What stands
-// behind them, such as a unit or a remark, is no matter.
+// rounds reports whether the numbers in the cell measured round to those in the cell said. It ignores what follows the
+// numbers, such as a unit or a remark.
 func rounds(measured, said string) bool {
 	of, at := numbers(measured), numbers(said)
 	if len(at) == 0 || len(of) < len(at) {
@@ -83,7 +83,7 @@ func rounds(measured, said string) bool {
 	return true
 }
 
-// numbers are the numbers that a cell begins with.
+// numbers returns the numbers at the beginning of a cell.
 func numbers(cell string) (found []string) {
 	for _, word := range strings.Fields(strings.ReplaceAll(cell, ",", "")) {
 		if word == "/" {

@@ -13,7 +13,7 @@ import (
 
 const root = "../.."
 
-// pages are the repository's Markdown files, by their paths from the root.
+// pages returns the repository's Markdown files, by their paths relative to the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -48,7 +48,7 @@ var (
 	path  = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+/?$`)
 )
 
-// users are names of files that a page means to be the reader's own.
+// users are names of files that belong to the reader, not to the repository.
 var users = map[string]bool{"replicator.toml": true, "mapping.json": true}
 
 func TestDocsNameOnlyFilesThatExist(t *testing.T) {
@@ -82,7 +82,7 @@ func TestDocsNameOnlyFilesThatExist(t *testing.T) {
 	}
 }
 
-// hasHeading tells whether a page has the heading that an anchor stands for.
+// hasHeading reports whether a page has the heading that an anchor refers to.
 func hasHeading(text, anchor string) bool {
 	for line := range strings.Lines(fence.ReplaceAllString(text, "")) {
 		title, found := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
@@ -105,7 +105,7 @@ func hasHeading(text, anchor string) bool {
 	return false
 }
 
-// Rows of tables can't be broken, nor what a block shows of commands and their output.
+// Rows of tables, and commands and output in code blocks, can't be wrapped, so they may be longer.
 func TestDocsLinesAreAtMost120Columns(t *testing.T) {
 	texts := pages(t)
 	example, err := os.ReadFile(filepath.Join(root, "config.example.toml"))
@@ -128,7 +128,7 @@ func TestDocsLinesAreAtMost120Columns(t *testing.T) {
 	}
 }
 
-// Nobody reads a manual of forty thousand words. Who adds a page takes something away, too.
+// The manual must stay short enough to be read. To add a page, remove text elsewhere.
 func TestThePagesStayShort(t *testing.T) {
 	all := 0
 	for page, text := range pages(t) {
@@ -182,8 +182,8 @@ func TestTheTableFor3AMQuotesTheProgram(t *testing.T) {
 	}
 }
 
-// TestArchitectureShowsTheWayOfARow holds the page to what it is for: a short way through files that exist, and few
-// words.
+// TestArchitectureShowsTheWayOfARow checks that docs/architecture.md follows a row in a few steps, each of which names
+// a file, and that its glossary is short.
 func TestArchitectureShowsTheWayOfARow(t *testing.T) {
 	text := pages(t)["docs/architecture.md"]
 	hops := 0
@@ -209,7 +209,7 @@ func TestArchitectureShowsTheWayOfARow(t *testing.T) {
 	}
 }
 
-// section is what stands under a heading of the second level.
+// section returns the text under a heading of the second level.
 func section(t *testing.T, text, title string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(text, "\n## "+title+"\n")
@@ -220,7 +220,7 @@ func section(t *testing.T, text, title string) string {
 	return body
 }
 
-// A page that says which test shows something must be right.
+// A test that a page names must exist.
 func TestDocsNameOnlyTestsThatExist(t *testing.T) {
 	tests := map[string]bool{}
 	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)

@@ -20,8 +20,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// TestTheQuickStartRunsAsItStands runs the commands of the README's quick start, none of them edited, in a network of
-// their own: what listens on 127.0.0.1:3306 and 127.0.0.1:6379 there are servers of the test's.
+// TestTheQuickStartRunsAsItStands runs the commands of the README's quick start unchanged, in a network of their own.
+// There, 127.0.0.1:3306 and 127.0.0.1:6379 lead to the test's servers.
 func TestTheQuickStartRunsAsItStands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
@@ -58,7 +58,7 @@ func TestTheQuickStartRunsAsItStands(t *testing.T) {
 	}
 }
 
-// withoutFindings is what was printed but for the lines of check.
+// withoutFindings removes the lines that check prints.
 func withoutFindings(out string) string {
 	var b strings.Builder
 	for line := range strings.Lines(out) {
@@ -69,7 +69,7 @@ func withoutFindings(out string) string {
 	return b.String()
 }
 
-// client puts a client of a server in the way of commands, with arguments that come first.
+// client makes a command that runs a server's client, with args before the caller's arguments.
 func client(t *testing.T, bin string, s *servers.Server, name, args string) {
 	t.Helper()
 	program, err := servers.Program(s.Kind, name)
@@ -82,7 +82,8 @@ func client(t *testing.T, bin string, s *servers.Server, name, args string) {
 	}
 }
 
-// join lets a socket's file lead to an address, which no other network reaches.
+// join makes a Unix socket that leads to an address. Processes in another network can open the socket, but can't reach
+// the address.
 func join(t *testing.T, socket, address string) {
 	t.Helper()
 	listener, err := net.Listen("unix", socket)
@@ -93,7 +94,7 @@ func join(t *testing.T, socket, address string) {
 	t.Cleanup(func() { listener.Close() })
 }
 
-// forward passes on the connections of a listener, until it is closed.
+// forward forwards a listener's connections to an address, until the listener is closed.
 func forward(from net.Listener, network, address string) {
 	go func() {
 		for {
@@ -120,8 +121,8 @@ func forward(from net.Listener, network, address string) {
 // insideVariable names the directory that inside works in.
 const insideVariable = "REPLICATOR_DOCS_INSIDE"
 
-// inOwnNetwork runs a script in a directory, where nothing else listens; the directory's sockets that are called as
-// numbers are the ports.
+// inOwnNetwork runs a script in a directory and in a new network, where nothing else listens. A port of that network
+// leads to the directory's socket that has the port's number as its name.
 func inOwnNetwork(t *testing.T, dir, script string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -151,7 +152,7 @@ func inOwnNetwork(t *testing.T, dir, script string) string {
 	return string(out)
 }
 
-// inside is the process that has a network of its own: it lets its ports lead to the sockets and runs the script.
+// inside is the process in the new network. It forwards its ports to the sockets, and runs the script.
 func inside(dir string) int {
 	err := loopback()
 	for _, port := range []string{"3306", "6379"} {
@@ -175,7 +176,7 @@ func inside(dir string) int {
 	return 0
 }
 
-// loopback takes this network's loopback up, which is down in a new one.
+// loopback brings up the loopback interface, which is down in a new network.
 func loopback() error {
 	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
 	if err != nil {

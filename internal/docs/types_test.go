@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write the tables of docs/types.md")
 
 const page = "../../docs/types.md"
 
-// bench is the servers, which hold what is documented once the program has run.
+// bench has the servers. Once the program has run, they hold the documented values.
 type bench struct {
 	t       testing.TB
 	db      lab.MySQL
@@ -46,7 +46,7 @@ func TestTypesAreStoredAsDocumented(t *testing.T) {
 	b.create()
 	p := lab.Build(t, "TYPES", b.config(), "TYPES_DSN="+dsn, "TYPES_REDIS="+b.redis.Server.DSN("0"),
 		"TYPES_ELASTIC="+b.elastic.URL)
-	p.Beside("mapping.json", `{"dynamic": false}`) // one property is of many types here
+	p.Beside("mapping.json", `{"dynamic": false}`) // values of one property have many types here
 	p.CatchUp()
 
 	text, err := os.ReadFile(page)
@@ -72,7 +72,7 @@ func TestTypesAreStoredAsDocumented(t *testing.T) {
 	}
 }
 
-// replace puts a table between two comments of the page.
+// replace replaces the table between two comments of the page.
 func replace(t testing.TB, text, name, table string) string {
 	t.Helper()
 	begin, end := "<!-- "+name+": written by internal/docs -->\n", "<!-- end of "+name+" -->"
@@ -84,13 +84,13 @@ func replace(t testing.TB, text, name, table string) string {
 	return before + begin + table + end + after
 }
 
-// bodyTable is where the bodies of one codec stand.
+// bodyTable returns the name of the table for the bodies of one codec.
 func bodyTable(codec string) string { return "body_" + strings.ReplaceAll(codec, "+", "_") }
 
-// target is the table of a target type.
+// target returns the name of the table for a target type.
 func target(i int) string { return fmt.Sprintf("target%d", i) }
 
-// create makes tables and rows: a row for each case, so that one value that doesn't fit is no other's trouble.
+// create makes tables and rows. Each case has a row of its own, so a value that doesn't fit affects no other value.
 func (b *bench) create() {
 	columns := []string{"id INT PRIMARY KEY"}
 	for i, c := range columnCases() {
@@ -124,7 +124,7 @@ func codecs() []string {
 	return all
 }
 
-// config is the program's configuration.
+// config returns the program's configuration.
 func (b *bench) config() string {
 	var c strings.Builder
 	fmt.Fprint(&c, "[source]\ndsn = \"${TYPES_DSN}\"\n[checkpoint]\npath = \"${TYPES_STATE}\"\n[http]\n"+
@@ -160,7 +160,8 @@ func (b *bench) config() string {
 	return c.String()
 }
 
-// columns is the table of the source's column types. Those whose values JSON shows as they are written share a row.
+// columns returns the table of the source's column types. Types whose values are the same in JSON as in SQL share a
+// row.
 func (b *bench) columns() string {
 	var places []place
 	for i, c := range columnCases() {
@@ -224,8 +225,8 @@ type property struct {
 	columns []string // by target type
 }
 
-// values is the table of values whose text in JSON does not appear in what the page calls them. A JSON body's are as
-// they are written, but for spaces and the order of an object's members.
+// values returns the table of values. It omits a value if its stored text is one of the words that the page uses for
+// it. The values of JSON bodies must be stored as written, except for spaces and the order of an object's members.
 func (b *bench) values(all []property) string {
 	var out strings.Builder
 	fmt.Fprint(&out, "| codec | value | JSON |\n|---|---|---|\n")
@@ -242,12 +243,12 @@ func (b *bench) values(all []property) string {
 	return out.String()
 }
 
-// words are what stands between spaces, quotes and parentheses.
+// words returns the parts of a text between spaces, quotes and parentheses.
 func words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" '()", r) })
 }
 
-// ordered is a JSON text without spaces, its object's members in order.
+// ordered returns a JSON text without spaces. The members of an object are sorted.
 func ordered(t testing.TB, written string) string {
 	t.Helper()
 	if strings.HasPrefix(written, "{") {
@@ -268,8 +269,8 @@ func ordered(t testing.TB, written string) string {
 	return b.String()
 }
 
-// targets is the table of the columns that take a property. Values that are one in JSON, whatever their codecs, are
-// stored alike, and shown once.
+// targets returns the table of the columns in which a property can be stored. Values with the same JSON must be stored
+// alike, whatever their codecs, and appear only once.
 func (b *bench) targets(all []property) string {
 	var distinct []property
 	for _, s := range all {
@@ -305,7 +306,7 @@ func (b *bench) targets(all []property) string {
 	return out.String()
 }
 
-// listed names values: those that are taken or, where they are most, those that are refused.
+// listed names the values that are taken, or, if most are taken, the values that are refused.
 func listed(taken, refused []string, others int) string {
 	if len(taken) <= len(refused)+others || len(refused) == 0 {
 		return strings.Join(taken, ", ")
@@ -316,20 +317,20 @@ func listed(taken, refused []string, others int) string {
 	return "all but " + strings.Join(refused, ", ")
 }
 
-// equalNumbers reports whether two texts are one number, with more or fewer zeros at its end.
+// equalNumbers reports whether two texts are the same number, with more or fewer zeros at the end.
 func equalNumbers(a, b string) bool {
 	x, ok := new(big.Rat).SetString(a)
 	y, ok2 := new(big.Rat).SetString(b)
 	return ok && ok2 && x.Cmp(y) == 0
 }
 
-// equalJSON reports whether MySQL's JSON is the program's but for spaces.
+// equalJSON reports whether MySQL's JSON equals the program's, except for spaces.
 func equalJSON(mysql, ours string) bool {
 	var b bytes.Buffer
 	return json.Compact(&b, []byte(mysql)) == nil && b.String() == ours
 }
 
-// misfit stands where a value was not stored.
+// misfit marks a value that was not stored.
 const misfit = "✗"
 
 func code(text string) string {
@@ -342,7 +343,7 @@ type place struct {
 	id                 int
 }
 
-// rows reads what stands in MySQL: bytes as hexadecimal digits, misfit where there is no row.
+// rows reads values from MySQL: bytes as hexadecimal digits, misfit if there is no row.
 func (b *bench) rows(places []place) map[place]string {
 	var queries []string
 	held := map[place]string{}
@@ -374,7 +375,8 @@ func (b *bench) rows(places []place) map[place]string {
 // text is a value in a Redis hash, and its JSON.
 type text struct{ hash, json string }
 
-// cached reads n values, and checks that Redis and Elasticsearch hold the same JSON, and a hash the same text.
+// cached reads n values. It checks that Redis and Elasticsearch hold the same JSON, and that a hash holds the same
+// text.
 func (b *bench) cached(view string, n int, field func(id int) string) []text {
 	ctx := b.t.Context()
 	var commands []string
@@ -404,7 +406,7 @@ func (b *bench) cached(view string, n int, field func(id int) string) []text {
 	return all
 }
 
-// member is a member of a JSON object, as it is written there.
+// member returns a member of a JSON object, as JSON without spaces.
 func member(t testing.TB, object []byte, name string) string {
 	t.Helper()
 	var m map[string]json.RawMessage

@@ -18,7 +18,8 @@ func module() string {
 
 type marker struct{}
 
-// A profile of another program, or of this one under another path, would guide nothing and say nothing.
+// A profile of another program, or of this one under another module path, would have no effect, and no tool would
+// report that.
 func TestTheProfileIsOfThisProgram(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("../..", filepath.FromSlash(Path)))
 	if err != nil {
@@ -44,7 +45,8 @@ func TestTheProfileIsOfThisProgram(t *testing.T) {
 	}
 }
 
-// The program launches itself for `demo`, by a package that knows of the profile: what reads profiles is not in it.
+// The program builds itself for `demo` with a package that knows the profile's path. The library that reads profiles
+// must not become a part of the program.
 func TestTheProgramHasNoLibraryForProfiles(t *testing.T) {
 	deps, err := exec.CommandContext(t.Context(), "go", "list", "-deps", module()+"/cmd/replicator").Output()
 	if err != nil {

@@ -24,7 +24,7 @@ func TestTheHeapGrowsByMoreWhereLittleIsInUse(t *testing.T) {
 	}
 }
 
-// set is the percentage in force.
+// set returns the percentage in force.
 func set() int {
 	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(s)

@@ -38,7 +38,8 @@ func (s *Scanner) Space() {
 	}
 }
 
-// Closes skips white space, and the closing bracket of an empty list or object if that follows.
+// Closes skips white space. If the closing bracket of an empty list or object follows, it skips that, too, and returns
+// true.
 func (s *Scanner) Closes(closing byte) bool {
 	s.Space()
 	if s.Peek() == closing {
@@ -193,7 +194,7 @@ var plain = func() (table [256]bool) {
 }()
 
 // escapeLength returns the length of the escape at the start of b; 0 if it is not allowed. A surrogate pair is one
-// escape. A lone surrogate is no character, and no sink could store it.
+// escape. A lone surrogate is not a character, so no sink could store it.
 func escapeLength(b []byte) int {
 	if len(b) < 2 {
 		return 0
@@ -317,7 +318,7 @@ func (s *Scanner) Skip(depth int) error {
 // Begins reports whether the remaining text begins with a word.
 func (s *Scanner) Begins(word string) bool { return bytes.HasPrefix(s.Data[s.Pos:], []byte(word)) }
 
-// End accepts nothing but white space.
+// End returns an error unless only white space is left.
 func (s *Scanner) End() error {
 	s.Space()
 	if s.Pos < len(s.Data) {
@@ -336,7 +337,8 @@ func (s *Scanner) FailDepth() error {
 	return s.Fail(fmt.Sprintf("the body nests deeper than %d levels", MaxDepth))
 }
 
-// Members calls each with the members of an object, in order. A value is its checked text, a part of text.
+// Members calls each with the members of the JSON object in text, in order. A value is its checked JSON, a slice of
+// text.
 func Members(text []byte, each func(name, value []byte) error) error {
 	s := Scanner{Data: text}
 	if s.Space(); s.Peek() != '{' {
@@ -404,7 +406,7 @@ func String(text []byte) (string, error) {
 	return string(decoded), err
 }
 
-// Bytes is String, but returns a part of text if the string has no escapes.
+// Bytes decodes a JSON string, as String does. If the string has no escapes, the result is a slice of text.
 func Bytes(text []byte) ([]byte, error) {
 	s := Scanner{Data: text}
 	if s.Peek() != '"' {

@@ -35,7 +35,7 @@ func TestElementsAreTheTextsOfAnArray(t *testing.T) {
 	}
 }
 
-// What is valid may stand in an object as it is, and comes back.
+// A valid text can be put into an object unchanged, and Members then returns it.
 func FuzzValid(f *testing.F) {
 	for _, text := range []string{`{"a":[1,2.5e3,"\u00fc",null,true]}`, ` "x" `, "-0", `"\ud83d\ude00"`, "[[[]]]", "tru"} {
 		f.Add([]byte(text))

@@ -46,7 +46,7 @@ func (a Access) Options() ([]kgo.Opt, error) {
 	case ScramSHA512:
 		options = append(options, kgo.SASL(login.AsSha512Mechanism()))
 	default:
-		return nil, fmt.Errorf("kafka: %q is no mechanism of SASL that is known", a.Mechanism)
+		return nil, fmt.Errorf("kafka: unknown SASL mechanism %q", a.Mechanism)
 	}
 	return options, nil
 }

@@ -41,7 +41,7 @@ func AppendEncoded(b, value []byte, delimiter byte) []byte {
 }
 
 // Meet reports whether two templates may make the same key. It returns false only if that is impossible for all values,
-// because of the text, or the forms or encodings of the values. An unparsable template meets none.
+// because of the text, or the forms or encodings of the values. A template that can't be parsed meets no other.
 func Meet(a, b string) bool {
 	p, err := pattern(a)
 	if err != nil {

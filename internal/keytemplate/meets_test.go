@@ -26,13 +26,13 @@ func TestTemplatesMeetUnlessTheirTextProvesOtherwise(t *testing.T) {
 		{"user:{id}", "user", false},
 		{"{id}:user", "{id}:post", false},
 		{"all", "every", false},
-		{"user:{id:uuid}", "user:{id:uuid}:posts", false}, // no form shows a colon
+		{"user:{id:uuid}", "user:{id:uuid}:posts", false}, // a value in the form uuid has no colon
 		{"user:{id:hex}", "user:posts:{id:hex}", false},
 		{"user:{id:base64}", "user:all!", false},
 		{"{id:hex}", "replicator:{any}", false},
-		{"{a}:{b:hex}", "{a}:{b:hex}:{c:hex}", false}, // neither holds a colon of a value
+		{"{a}:{b:hex}", "{a}:{b:hex}:{c:hex}", false}, // no value has a colon
 		{"{{{id}", "}}{id}", false},
-		{"a{", "a{", false}, // which others refuse
+		{"a{", "a{", false}, // other code refuses this template
 	} {
 		if got := Meet(c.a, c.b); got != c.meet {
 			t.Errorf("%s and %s: %t, want %t", c.a, c.b, got, c.meet)

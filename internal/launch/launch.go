@@ -24,8 +24,8 @@ import (
 	"replicator/internal/pause"
 )
 
-// Build builds the program for tests at a path, without the compiler's profile. The flag "-race" builds like `go test
-// -race`. So the build reuses packages that were compiled for tests.
+// Build builds the program for tests at a path, without the compiler's profile, so that it reuses packages that were
+// compiled for tests. With the flag "-race" it builds as `go test -race` does.
 func Build(ctx context.Context, path string, flags ...string) error {
 	switch {
 	case len(flags) == 0:
@@ -41,7 +41,7 @@ func Build(ctx context.Context, path string, flags ...string) error {
 func BuildGuided(ctx context.Context, path string) error {
 	root, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Root}}", module()).Output()
 	if err != nil {
-		return fmt.Errorf("building the program: where its module is: %w", err)
+		return fmt.Errorf("building the program: finding its module: %w", err)
 	}
 	profile := filepath.Join(strings.TrimSpace(string(root)), filepath.FromSlash(guide.Path))
 	return build(ctx, path, withoutC(), []string{"-trimpath", "-pgo=" + profile})
@@ -150,7 +150,7 @@ func (r *Process) Wait() error {
 	return nil
 }
 
-// Signal sends a signal. It is no error if the process has ended.
+// Signal sends a signal. It is not an error if the process has ended.
 func (r *Process) Signal(s os.Signal) error {
 	err := r.cmd.Process.Signal(s)
 	if errors.Is(err, os.ErrProcessDone) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// shell is a program that runs a script.
+// shell starts a script.
 func shell(t *testing.T, script string) *Process {
 	t.Helper()
 	p, err := (Program{Path: "/bin/sh", Dir: t.TempDir()}).Start(t.Context(), "-c", script)

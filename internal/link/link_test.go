@@ -16,10 +16,10 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// silence is after how long connections of these tests are lost.
+// silence is how long connections of these tests may be silent before they count as lost.
 const silence = time.Second
 
-// pool makes a pool over a link to a server, in a database that has a table of one row.
+// pool makes a pool that reaches a server over a link. Its database has a table with one row.
 func pool(t *testing.T, s *servers.Server, statements ...string) (*sql.DB, *servertest.Link) {
 	t.Helper()
 	return poolOf(t, s, Options{Silence: silence, Session: statements})
@@ -48,7 +48,7 @@ func poolOf(t *testing.T, s *servers.Server, o Options) (*sql.DB, *servertest.Li
 	return db, k
 }
 
-// hold makes connections that stand idle in the pool.
+// hold opens n connections, and leaves them idle in the pool. It returns their ids.
 func hold(t *testing.T, db *sql.DB, n int) (ids []int64) {
 	t.Helper()
 	db.SetMaxIdleConns(n)
@@ -70,8 +70,8 @@ func hold(t *testing.T, db *sql.DB, n int) (ids []int64) {
 	return ids
 }
 
-// TestLocksOfLostSessionsAreFree: a transaction whose connection went silent holds its row until it is ended at the
-// server, which the next connection does.
+// TestLocksOfLostSessionsAreFree: a transaction on a lost connection keeps its row locked until the server ends the
+// session. The pool's next connection ends it.
 func TestLocksOfLostSessionsAreFree(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, k := pool(t, s)
@@ -87,7 +87,7 @@ func TestLocksOfLostSessionsAreFree(t *testing.T) {
 		if _, err := tx.ExecContext(t.Context(), "UPDATE t SET n = 2"); !errors.Is(err, mysql.ErrInvalidConn) {
 			t.Fatalf("over a silent link: %v", err)
 		}
-		_ = tx.Rollback() // there is nothing to tell it to
+		_ = tx.Rollback() // it fails, because the connection is lost
 		if _, err := db.ExecContext(t.Context(), "UPDATE t SET n = 3"); err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestLocksOfLostSessionsAreFree(t *testing.T) {
 	})
 }
 
-// TestAPoolThatIsClosedEndsItsLostSessions: a command that failed over a silent link leaves no locks behind.
+// TestAPoolThatIsClosedEndsItsLostSessions: a command that failed on a lost connection leaves no locks behind.
 func TestAPoolThatIsClosedEndsItsLostSessions(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, k := pool(t, s)
@@ -113,7 +113,7 @@ func TestAPoolThatIsClosedEndsItsLostSessions(t *testing.T) {
 		if _, err := tx.ExecContext(t.Context(), "UPDATE t SET n = 1"); err == nil {
 			t.Fatal("over a silent link: no error")
 		}
-		_ = tx.Rollback() // there is nothing to tell it to
+		_ = tx.Rollback() // it fails, because the connection is lost
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestAPoolThatIsClosedEndsItsLostSessions(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionsGoWithTheFirstThatIsLost: they are not waited for one after the other.
+// TestIdleConnectionsGoWithTheFirstThatIsLost: queries don't wait on the idle connections one after the other.
 func TestIdleConnectionsGoWithTheFirstThatIsLost(t *testing.T) {
 	s := servertest.MySQL(t)
 	db, k := pool(t, s)
@@ -164,7 +164,7 @@ func TestIdleConnectionsGoWithTheFirstThatIsLost(t *testing.T) {
 	}
 }
 
-// TestNobodyElsesSessionIsEnded: what tells a session is its marker, not its number.
+// TestNobodyElsesSessionIsEnded: a lost session is identified by its marker, not by its number.
 func TestNobodyElsesSessionIsEnded(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		db, _ := pool(t, s)
@@ -187,7 +187,7 @@ func TestNobodyElsesSessionIsEnded(t *testing.T) {
 		}
 		if err := c.Raw(func(raw any) error {
 			c := raw.(*conn)
-			c.connector.lost = []string{"replicator-link-gone"} // as of a server that was restarted since
+			c.connector.lost = []string{"replicator-link-gone"} // as if left from before the server restarted
 			return errors.Join(c.end(t.Context(), c.connector.take()), c.Ping(t.Context()))
 		}); err != nil {
 			t.Error(err)
@@ -224,7 +224,7 @@ func TestLockWaitEndsBeforeTheSilence(t *testing.T) {
 	}
 }
 
-// TestAServerWithoutUserLocksServesAllTheSame: then the session has no marker, and is left to its timeouts.
+// TestAServerWithoutUserLocksServesAllTheSame: such a session has no marker, and only its timeouts end it.
 func TestAServerWithoutUserLocksServesAllTheSame(t *testing.T) {
 	db, _ := pool(t, servertest.MySQL(t))
 	c, err := db.Conn(t.Context())
@@ -243,7 +243,8 @@ func TestAServerWithoutUserLocksServesAllTheSame(t *testing.T) {
 	}
 }
 
-// What somebody sets for all sessions of a server is not for those that must read all, and end what they begin.
+// Settings that an operator makes for all sessions of a server must not apply to the pool's sessions, which must read
+// all rows and end each transaction.
 func TestSessionsTakeNothingFromTheServersGlobalVariables(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		s := servertest.Own(t, kind)
@@ -283,8 +284,8 @@ func TestSessionsTakeNothingFromTheServersGlobalVariables(t *testing.T) {
 	})
 }
 
-// TestOpenConnectionsToAnEarlierServerAreNotUsedAgain: an address leads to another server now, as a proxy's or a
-// service's does after a failover, and the one before still answers on the connections that are open, and takes writes.
+// TestOpenConnectionsToAnEarlierServerAreNotUsedAgain: after a failover, the address of a proxy or a service leads to
+// another server. The earlier server still answers on the open connections, and accepts writes.
 func TestOpenConnectionsToAnEarlierServerAreNotUsedAgain(t *testing.T) {
 	before, after := servertest.Shared(t, servers.MariaDB1011), servertest.MySQL(t)
 	link := servertest.NewLink(t, before.Addr())
@@ -304,7 +305,7 @@ func TestOpenConnectionsToAnEarlierServerAreNotUsedAgain(t *testing.T) {
 		t.Helper()
 		link.Lead(to.Addr())
 		conns++
-		hold(t, db, conns) // one more is needed
+		hold(t, db, conns) // the pool must open one more connection
 		_, port, err := net.SplitHostPort(to.Addr())
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// rightless makes a pool of a user that may use a database, where root has a table, but not read there.
+// rightless makes a pool of a user who may connect to a database, but may not read the table that root has there.
 func rightless(t *testing.T, s *servers.Server) (db *sql.DB, root func(query string), database, user string) {
 	t.Helper()
 	database = servertest.Database(t, s)
@@ -46,8 +46,8 @@ func rightless(t *testing.T, s *servers.Server) (db *sql.DB, root func(query str
 	return db, root, database, user
 }
 
-// TestARefusalEndsWithTheGrant: a session has the rights on its database that there were when it began, and would be
-// refused for as long as it lives.
+// TestARefusalEndsWithTheGrant: a session keeps the privileges on its database that it began with. So the server would
+// refuse the session's queries for as long as it lives.
 func TestARefusalEndsWithTheGrant(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		for how, read := range map[string]func(context.Context, *sql.DB) error{
@@ -85,7 +85,8 @@ func TestARefusalEndsWithTheGrant(t *testing.T) {
 	})
 }
 
-// TestWhoBeginsAnewUsesNoEarlierConnection: neither one that stands idle, nor one that somebody still uses.
+// TestWhoBeginsAnewUsesNoEarlierConnection: after Renew, the pool uses neither an idle connection again, nor one that
+// was in use.
 func TestWhoBeginsAnewUsesNoEarlierConnection(t *testing.T) {
 	db, _ := pool(t, servertest.Shared(t, servers.MySQL))
 	earlier := hold(t, db, 4)

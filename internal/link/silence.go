@@ -14,7 +14,7 @@ import (
 
 // A query may take minutes, and a lost connection is as silent as a busy server. So after a while, the reader asks the
 // server, over another connection, whether the session is still at work. If the session waits for the client's next
-// command, it has sent its answer or never got the query.
+// command, it has sent its answer or never got the query, so the connection is lost.
 
 // watched is a connection that asks about its silence. The driver reads from it in one goroutine.
 type watched struct {
@@ -64,7 +64,7 @@ func (w *watched) SetReadDeadline(t time.Time) error {
 func (w *watched) SyscallConn() (syscall.RawConn, error) {
 	c, ok := w.Conn.(syscall.Conn)
 	if !ok {
-		return nil, errors.New("not a connection of the system's")
+		return nil, errors.New("the connection is not a system socket")
 	}
 	return c.SyscallConn()
 }

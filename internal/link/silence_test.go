@@ -9,7 +9,7 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// A connection whose link went silent is noticed long before a query may take no longer.
+// A lost connection is noticed long before Silence has passed, while a slow query is waited for.
 func TestASilentConnectionIsToldFromAServerAtWork(t *testing.T) {
 	servertest.Each(t, func(t *testing.T, s *servers.Server) {
 		const asks = 300 * time.Millisecond
@@ -34,7 +34,7 @@ func TestASilentConnectionIsToldFromAServerAtWork(t *testing.T) {
 	})
 }
 
-// A server that takes a connection and says nothing is not waited for either: what sets up a session takes no time.
+// A server that accepts a connection and sends nothing is not waited for, because setting up a session takes no time.
 func TestAConnectionThatIsSilentFromTheStartIsLost(t *testing.T) {
 	db, k := poolOf(t, servertest.MySQL(t), Options{Silence: time.Minute, Asks: 300 * time.Millisecond})
 	db.SetMaxIdleConns(0)
@@ -50,12 +50,12 @@ func TestAConnectionThatIsSilentFromTheStartIsLost(t *testing.T) {
 	}
 }
 
-// An answer that can't be had says nothing: the query may be at work.
+// If the server can't be asked about a session, the query may still be at work.
 func TestAServerThatCanNotBeAskedIsWaitedFor(t *testing.T) {
 	s := servertest.MySQL(t)
 	other := servertest.Shared(t, servers.MariaDB1011)
 	db, k := poolOf(t, s, Options{Silence: time.Minute, Asks: 300 * time.Millisecond})
-	for _, to := range []string{"127.0.0.1:1", other.Addr()} { // nobody; another server
+	for _, to := range []string{"127.0.0.1:1", other.Addr()} { // no server; another server
 		conn, err := db.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)

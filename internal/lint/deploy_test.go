@@ -18,7 +18,7 @@ import (
 	"replicator/sinks"
 )
 
-// The files that are mounted, and those that a ConfigMap holds, must stay ones that the program takes.
+// The program must accept the configuration files in deploy, and the configuration in the ConfigMap.
 func TestDeployedConfigurationLoads(t *testing.T) {
 	mounted := filepath.Join(t.TempDir(), "replicator.toml")
 	if err := os.WriteFile(mounted, []byte(configMap(t)), 0o600); err != nil {
@@ -37,7 +37,7 @@ func TestDeployedConfigurationLoads(t *testing.T) {
 	}
 }
 
-// What the appliers read is what the publisher keeps, of the same tables.
+// The appliers must read the topics that the publisher writes.
 func TestAppliersReadWhatThePublisherKeeps(t *testing.T) {
 	env := func(string) (string, bool) { return "secret", true }
 	publisher, err := config.Load("../../deploy/kafka/publisher.toml", env, sinks.Types())
@@ -60,7 +60,8 @@ func TestAppliersReadWhatThePublisherKeeps(t *testing.T) {
 	}
 }
 
-// kubernetes has the manifests looked at by a program that takes minutes to build: `make manifests` and `make dist` do.
+// kubernetes enables the check of the manifests. It needs a program that takes minutes to build, so only `make
+// manifests` and `make dist` enable it.
 var kubernetes = flag.Bool("kubernetes", false, "hold the manifests against Kubernetes' schemas")
 
 func TestManifestsAreWhatKubernetesTakes(t *testing.T) {
@@ -77,7 +78,7 @@ func TestComposeFilesAreWhatComposeTakes(t *testing.T) {
 	takes(t, "cmd", "stop_grace_period", append(deployed(t, "kafka/docker-compose.yml"), "../../docker-compose.yml"))
 }
 
-// takes says that a tool of deploy.mod has nothing against files, and finds a setting that it doesn't know.
+// takes fails the test unless a tool of deploy.mod accepts the files, and refuses a setting that it doesn't know.
 func takes(t *testing.T, tool, setting string, files []string) {
 	t.Helper()
 	look := func(file string) (string, error) {
@@ -103,7 +104,7 @@ func takes(t *testing.T, tool, setting string, files []string) {
 	}
 }
 
-// deployed are files of deploy/ and of the folders below it.
+// deployed returns the files in deploy/ and in its folders that match a pattern.
 func deployed(t *testing.T, patterns ...string) (files []string) {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -121,7 +122,7 @@ func deployed(t *testing.T, patterns ...string) (files []string) {
 	return files
 }
 
-// configMap is the configuration that the manifests hold, which must be YAML without a key twice.
+// configMap returns the configuration in the manifests. They must be YAML without duplicate keys.
 func configMap(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/kubernetes/replicator.yaml")

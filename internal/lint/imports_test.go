@@ -16,8 +16,8 @@ import (
 // module is the path of this module.
 var module = reflect.TypeFor[replicator.View]().PkgPath()
 
-// unit is what a package belongs to for the rules: "" for the root package, "sinks/redis" for a sink and
-// what lies below it, else the first folder. outside is true for a package of another module.
+// unit returns the unit to which the rules assign a package: "" for the root package, "sinks/redis" for a sink and the
+// packages below it, else the first folder. outside is true for a package of another module.
 func unit(path string) (unit string, outside bool) {
 	if path == module {
 		return "", false
@@ -33,13 +33,14 @@ func unit(path string) (unit string, outside bool) {
 	return parts[0], false
 }
 
-// isProgram tells whether a unit stands above the leaves and may import them all: service is the program, without its
-// command line; sinks, the list of the types of sink, is as high up.
+// isProgram reports whether a unit may import all leaves. service is the program without its command line, and sinks is
+// the list of the types of sink.
 func isProgram(unit string) bool {
 	return slices.Contains([]string{"cmd", "service", "bench", "torture", "examples", "sinks"}, unit)
 }
 
-// violation says which rule an import by a package's own code (its tests are free) breaks; "" if none.
+// violation returns the rule that an import breaks; "" if it breaks none. The rules concern a package's own code, not
+// its tests.
 func violation(pkg, imported string) string {
 	from, _ := unit(pkg)
 	to, outside := unit(imported)
@@ -60,7 +61,7 @@ func violation(pkg, imported string) string {
 		case from == "service" && strings.HasPrefix(imported, module+"/internal/servers"):
 			return "servers are for tests and the demo"
 		}
-		return "" // the demo and the benchmark run an example as it stands
+		return "" // the demo and the benchmark run an unchanged example
 	case isProgram(to):
 		return "programs are imported by programs only"
 	case strings.HasPrefix(imported, module+"/internal/servers"):
@@ -68,7 +69,7 @@ func violation(pkg, imported string) string {
 	case to == "internal":
 		return ""
 	case to == "sinks/judge" && strings.HasPrefix(from, "sinks/"):
-		return "" // what sinks share
+		return "" // sinks share its code
 	case to == "config" && strings.HasPrefix(from, "sinks/"):
 		return "" // a sink reads its own settings
 	case from == "internal":

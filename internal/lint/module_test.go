@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// `make module` changes imports and nothing else: a text that names a package of this module would go on naming the
-// old one.
+// `make module` changes only imports. So no other text may name a package of this module: it would keep the old path.
 func TestTheModulesPathIsInImportsOnly(t *testing.T) {
 	root := os.DirFS("../..")
 	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {

@@ -18,7 +18,7 @@ const (
 	version = "v1.2.3"
 )
 
-// What a maintainer does when the repository has its home, and what its users do then.
+// This is what a maintainer does when the repository gets its final address, and what its users do then.
 func TestGoInstallTakesTheModuleByItsNewPath(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program under another name")
@@ -31,7 +31,7 @@ func TestGoInstallTakesTheModuleByItsNewPath(t *testing.T) {
 	if changed < 100 {
 		t.Errorf("%d files were changed", changed)
 	}
-	// Everything that is imported is there, by tests, too.
+	// Every imported package must exist, also those that tests import.
 	goCommand(t, tree, nil, "list", "-test", "-deps", "./...")
 
 	modules := strings.TrimSpace(goCommand(t, tree, nil, "env", "GOMODCACHE"))
@@ -82,7 +82,7 @@ const id = "replicator/view"
 	}
 }
 
-// checkout is a copy of the files of this checkout, and their names.
+// checkout copies the files of this checkout to a directory, and returns their names.
 func checkout(t *testing.T) (dir string, names []string) {
 	t.Helper()
 	list := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "-z")
@@ -95,7 +95,7 @@ func checkout(t *testing.T) (dir string, names []string) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		content, err := os.ReadFile(filepath.Join("../..", name))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // removed, and not committed
+			continue // removed, but not committed yet
 		}
 		to := filepath.Join(dir, name)
 		if err := errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, 0o644)); err != nil {
@@ -106,7 +106,7 @@ func checkout(t *testing.T) (dir string, names []string) {
 	return dir, names
 }
 
-// proxy is the directory of a module proxy that has the files as a version of the module.
+// proxy returns the directory of a module proxy that offers the files as a version of the module.
 func proxy(t *testing.T, tree string, names []string) string {
 	t.Helper()
 	dir := t.TempDir()

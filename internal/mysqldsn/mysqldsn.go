@@ -15,7 +15,7 @@ var networks = []string{"tcp", "tcp4", "tcp6", "unix"}
 // can't parse.
 var errNotRead = errors.New("it is not USER:PASSWORD@tcp(HOST:PORT)/DATABASE?NAME=VALUE")
 
-// Parse reads a DSN. The error quotes nothing of it.
+// Parse reads a DSN. Its error does not quote the DSN.
 //
 // The driver takes any text before the address for the name of a network, and shows it in every connection error. If
 // the @ is missing, that text is the user and password. So an unknown network is an error here.

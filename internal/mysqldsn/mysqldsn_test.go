@@ -7,7 +7,7 @@ import (
 
 func TestADSNIsReadOrRefusedWithoutQuotingIt(t *testing.T) {
 	for _, c := range []struct {
-		dsn, addr string // no address: it is refused
+		dsn, addr string // addr "": the DSN is refused
 	}{
 		{"r:hunter2@tcp(127.0.0.1:3306)/shop", "127.0.0.1:3306"},
 		{"r:hunter2@tcp6([::1]:3306)/shop?timeout=1s", "[::1]:3306"},

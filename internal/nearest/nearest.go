@@ -17,7 +17,7 @@ func Word(written string, words []string) (word string, distance int) {
 	return word, distance
 }
 
-// Close returns the end of an error, which asks whether the nearest word was meant; "" if no word is near.
+// Close returns text for the end of an error, which asks whether the nearest word was meant; "" if no word is near.
 func Close(written string, words []string) string {
 	word, distance := Word(written, words)
 	if word == "" || word == written || distance > len(written)/3 {
@@ -26,8 +26,8 @@ func Close(written string, words []string) string {
 	return fmt.Sprintf(": did you mean %q?", word)
 }
 
-// Meant returns the end of an error about an unknown word: the nearest known word, and all known words; "" if there are
-// none.
+// Meant returns text for the end of an error about an unknown word: the nearest known word, and all known words; "" if
+// there are no known words.
 func Meant(written string, words []string) string {
 	switch len(words) {
 	case 0:

@@ -20,7 +20,7 @@ type conn struct {
 	out      transfer
 }
 
-// Quick returns c with cheap reads and writes if it is a socket of package net, and otherwise c itself.
+// Quick returns c with cheap reads and writes if c is a socket of package net. Otherwise it returns c unchanged.
 func Quick(c net.Conn) net.Conn {
 	s, ok := c.(syscall.Conn)
 	if !ok {
@@ -135,7 +135,7 @@ func (t *transfer) attempt(fd uintptr) bool {
 	}
 }
 
-var errUnexpected = errors.New("something was sent that nobody asked for")
+var errUnexpected = errors.New("the other side sent unexpected data")
 
 // looked stands for the socket of an idle connection that was already checked. It implements syscall.RawConn.
 type looked struct{}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// pair is a quick connection and its other side.
+// pair returns a quick connection and its other side.
 func pair(t *testing.T, network, address string) (quick, other net.Conn) {
 	t.Helper()
 	l, err := net.Listen(network, address)
@@ -89,7 +89,7 @@ func TestAReadEndsWhenItsConnectionIsClosed(t *testing.T) {
 
 func TestAWriteToWhoIsGoneFails(t *testing.T) {
 	quick, other := pair(t, "tcp", "127.0.0.1:0")
-	other.(*net.TCPConn).SetLinger(0) // so that it is told at once
+	other.(*net.TCPConn).SetLinger(0) // so that the connection is reset at once
 	other.Close()
 	var err error
 	for err == nil {

@@ -1,6 +1,6 @@
 package spill
 
-// filter is a Bloom filter, in which each key uses one cache line. For most keys that were not added, it says so.
+// filter is a Bloom filter, in which each key uses one cache line. It rules out most keys that were not added.
 type filter [][lineWords]uint64
 
 const (

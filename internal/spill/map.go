@@ -184,7 +184,7 @@ func (m *Map) spill() error {
 	return nil
 }
 
-// mostRuns is the number of runs from which new runs wait for a merge.
+// mostRuns bounds the number of runs: once there are as many, a new run waits for a merge.
 const mostRuns = 40
 
 // mergedAtOnce is how many runs of similar sizes are merged.
@@ -222,7 +222,7 @@ func (m *Map) due() int {
 		case t == tier:
 			same++
 		}
-		if same >= mergedAtOnce { // with all runs that are no larger
+		if same >= mergedAtOnce { // from here on, later runs are no larger
 			from = i
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// checkWalk compares a walk with the model: from a key on, for at most so many entries.
+// checkWalk compares a walk with the model. The walk begins after a key and visits at most a number of entries.
 func checkWalk(t *testing.T, m *Map, model map[string]string, after []byte, most int) {
 	t.Helper()
 	want := slices.Sorted(maps.Keys(model))
@@ -79,7 +79,7 @@ func TestAMapIsTheModelWhateverIsSpilledAndMerged(t *testing.T) {
 					checkWalk(t, m, model, nil, len(model)+1)
 				}
 			}
-			if err := m.Put(nil, nil); err != nil { // an empty key is one
+			if err := m.Put(nil, nil); err != nil { // an empty key is a key, too
 				t.Fatal(err)
 			}
 			model[""] = ""
@@ -157,7 +157,7 @@ func TestAFilterKnowsMostKeysThatItLacks(t *testing.T) {
 	}
 }
 
-// A program that is killed leaves nothing behind.
+// A program that is killed leaves no files behind.
 func TestFilesHaveNoName(t *testing.T) {
 	dir := t.TempDir()
 	m := New(dir)
@@ -178,7 +178,7 @@ func TestFilesHaveNoName(t *testing.T) {
 	}
 }
 
-// What a file lost must not look like a key that is not there.
+// A damaged file must cause an error. It must not look like a missing key.
 func TestAFileThatIsDamagedFails(t *testing.T) {
 	m := New(t.TempDir())
 	defer m.Close()
@@ -201,7 +201,7 @@ func TestAFileThatIsDamagedFails(t *testing.T) {
 	}
 }
 
-// A disk may be full for a time: for new entries, or for a merge.
+// A disk may be full for a while. Then new entries can't be written, or files can't be merged.
 func TestAFailureLosesNothing(t *testing.T) {
 	good := t.TempDir()
 	m, model := New(good), map[string]string{}

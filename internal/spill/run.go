@@ -55,7 +55,8 @@ func (r *run) read(block int, memory []byte) ([]byte, error) {
 	return memory, err
 }
 
-// get looks a key up. block is the memory it was given, or other memory that holds the value.
+// get looks up a key. It reads into memory, or into larger memory if needed, and returns that as block. value is a part
+// of block.
 func (r *run) get(key, memory []byte) (value []byte, ok bool, block []byte, err error) {
 	at := r.blockOf(key)
 	if at < 0 {

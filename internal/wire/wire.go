@@ -29,7 +29,7 @@ func (r *Reader) Rest() string { return r.rest }
 // More reports whether anything is left to read.
 func (r *Reader) More() bool { return r.rest != "" }
 
-// Fail makes the reader bad. What it has read is meaningless then.
+// Fail makes the reader bad. The values that it has returned are meaningless then.
 func (r *Reader) Fail() { r.rest, r.bad = "", true }
 
 // Uvarint reads a number in its shortest form, the only one that is ever written.

@@ -47,11 +47,11 @@ func run(ctx context.Context, version, targets, out string) (err error) {
 	}
 	commit, err := exec.CommandContext(ctx, "git", "show", "-s", "--format=%H %ct", "HEAD").Output()
 	if err != nil {
-		return fmt.Errorf("dist: git show: %w: a release is made of a commit", err)
+		return fmt.Errorf("dist: git show: %w (a release is made from a commit)", err)
 	}
 	changed, err := exec.CommandContext(ctx, "git", "status", "--porcelain").Output()
 	if err != nil || len(changed) > 0 {
-		return fmt.Errorf("dist: a release is made of a commit, and this checkout differs from it: %s%w", changed,
+		return fmt.Errorf("dist: this checkout differs from its commit, but a release is made from one: %s%w", changed,
 			errors.Join(err, errors.New("commit first")))
 	}
 	hash, at, _ := strings.Cut(strings.TrimSpace(string(commit)), " ")
@@ -83,7 +83,7 @@ func run(ctx context.Context, version, targets, out string) (err error) {
 			return err
 		}
 		if !bytes.Equal(first, second) {
-			return fmt.Errorf("dist: %s has other bytes when it is made again", name)
+			return fmt.Errorf("dist: %s differs when it is made a second time", name)
 		}
 		fmt.Printf("%9d  %s\n", len(first), name)
 	}
