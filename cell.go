@@ -100,7 +100,7 @@ func (k Key) Values() ([]any, error) { return k.AppendValues(nil) }
 
 // AppendValues appends what Values returns. The strings share the key's memory.
 func (k Key) AppendValues(values []any) ([]any, error) {
-	for rest := []byte(k); len(rest) > 0; { // the compiler does not copy k: nothing writes to rest or keeps it
+	for rest := []byte(k); len(rest) > 0; { // the compiler need not copy k, because nothing modifies or retains rest
 		kind, value, after, err := nextValue(rest)
 		if err != nil {
 			return nil, fmt.Errorf("key %x %w", string(k), err)
@@ -121,7 +121,7 @@ func (k Key) AppendValues(values []any) ([]any, error) {
 	return values, nil
 }
 
-// nextValue cuts the first value off an encoded key. value is an integer's 8 bytes, or the content of a text or bytes.
+// nextValue cuts the first value off an encoded key. value is an integer's 8 bytes, or the bytes of a string or []byte.
 func nextValue(b []byte) (kind byte, value, rest []byte, err error) {
 	kind, rest = b[0], b[1:]
 	n := uint64(8)
@@ -149,7 +149,7 @@ var errKeyCut = errors.New("is cut short")
 // number: it must never change.
 const Partitions = 64
 
-// Partition is the key's partition, 0 ≤ p < Partitions. All cells of an entity have the same one.
+// Partition returns the key's partition, 0 ≤ p < Partitions. All cells of an entity have the same partition.
 func (k Key) Partition() int {
 	h := uint64(14695981039346656037) // FNV-1a
 	for i := range len(k) {
@@ -216,7 +216,7 @@ func (k *KeyBuilder) part(kind byte, text string) bool {
 	case keyBytes:
 		k.b = binary.AppendUvarint(append(k.b, keyBytes), uint64(hex.DecodedLen(len(text))))
 		from := len(k.b)
-		k.b = append(k.b, text...) // decoded in place: digits are read before their byte is written
+		k.b = append(k.b, text...) // decoded in place: two digits are read before they are overwritten
 		_, err = hex.Decode(k.b[from:], k.b[from:])
 		k.b = k.b[:from+hex.DecodedLen(len(text))]
 	default:

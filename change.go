@@ -21,15 +21,15 @@ type Table struct {
 	Values []string
 
 	// Columns are further columns that a Row must carry: the columns that views name with $, and the fields of a table
-	// without a body. The only element "*" asks for every column, for the tail command.
+	// without a body. The single element "*" asks for every column, as the tail command does.
 	Columns []string
 
-	// Optional are further columns that a Row carries if the table has them. A view that merges several tables names the
-	// column, and only some of these tables may have it.
+	// Optional are further columns that a Row carries if the table has them. They come from views that merge several
+	// tables, because only some of these tables may have a column.
 	Optional []string
 
-	// Readers maps a column to the views that use it. If a column of Columns is missing from the table, only these views
-	// fail. A missing column without an entry concerns all views of the table.
+	// Readers maps a column to the views that use it. If a column of Columns is missing from the table, only these
+	// views fail. If the column has no entry here, all views of the table fail.
 	Readers map[string][]string
 
 	// Lookups describe the rows of other tables that the views' joins need. A Row that is read from the table carries
@@ -74,7 +74,7 @@ type Row struct {
 	Joined map[string][]*Row
 }
 
-// Size is how many bytes of a pipeline's memory budget the row uses.
+// Size returns how many bytes of a pipeline's memory budget the row uses.
 func (r *Row) Size() int64 {
 	n := int64(len(r.Body)) + int64(len(r.Cell.Key)) + RowOverhead
 	for _, v := range r.Columns {

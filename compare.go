@@ -7,7 +7,7 @@ type Difference struct {
 	Kind DifferenceKind
 	Err  error // for Dead: why the contribution can't be computed; nil if the sink rejected it
 
-	// States are the sink's states of the ops' cells that have the same key, in a fixed order.
+	// States are the sink's states of those of the ops' cells that have this key, in a fixed order.
 	States []State
 
 	// Held is what the view holds for the cell, for messages. If several cells share an entry, Held may be incomplete.

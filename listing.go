@@ -17,7 +17,7 @@ type Lister interface {
 	List(ctx context.Context, view int, values []string, limit int) (Listing, error)
 }
 
-// ErrNoValue is the error of looking up a text that the column can't hold.
+// ErrNoValue means that the text to look up can't be a value of the column.
 var ErrNoValue = errors.New("no such value can exist")
 
 // Listing is one entry of a view, and the cells that contribute to it.
@@ -25,7 +25,7 @@ type Listing struct {
 	Place   string   // the entry, for people
 	Shown   string   // what readers see there: a sum, or the holder of a unique value; "" if they see nothing, or a list
 	Cells   []Listed // the first cells that contribute
-	Count   int      // the number of contributing cells; for an index in MySQL, of rows
+	Count   int      // the number of contributing cells; for an index in MySQL, the number of rows
 	Sum     *big.Rat // the total of all amounts; nil without amounts
 	Orphans []string // some entries that came from no cell, if the sink can tell
 }

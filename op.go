@@ -26,8 +26,8 @@ type Op struct {
 
 // State is what a sink durably remembers of a cell in a view. State.Next needs nothing else to decide about an op. A
 // sink may remove the state of a cell that is gone, once it is old enough (Forgettable). If an op can't be judged
-// without the removed state, the cell is read again from the source (Unknown). A view's status is ViewStatus.State, not
-// this.
+// without the removed state, the cell is read again from the source (Unknown). The status of a view is something else:
+// see ViewStatus.State.
 type State struct {
 	Version int64 // of the contributions applied last; NoVersion if the cell is gone or was never seen
 	Order   int64 // log position of the op applied last; with equal versions, the higher one wins

@@ -116,7 +116,7 @@ func (g *GoneCells) Add(more GoneCells) {
 // Applied is the outcome of Apply. Ops that are in none of the lists were applied to all of their views.
 type Applied struct {
 	Stale    []int // indexes of ops that are older than what each of their views holds
-	Unknown  []int // indexes of ops that no view applied, because State.Unknown holds in one; re-read their cells
+	Unknown  []int // indexes of ops that no view applied, because one of them finds State.Unknown; re-read their cells
 	Rejected []Rejected
 
 	// Dead lists values that are older than the view's state, while that state says that the cell is a dead letter.
@@ -184,7 +184,7 @@ type Evicter interface {
 
 // Shared is a Target that notices another replicator's marks.
 type Shared interface {
-	// Foreign returns the views whose marks another replicator moved, as the last Mark found them.
+	// Foreign returns the views whose marks another replicator had moved when Mark was last called.
 	Foreign() []string
 }
 
@@ -201,7 +201,7 @@ type Parted interface {
 	// which another part holds the view. The other parts keep the view.
 	ForgetLost(ctx context.Context, v *View, sources []string) error
 
-	// Lacking maps each view to the parts that do not hold it for the source, as messages name them ("shard a"). A view
-	// that all parts hold, or none, is left out.
+	// Lacking maps each view to the parts that do not hold it for the source, as messages name them ("shard a"). It
+	// leaves out views that all parts hold, and views that no part holds.
 	Lacking(ctx context.Context, source string) (map[string]string, error)
 }

@@ -10,8 +10,9 @@ type Source interface {
 	// Name is the shard's name; "" for a source without shards.
 	Name() string
 
-	// Latest is the current end of the log, Oldest the first position that can still be read. known are positions that
-	// were read before. If the newest of them was made on another server, the returned Orders are above it.
+	// Latest returns the current end of the log, and Oldest the first position that can still be read. known are
+	// positions that were read before. If the newest of them was made on another server, the returned Order is above
+	// its Order.
 	Latest(ctx context.Context, known []Position) (Position, error)
 	Oldest(ctx context.Context, known []Position) (Position, error)
 
@@ -39,7 +40,7 @@ type Source interface {
 
 // Changelog is a Source whose log contains every cell from its beginning: each change in order, or at least the newest
 // row. A fill reads the log in order and scans nothing. A scan beside the tail would deliver older changes after newer
-// ones. That is harmless only if a deleted row can't come back.
+// ones, which is harmless only if a deleted row can't come back.
 type Changelog interface {
 	Source
 
@@ -48,8 +49,8 @@ type Changelog interface {
 	// log is being filled, Lacks fails if there are such cells.
 	Lacks(ctx context.Context, cells []Cell, versions []int64) ([]Cell, error)
 
-	// Holds reports whether the cell belongs in this log. Other logs of the same origin hold other cells. The answer is
-	// known once the beginning of the log was read.
+	// Holds reports whether the cell belongs in this log. Other logs of the same origin hold other cells. Holds knows
+	// the answer only after the beginning of the log was read.
 	Holds(c Cell) bool
 
 	// Remembers reports whether the log still has every delete that was written since the given time. If so, a reader that
@@ -97,7 +98,7 @@ type Reader interface {
 	// Includes reports whether p includes every transaction that fence names: a GTID set, or FILE:POS.
 	Includes(ctx context.Context, p Position, fence string) (bool, error)
 
-	// Cells returns the next cells that a table has rows of, in the order of their keys, a page at a time (see
+	// Cells returns the next cells of which a table has rows, in the order of their keys, a page at a time (see
 	// Target.Outdated). It returns only cells of the given column values; all, if columns is empty.
 	Cells(ctx context.Context, table string, columns []string, after string,
 		limit int) (cells []Cell, next string, err error)

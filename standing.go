@@ -10,7 +10,7 @@ import (
 // which one counts.
 type Standing struct {
 	Position Position `json:"position"` // everything up to it has been applied
-	// how far the fill has come, by table; nil once the view is filled. A missing table has not been begun
+	// the fill's progress by table; nil once the view is filled. The scan of a table that is missing here has not begun
 	Fill     map[string]Progress `json:"fill,omitzero"`
 	FillFrom int64               `json:"fill_from,omitempty"` // the Order at which the fill began
 	Repair   bool                `json:"repair,omitempty"`    // the fill rewrites even what the view should hold already
@@ -53,7 +53,7 @@ func (s StoredStanding) Standing() Standing {
 	if s.Phase == PhaseFilled {
 		return at
 	}
-	if at.Fill = s.Fill; at.Fill == nil { // it was opened and never marked
+	if at.Fill = s.Fill; at.Fill == nil { // the view was opened and never marked
 		at.Fill = map[string]Progress{}
 	}
 	at.FillFrom, at.Repair = s.FillFrom, s.Repair
@@ -71,7 +71,7 @@ type Progress struct {
 // Filling reports whether the view is still being filled.
 func (s Standing) Filling() bool { return s.Fill != nil }
 
-// Less reports whether the scan p has come less far than o. Both are of one fill.
+// Less reports whether p is less far than o. Both are progress of one fill.
 func (p Progress) Less(o Progress) bool {
 	if p.Done != o.Done {
 		return o.Done

@@ -8,7 +8,7 @@ import (
 
 // The states of a view, as status shows them.
 const (
-	StateStarting   = "starting" // not begun, or catching up with the sink's other views; may disagree with them
+	StateStarting   = "starting" // not running yet, or catching up with the sink's other views; may disagree with them
 	StateRunning    = "running"
 	StateFilling    = "filling"
 	StateRebuilding = "rebuilding"
@@ -28,7 +28,7 @@ type ViewStatus struct {
 	Kind        string   `json:"kind"`
 	Definition  string   `json:"definition,omitempty"` // the view's fingerprint
 	State       string   `json:"state"`
-	Position    string   `json:"position"`    // FILE:POS of what was applied
+	Position    string   `json:"position"`    // FILE:POS up to which changes were applied
 	LagSeconds  *float64 `json:"lag_seconds"` // since the view last showed all that was committed; nil: unknown
 	Rate        float64  `json:"rate"`        // recently applied changes per second
 	DeadLetters int      `json:"dead_letters"`
@@ -48,7 +48,7 @@ type ViewStatus struct {
 	// Format is the source's binlog_format while the view is compared, if it is not ROW: the comparison then repeats
 	// because the log does not list every change.
 	Format string `json:"binlog_format,omitempty"`
-	FanOut int64  `json:"fan_out,omitempty"` // after changes of joined rows: how many cells were re-read so far
+	FanOut int64  `json:"fan_out,omitempty"` // number of cells re-read so far because joined rows changed
 
 	// Evicted is how many keys, of any program, the sink's server evicted since this program was started.
 	Evicted int64 `json:"evicted_keys,omitempty"`
@@ -97,8 +97,8 @@ func (s *ViewStatus) Next() string {
 // Cause is an error, and all views that have it.
 type Cause struct {
 	Error string   // the error; the command that remedies it names all of the views
-	State string   // of the first of Views
-	Views []string // each with its source, if that has a name
+	State string   // the state of the first of Views
+	Views []string // each with its source, if the source has a name
 
 	text string // the error as ViewStatus.cause returns it
 }
@@ -122,7 +122,7 @@ func (s *ViewStatus) cause() string {
 
 // CausesOf groups views by error. Views with the same error share one Cause.
 func CausesOf(views []ViewStatus) (causes []Cause) {
-	named := map[string][]string{} // by a Cause's text: its views, each once
+	named := map[string][]string{} // by Cause.text: the names of its views, each once
 	for _, v := range views {
 		text, name := v.cause(), v.View
 		if text == "" {

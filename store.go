@@ -12,7 +12,8 @@ type Checkpoint struct {
 	Source      string `json:"source,omitempty"` // the shard's name
 	Fingerprint string `json:"fingerprint"`
 	Standing
-	// Read is a later position, up to which the source was already read. The sink may have some of those changes.
+	// Read is a position after Standing.Position: the source was already read up to it. The sink may have some of the
+	// changes in between.
 	Read    Position `json:"read,omitzero"`
 	Letters bool     `json:"letters,omitempty"` // the store knows every cell that is a dead letter in the sink
 
@@ -20,7 +21,7 @@ type Checkpoint struct {
 	// a new process can tell only by Shown how old the oldest missing change is.
 	Shown time.Time `json:"shown,omitzero"`
 
-	Unmarked bool `json:"-"` // only says where the view is to begin: nothing is marked in the sink yet
+	Unmarked bool `json:"-"` // only says where the view begins: the sink has no mark of it yet
 }
 
 // Store keeps checkpoints and dead letters. Opening it takes a lock, so only one process writes to it at a time.

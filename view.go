@@ -114,8 +114,8 @@ func (v *Value) Size() int64 {
 }
 
 func sizeOf(value any) (n int64) {
-	const header = 16 // an interface
-	const slice = 24  // the slice header behind the interface
+	const header = 16 // the size of an interface value
+	const slice = 24  // the size of the slice header behind the interface
 	switch v := value.(type) {
 	case string:
 		return header + int64(len(v))

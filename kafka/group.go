@@ -104,7 +104,7 @@ func told(tell func([]Partition)) func(context.Context, *kgo.Client, map[string]
 	}
 }
 
-// Leave gives up all partitions, through Revoked, and leaves the group.
+// Leave leaves the group. Before that, it calls Revoked for all partitions.
 func (g *Group) Leave() {
 	g.client.CloseWithin(leaveTime)
 	g.turn <- struct{}{} // wait for a pending commit whose caller no longer waits
@@ -115,7 +115,7 @@ func (g *Group) Leave() {
 // newsTime. It is enough if the group's leader sees new partitions.
 func (g *Group) Refresh() { g.client.ForceMetadataRefresh() }
 
-// ours is the prefix of members' client ids.
+// ours is the prefix of the client ids of this program's members.
 const ours = "replicator-"
 
 func (g *Group) clientID() string { return ours + g.cfg.Identity + "-" + MemberName() }

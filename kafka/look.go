@@ -53,7 +53,7 @@ type lookup struct {
 	decoder changelog.Decoder
 	wanted  map[replicator.Cell]int
 	states  []replicator.State
-	rows    []*replicator.Row // of the first cells, as many as fit
+	rows    []*replicator.Row // rows of the first cells, as many as fit into bytes
 	size    int64
 	bytes   int64 // the limit for rows; 0: none
 

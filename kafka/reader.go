@@ -145,7 +145,7 @@ func (r *Reader) record(ctx context.Context, h replicator.Handler, in *kgo.Recor
 	return committed, nil
 }
 
-// note remembers what is known about an offset.
+// note adds a moment, with the last known mark.
 func (r *Reader) note(m moment) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

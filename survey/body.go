@@ -38,7 +38,7 @@ func decode(t *Table, column string, stages [][]Codec) bodies {
 	}
 	if count == 0 {
 		b.reason = "no body was sampled" + leftOut(t.TooLong[column], empty)
-		if c := t.col(column); c.DataType == "json" { // it can't be anything else
+		if c := t.col(column); c.DataType == "json" { // a JSON column holds only JSON
 			b.codec, b.sure = "json", t.TooLong[column] == 0
 		}
 		return b

@@ -9,9 +9,9 @@ import (
 
 // ForeignKey is a reference from the rows of one table to the rows of another.
 type ForeignKey struct {
-	Columns []string // of the referring table
-	Table   string   // the other table
-	Refers  []string // its columns, in the order of Columns
+	Columns []string // columns of the referring table
+	Table   string   // the table that is referred to
+	Refers  []string // columns of Table, in the order of Columns
 }
 
 // These bound how many joins are proposed for a view.
@@ -111,7 +111,7 @@ func (j *joinedView) add(name, path string) bool {
 	return true
 }
 
-// name returns a name for a join that hides no column.
+// name returns a name for a join that is not the name of a column, so that the join hides no column.
 func (j *joinedView) name(name string) string {
 	for j.table.col(name) != nil || slices.ContainsFunc(j.joins, func(s stanza) bool { return s.header == name }) {
 		name = name[:min(len(name), maxName-1)] + "_"

@@ -10,7 +10,7 @@ import (
 // application has split one table into these parts, and a pattern reads them as one.
 type numbered struct {
 	numberedName
-	tables []*Table // those that were sampled, by name
+	tables []*Table // the sampled tables of the group, by name
 	names  []string // the names of all tables of the group
 	shared *bool    // whether two of the tables may have rows with the same key; nil: not known yet
 }

@@ -12,14 +12,14 @@ import (
 const (
 	maxDepth      = 3   // levels of objects to search for properties
 	maxElements   = 100 // of a list
-	maxProperties = 60  // of one kind of cell; a larger number of names are probably keys
+	maxProperties = 60  // of one kind of cell; if there are more, their names are probably keys
 )
 
 // property is a property of the sampled bodies. If its path goes through lists, it stands for every element.
 type property struct {
 	path    string // as a view names it
 	name    string // the last name of the path
-	present int    // how many documents have it and not as null
+	present int    // how many documents have it, with a value other than null
 	list    bool   // the path goes through a list
 
 	seen.Values

@@ -19,8 +19,8 @@ import (
 const (
 	newestRows = 200
 	oldestRows = 50
-	places     = 8         // between the ends
-	placeRows  = 25        // at each place
+	places     = 8         // how many positions between the ends are sampled
+	placeRows  = 25        // rows at each of these positions
 	batchRows  = 25        // of one statement
 	maxBody    = 256 << 10 // longer bodies are not read
 	maxBytes   = 4 << 20   // of one table's sample; a batch may exceed it

@@ -158,7 +158,7 @@ func (p *plan) follow(t *Table, stages [][]Codec) (f *followed, left string) {
 	f.name = p.tableName(f.source())
 	if f.body != nil {
 		p.suggestForBodies(f)
-		f.body.decoded = nil // there may be many tables
+		f.body.decoded = nil // frees memory, because there may be many tables
 	}
 	return f, left
 }

@@ -17,7 +17,7 @@ import (
 type Decoder struct {
 	table, column string
 	names         []string
-	key           []byte // reused
+	key           []byte // memory for decodeKey
 }
 
 // Decode reads a Kafka record that Encode made. The error wraps ErrNotOurs if the record has another form, and shows

@@ -77,7 +77,7 @@ func size(r *Record) int {
 		return len(r.Dead)
 	}
 	n := len(r.Row.Body) + 48*len(r.Row.Names)
-	if r.Codec != "json" { // also decoded, and in base64
+	if r.Codec != "json" { // the body is written twice: decoded, and in base64
 		n += 2 * len(r.Row.Body)
 	}
 	return n

@@ -14,9 +14,9 @@ import (
 // by 60 %, 12.2 by 200 %, and 10.8 by 400 %. Into Redis it was 14.6, 12.2 and 10.4. The process took 41, 54 and 70 MiB
 // for MySQL, and 48, 67 and 100 for Redis.
 const (
-	room    = 72 << 20 // the heap may always grow to this, within most
-	least   = 60       // percent, where much is in use
-	most    = 400      // percent, where little is
+	room    = 72 << 20 // the heap may always grow to this size, unless that is more than most allows
+	least   = 60       // percent, if much memory is in use
+	most    = 400      // percent, if little memory is in use
 	unequal = 10       // smaller differences don't count: setting a percentage stops the program for a moment
 )
 

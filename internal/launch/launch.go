@@ -69,7 +69,7 @@ func module() string {
 	return strings.TrimSuffix(reflect.TypeFor[Program]().PkgPath(), "/internal/launch")
 }
 
-// Program is the built program with its own directory, in which it runs and its configuration is.
+// Program is the built program, and the directory in which it runs. The directory also holds its configuration.
 type Program struct {
 	Path string
 	Dir  string

@@ -246,7 +246,7 @@ func (c *conn) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if values == nil { // without a lock
+	if values == nil { // the server refuses the lock
 		if values, err = c.askFor(ctx, 2, "SELECT 0, "+whichServer); err != nil {
 			return err
 		}
@@ -318,7 +318,7 @@ func (c *conn) askFor(ctx context.Context, n int, query string) ([]driver.Value,
 // integer converts a value to an integer; 0 if it is not one.
 func integer(v driver.Value) int64 {
 	var n sql.NullInt64
-	_ = n.Scan(v) // n stays 0 if v is no integer
+	_ = n.Scan(v) // n stays 0 if v is not an integer
 	return n.Int64
 }
 

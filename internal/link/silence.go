@@ -21,7 +21,7 @@ type watched struct {
 	net.Conn
 	asks     time.Duration
 	deadline time.Time   // the driver's read deadline
-	works    func() bool // nil until the session is set up, which takes no time
+	works    func() bool // nil until the session is set up: a connection that is silent until then is lost
 }
 
 // lastAnswer is how long an answer may still be in transit after the server said that the session is idle.

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 )
 
-// Parse reads 32 hexadecimal digits in either case, with dashes at a UUID's places or none.
+// Parse reads 32 hexadecimal digits in either case, with all dashes of a UUID or with none.
 func Parse(s string) ([]byte, bool) {
 	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
 		s = s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]

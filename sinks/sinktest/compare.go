@@ -33,7 +33,7 @@ func (f *fixture) differences(ops []replicator.Op) map[at]replicator.DifferenceK
 	return kinds
 }
 
-// differ compares Compare's differences with the expected ones.
+// differ fails the test unless Compare finds the expected differences.
 func (f *fixture) differ(when string, ops []replicator.Op, want map[at]replicator.DifferenceKind) {
 	f.t.Helper()
 	if got := f.differences(ops); !maps.Equal(got, want) {

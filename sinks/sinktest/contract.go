@@ -284,7 +284,7 @@ func (f *fixture) versions(want ...int64) {
 	}
 }
 
-// highest checks the highest version that the sink may hold of the first cell.
+// highest checks the highest version that the sink reports for the first cell.
 func (f *fixture) highest(want int64) {
 	f.t.Helper()
 	got, err := f.target.Versions(f.t.Context(), f.cells[:1])

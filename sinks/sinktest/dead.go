@@ -15,7 +15,7 @@ func (f *fixture) dead(c replicator.Cell, version int64, b body, views ...int) {
 		}
 	}
 	const asOf = firstOrder - 2
-	for _, version := range []int64{version, asOf} { // the row's own, or its position, which differs in each re-read
+	for _, version := range []int64{version, asOf} { // the row's version, or a position as the version
 		differences, err := f.target.Compare(f.t.Context(), []replicator.Op{f.reset(c, version, asOf, b)})
 		if err != nil {
 			f.t.Fatalf("Compare: %v", err)
@@ -52,7 +52,7 @@ func testDead(f *fixture) {
 	for i, end := range []replicator.Op{f.put(c, 6, 60, good), f.reset(c, replicator.NoVersion, 60, nil),
 		f.reset(c, 4, 60, good)} {
 		f.clear()
-		f.base++ // other cells of the same kind
+		f.base++ // new cells of the same table and column
 		for n := range f.cells {
 			f.cells[n].Key = keyOf(f.s.table(c.Table), f.base<<8+int64(i), int64(n))
 		}

@@ -62,7 +62,7 @@ func testGone(f *fixture) {
 	if found := f.forgetGone(50); found.Remembered < 2 { // other sources' cells may count; a fill forgets none
 		f.t.Errorf("during a fill ForgetGone returns %+v", found)
 	}
-	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // its deletion is known
+	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // its delete is remembered
 	f.markAt(100, false)
 	f.forgetGone(20) // nothing was deleted below that
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
@@ -87,7 +87,7 @@ func testGone(f *fixture) {
 	f.versions(3, replicator.NoVersion, 9)
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	f.apply(f.reset(gone, replicator.NoVersion, 130, nil))
-	f.unknownOnly(f.try(f.put(f.cells[3], 9, 10, b)), []int{0}) // another process still knows the horizon
+	f.unknownOnly(f.try(f.put(f.cells[3], 9, 10, b)), []int{0}) // a target that is opened later knows the horizon
 	f.markAt(200, false)
 	f.forgetGone(150)
 	f.unknownOnly(f.try(f.put(late, 9, 149, b)), []int{0})

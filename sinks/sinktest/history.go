@@ -35,7 +35,7 @@ type history struct {
 	forgets  bool                         // deleted cells are forgotten now and then
 	marked   int64                        // the highest position that was marked
 	floors   map[floorKey]int64           // the position that a cell has certainly reached
-	seen     map[floorKey]int64           // the position up to which a re-read saw, whatever it claimed
+	seen     map[floorKey]int64           // the position up to which a re-read saw changes, whatever it claimed
 	shown    map[string]map[string]string // by view: its content after the last batch
 	trace    []string                     // the applied ops, for analysing a failure
 }
@@ -351,7 +351,7 @@ func of(c replicator.Cell, contents map[string]string) map[string]string {
 	key := c.Key.String()
 	out := map[string]string{}
 	for id, text := range contents {
-		if strings.HasSuffix(id, key) { // after a prefix, a value, or nothing
+		if strings.HasSuffix(id, key) { // the key is all of the id, or follows a prefix or a value
 			out[id] = text
 		}
 	}

@@ -130,7 +130,7 @@ func testForeign(f *fixture) {
 	other := open(f.t, f.s, f.source, f.s.Views)
 	mark(other, 20)
 	mark(other, 30)
-	mark(f.target, 25, names...) // this moves nothing
+	mark(f.target, 25, names...) // a lower position, so no mark moves
 	mark(f.target, 40)
 	mark(other, 40, names...)
 	mark(other, 40)

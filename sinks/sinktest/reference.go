@@ -270,7 +270,7 @@ func (t *memoryTarget) Held(_ context.Context, view int, after string, limit int
 	return t.page(after, limit, func(p place, k judge.Known) bool { return k.Shown && p.view == t.views[view].Name })
 }
 
-// page returns the wanted cells after a cell.
+// page returns up to limit wanted cells that follow after, and where the next page begins.
 func (t *memoryTarget) page(
 	after string, limit int, wanted func(place, judge.Known) bool,
 ) (cells []replicator.Cell, next string, err error) {

@@ -31,7 +31,7 @@ type pending struct {
 type batch struct {
 	ops   []replicator.Op
 	reads []read // by op: zero for changes from the log
-	until int    // once the batch is applied, so are all events before this one
+	until int    // once the batch is applied, all events before this index are
 	dead  bool   // its process has ended
 }
 

@@ -98,7 +98,7 @@ func testShadow(f *fixture) {
 	f.apply(f.puts(5, 50, live)...)
 	b.marks(f.target, 60, 1)
 
-	given := b.open(b.shadows[:1]) // this one is given up
+	given := b.open(b.shadows[:1]) // this rebuild is abandoned
 	b.applies(given, only(1, f.puts(9, 90, map[int]body{same: bodies[5], added: bodies[added]})))
 	b.marks(given, 95, 2)
 	live[changed] = bodies[6]

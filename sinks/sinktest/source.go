@@ -126,7 +126,7 @@ func (s *source) changeVersioned(c *cell) {
 	switch {
 	case len(c.rows) == 0 || n < 45: // a new newest row; after deletes, the version may have existed before
 		s.insert(c, top+1+int64(s.rnd.IntN(3)))
-	case n < 52: // a late one
+	case n < 52: // a new row with a lower version
 		s.insert(c, max(0, top-1-int64(s.rnd.IntN(3))))
 	case n < 62: // a body is updated in place
 		i := s.rnd.IntN(len(c.rows))

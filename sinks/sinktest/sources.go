@@ -74,8 +74,9 @@ type side struct {
 	bodies map[int]body
 }
 
-// testMoved verifies two sources after an entity moved from one to the other. It is no difference that the first no
-// longer has it. If neither has an entity, or its row differs, one of the verifies must find and repair that.
+// testMoved verifies two sources after an entity moved from one to the other. It is not a difference that the first
+// source no longer has the entity. If neither source has an entity, or its row differs, one of the verifies must find
+// and repair that.
 func testMoved(f *fixture) {
 	if _, ok := f.target.(replicator.Tidier); !ok { // without Tidier, sources don't share entities
 		f.t.Skip("the target does not report other sources' cells")
@@ -145,7 +146,7 @@ func (f *fixture) verified(s side) [][]replicator.Op {
 	return looks
 }
 
-// verifies compares the differences that all sides' verifies find with the expected ones.
+// verifies fails the test unless the verifies of all sides together find the expected differences.
 func (f *fixture) verifies(when string, want map[at]replicator.DifferenceKind, sides ...side) {
 	f.t.Helper()
 	found := map[at]replicator.DifferenceKind{}

@@ -62,7 +62,7 @@ type Subject struct {
 	// Remembers means that the targets forget nothing, although they are Forgetters.
 	Remembers bool
 
-	// Histories is how many histories to run by default (see the flag).
+	// Histories is how many histories to run by default (see the flag -sinktest.histories).
 	Histories int
 }
 

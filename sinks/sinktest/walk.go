@@ -31,7 +31,7 @@ func testHeld(f *fixture) {
 		}
 		slices.Sort(want)
 		for _, limit := range limits {
-			var got []replicator.Key // any cell will do for an entity with several
+			var got []replicator.Key // Held may list any of an entity's cells
 			for _, c := range f.cellsOf("Held", limit, f.held(i)) {
 				if !v.Feeds(c) {
 					f.t.Fatalf("Held lists entries of view %s for cell %s, which does not feed it", v.Name, c)
@@ -103,7 +103,7 @@ func testOutdated(f *fixture) {
 	f.showsOf("after deletes were reconciled", bodies)
 }
 
-// find compares the outdated cells, for several page sizes, with the expected ones.
+// find fails the test unless Outdated lists exactly the expected cells, whatever the page size.
 func (f *fixture) find(when string, before int64, want []replicator.Cell) {
 	f.t.Helper()
 	for _, limit := range limits {
