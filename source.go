@@ -11,8 +11,8 @@ type Source interface {
 	Name() string
 
 	// Latest returns the current end of the log, and Oldest the first position that can still be read. known are
-	// positions that were read before. If the newest of them was made on another server, the returned Order is above
-	// its Order.
+	// positions that were read before. If the newest of them was made on another server, the Orders of the results
+	// are above its Order.
 	Latest(ctx context.Context, known []Position) (Position, error)
 	Oldest(ctx context.Context, known []Position) (Position, error)
 

@@ -61,8 +61,8 @@ func orNone(codec string) string {
 	return codec
 }
 
-// foreign turns a record that is not part of a changelog into rows with an error, so that every view gets a dead
-// letter. It returns one row for each table and column value that is read, under the record's own key.
+// foreign turns a record that is not part of a changelog into changes whose rows have an error, so that every view gets
+// a dead letter. It returns one change for each table and column value that is read, under the record's own key.
 func (r *Reader) foreign(in *kgo.Record, why error) (all []*replicator.Change) {
 	key, err := replicator.MakeKey(in.Key)
 	if err != nil {

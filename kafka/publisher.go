@@ -14,7 +14,7 @@ import (
 // Publisher is what a marks topic says about the publisher of a changelog.
 type Publisher struct {
 	Source     string              // the origin: a shard's name
-	Partitions int                 // that cells are spread over; partitions added later hold no cells
+	Partitions int                 // how many of them cells are spread over; later ones hold no cells
 	At         replicator.Position // how far it has read the origin; zero: not marked yet
 }
 

@@ -98,7 +98,7 @@ func sampled(n int) string { return fmt.Sprintf("%d sampled bodies", n) }
 func leftOut(tooLong, empty int) string {
 	text := ""
 	if tooLong > 0 {
-		text += fmt.Sprintf("; %d longer than %d KiB were not looked at", tooLong, maxBody>>10)
+		text += fmt.Sprintf("; %d longer than %d KiB were not read", tooLong, maxBody>>10)
 	}
 	if empty > 0 {
 		text += fmt.Sprintf("; %d are empty", empty)

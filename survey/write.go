@@ -164,7 +164,7 @@ func (t *text) log(f *followed) {
 		for i, name := range index {
 			index[i] = sqlname.Quote(name)
 		}
-		t.say("verify, explain and deleted rows need the rows of one entity, which no index leads to. Better: "+
+		t.say("No index finds the rows of one entity, which `verify`, `explain` and deletes must read. Better: "+
 			"ALTER TABLE %s ADD KEY (%s);", shown(sqlname.Quote(f.Table.Name)), shown(strings.Join(index, ", ")))
 	}
 }
@@ -256,7 +256,7 @@ func (t *text) views(f *followed) {
 	}
 	if f.body != nil && f.column != "" && len(f.sorts) == 0 {
 		t.rule()
-		t.say("%s: no rows were sampled. Views are made of one sort of cell, such as from = %s.", shown(f.Table.Name),
+		t.say("%s: no rows were sampled. A view is made from one kind of cell, such as from = %s.", shown(f.Table.Name),
 			quoted(f.name+".users"))
 	}
 	if len(f.views) > 0 {

@@ -42,7 +42,7 @@ func (d *Decoder) Decode(in *kgo.Record) (*Record, error) {
 		}
 		return r, nil
 	case what != opDead && what != op(r):
-		return nil, notOurs("its header op says %.20q", what)
+		return nil, notOurs("its header op is %.20q, which its other headers contradict", what)
 	}
 	if err := d.decodeRow(r, in.Value); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func decodeHeaders(in *kgo.Record) (what string, s replicator.State, err error) 
 	case seen != all:
 		err = notOurs("it must have the headers op, version, order and as_of, once each")
 	case what != opPut && what != opReset && what != opGone && what != opDead:
-		err = notOurs("its header op says %.20q", what)
+		err = notOurs("its header op is %.20q, which is unknown", what)
 	case s.Version < replicator.NoVersion || s.Order < 0 || s.AsOf < 0 || s.AsOf > s.Order:
 		err = notOurs("its headers have numbers that no cell can have")
 	}

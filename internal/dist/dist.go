@@ -43,7 +43,7 @@ func beside() []string {
 // Make makes the release in the directory out, which must not exist, and returns the names of the files.
 func (r Release) Make(ctx context.Context, out string) ([]string, error) {
 	if err := os.Mkdir(out, 0o755); err != nil {
-		return nil, fmt.Errorf("dist: %w; remove it first", err)
+		return nil, fmt.Errorf("dist: %w. Remove it first", err)
 	}
 	for _, target := range r.Targets {
 		if err := r.makeTarget(ctx, target, out); err != nil {

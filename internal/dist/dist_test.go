@@ -177,7 +177,7 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 		t.Skip("no systemd-analyze")
 	}
 	root := installed(t)
-	// It requires that the programs of ExecStart and ExecReload exist, and the targets.
+	// systemd-analyze requires that the programs of ExecStart and ExecReload exist, and the targets.
 	kill := filepath.Join(root, "bin", "kill")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(kill), 0o755), os.WriteFile(kill, nil, 0o755)); err != nil {
 		t.Fatal(err)

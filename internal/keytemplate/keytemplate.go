@@ -73,7 +73,8 @@ func Parse(template string) (parts []Part, tail string, err error) {
 			p := Part{Text: text.String(), Path: rest[1:end]}
 			if colon := unquoted(p.Path, ':'); colon >= 0 {
 				if p.Path, p.Form = p.Path[:colon], p.Path[colon+1:]; p.Form == "" {
-					return nil, "", errors.New("a : in the template has no form behind it; use uuid, hex or base64, or leave it out")
+					return nil, "", errors.New("a : in the template has no form after it; use uuid, hex or " +
+						"base64, or remove the :")
 				}
 			}
 			text.Reset()

@@ -243,8 +243,8 @@ func TestAServerWithoutUserLocksServesAllTheSame(t *testing.T) {
 	}
 }
 
-// Settings that an operator makes for all sessions of a server must not apply to the pool's sessions, which must read
-// all rows and end each transaction.
+// Settings that an operator makes for all sessions of a server must not apply to the pool's sessions. They must read
+// all rows, and end each transaction.
 func TestSessionsTakeNothingFromTheServersGlobalVariables(t *testing.T) {
 	servertest.EachKind(t, func(t *testing.T, kind servers.Kind) {
 		s := servertest.Own(t, kind)

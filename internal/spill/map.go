@@ -70,7 +70,7 @@ func (m *Map) Put(key, value []byte) error {
 // usable returns an error if the map is closed, or, once, if a merge failed. m.mu is held.
 func (m *Map) usable() error {
 	if m.closed {
-		return errors.New("it is closed")
+		return errors.New("the map is closed")
 	}
 	err := m.err
 	m.err = nil

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// checkWalk compares a walk with the model. The walk begins after a key and visits at most a number of entries.
+// checkWalk compares a walk with the model. The walk begins after a key and visits at most the given number of entries.
 func checkWalk(t *testing.T, m *Map, model map[string]string, after []byte, most int) {
 	t.Helper()
 	want := slices.Sorted(maps.Keys(model))

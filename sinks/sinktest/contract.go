@@ -236,7 +236,7 @@ func testRejected(f *fixture) {
 		var got []int
 		for _, r := range a.Rejected {
 			if r.Op != 1 || r.Err == nil {
-				f.t.Fatalf("rejected: %+v", r)
+				f.t.Fatalf("Apply rejected %+v, want op 1 with an error", r)
 			}
 			got = append(got, r.View)
 		}
@@ -409,7 +409,7 @@ func testReopen(f *fixture) {
 	f.staleOnly(f.try(f.put(c, 4, 55, f.body())), 0)
 	f.shows("after it was opened again", map[replicator.Cell]body{c: b})
 	if m, ok := f.mark(f.s.Views[0].Name); !ok || m.Position.Order < 60 {
-		f.t.Fatalf("the mark is %+v after it was opened again", m)
+		f.t.Fatalf("the mark is %+v after the view was opened again", m)
 	}
 }
 

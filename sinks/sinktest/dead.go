@@ -69,7 +69,7 @@ func testDead(f *fixture) {
 		older.Version, older.Order = 4, 40
 		a := f.try(older)
 		if len(a.Stale) != 1 || !slices.Equal(a.Dead, []replicator.ValueAt{{Op: 0, View: view}}) {
-			f.t.Fatalf("Apply returns %+v for an op that is older than a dead letter in view %d", a, view)
+			f.t.Fatalf("Apply returns %+v for an op older than a dead letter in view %d, want stale and dead", a, view)
 		}
 		for n, other := range f.cells {
 			end.Cell = other
@@ -78,7 +78,7 @@ func testDead(f *fixture) {
 			}
 		}
 		if a := f.try(older); len(a.Stale) != 1 || len(a.Dead) > 0 {
-			f.t.Fatalf("Apply returns %+v for an op that is older than the cell's state", a)
+			f.t.Fatalf("Apply returns %+v for an op older than the cell's state, want it only stale", a)
 		}
 		none("after newer ops")
 	}

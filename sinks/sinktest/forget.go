@@ -102,14 +102,14 @@ func (f *fixture) knows(what string, views []*replicator.View, anew []string) {
 	for i, c := range f.cells {
 		feeds := func(v *replicator.View) bool { return slices.Contains(anew, v.Name) && v.Feeds(c) }
 		if slices.ContainsFunc(views, feeds) && versions[i].Lowest != replicator.NoVersion {
-			f.t.Fatalf("%s: %s has version %d", what, c, versions[i].Lowest)
+			f.t.Fatalf("%s: %s has version %d, want none", what, c, versions[i].Lowest)
 		}
 	}
 	for _, v := range views {
 		begins := slices.Contains(anew, v.Name)
 		m, ok := f.mark(v.Name)
 		if !ok || m.Fingerprint != v.Fingerprint || m.Filling() != begins || (m.Position.Order == 0) != begins {
-			f.t.Fatalf("%s: the mark is %+v", what, m)
+			f.t.Fatalf("%s: the wrong mark %+v", what, m)
 		}
 	}
 }

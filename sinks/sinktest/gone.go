@@ -60,14 +60,14 @@ func testGone(f *fixture) {
 
 	f.markAt(60, true)
 	if found := f.forgetGone(50); found.Remembered < 2 { // other sources' cells may count; a fill forgets none
-		f.t.Errorf("during a fill ForgetGone returns %+v", found)
+		f.t.Errorf("during a fill ForgetGone returns %+v, want two cells remembered", found)
 	}
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0) // its delete is remembered
 	f.markAt(100, false)
 	f.forgetGone(20) // nothing was deleted below that
 	f.staleOnly(f.try(f.put(gone, 9, 10, b)), 0)
 	if found := f.forgetGone(1000); found.Forgotten < 1 || found.Remembered < 1 { // each shard counts its own cells
-		f.t.Errorf("with two deleted cells ForgetGone returns %+v", found)
+		f.t.Errorf("with two deleted cells ForgetGone returns %+v, want one forgotten and one remembered", found)
 	}
 	f.shows("after the gone cell was forgotten", shows)
 	for _, target := range []replicator.Target{own, other} {

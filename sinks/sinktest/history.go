@@ -205,7 +205,7 @@ func (h *history) forget(ctx context.Context) error {
 }
 
 // reread re-reads the cell of an op that Apply reported as unknown, and applies the current row. A process that has
-// crashed does not re-read.
+// crashed does so only sometimes.
 func (h *history) reread(ctx context.Context, target int, op replicator.Op) error {
 	i := slices.IndexFunc(h.source.cells, func(c *cell) bool { return c.id == op.Cell })
 	asOf := h.claim(max(h.began, h.marked))

@@ -36,7 +36,7 @@ func testLost(f *fixture) {
 		}
 		f.s.SetMark(f.t, f.source, view, c.damage)
 		if err := f.target.Mark(f.t.Context(), *c.marked); !errors.Is(err, replicator.ErrSinkLost) {
-			f.t.Fatalf("the mark %s, and Mark returns %v", name, err)
+			f.t.Fatalf("the mark %s, but Mark returns %v", name, err)
 		}
 		f.s.SetMark(f.t, f.source, view, nil)
 	}
@@ -89,10 +89,10 @@ func testRegistered(f *fixture) {
 		f.t.Fatalf("Mark: %v", err)
 	}
 	if err := f.target.Mark(f.t.Context(), at(80, "own")); err == nil || errors.Is(err, replicator.ErrSinkLost) {
-		f.t.Fatalf("Mark in an epoch that another target registered since this one was opened: %v", err)
+		f.t.Fatalf("Mark returns %v in an epoch that another target registered since this one was opened", err)
 	}
 	if m, _ := f.mark(f.s.Views[0].Name); m.Position != at(30, "other").Position {
-		f.t.Fatalf("the mark is %+v", m)
+		f.t.Fatalf("the mark is %+v, want the other target's", m)
 	}
 	f.target = open(f.t, f.s, f.source, f.s.Views)
 	if err := f.target.Mark(f.t.Context(), at(80, "own")); err != nil {

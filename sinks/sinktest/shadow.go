@@ -60,7 +60,7 @@ func (b *shadowing) open(views []*replicator.View) replicator.Target {
 func (b *shadowing) applies(target replicator.Target, ops []replicator.Op) {
 	b.t.Helper()
 	if a, err := target.Apply(b.t.Context(), ops); err != nil || len(a.Stale)+len(a.Rejected) > 0 {
-		b.t.Fatalf("Apply returns %+v, %v", a, err)
+		b.t.Fatalf("Apply returns %+v, %v, want nothing stale or rejected", a, err)
 	}
 }
 
@@ -264,7 +264,7 @@ func (b *shadowing) without(shown map[int]body) {
 	b.t.Helper()
 	err := b.builds.Swap(b.t.Context(), b.source, b.views)
 	if Refuses(b.t, err, b.views, names(b.views)...); !replicator.IsFatal(err) {
-		b.t.Fatalf("a swap without shadows returns %v", err)
+		b.t.Fatalf("a swap without shadows returns %v, want a Fatal error", err)
 	}
 	if err := b.builds.Discard(b.t.Context(), b.views); err != nil {
 		b.t.Fatalf("Discard without shadows: %v", err)

@@ -63,7 +63,7 @@ func testOutdated(f *fixture) {
 	f.apply(f.looks(5, before, map[int]body{2: bodies[2]})...)
 	f.apply(f.looks(5, before-5, map[int]body{3: nil})...)
 	if a := f.try(f.puts(4, before+1, map[int]body{5: bodies[5]})...); len(a.Stale) != len(f.of(5)) {
-		f.t.Fatalf("Apply returns %+v for older ops", a)
+		f.t.Fatalf("Apply returns %+v for older ops, want all stale", a)
 	}
 	f.apply(f.puts(5, before-1, map[int]body{6: bodies[6]})...)
 	f.apply(f.puts(6, before+9, map[int]body{7: bodies[7]})...)
@@ -95,7 +95,7 @@ func testOutdated(f *fixture) {
 	})
 	for _, c := range want {
 		if !swept[c] {
-			f.t.Fatalf("%s is not listed any more after other cells were read", c)
+			f.t.Fatalf("%s is no longer listed after other cells were re-read", c)
 		}
 	}
 	delete(bodies, 8)

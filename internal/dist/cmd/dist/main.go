@@ -51,7 +51,7 @@ func run(ctx context.Context, version, targets, out string) (err error) {
 	}
 	changed, err := exec.CommandContext(ctx, "git", "status", "--porcelain").Output()
 	if err != nil || len(changed) > 0 {
-		return fmt.Errorf("dist: this checkout differs from its commit, but a release is made from one: %s%w", changed,
+		return fmt.Errorf("dist: a release is made from a commit, but this checkout has other changes: %s%w", changed,
 			errors.Join(err, errors.New("commit first")))
 	}
 	hash, at, _ := strings.Cut(strings.TrimSpace(string(commit)), " ")
