@@ -14,7 +14,8 @@ type reader struct {
 	value func(r *reader, depth int) (any, error) // reads one value of the format
 	left  int                                     // how many more values may be created
 
-	// skips: values are only checked. Lists, maps, texts and bytes are returned empty.
+	// skips is set while an unwanted member is read. Its values are checked, but lists, maps, texts and bytes are
+	// returned empty.
 	skips bool
 
 	wanted *wanted // receives the members of the body's own map; nil inside a member, or if all members are wanted
@@ -91,7 +92,8 @@ func (r *reader) bytes(n uint64) ([]byte, error) {
 	return append([]byte{}, b...), err
 }
 
-// Lists and maps grow as they are read, because a length can be false at every level.
+// Initial capacities of lists and maps. Both grow as they are read, because a body can claim a false length at every
+// level.
 const (
 	firstList = 256
 	firstMap  = 16
@@ -143,7 +145,7 @@ func (r *reader) dict(n uint64, depth int) (any, error) {
 	}
 }
 
-// wantedOf reads the members of the body's own map.
+// wantedOf reads the members of the body's own map, and stores the wanted ones in w.
 func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 	for {
 		if more, err := r.more(&n); !more || err != nil {
@@ -168,7 +170,7 @@ func (r *reader) wantedOf(w *wanted, n uint64, depth int) (any, error) {
 	}
 }
 
-// more reports whether another value of a list or map follows. n is how many are left.
+// more reports whether another value of a list or map follows. n counts the remaining values.
 func (r *reader) more(n *uint64) (bool, error) {
 	switch *n {
 	case 0:

@@ -18,7 +18,7 @@ func unhex(t testing.TB, digits string) []byte {
 	return b
 }
 
-// binaryTest is a body in hexadecimal digits and its value, or why it is refused.
+// binaryTest is a body in hexadecimal digits, and its value or the expected error.
 type binaryTest struct {
 	name, body string
 	want       any
@@ -78,9 +78,9 @@ func TestMsgpack(t *testing.T) {
 		{name: "timestamp 96", body: "c7 0c ff 1dcd6500 ffffffffffffffff", want: "1969-12-31T23:59:59.5"},
 		{name: "timestamp far off", body: "c7 0c ff 00000000 7fffffffffffffff",
 			err: "a timestamp is out of range, at offset 15"},
-		{name: "extension", body: "d4 05 00", err: "extension type 5 is not known, at offset 3"},
-		{name: "ext16", body: "c8 0001 05 00", err: "extension type 5 is not known, at offset 5"},
-		{name: "reserved", body: "c1", err: "0xc1 begins no value, at offset 1"},
+		{name: "extension", body: "d4 05 00", err: "unknown extension type 5, at offset 3"},
+		{name: "ext16", body: "c8 0001 05 00", err: "unknown extension type 5, at offset 5"},
+		{name: "reserved", body: "c1", err: "0xc1 does not begin a value, at offset 1"},
 		{name: "empty", body: "", err: "the body is cut short, at offset 0"},
 		{name: "short", body: "da 0005 61", err: "the body is cut short, at offset 3"},
 		{name: "length that lies", body: strings.Repeat("dd ffffffff ", 100), err: "the body is cut short, at offset 500"},
@@ -90,7 +90,7 @@ func TestMsgpack(t *testing.T) {
 	})
 }
 
-// The values are those of RFC 8949, appendix A, where it has one.
+// The values come from RFC 8949, appendix A, where it lists them.
 func TestCBOR(t *testing.T) {
 	testBinary(t, decodeCBOR, []binaryTest{
 		{name: "0", body: "00", want: int64(0)},
@@ -115,7 +115,7 @@ func TestCBOR(t *testing.T) {
 		{name: "double", body: "fb3ff199999999999a", want: 1.1},
 		{name: "booleans", body: "82f4f5", want: []any{false, true}},
 		{name: "null and undefined", body: "82f6f7", want: []any{nil, nil}},
-		{name: "simple value", body: "f0", err: "simple value 16 is not known, at offset 1"},
+		{name: "simple value", body: "f0", err: "unknown simple value 16, at offset 1"},
 		{name: "tagged text", body: "c074323031332d30332d32315432303a30343a30305a", want: "2013-03-21T20:04:00Z"},
 		{name: "decimal fraction", body: "c48221196ab3", want: replicator.Number("273.15")},
 		{name: "small decimal fraction", body: "c4822405", want: replicator.Number("0.00005")},
@@ -123,7 +123,7 @@ func TestCBOR(t *testing.T) {
 		{name: "long decimal fraction", body: "c48221c249010000000000000000",
 			want: replicator.Number("184467440737095516.16")},
 		{name: "decimal fraction of thousands", body: "c482030c", want: replicator.Number("12000")},
-		{name: "decimal fraction of nothing", body: "c40c", err: "a decimal fraction is not a list of two, at offset 2"},
+		{name: "decimal fraction of nothing", body: "c40c", err: "a decimal fraction is not a list of two numbers, at offset 2"},
 		{name: "decimal fraction of text", body: "c482016161",
 			err: "a decimal fraction's mantissa is not an integer, at offset 5"},
 		{name: "decimal fraction of decimal fractions", body: "c48201c4822105",
@@ -139,30 +139,30 @@ func TestCBOR(t *testing.T) {
 		{name: "open bytes", body: "5f42010243030405ff", want: []byte{1, 2, 3, 4, 5}},
 		{name: "open text", body: "7f657374726561646d696e67ff", want: "streaming"},
 		{name: "open text of halves", body: "7f61c361bcff", err: "a text is not valid UTF-8, at offset 3"},
-		{name: "open text of bytes", body: "7f4161ff", err: "a string holds a piece of another kind, at offset 2"},
+		{name: "open text of bytes", body: "7f4161ff", err: "a string contains a chunk of another type, at offset 2"},
 		{name: "open list", body: "9f01820203ff", want: []any{int64(1), []any{int64(2), int64(3)}}},
 		{name: "open map", body: "bf61610161629f0203ffff", want: replicator.ObjectOf(map[string]any{"a": int64(1),
 			"b": []any{int64(2), int64(3)}})},
-		{name: "odd open map", body: "bf6161ff", err: "simple value 31 is not known, at offset 4"},
+		{name: "odd open map", body: "bf6161ff", err: "unknown simple value 31, at offset 4"},
 		{name: "open and cut", body: "9f01", err: "the body is cut short, at offset 2"},
-		{name: "reserved head", body: "1c", err: "a value's head is not allowed, at offset 1"},
-		{name: "open integer", body: "1f", err: "a value's head is not allowed, at offset 1"},
-		{name: "break alone", body: "ff", err: "simple value 31 is not known, at offset 1"},
+		{name: "reserved head", body: "1c", err: "a value has an invalid head, at offset 1"},
+		{name: "open integer", body: "1f", err: "a value has an invalid head, at offset 1"},
+		{name: "break alone", body: "ff", err: "unknown simple value 31, at offset 1"},
 		{name: "length that lies", body: strings.Repeat("9affffffff", 100), err: "the body is cut short, at offset 500"},
 		{name: "greatest length", body: "5bffffffffffffffff", err: "the body is cut short, at offset 9"},
 		{name: "trailing", body: "0000", err: "something follows the end of the body, at offset 1"},
-		{name: "text references", body: "d90100 82 63616161 d81900", err: "reference tag 25 is not supported: " +
-			"write bodies without references to texts and shared values, at offset 10"},
+		{name: "text references", body: "d90100 82 63616161 d81900", err: "reference tag 25 is not supported " +
+			"(write bodies without references to texts and shared values), at offset 10"},
 		{name: "no text is referred to", body: "d90100 81 6161", want: []any{"a"}},
-		{name: "text reference", body: "82 63616161 d81900", err: "reference tag 25 is not supported: " +
-			"write bodies without references to texts and shared values, at offset 7"},
-		{name: "shared value", body: "82 d81c 8101 d81d00", err: "reference tag 29 is not supported: " +
-			"write bodies without references to texts and shared values, at offset 7"},
+		{name: "text reference", body: "82 63616161 d81900", err: "reference tag 25 is not supported " +
+			"(write bodies without references to texts and shared values), at offset 7"},
+		{name: "shared value", body: "82 d81c 8101 d81d00", err: "reference tag 29 is not supported " +
+			"(write bodies without references to texts and shared values), at offset 7"},
 		{name: "no value is shared", body: "d81c 81 d81c 8101", want: []any{[]any{int64(1)}}},
-		{name: "shared value's reference", body: "82 8101 d81d00", err: "reference tag 29 is not supported: " +
-			"write bodies without references to texts and shared values, at offset 5"},
-		{name: "reference as a name", body: "a1 d81900 01", err: "reference tag 25 is not supported: " +
-			"write bodies without references to texts and shared values, at offset 3"},
+		{name: "shared value's reference", body: "82 8101 d81d00", err: "reference tag 29 is not supported " +
+			"(write bodies without references to texts and shared values), at offset 5"},
+		{name: "reference as a name", body: "a1 d81900 01", err: "reference tag 25 is not supported " +
+			"(write bodies without references to texts and shared values), at offset 3"},
 		{name: "a UUID's tag", body: "d825 42 0102", want: []byte{1, 2}},
 		{name: "a body that says it is CBOR", body: "d9d9f7 01", want: int64(1)},
 		{name: "tags in tags", body: strings.Repeat("c1", 600), err: "the body nests deeper than 512 levels, at offset 512"},

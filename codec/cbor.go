@@ -58,7 +58,7 @@ func cborValue(r *reader, depth int) (any, error) {
 	return r.tagged(n, depth)
 }
 
-// argument reads the number after the head's type: the head's low bits are the number, or say how many bytes it has.
+// argument reads the number that belongs to a head. The head's low bits are the number, or give its size in bytes.
 func (r *reader) argument(major, info byte) (uint64, error) {
 	switch {
 	case info < 24:
@@ -72,7 +72,7 @@ func (r *reader) argument(major, info byte) (uint64, error) {
 	case info == 31 && major >= 2 && major <= 5:
 		return indefinite, nil
 	}
-	return 0, errors.New("a value's head is not allowed")
+	return 0, errors.New("a value has an invalid head")
 }
 
 func (r *reader) simple(info byte) (any, error) {
@@ -92,7 +92,7 @@ func (r *reader) simple(info byte) (any, error) {
 	case 27:
 		return r.float(8)
 	}
-	return nil, fmt.Errorf("simple value %d is not known", info)
+	return nil, fmt.Errorf("unknown simple value %d", info)
 }
 
 func halfFloat(bits uint16) float64 {
@@ -102,7 +102,7 @@ func halfFloat(bits uint16) float64 {
 	case 0:
 		f = math.Ldexp(fraction, -24)
 	case 31:
-		f = math.Inf(1) // or NaN; both are refused as not finite
+		f = math.Inf(1) // or NaN; both become notFinite
 	default:
 		f = math.Ldexp(fraction+1024, exponent-25)
 	}
@@ -135,7 +135,7 @@ func (r *reader) continues() (bool, error) {
 	return false, nil
 }
 
-// chunks reads a string of indefinite length: parts that are strings of the same kind and of definite length.
+// chunks reads a string of indefinite length. It consists of strings of the same type with definite lengths.
 func (r *reader) chunks(major byte) ([]byte, error) {
 	all := []byte{}
 	for {
@@ -147,7 +147,7 @@ func (r *reader) chunks(major byte) ([]byte, error) {
 			return nil, err
 		}
 		if head[0]>>5 != major || head[0]&31 == 31 {
-			return nil, errors.New("a string holds a piece of another kind")
+			return nil, errors.New("a string contains a chunk of another type")
 		}
 		n, err := r.argument(major, head[0]&31)
 		if err != nil {
@@ -169,11 +169,11 @@ func (r *reader) chunks(major byte) ([]byte, error) {
 // tagged reads the value that a tag belongs to.
 func (r *reader) tagged(tag uint64, depth int) (any, error) {
 	switch tag {
-	case 25, 29: // references: the number of a shared text would be taken for a value
-		return nil, fmt.Errorf("reference tag %d is not supported: write bodies without references to texts and "+
-			"shared values", tag)
+	case 25, 29: // references: the index of a shared text would be mistaken for a value
+		return nil, fmt.Errorf("reference tag %d is not supported (write bodies without references to texts "+
+			"and shared values)", tag)
 	}
-	if r.skips && 2 <= tag && tag <= 4 { // a number's errors are only found when it is created
+	if r.skips && 2 <= tag && tag <= 4 { // a number must be created to find its errors
 		left := r.left
 		r.skips = false
 		defer func() { r.left, r.skips = left, true }()
@@ -187,7 +187,7 @@ func (r *reader) tagged(tag uint64, depth int) (any, error) {
 	}
 	b, ok := v.([]byte)
 	if !ok {
-		return nil, errors.New("a big integer is not made of bytes")
+		return nil, errors.New("a big integer is not a byte string")
 	}
 	if len(b) > maxInteger {
 		return nil, errLongDigit
@@ -206,7 +206,7 @@ const maxExponent = 1000
 func decimalFraction(v any) (any, error) {
 	parts, ok := v.([]any)
 	if !ok || len(parts) != 2 {
-		return nil, errors.New("a decimal fraction is not a list of two")
+		return nil, errors.New("a decimal fraction is not a list of two numbers")
 	}
 	exponent, ok := parts[0].(int64)
 	if !ok || exponent < -maxExponent || exponent > maxExponent {

@@ -11,20 +11,21 @@ import (
 )
 
 const (
-	// MaxDepth limits the nesting of a body; the body itself is level 1. MySQL's limit for JSON is 100.
+	// MaxDepth limits the nesting of a body. The body itself is level 1. MySQL's limit for JSON is 100, so every JSON
+	// column fits.
 	MaxDepth = jsonscan.MaxDepth
 
 	// MaxSize limits the size of a decompressed body, in bytes.
 	MaxSize = 64 << 20
 
-	// MaxValues limits the values that are created for a body: the wanted members, or all values of a pickle. A list or an
-	// object counts as one more than its elements. A value takes at most 64 bytes besides its text, so a body's values
-	// take at most 64 MiB besides their texts.
+	// MaxValues limits the values that are created for the wanted members of a body. A list or an object counts as one
+	// more than its elements. A value takes at most 64 bytes besides its text, so a body's values take at most 64 MiB
+	// besides their texts.
 	MaxValues = 1_000_000
 )
 
-var errMany = fmt.Errorf("views need more than %d values of the body, which take too much memory: write smaller bodies, "+
-	"or take the fields that hold so much out of the views", MaxValues)
+var errMany = fmt.Errorf("views need more than %d values of the body, which take too much memory (write "+
+	"smaller bodies, or remove the largest fields from the views)", MaxValues)
 
 // Codec decodes the bodies of one table.
 type Codec struct {
@@ -59,14 +60,14 @@ func New(name string) (*Codec, error) {
 	for i, part := range parts {
 		if i == len(parts)-1 {
 			if c.format = formatByName(part); c.format == nil {
-				return nil, fmt.Errorf("codec %q: %q is not a format; use one of %s, last", name, part,
+				return nil, fmt.Errorf("codec %q: %q is not a format. End the codec's name with one of %s", name, part,
 					strings.Join(Formats(), ", "))
 			}
 			break
 		}
 		l := layerByName(part)
 		if l == nil {
-			return nil, fmt.Errorf("codec %q: %q is not a compression; use any of %s, before the format", name, part,
+			return nil, fmt.Errorf("codec %q: %q is not a compression. Use any of %s before the format", name, part,
 				strings.Join(Compressions(), ", "))
 		}
 		c.layers = append(c.layers, l)
@@ -158,7 +159,7 @@ func (c *Codec) unpack(body []byte, decode func([]byte) error) error {
 	return c.unpackInto(in, body, decode)
 }
 
-// unpackInto is unpack with the memory of space.
+// unpackInto does what unpack does, and uses the buffers of space.
 func (c *Codec) unpackInto(space *space, body []byte, decode func([]byte) error) error {
 	for i, l := range c.layers {
 		dst := &space[i%2] // the other buffer holds the input

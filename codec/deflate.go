@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// inflater is a decompressor of the standard library that can be reset and used again.
+// inflater is a streaming decompressor that can be reset and used again.
 type inflater interface {
 	io.Reader
 	reset(body io.Reader) error
@@ -69,8 +69,8 @@ type stream struct {
 // readBounded appends all of r to dst, up to MaxSize. If dst is a full buffer for small bodies, it returns errLarge.
 func readBounded(dst []byte, r io.Reader) ([]byte, error) {
 	for {
-		// The buffer grows to at most MaxSize and one byte. That byte shows that the limit is exceeded, so a decompression
-		// bomb costs no more memory.
+		// The buffer grows to at most MaxSize plus one byte. The extra byte shows that the body exceeds the limit, so a
+		// decompression bomb costs no more memory.
 		if len(dst) == cap(dst) {
 			if cap(dst) == maxSmall {
 				return dst, errLarge

@@ -27,7 +27,8 @@
 //
 // # Use
 //
-// New returns a Codec for a table. Codec.Decoder takes the names of members that views use, and returns a Decoder. Its
-// Decode allocates only these values. A pickle is a program and always runs completely. Several goroutines may use a
-// Codec or a Decoder. A decode error is permanent: the same bytes always fail in the same way.
+// New returns a Codec for a table. Codec.Decoder takes the names of members that views use, and returns a Decoder.
+// Decoder.Decode allocates only the values of these members. A pickle is a program, so Decode always runs all of it.
+// Several goroutines may use a Codec or a Decoder at the same time. A decode error is permanent: the same bytes always
+// fail in the same way.
 package codec

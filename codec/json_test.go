@@ -119,7 +119,7 @@ func second[T any](_ T, err error) error { return err }
 
 func TestDecoderReturnsTheWantedMembersInTheirOrder(t *testing.T) {
 	body := []byte(`{"n":1,"skip":{"a":[1,2,{"b":"}"}]},"s":"x","n":2,"em\u0061il":"e","nul":1,"nul":null,"":"empty"}`)
-	for _, extra := range []int{0, 20} { // few names are searched in another way than many
+	for _, extra := range []int{0, 20} { // the decoder uses a map only for many names
 		names := []string{"s", "n", "email", "nul", "gone", ""}
 		for i := range extra {
 			names = append(names, "extra"+strings.Repeat("x", i))
@@ -151,7 +151,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// What is decompressed stands in memory that the next body is decompressed into.
+// The next body is decompressed into the same memory, so values must not refer to it.
 func TestValuesOfACompressedBodyOwnTheirMemory(t *testing.T) {
 	d := mustNew(t, "zlib+json").Decoder([]string{"a", "b", "c"})
 	values := make([]any, 3)
@@ -168,7 +168,7 @@ func TestValuesOfACompressedBodyOwnTheirMemory(t *testing.T) {
 	}
 }
 
-// A JSON column's value may be decoded from memory that is not the row's.
+// The caller may reuse the memory that a JSON column's value was decoded from.
 func TestValuesOfAJSONColumnOwnTheirMemory(t *testing.T) {
 	text := []byte(`["text",{"k":"v"},1.5]`)
 	value, err := JSON(text)
@@ -192,12 +192,12 @@ func TestTextsOfAPlainBodyAreNotCopied(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if n > 3 { // the interfaces' words
+	if n > 3 { // one for each value that is converted to an interface
 		t.Errorf("%v allocations", n)
 	}
 }
 
-// model decodes with encoding/json and converts its values to ours.
+// model decodes with encoding/json and converts the values to the types that this package returns.
 func model(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -239,7 +239,8 @@ func modelValue(v any) any {
 	return v
 }
 
-// stricter reports whether we refuse text that encoding/json repairs: bad UTF-8, lone surrogates, deep nesting.
+// stricter reports whether err is about something that encoding/json accepts and this package refuses: invalid UTF-8,
+// lone surrogates or deep nesting.
 func stricter(err error) bool {
 	for _, s := range []string{"not valid UTF-8", "surrogate", "nests deeper"} {
 		if strings.Contains(err.Error(), s) {
@@ -308,7 +309,7 @@ func BenchmarkDecodeThreeOfEight(b *testing.B) {
 	}
 }
 
-// BenchmarkObject decodes a small object and writes its text again, as a hash does that shows one.
+// BenchmarkObject decodes a small object and formats it as text, as a Redis hash with an object field does.
 func BenchmarkObject(b *testing.B) {
 	body := []byte(`{"id":1,"address":{"city":"San Francisco"}}`)
 	d := mustNew(b, "json").Decoder([]string{"address"})

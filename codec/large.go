@@ -24,8 +24,8 @@ const (
 // errLarge means that a body needs a large space.
 var errLarge = errors.New("the body is large when it is decompressed")
 
-// grown returns the size of the buffer that replaces a full one: at most MaxSize and one byte. That byte shows that the
-// limit is exceeded, so a decompression bomb costs no more memory.
+// grown returns the size of the buffer that replaces a full one: at most MaxSize plus one byte. The extra byte shows
+// that the body exceeds the limit, so a decompression bomb costs no more memory.
 func grown(size int) int {
 	if size < maxSmall {
 		return min(max(512, 2*size), maxSmall)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Large bodies are decompressed one after the other into the same memory.
+// Large bodies are decompressed one at a time, into the same memory.
 func TestLargeBodiesAreDecompressedIntoOneSpace(t *testing.T) {
 	const size = 16 << 20
 	var body bytes.Buffer

@@ -24,7 +24,7 @@ func compressed(t testing.TB, kind string, body []byte) []byte {
 	var w io.WriteCloser
 	switch kind {
 	case "zlib":
-		w, _ = zlib.NewWriterLevel(&b, zlib.BestSpeed) // bombs of many megabytes are made here
+		w, _ = zlib.NewWriterLevel(&b, zlib.BestSpeed) // fast, because some tests compress many megabytes
 	case "gzip":
 		w, _ = gzip.NewWriterLevel(&b, gzip.BestSpeed)
 	case "zstd":
@@ -102,16 +102,16 @@ func TestBadCompressedBodiesAreErrors(t *testing.T) {
 		{"trailing", "gzip+json", append(bytes.Clone(g), "secret and more"...), "gzip: gzip: invalid header"},
 		{"plain", "zstd+json", body, "zstd: invalid input: magic number mismatch"},
 		{"short", "zstd+json", compressed(t, "zstd", body)[:12], "zstd: the body is cut short"},
-		{"plain", "lz4+json", body, "lz4: the body is neither an LZ4 frame nor a block behind its size"},
+		{"plain", "lz4+json", body, "lz4: the body is neither an LZ4 frame nor a block that starts with its size"},
 		{"block bomb", "lz4+json", compressed(t, "lz4 block", make([]byte, MaxSize+1)),
 			"lz4: the body is larger than 64 MiB when it is decompressed"},
 		{"short", "lz4+json", compressed(t, "lz4", body)[:12], "lz4: the body is cut short"},
 		{"short block", "lz4+json", []byte("\x07\x00\x00\x00x"),
-			"lz4: the body is neither an LZ4 frame nor a block behind its size"},
+			"lz4: the body is neither an LZ4 frame nor a block that starts with its size"},
 		{"block of nothing", "lz4+json", []byte("\x00\x00\x00\x00\x0fa\x01\x00\x18\x00\x00"),
-			"lz4: the body is neither an LZ4 frame nor a block behind its size"},
+			"lz4: the body is neither an LZ4 frame nor a block that starts with its size"},
 		{"lying block", "lz4+json", []byte("\x00\x00\x00\x01x"),
-			"lz4: the body is neither an LZ4 frame nor a block behind its size"},
+			"lz4: the body is neither an LZ4 frame nor a block that starts with its size"},
 		{"nothing", "lz4+json", []byte("x"), "lz4: the body is cut short"},
 		{"plain", "snappy+json", body, "snappy: s2: corrupt input"},
 		{"short", "snappy+json", compressed(t, "snappy stream", body)[:15], "snappy: s2: corrupt input"},
@@ -138,7 +138,7 @@ func TestBadCompressedBodiesAreErrors(t *testing.T) {
 			t.Errorf("%s %s: got %v, want %s", tt.name, tt.codec, err, tt.want)
 		}
 		kind, _, _ := strings.Cut(tt.codec, "+")
-		if good := compressed(t, kind, body); tt.codec == kind+"+json" { // a reader that failed must be fit for the next body
+		if good := compressed(t, kind, body); tt.codec == kind+"+json" { // the pooled reader must still work
 			if _, err := c.Document(good); err != nil {
 				t.Errorf("%s after %s: %v", tt.codec, tt.name, err)
 			}
@@ -199,7 +199,7 @@ func FuzzLayers(f *testing.F) {
 	})
 }
 
-// A bomb costs the bound, and not the next power of two.
+// A decompression bomb costs memory up to MaxSize, not up to the next power of two.
 func TestABodyThatIsTooLargeCostsNoMoreThanTheBound(t *testing.T) {
 	for _, kind := range []string{"zlib", "gzip", "lz4"} {
 		bomb := compressed(t, kind, make([]byte, MaxSize+MaxSize/2))

@@ -19,8 +19,8 @@ func (r *lz4Reader) reset(body io.Reader) error {
 const lz4Frame = "\x04\x22\x4d\x18"
 
 // newLZ4 returns a layer for LZ4: either the frame format, or a block after its decompressed size (4 bytes,
-// little-endian), as Python's lz4.block writes it. A bare block is refused: it has no size and can't be told from other
-// bytes.
+// little-endian), as Python's lz4.block writes it. A bare block is refused, because it has no size and looks like any
+// other bytes.
 func newLZ4() layer {
 	framed := streamLayer("lz4", func() inflater { return &lz4Reader{lz4.NewReader(nil)} })
 	return func(dst, body []byte) ([]byte, error) {
@@ -47,4 +47,4 @@ func newLZ4() layer {
 	}
 }
 
-var errLZ4 = errors.New("the body is neither an LZ4 frame nor a block behind its size")
+var errLZ4 = errors.New("the body is neither an LZ4 frame nor a block that starts with its size")

@@ -61,8 +61,8 @@ func fillers(format string) []filler {
 		{"one value many times", func(n int) string { return strings.Replace(body("2")(n), "](", "](K\x01", 1) }}}
 }
 
-// decodeAtOnce decodes several of a body at once, and returns what holding their values takes, what making them took,
-// and an error of one.
+// decodeAtOnce decodes the same body in several goroutines at once. It returns the memory that the values hold, the
+// memory that was allocated in total, and the first goroutine's error.
 func decodeAtOnce(t *testing.T, d *Decoder, body []byte) (held, made int64, err error) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -89,15 +89,15 @@ func decodeAtOnce(t *testing.T, d *Decoder, body []byte) (held, made int64, err 
 	return int64(after.HeapAlloc) - int64(before.HeapAlloc), int64(after.TotalAlloc - before.TotalAlloc), errs[0]
 }
 
-// inFlight is how many bodies are decoded at once.
+// inFlight is the number of bodies that are decoded at the same time.
 const inFlight = 2
 
-// A body's values are bounded before they are made, whatever the body is compressed with.
+// A body with too many values fails before they are created, whatever its compression.
 func TestWhatABodyComesToInMemoryIsBounded(t *testing.T) {
 	const (
-		most   = 64 << 20 // docs/sizing.md: what the values of a body take beside its bytes
+		most   = 64 << 20 // docs/sizing.md: the memory of a body's values, besides the body itself
 		many   = MaxValues * 3 / 2
-		making = 6 // what a list that grows to n takes in all, in n
+		making = 6 // the memory of all allocations of a growing list, divided by the list's final size
 	)
 	for _, format := range Formats() {
 		for _, f := range fillers(format) {
@@ -122,7 +122,7 @@ func TestWhatABodyComesToInMemoryIsBounded(t *testing.T) {
 			})
 		}
 	}
-	for i, compression := range Compressions() { // what they hold is decoded as any other body
+	for i, compression := range Compressions() { // one format each: the decoders are the same
 		format := Formats()[i%len(Formats())]
 		t.Run(compression+"+"+format, func(t *testing.T) {
 			f := fillers(format)[0]
@@ -145,7 +145,8 @@ func TestWhatABodyComesToInMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// What no view needs is checked, and takes nothing. Pickles are run whole: there the machine is bounded that runs them.
+// Members that no view needs are checked but take no memory. Pickles are not tested here, because a pickle always runs
+// completely; maxSteps limits it.
 func TestWhatNobodyWantsIsNotMade(t *testing.T) {
 	const many = MaxValues * 3 / 2
 	for _, format := range []string{"json", "msgpack", "cbor"} {
@@ -166,7 +167,7 @@ func TestWhatNobodyWantsIsNotMade(t *testing.T) {
 	}
 }
 
-// Texts of a pickle can be joined, and lists copied, as often as it names them.
+// A pickle can join the same texts and copy the same lists many times, so the decoder limits the copies.
 func TestWhatAPickleCopiesIsBounded(t *testing.T) {
 	list := func(first, again string) string { return "](" + first + strings.Repeat(again, 200) + "e." }
 	text := fmt.Sprintf("X\x00\x00\x10\x00%sq\x00", strings.Repeat("x", 1<<20))
@@ -192,10 +193,11 @@ func TestWhatAPickleCopiesIsBounded(t *testing.T) {
 	}
 }
 
-// Members that are skipped are held to the same syntax as others, and what they are makes no difference.
+// Skipped members must have valid syntax, like all others. A skipped member of any type doesn't affect the wanted
+// member.
 func TestWhatIsSkippedIsChecked(t *testing.T) {
 	for _, c := range []struct{ format, value, err string }{
-		{"msgpack", "\xc1", "0xc1 begins no value"},
+		{"msgpack", "\xc1", "0xc1 does not begin a value"},
 		{"msgpack", "\x81\x90\x01", "neither a text nor an integer"},
 		{"msgpack", "\x92\xa1\xff\xc4\x01x", ""},
 		{"msgpack", "\xd4\x07x", "extension type 7"},

@@ -10,7 +10,7 @@ import (
 )
 
 // decodeMsgpack reads MessagePack. A str that is not UTF-8 becomes bytes, because the first version of the format has
-// no other type for bytes. Of the extension types only timestamps are known. They become text in the form of a MySQL
+// no other type for bytes. The only supported extension type is the timestamp. It becomes text in the form of a MySQL
 // date, in UTC.
 func decodeMsgpack(body []byte, w *wanted) (any, error) { return decodeAll(body, w, msgpackValue) }
 
@@ -48,7 +48,7 @@ func msgpackConstant(c byte) (any, error) {
 	case 0xc2, 0xc3:
 		return c == 0xc3, nil
 	}
-	return nil, errors.New("0xc1 begins no value")
+	return nil, errors.New("0xc1 does not begin a value")
 }
 
 func (r *reader) msgpackNumber(c byte) (any, error) {
@@ -133,7 +133,7 @@ func (r *reader) extension(n uint64) (any, error) {
 	var nanos uint32
 	switch {
 	case kind[0] != 0xff:
-		return nil, fmt.Errorf("extension type %d is not known", int8(kind[0]))
+		return nil, fmt.Errorf("unknown extension type %d", int8(kind[0]))
 	case n == 4:
 		seconds = int64(binary.BigEndian.Uint32(b))
 	case n == 8:

@@ -47,8 +47,8 @@ var errPickleStack = errors.New("the pickle takes a value that is not on its sta
 
 // maxSteps limits the steps of running a pickle. It is higher than MaxValues, because Python stores most values that it
 // writes, and each store is a step. The result has limits of its own: a pickle can put one list many times into other
-// lists, and these again. So MaxValues limits the values after this expansion, and MaxSize their bytes. Otherwise 55
-// KiB could repeat one text until a sink would write 300 MiB.
+// lists, and do the same with those lists. So MaxValues limits the values after this expansion, and MaxSize limits
+// their bytes. Without these limits, a pickle of 55 KiB could repeat one text until a sink writes 300 MiB.
 const maxSteps = 3 * MaxValues
 
 func decodePickle(body []byte, w *wanted) (any, error) {
@@ -83,7 +83,7 @@ func decodePickle(body []byte, w *wanted) (any, error) {
 
 var errSteps = fmt.Errorf("the pickle has more than %d instructions that make values", maxSteps)
 
-// charge counts the steps and bytes of text of an instruction against the limits.
+// charge counts an instruction's steps and bytes of text against the limits.
 func (u *unpickler) charge(steps, bytes int) error {
 	u.steps -= steps
 	u.room -= bytes
@@ -176,7 +176,7 @@ func (u *unpickler) memory(op byte) error {
 		var line []byte
 		if line, err = u.line(); err == nil {
 			if n, err = strconv.ParseUint(string(line), 10, 32); err != nil {
-				err = errors.New("a memo's number is invalid")
+				err = errors.New("the pickle contains an invalid memo index")
 			}
 		}
 	case 'q', 'h': // BINPUT, BINGET
@@ -186,7 +186,7 @@ func (u *unpickler) memory(op byte) error {
 	case 0x94: // MEMOIZE
 		n = uint64(len(u.memo))
 	default:
-		return fmt.Errorf("the pickle has instruction 0x%02x, which no protocol knows", op)
+		return fmt.Errorf("the pickle contains the unknown instruction 0x%02x", op)
 	}
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (u *unpickler) memory(op byte) error {
 	if op == 'g' || op == 'h' || op == 'j' {
 		v, ok := u.memo[n]
 		if !ok {
-			return errors.New("the pickle names a value that it did not store")
+			return errors.New("the pickle loads a memo entry that it did not store")
 		}
 		return u.push(v, nil)
 	}
@@ -390,7 +390,7 @@ func (r *resolver) value(v any, depth int) (any, error) {
 	return v, nil
 }
 
-// charge counts the cost of converting an object: its texts and its state.
+// charge counts an object's texts and state against the limits, before the object is converted.
 func (r *resolver) charge(o *pyObject) error {
 	for _, a := range o.arguments {
 		text, _ := textOf(a)
@@ -428,8 +428,8 @@ func (r *resolver) wanted(v *pyDict, w *wanted) (any, error) {
 	return replicator.Object(nil), nil
 }
 
-// members converts a dictionary to an object. If a key can't be a name, the dictionary becomes Unread; in the body
-// itself it is an error.
+// members converts a dictionary to an object. If a key can't be a name, the dictionary becomes Unread. If the
+// dictionary is the body itself, members returns an error.
 func (r *resolver) members(v *pyDict, depth int) (any, error) {
 	all := make([]replicator.Member, 0, len(v.items)/2)
 	for i := 0; i < len(v.items); i += 2 {

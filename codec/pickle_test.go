@@ -12,7 +12,7 @@ import (
 	"replicator"
 )
 
-// fixture is a body that Python wrote, and its properties: {"hex": …} stands for bytes.
+// fixture is a body that Python wrote, and the expected properties. In these, {"hex": …} stands for bytes.
 type fixture struct {
 	Name   string
 	Body   string          `json:"body_hex"`
@@ -42,7 +42,7 @@ func readFixtures(t testing.TB, name string) []fixture {
 func expected(t testing.TB, v any) any {
 	t.Helper()
 	switch v := v.(type) {
-	case replicator.Number: // a pickle has floats of its own
+	case replicator.Number: // a pickle writes such a number as a float
 		if !strings.ContainsAny(string(v), ".eE") {
 			return v
 		}
@@ -189,7 +189,7 @@ func TestPickleInstructions(t *testing.T) {
 }
 
 func TestBadPicklesAreErrors(t *testing.T) {
-	// each level names the one before three times
+	// each level refers to the previous level three times
 	laughs := "]K\x01a" + strings.Repeat("22\x87\x85", 30) + "."
 	echo := "X\x50\xc3\x00\x00" + strings.Repeat("a", 50_000) + strings.Repeat("22\x87", 7) + "." // one text, 2,187 times
 	tests := []struct{ name, pickle, want string }{
@@ -201,12 +201,12 @@ func TestBadPicklesAreErrors(t *testing.T) {
 		{"empty stack", "}a.", "pickle: the pickle takes a value that is not on its stack, at offset 1"},
 		{"below a mark", "}(a.", "pickle: the pickle takes a value that is not on its stack, at offset 2"},
 		{"odd dictionary", "(K\x01d.", "pickle: the pickle takes a value that is not on its stack, at offset 3"},
-		{"memo", "h\x07.", "pickle: the pickle names a value that it did not store, at offset 0"},
+		{"memo", "h\x07.", "pickle: the pickle loads a memo entry that it did not store, at offset 0"},
 		{"list", "].", "pickle: the body is a list, want a map"},
 		{"class", "cos\nsystem\n(U\x06secrettR.",
 			`pickle: the body is an object of the Python class "os.system", want a map`},
 		{"class alone", "cos\nsystem\n.", `pickle: the body is the Python class "os.system", want a map`},
-		{"instruction", "}?.", "pickle: the pickle has instruction 0x3f, which no protocol knows, at offset 1"},
+		{"instruction", "}?.", "pickle: the pickle contains the unknown instruction 0x3f, at offset 1"},
 		{"protocol", "\x80\x06}.", "pickle: pickle protocol 6 is newer than 5, at offset 0"},
 		{"text", "X\x01\x00\x00\x00\xff.", "pickle: a text is not valid UTF-8, at offset 0"},
 		{"half a pair", "V\\ud83d\n.", "pickle: a text is not valid UTF-8, at offset 0"},
@@ -255,7 +255,7 @@ func FuzzPickle(f *testing.F) {
 	})
 }
 
-// checkModel fails unless v is made of the values that a decoder may give.
+// checkModel fails the test unless v consists of types that a decoder may return.
 func checkModel(t *testing.T, v any) {
 	t.Helper()
 	out := replicator.AppendJSON(nil, v)

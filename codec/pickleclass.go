@@ -17,7 +17,7 @@ type pyObject struct {
 	state     any // set by BUILD
 }
 
-// class runs the instructions that name a class, create an object or fill one.
+// class runs the instructions that name a class, create an object or set an object's state.
 func (u *unpickler) class(op byte) error {
 	switch op {
 	case 'c': // GLOBAL
@@ -131,7 +131,7 @@ func (u *unpickler) call(class pyClass, arguments []any) error {
 }
 
 // construct creates the containers that Python writes as objects: bytes, sets and byte arrays in old protocols, and the
-// collections of its standard library. Other objects are converted at the end, when their state is known.
+// standard library's collections. pyObject.value converts other objects at the end, when their state is known.
 func construct(class pyClass, arguments []any) any {
 	name := string(class)
 	if module, rest, _ := strings.Cut(name, "."); module == "__builtin__" || module == "builtins" {
@@ -190,8 +190,8 @@ func construct(class pyClass, arguments []any) any {
 	return &pyObject{class: string(class), arguments: arguments}
 }
 
-// dictionary creates a dictionary of the standard library. The arguments are nothing, pairs, another dictionary, or a
-// factory for missing members.
+// dictionary creates a dictionary of the standard library. The arguments are empty, pairs or another dictionary. Before
+// them, a defaultdict has a factory for missing members, which is ignored.
 func dictionary(class string, arguments []any) (any, bool) {
 	if class == "collections.defaultdict" && len(arguments) > 0 {
 		arguments = arguments[1:]

@@ -129,7 +129,7 @@ func unquotePython(b []byte) (any, error) {
 			continue
 		}
 		if i++; i == len(b) {
-			return nil, errors.New("a string ends in half of an escape")
+			return nil, errors.New("a string ends inside an escape sequence")
 		}
 		switch c := b[i]; c {
 		case '\\', '\'', '"':
@@ -138,16 +138,16 @@ func unquotePython(b []byte) (any, error) {
 			out = append(out, map[byte]byte{'a': '\a', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t', 'v': '\v'}[c])
 		case 'x':
 			if i+2 >= len(b) {
-				return nil, errors.New("a string ends in half of an escape")
+				return nil, errors.New("a string ends inside an escape sequence")
 			}
 			n, err := strconv.ParseUint(string(b[i+1:i+3]), 16, 8)
 			if err != nil {
-				return nil, errors.New("a string has an invalid escape")
+				return nil, errors.New("a string has an invalid escape sequence")
 			}
 			out = append(out, byte(n))
 			i += 2
 		default:
-			return nil, errors.New("a string has an escape that Python does not write")
+			return nil, errors.New("a string has an escape sequence that Python does not write")
 		}
 	}
 	return pyBytes(out), nil
@@ -172,11 +172,11 @@ func rawUnicode(b []byte) (any, error) {
 			continue
 		}
 		if i+2+digits > len(b) {
-			return nil, errors.New("a text ends in half of an escape")
+			return nil, errors.New("a text ends inside an escape sequence")
 		}
 		n, err := strconv.ParseUint(string(b[i+2:i+2+digits]), 16, 32)
 		if err != nil || n > unicode.MaxRune {
-			return nil, errors.New("a text has an invalid escape")
+			return nil, errors.New("a text has an invalid escape sequence")
 		}
 		i += 1 + digits
 		r := rune(n)

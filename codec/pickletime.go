@@ -5,7 +5,7 @@ import (
 	"math/big"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones give the same result on a machine without a time zone database
+	_ "time/tzdata" // so that the results don't depend on the machine's time zone database
 
 	"replicator"
 )
@@ -13,7 +13,7 @@ import (
 // Python's datetime, date and time keep their fields in a few bytes (data in datetimemodule.c). They become the text of
 // isoformat(). A timedelta becomes its number of seconds.
 
-// fields returns an object's bytes. They are a text if Python 3 loaded a value of Python 2 and wrote it again.
+// fields returns an object's bytes. Python 3 writes these bytes as text if it loaded the object from a Python 2 pickle.
 func (o *pyObject) fields(size int) ([]byte, bool) {
 	if len(o.arguments) == 0 {
 		return nil, false
@@ -28,7 +28,7 @@ func (o *pyObject) fields(size int) ([]byte, bool) {
 	return nil, false
 }
 
-// zone returns the time zone among the arguments; nil if there is none.
+// zone returns the time zone from the arguments, or nil if they contain no time zone.
 func (o *pyObject) zone() any {
 	if len(o.arguments) < 2 {
 		return nil
@@ -36,8 +36,8 @@ func (o *pyObject) zone() any {
 	return o.arguments[1]
 }
 
-// foldBit is set for the second of two equal clock times, after a clock was set back. Python keeps the bit in another
-// field.
+// foldBit is set for the second of two equal clock times, after a clock was set back. It is the top bit of another
+// field: of the month, or of the hour in a time without a date.
 const foldBit = 0x80
 
 func (o *pyObject) datetime() any {
@@ -138,7 +138,8 @@ func (o *pyObject) micros() (*big.Int, bool) {
 	return sum, true
 }
 
-// offsetOf returns the UTC offset of a tzinfo at a clock time, as isoformat() shows it; "" if isoformat() shows none.
+// offsetOf returns the UTC offset of a tzinfo at a clock time, as isoformat() shows it. It returns "" if isoformat()
+// shows no offset.
 func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) {
 	if zone == nil {
 		return "", ""
@@ -182,8 +183,8 @@ func offsetOf(zone any, wall *time.Time, fold bool) (string, replicator.Unread) 
 }
 
 // zoneOffset returns the UTC offset of a zone in the time zone database. After a clock is set back, some times occur a
-// second time: fold means the second one. Times that a clock skips have the offset before the change, or with fold the
-// one after it (PEP 495).
+// second time: fold means the second one. Times that a clock skips get the offset from before the change. With fold
+// they get the offset from after it (PEP 495).
 func zoneOffset(key any, wall *time.Time, fold bool, unknown replicator.Unread) (string, replicator.Unread) {
 	name, ok := textOf(key)
 	if !ok || name == "" || name == "Local" {

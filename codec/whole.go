@@ -9,7 +9,7 @@ import (
 	"replicator"
 )
 
-// wholeFormat is a format whose body may be something other than a map.
+// wholeFormat is a format that decodes a body of any type, and then refuses the body if it is not a map.
 type wholeFormat struct {
 	name   string
 	decode func(body []byte, w *wanted) (any, error) // see decodeAll

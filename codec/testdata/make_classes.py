@@ -14,7 +14,7 @@ os.chdir(os.path.dirname(os.path.abspath(__file__)))
 class Python2(pickle._Pickler):
     dispatch = dict(pickle._Pickler.dispatch)
 
-    def save_str(self, obj):  # names and texts were str, too
+    def save_str(self, obj):  # in Python 2, names and texts were str
         if isinstance(obj, str):
             obj = obj.encode("utf-8")
         if self.proto == 0:
@@ -154,9 +154,9 @@ def python2(obj, proto):
 with open("classes.jsonl", "w") as f:
     for proto in range(6):
         for name, values in (("plain", PLAIN), ("zones", ZONES)):
-            body = pickle._dumps({k: v for k, (v, _) in values.items()}, proto)  # the pickler in C wants modules to import
+            body = pickle._dumps({k: v for k, (v, _) in values.items()}, proto)  # the pickler in C would import the modules
             expect = {k: e for k, (_, e) in values.items()}
-            if proto < 4:  # which of two equal readings of a clock is meant is in newer ones only
+            if proto < 4:  # only newer protocols store the fold of a clock time
                 expect |= {k: v.replace(fold=0).isoformat() for k, (v, _) in values.items() if getattr(v, "fold", 0)}
             f.write(json.dumps({"name": f"{name}-python3-p{proto}", "body_hex": body.hex(), "expect": expect}) + "\n")
             if proto < 3:
