@@ -9,8 +9,8 @@ import (
 
 // Config is a configuration file, checked and complete.
 type Config struct {
-	File       string // as the command line names it
-	Path       string // absolute
+	File       string // the path as given on the command line
+	Path       string // the file's absolute path
 	Source     Source
 	Checkpoint Checkpoint
 	HTTP       HTTP
@@ -20,16 +20,16 @@ type Config struct {
 	Sinks      []Sink             // in the order of the file
 	Views      []*replicator.View // in the order of the file; Fingerprint is set when the views are compiled
 
-	// Partial: LoadToAsk left out settings. Asking the running process needs only the others.
+	// Partial is set if LoadToAsk left out settings. A command that only asks the running process doesn't need them.
 	Partial bool
 
 	// ownDatabase has the tables for which the file names no database. They are in each shard's own database.
 	ownDatabase map[string]bool
-	lines       map[string]int // line of a view's key, by VIEW.KEY or VIEW.join.NAME.KEY; by VIEW, of its section
+	lines       map[string]int // lines of views' keys by VIEW.KEY or VIEW.join.NAME.KEY, and of views' sections by VIEW
 }
 
-// Line is the line of a view's key, or of the view's section if it has no such key. Errors that are found when views
-// are compiled use it. A name in a table of fields has the line of that table's key.
+// Line returns the line of a view's key, or of the view's section if the key is not given. Errors in compiling a view
+// use it. A name in a table of fields has the line of that table's key.
 func (c *Config) Line(view, key string) int {
 	for path := view + "." + key; ; {
 		if line := c.lines[path]; line > 0 {
@@ -46,14 +46,15 @@ func (c *Config) Line(view, key string) int {
 // Source says what is replicated.
 type Source struct {
 	Shards     []Shard // at least one, in the order of the file; with Kafka: the origin's shards, or none
-	Kafka      *Topics // changelogs in Kafka to read instead of the shards; nil: none
+	Kafka      *Topics // changelogs in Kafka to read instead of the shards; nil: the shards are read
 	Start      string  // where a view without a checkpoint starts: snapshot, earliest or latest
 	OnLost     string  // what to do if the binlog was purged or a sink lost data: stop or rebuild
 	OnUnlogged string  // what to do if rows change and the binlog doesn't say which: repair, rebuild or stop
 	ServerID   uint32  // server id of the replication connections; 0: the program chooses one
 }
 
-// ShardNames returns the names of the shards, in the order of the file. A source with a single dsn has one, "".
+// ShardNames returns the names of the shards, in the order of the file. A source with a single dsn has one shard, whose
+// name is "".
 func (s *Source) ShardNames() (names []string) {
 	for _, shard := range s.Shards {
 		names = append(names, shard.Name)
@@ -64,16 +65,16 @@ func (s *Source) ShardNames() (names []string) {
 // Checkpoint says where progress and dead letters are kept.
 type Checkpoint struct {
 	Store    string // file or mysql
-	Path     string // of store file: the directory
-	DSN      Secret // of store mysql
-	Table    string // of store mysql: the prefix of its tables
+	Path     string // directory of the file store
+	DSN      Secret // DSN of the mysql store
+	Table    string // prefix of the mysql store's tables
 	Interval time.Duration
 }
 
 // HTTP configures the status page, the API and the metrics.
 type HTTP struct {
 	Listen string // HOST:PORT; "": off
-	Token  Secret // required of requests that change something; "": no token
+	Token  Secret // required for requests that change something; "": no token is needed
 }
 
 // Limits are limits of the resources that the program uses.
@@ -87,7 +88,7 @@ type Rebuild struct {
 	Rate int // rows a second; 0: no limit
 }
 
-// Table returns the table of that name; nil if there is none.
+// Table returns the table with the given name, or nil.
 func (c *Config) Table(name string) *replicator.Table {
 	for i := range c.Tables {
 		if c.Tables[i].Name == name {
@@ -97,7 +98,7 @@ func (c *Config) Table(name string) *replicator.Table {
 	return nil
 }
 
-// Sink returns the sink of that name; nil if there is none.
+// Sink returns the sink with the given name, or nil.
 func (c *Config) Sink(name string) *Sink {
 	for i := range c.Sinks {
 		if c.Sinks[i].Name == name {
@@ -107,7 +108,7 @@ func (c *Config) Sink(name string) *Sink {
 	return nil
 }
 
-// View returns the view of that name; nil if there is none.
+// View returns the view with the given name, or nil.
 func (c *Config) View(name string) *replicator.View {
 	for _, v := range c.Views {
 		if v.Name == name {

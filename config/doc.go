@@ -3,8 +3,8 @@
 // # Promises
 //
 //   - Nothing is ignored. An unknown key, a wrong type, an option that the view's kind doesn't have, or a name that
-//     doesn't exist is an error. It has the file, the line, the key, and the known word that is most like the wrong
-//     one. All problems are reported together, in the order of the file.
+//     doesn't exist is an error. The error names the file, the line, the key, and the known word that is most similar
+//     to the wrong one. All problems are reported together, in the order of the file.
 //   - The result is complete: defaults are set, references are resolved, lists and tables are in the order of the file.
 //   - ${NAME} and ${NAME:-default} are replaced in strings after TOML was parsed, so that a value can't become syntax.
 //     The default also replaces an empty variable, as in a shell. $${ stands for ${.
@@ -15,12 +15,12 @@
 // # Names of fields
 //
 // In a list of fields, a field's name is the last part of its path: "email" and "profile.email" are both email,
-// "tags[]" is tags, "$name" is name. In a table the names are given: { city = "address.city" }. An expression has no
+// "tags[]" is tags, "$name" is name. A table of fields gives the names: { city = "address.city" }. An expression has no
 // name, so it needs a table. The amount of a counter is the last of the view's fields. A MySQL counter without sum
 // counts cells in the column cnt; sum = { total = "=1" } counts them in the column total.
 //
 // tree.go parses the file into an ordered tree, section.go reads its sections key by key, and view.go checks the result
-// as a whole. A section's known keys are the keys that the code has read: there is no second list.
+// as a whole. A section's known keys are the keys that the code has read, so no list of known keys is needed.
 //
-// Each sink's package reads the keys of its type of sink, with a SinkType (sinktype.go).
+// Each sink's package defines a SinkType (sinktype.go), which reads the keys of that type of sink.
 package config

@@ -20,8 +20,8 @@ func (e unsetError) Error() string {
 
 func (unsetError) Is(target error) bool { return target == errUnset }
 
-// expand replaces ${NAME} and ${NAME:-default} in a decoded string. It does not expand the values again. Errors name
-// only the variable, because the text around it may contain a secret.
+// expand replaces ${NAME} and ${NAME:-default} in a decoded string. It does not expand the inserted values again.
+// Errors name only the variable, because the text around it may contain a secret.
 func expand(text string, env func(string) (string, bool)) (string, error) {
 	if !strings.Contains(text, "${") {
 		return text, nil
@@ -41,11 +41,12 @@ func expand(text string, env func(string) (string, bool)) (string, error) {
 		b.WriteString(text[:at])
 		inside, rest, closed := strings.Cut(text[at+2:], "}")
 		if !closed {
-			return "", fmt.Errorf("a ${ is not closed by }; a plain ${ is written $${")
+			return "", fmt.Errorf("a ${ is not closed by }. Write $${ for a literal ${")
 		}
 		name, fallback, has := strings.Cut(inside, ":-")
 		if !variable.MatchString(name) {
-			return "", fmt.Errorf("${…} needs the name of an environment variable, such as ${NAME} or ${NAME:-default}; a plain ${ is written $${")
+			return "", fmt.Errorf("${…} needs the name of an environment variable, such as ${NAME} or " +
+				"${NAME:-default}. Write $${ for a literal ${")
 		}
 		value, set := env(name)
 		switch {

@@ -1,7 +1,6 @@
 package config
 
-// Read loads a text as the file of a directory. known are the keys that the loader knows, by the shape of their
-// section.
+// Read loads text as if it were the named file in dir. known has the keys that the loader knows, by Section.shape.
 func Read(file, dir, text string, env func(string) (string, bool), types []SinkType,
 	readFile func(string) ([]byte, error)) (
 	c *Config, known map[string][]string, err error) {

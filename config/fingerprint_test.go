@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/fingerprints.txt anew: for configurations that are new")
 
-// A fingerprint is kept in sinks and stores. Were it another one after an upgrade, every user's views would be refused
-// or rebuilt, so those of these files are written down.
+// Sinks and stores keep fingerprints. If an upgrade changed them, every user's views would be refused or rebuilt. So a
+// golden file has the fingerprints of these configurations.
 func TestFingerprintsOfConfigurationsNeverChange(t *testing.T) {
 	const golden = "testdata/fingerprints.txt"
 	var got bytes.Buffer
@@ -47,8 +47,8 @@ func TestFingerprintsOfConfigurationsNeverChange(t *testing.T) {
 	}
 }
 
-// A DSN beside a changelog is what `verify` and `explain` look at, and they advise it. What the views hold comes from
-// the changelog alone.
+// The dsn of a Kafka source is only for `verify` and `explain`. The views' contents come from the changelog alone, so
+// the DSN must not change fingerprints.
 func TestADSNBesideAChangelogChangesNoFingerprint(t *testing.T) {
 	fingerprint := func(dsn string) string {
 		file := filepath.Join(t.TempDir(), "replicator.toml")
@@ -90,7 +90,7 @@ fields = ["name"]
 	}
 }
 
-// configurations are the files of the repository, and one that has every setting of every kind.
+// configurations returns the repository's configuration files, including a file with every setting of every kind.
 func configurations(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -105,7 +105,7 @@ func configurations(t *testing.T) []string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(string(data), "[source") { // else TOML of another kind
+			if strings.Contains(string(data), "[source") { // other TOML files are not configurations
 				files = append(files, file)
 			}
 		}
@@ -113,7 +113,7 @@ func configurations(t *testing.T) []string {
 	return files
 }
 
-// someServers is an environment in which every configuration of the repository loads.
+// someServers looks up environment variables. With it, every configuration of the repository loads.
 func someServers(name string) (string, bool) {
 	switch {
 	case strings.HasSuffix(name, "DSN"):

@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	onExample     = `{ id = "customer_id" }`
-	mostJoined    = int64(replicator.MaxJoined)
-	onlyForMany   = "belongs to a join with many = true. Any other join has one row"
-	notSearched   = "%q is not a column. Joined rows are found by columns of the source: add a generated column for a value inside another one"
-	namesOneTable = "names several tables. A view with joins has one"
+	onExample   = `{ id = "customer_id" }`
+	mostJoined  = int64(replicator.MaxJoined)
+	onlyForMany = "belongs to a join with many = true. Any other join has one row"
+	notSearched = "%q is not a column. Joins find rows only by columns of the source. Add a generated column for " +
+		"a value inside another column"
+	namesOneTable = "names several tables. A view with joins can name only one"
 )
 
 // joins reads the joins of a view. The view's from must have been read before.
@@ -55,12 +56,13 @@ func (l *loader) joins(s *Section, v *replicator.View) {
 	}
 }
 
-// throughLists refuses joins that start from a join with many rows, because it is unclear from which of the rows.
+// throughLists refuses joins that refer to a join with many rows, because it is unclear which of the rows is meant.
 func throughLists(v *replicator.View, sections []*Section) {
 	for i, j := range v.Joins {
 		for _, on := range j.On {
 			if slices.ContainsFunc(v.Joins, func(o replicator.Join) bool { return o.Name == on.From && o.Many }) {
-				sections[i].Problem("on", "the join %s may have many rows, and a join must begin at a single row", on.From)
+				sections[i].Problem("on", "the join %s may have many rows, and a join can refer only to a join "+
+					"with a single row", on.From)
 			}
 		}
 	}
@@ -106,7 +108,7 @@ func (l *loader) join(name string, names []string, s *Section, tables map[string
 	j.Order = Texts(s.List("order", `["line_no"]`))
 	for i, column := range j.Order {
 		if j.Order[i] = columnName(column); j.Order[i] == "" {
-			s.Problem("order", "%q is not a column. Rows are in the order of columns of the table %s", column, j.Table)
+			s.Problem("order", "%q is not a column. Sort the rows by columns of the table %s", column, j.Table)
 		}
 	}
 	j.Limit = int(s.Int("limit", 0, 1, mostJoined))
@@ -143,8 +145,9 @@ func joinOn(p Pair, names []string, tables map[string]*replicator.Table) (on rep
 	case on.Path == "", on.Path[0] == '=', table != nil && on.Path == table.Body:
 		return on, fmt.Sprintf(notSearched, p.Text)
 	case table != nil && table.Body != "" && !strings.HasPrefix(path, "$") && !slices.Contains(table.Key, on.Path):
-		return on, fmt.Sprintf("%q is a property in the bodies of the table %s. Joined rows are found by columns of the source: "+
-			"add a generated column for the property, and name it as %q", p.Text, table.Name, strings.TrimSuffix(p.Text, path)+"$"+path)
+		return on, fmt.Sprintf("%q is a property in the bodies of the table %s. Joins find rows only by columns of "+
+			"the source. Add a generated column for the property, and refer to it as %q",
+			p.Text, table.Name, strings.TrimSuffix(p.Text, path)+"$"+path)
 	}
 	return on, ""
 }

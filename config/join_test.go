@@ -78,12 +78,13 @@ func TestWhatIsWrongWithAJoinIsSaid(t *testing.T) {
 		{"no condition", "on = { order_id = \"$id\", \"odd.name\" = '\"a.b\"' }\n", "", `on is missing; say for example on = {`},
 		{"an empty condition", `on = { id = "customer_id" }`, `on = {}`, `views.search.join.customer.on: is empty`},
 		{"a table with a column", `table = "items"`, `table = "cells"`, `the table cells has a column role (kind)`},
-		{"several tables", `from = "orders"`, `from = ["orders", "companies"]`, `views.search.from: names several tables. A view with joins has one`},
+		{"several tables", `from = "orders"`, `from = ["orders", "companies"]`,
+			`views.search.from: names several tables. A view with joins can name only one`},
 		{"an unknown join", `"customer.$company_id"`, `"customre.$company_id"`,
 			`the view has no join "customre"; did you mean "customer"?`},
 		{"a property", `"customer.$company_id"`, `"customer.company_id"`,
-			`"customer.company_id" is a property in the bodies of the table customers. Joined rows are found by columns of ` +
-				`the source: add a generated column for the property, and name it as "customer.$company_id"`},
+			`"customer.company_id" is a property in the bodies of the table customers. Joins find rows only by columns of ` +
+				`the source. Add a generated column for the property, and refer to it as "customer.$company_id"`},
 		{"what is inside a column", `"customer_id"`, `"$meta.customer_id"`, `"$meta.customer_id" is not a column`},
 		{"what is inside a joined column", `"customer.$company_id"`, `"customer.$meta.company_id"`, `is not a column`},
 		{"an expression", `"customer_id"`, `"=customer_id"`, `is not a column`},

@@ -24,12 +24,13 @@ type Topics struct {
 	Session time.Duration // how long a member may be silent before it loses its partitions
 }
 
-// defaultSession is how long a member of the group may be silent. If a member is killed, another one continues its
-// partitions within 15 s: after this time, the next heartbeats of the others, and the opening of the partitions. By
-// default brokers allow no less than 6 s.
+// defaultSession is the default of Topics.Session. If a member is killed, another member continues its partitions
+// within 15 s. This includes the session time, the other members' next heartbeats and the opening of the partitions. By
+// default, brokers require at least 6 s.
 const defaultSession = 8 * time.Second
 
-// longestTopic is the longest topic name. Sinks store TOPIC/PARTITION as a source's name, in 64 characters.
+// longestTopic limits the length of a topic's name, because sinks store TOPIC/PARTITION as a source's name of up to 64
+// characters.
 const longestTopic = 57
 
 func (s *Section) topics() *Topics {
@@ -54,7 +55,7 @@ func KafkaKeys() []string {
 
 const brokersExample = `["10.0.0.1:9092", "10.0.0.2:9092"]`
 
-// Kafka reads the keys brokers, tls and sasl, and those of Login.
+// Kafka reads the keys brokers, tls and sasl, and the keys that Login reads.
 func (s *Section) Kafka() Kafka {
 	k := Kafka{TLS: s.Bool("tls")}
 	s.Need("brokers", brokersExample)
@@ -72,7 +73,7 @@ func (s *Section) Kafka() Kafka {
 	if s.Has("sasl") || loggedIn {
 		k.Mechanism = s.choice("sasl", kafkaclient.ScramSHA512, kafkaclient.ScramSHA256, kafkaclient.Plain)
 		if !s.Has("username") || !s.Given("password") {
-			s.Problem("sasl", "username and password (or password_file) are needed for it")
+			s.Problem("sasl", "needs username and password (or password_file)")
 		}
 	} else {
 		s.knows("sasl")
@@ -93,7 +94,7 @@ func (k Kafka) Access() (kafkaclient.Access, error) {
 	return a, nil
 }
 
-// notOfMySQL reports keys that only a source in MySQL can have.
+// notOfMySQL reports keys that a source in MySQL can't have, because they belong to a source in Kafka.
 func (s *Section) notOfMySQL() {
 	for _, key := range append(KafkaKeys(), "topics", "group", "session") {
 		if s.knows(key); s.Has(key) {

@@ -34,14 +34,14 @@ func Load(path string, env func(string) (string, bool), types []SinkType) (*Conf
 	return load(path, &loader{env: env, types: types})
 }
 
-// LoadToAsk reads the file like Load, for a command that only asks the running process. If a setting needs an
-// environment variable or a secret file that is missing, it is left out.
+// LoadToAsk reads the file like Load, for a command that only asks the running process. LoadToAsk leaves out a setting
+// that needs a missing environment variable or secret file.
 func LoadToAsk(path string, env func(string) (string, bool), types []SinkType) (*Config, error) {
 	return load(path, &loader{env: env, types: types, toAsk: true})
 }
 
-// LoadAddress reads only the address at which the running process listens. The rest of the file may be invalid, because
-// the operator may be editing it. The Config has nothing else.
+// LoadAddress reads only the section [http], with the address at which the running process listens. The rest of the
+// Config stays empty. The rest of the file may be invalid, because the operator may be editing it.
 func LoadAddress(path string, env func(string) (string, bool)) (*Config, error) {
 	l := &loader{env: env, toAsk: true}
 	data, err := l.open(path)
@@ -77,7 +77,7 @@ func load(path string, l *loader) (*Config, error) {
 	return l.load(data)
 }
 
-// open reads a file, which the loader is then of.
+// open reads the file at path, and sets the loader's fields for that file.
 func (l *loader) open(path string) (data []byte, err error) {
 	if data, err = os.ReadFile(path); err == nil {
 		l.file, l.readFile = path, os.ReadFile
@@ -94,15 +94,15 @@ type loader struct {
 	types    []SinkType
 	readFile func(string) ([]byte, error)
 	problems []*Problem
-	keys     map[string][]string // the known keys, by the shape of a section
+	keys     map[string][]string // the known keys, by Section.shape
 	config   *Config
 
 	toAsk   bool // settings that need a missing environment variable or file are left out
 	leftOut bool // a setting was left out
 }
 
-// leavesOut reports whether the setting at a path may be left out if it needs a missing environment variable or file.
-// The address of the running process may not.
+// leavesOut reports whether a setting that needs a missing environment variable or file may be left out. If so, it sets
+// leftOut. The running process's address may not be left out.
 func (l *loader) leavesOut(path string) bool {
 	if !l.toAsk || path == "http.listen" {
 		return false
@@ -125,7 +125,7 @@ func (l *loader) knows(shape, key string) {
 func (l *loader) load(data []byte) (*Config, error) {
 	root := &Section{l: l, at: l.parse(data)}
 	if syntax := len(l.problems); syntax > 0 && l.problems[syntax-1].Key == "" {
-		return nil, join(l.problems) // after a syntax error the file was not read on, so other problems would mislead
+		return nil, join(l.problems) // parsing stopped at the syntax error, so other problems would mislead
 	}
 	l.config = &Config{File: l.file, Path: filepath.Join(l.dir, filepath.Base(l.file)), ownDatabase: map[string]bool{}, lines: map[string]int{}}
 	if root.knows("source"); !root.Has("source") {
@@ -206,8 +206,8 @@ func (l *loader) http(s *Section) {
 	h.Listen = s.text("listen", defaultListen, `"`+defaultListen+`"`)
 	h.Token = s.Secret("token", `"${REPLICATOR_TOKEN}"`)
 	if key := s.given("token"); h.Token != "" && !sendable(h.Token.Reveal()) {
-		s.Problem(key, "is no token that a client can send in a header: write one line of up to %d bytes, without "+
-			"blanks around it, such as `openssl rand -hex 32` prints", longestToken)
+		s.Problem(key, "can't be sent in an HTTP header. Use one line of up to %d bytes without blanks around it, "+
+			"such as the output of `openssl rand -hex 32`", longestToken)
 	}
 	s.done()
 	if h.Listen == "" {
@@ -221,13 +221,15 @@ func (l *loader) http(s *Section) {
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		s.Problem("listen", "%q is not a port", port)
 	}
-	empty := !s.Given("token") || s.Has("token") && !l.toAsk // a token that was left out may exist
+	empty := !s.Given("token") || s.Has("token") && !l.toAsk // LoadToAsk may have left out a token
 	if !loopback(host) && h.Token == "" && empty {
-		s.Problem("listen", "%s can be reached from other machines, so requests that change something need a token: say token_file = \"…\", or listen on 127.0.0.1", h.Listen)
+		s.Problem("listen", "%s can be reached from other machines, so requests that change something need a "+
+			"token. Set token_file = \"…\", or listen on 127.0.0.1", h.Listen)
 	}
 }
 
-// longestToken is the longest token that fits into a request beside its other headers (server.mostHeader).
+// longestToken is the size of the longest token that fits into a request along with the other headers
+// (server.mostHeader).
 const longestToken = 4096
 
 // sendable reports whether the Authorization header of a request can hold the token.
@@ -249,12 +251,12 @@ func (l *loader) tables(root *Section) {
 		l.pattern(&t, s)
 		for _, other := range l.config.Tables {
 			if both := overlap(&t, &other); both != "" {
-				s.Problem("table", "[tables.%s] names %s, too: a row of it is one cell; change the pattern, or have the views "+
-					"say from = %q", other.Name, both, other.Name)
+				s.Problem("table", "[tables.%s] names %s, too, but each table must belong to one section. Change "+
+					"the pattern, or write from = %q in the views", other.Name, both, other.Name)
 			}
 			if t.Database == other.Database && t.Table == other.Table {
-				s.Problem("table", "[tables.%s] names %s, too: a row of it is one cell; have the views say from = %q, "+
-					"and leave out this section", other.Name, t.Table, other.Name)
+				s.Problem("table", "[tables.%s] names %s, too, but each table must belong to one section. Write "+
+					"from = %q in the views, and remove this section", other.Name, t.Table, other.Name)
 			}
 		}
 		l.config.Tables = append(l.config.Tables, t)
@@ -272,12 +274,13 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 		l.config.ownDatabase[name] = true
 		for _, shard := range l.config.Source.Shards {
 			if shard.DSN != "" && shard.Database == "" {
-				s.Problem("table", `neither it nor the source's dsn names a database; say table = "DATABASE.%s", or end the dsn with /DATABASE`, t.Table)
+				s.Problem("table", `neither this key nor the source's dsn names a database. Write table = `+
+					`"DATABASE.%s", or end the dsn with /DATABASE`, t.Table)
 				break
 			}
 		}
-		// A changelog may come from any database. A DSN beside it is only used for reading, so its database doesn't say which
-		// database the rows are from.
+		// A changelog may come from any database. The dsn of a Kafka source is used only to read the origin, so the
+		// DSN's database may differ from the database of the rows.
 		if shards := l.config.Source.Shards; len(shards) > 0 && l.config.Source.Kafka == nil {
 			t.Database = shards[0].Database
 		}
@@ -293,7 +296,8 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 	t.Codec = s.Name("codec", "", `"json"`)
 	switch {
 	case t.Body == "" && t.Codec != "":
-		s.Problem("codec", "there is no body to decode; say body = \"COLUMN\", or leave the codec out: the row's own columns are then the fields")
+		s.Problem("codec", "there is no body to decode. Write body = \"COLUMN\", or remove the codec to use the "+
+			"row's own columns as fields")
 	case t.Body != "" && t.Codec == "":
 		t.Codec = formats()[0]
 	case t.Codec != "":
@@ -303,10 +307,11 @@ func (l *loader) table(name string, s *Section) replicator.Table {
 	return t
 }
 
-// position is the version of a table whose rows are updated in place: it means the log position.
+// position is the default version of a table: the log position of the row's last change. It suits tables whose rows are
+// updated in place.
 const position = "position"
 
-// formats are the formats of bodies. compressions are what a body may be compressed with.
+// formats returns the known formats of bodies. compressions returns the known compressions.
 func formats() []string      { return []string{"json", "msgpack", "pickle", "cbor"} }
 func compressions() []string { return []string{"zlib", "gzip", "zstd", "lz4", "snappy"} }
 
@@ -320,7 +325,7 @@ func (l *loader) codec(s *Section, codec string) {
 			known, what = formats(), "format"
 		}
 		if !slices.Contains(known, word) {
-			s.Problem("codec", "%q is not a %s of bodies%s; compressions come before the format, as in %q", word, what,
+			s.Problem("codec", "%q is not a known %s%s; compressions come before the format, as in %q", word, what,
 				nearest.Meant(word, known), "zlib+pickle")
 			return
 		}

@@ -20,7 +20,7 @@ import (
 	"replicator/sinks/redis"
 )
 
-// base is a small good file that tests add to.
+// base is a small valid file that tests append to.
 const base = `[source]
 dsn = "u:hunter2@tcp(127.0.0.1:3306)/app"
 [tables.cell]
@@ -46,7 +46,7 @@ func environment(vars map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) { v, ok := vars[name]; return v, ok }
 }
 
-// read loads a text as the file f.toml, with files beside it.
+// read loads text as the file f.toml. files has the other files, by path.
 func read(text string, vars, files map[string]string) (*config.Config, error) {
 	c, _, err := config.Read("f.toml", "/etc/replicator", text, environment(vars), sinks.Types(),
 		func(path string) ([]byte, error) {
@@ -139,7 +139,8 @@ func TestExampleShowsEveryKeyTheLoaderKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A section of the example reaches to the next header of another one; [views.a] and [views.b] are both views.*.
+	// Collect the example's lines by section. The names of views, tables and sinks become *, so [views.a] and [views.b]
+	// are both views.*.
 	sections := map[string]string{}
 	header := regexp.MustCompile(`^#? ?\[([a-z_.]+)\]`)
 	at := ""
@@ -247,7 +248,7 @@ sum = { total = "a.amount" }
 	}
 }
 
-// Columns may be called what a path would take apart: their names stand in quotes there.
+// Columns whose names contain characters with a meaning in paths must be quoted in paths.
 func TestAKeyOfOddNamesIsNamedInQuotes(t *testing.T) {
 	c := mustRead(t, base+`
 [tables.odd]
@@ -439,8 +440,9 @@ func TestATokenThatNoClientCanSendIsRefused(t *testing.T) {
 		"too long":      {strings.Repeat("x", 100_000), false},
 	} {
 		_, err := read(base+"[http]\ntoken_file = \"token\"", nil, map[string]string{"/etc/replicator/token": c.token})
-		if (err == nil) != c.good || err != nil && (!strings.Contains(err.Error(), "http.token_file: is no token") ||
-			strings.Contains(err.Error(), "one\ntwo")) {
+		if (err == nil) != c.good || err != nil &&
+			(!strings.Contains(err.Error(), "http.token_file: can't be sent in an HTTP header") ||
+				strings.Contains(err.Error(), "one\ntwo")) {
 			t.Errorf("%s: %.300v", name, err)
 		}
 	}

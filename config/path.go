@@ -11,8 +11,8 @@ import (
 	"replicator/internal/nearest"
 )
 
-// PathName is the default name of a value with the given path: the path's last name, without quotes. It is "" if a name
-// in the path is empty.
+// PathName returns the default name of a value with the given path: the path's last name, without quotes. It returns ""
+// if a name in the path is empty.
 func PathName(path string) string {
 	name := ""
 	for rest := strings.TrimPrefix(path, "$"); ; {
@@ -34,8 +34,8 @@ func PathName(path string) string {
 	}
 }
 
-// ColumnOf returns the column of t that a path names. It is "" for an expression, and for a path that leads into the
-// body or into a column.
+// ColumnOf returns the column of t that a path names. It returns "" for an expression, and for a path to a value inside
+// the body or inside a column.
 func ColumnOf(t replicator.Table, path string) string {
 	if !strings.HasPrefix(path, "$") && t.Body != "" || strings.HasPrefix(path, "=") {
 		return ""
@@ -43,10 +43,10 @@ func ColumnOf(t replicator.Table, path string) string {
 	return columnName(path)
 }
 
-// Origin is where a view's path leads.
+// Origin is the data that a view's path refers to.
 type Origin struct {
 	Table string
-	Path  string // from the table's row; "": the whole row
+	Path  string // path within the table's row; "": the whole row
 	List  bool   // all rows of a join, as a list
 	Join  *replicator.Join
 }
@@ -54,8 +54,8 @@ type Origin struct {
 // Whole reports whether the origin is more than a single value of a row.
 func (o Origin) Whole() bool { return o.List || o.Join != nil && o.Path == "" }
 
-// OriginsOf returns where a view's path leads: to a row of the join that it starts with, or else to a row of each table
-// that feeds the view.
+// OriginsOf returns the data that a view's path refers to. A path that starts with a join's name refers to rows of the
+// join. Any other path refers to a row of each table that feeds the view.
 func OriginsOf(v *replicator.View, path string) (origins []Origin) {
 	j := joinOf(v, path)
 	if j == nil {
@@ -85,7 +85,7 @@ func OriginsOf(v *replicator.View, path string) (origins []Origin) {
 	return []Origin{o}
 }
 
-// joinOf returns the join that a path starts with; nil if the path starts in the view's own row.
+// joinOf returns the join whose name a path starts with, or nil if the path refers to the view's own row.
 func joinOf(v *replicator.View, path string) *replicator.Join {
 	name, _ := cutName(path)
 	i := slices.IndexFunc(v.Joins, func(j replicator.Join) bool { return j.Name == name })
@@ -95,7 +95,7 @@ func joinOf(v *replicator.View, path string) *replicator.Join {
 	return &v.Joins[i]
 }
 
-// inQuotes says how to write a text as a single name in a path; "" if quotes would not help.
+// inQuotes returns a hint how to write a text as a single name in a path. It returns "" if quotes would not help.
 func inQuotes(text string) string {
 	name, own := strings.CutPrefix(text, "$")
 	if !strings.ContainsAny(name, `.["]`) || strings.HasPrefix(name, `"`) {
@@ -112,7 +112,8 @@ func inQuotes(text string) string {
 	return "; if that is one name, write " + written
 }
 
-// columnName returns the column that a path names, with or without $; "" if it leads further.
+// columnName returns the column that a path names, with or without $. It returns "" for a path to a value inside a
+// column.
 func columnName(path string) string {
 	name, rest := cutName(strings.TrimPrefix(path, "$"))
 	if rest != "" {
@@ -129,14 +130,14 @@ func ColumnPath(column string) string {
 	return "$" + quoted(column)
 }
 
-// quoted returns a name in quotes, as paths have it.
+// quoted returns a name in quotes, as it is written in a path.
 func quoted(name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
 }
 
-// cutName cuts a name from the start of s. The name is "" if none is there.
+// cutName cuts a name from the start of s. The name is "" if s doesn't start with a name.
 func cutName(s string) (name, rest string) {
-	name, rest, _ = keytemplate.CutName(s) // what is wrong with a path, package view says
+	name, rest, _ = keytemplate.CutName(s) // package view reports errors in paths
 	return name, rest
 }
 
@@ -149,10 +150,11 @@ func references(template string) ([]string, error) {
 	var names []string
 	for _, p := range parts {
 		if formats := keytemplate.Forms(); p.Form != "" && !slices.Contains(formats, p.Form) {
-			return nil, fmt.Errorf("%q is not a format of a template%s", p.Form, nearest.Meant(p.Form, formats))
+			return nil, fmt.Errorf("%q is not a template format%s", p.Form, nearest.Meant(p.Form, formats))
 		}
 		if PathName(p.Path) == "" {
-			return nil, fmt.Errorf("%s names no path; templates are made of text and {path}, {path:uuid}, {path:hex} or {path:base64}", p)
+			return nil, fmt.Errorf("%s does not name a path. Templates consist of text and {path}, {path:uuid}, "+
+				"{path:hex} or {path:base64}", p)
 		}
 		names = append(names, p.Path)
 	}

@@ -34,13 +34,13 @@ func (l *loader) pattern(t *replicator.Table, s *Section) {
 		}
 	}
 	if own == 0 && len(t.Key) > 0 {
-		s.Problem("key", "names no column of the tables; say for example [\"$table\", \"id\"]")
+		s.Problem("key", "does not name a column of the tables; say for example [\"$table\", \"id\"]")
 	}
 	t.Shared = inDatabase && !slices.Contains(t.Key, "database") || inTable && !slices.Contains(t.Key, "table")
 }
 
-// overlap returns a table that both a and b cover, if one of them is a pattern; "" if there is none. Whether two
-// patterns cover the same table is found out only when the source is read.
+// overlap returns the name of a table that both a and b cover, or "" if there is no such table. It compares only a
+// pattern with a plain table. Two patterns are compared when the source is read.
 func overlap(a, b *replicator.Table) string {
 	switch {
 	case a.Pattern && b.Pattern:

@@ -34,7 +34,7 @@ type Pair struct {
 // Has reports whether a key is given, with any value.
 func (s *Section) Has(key string) bool { return s.at.fields[key] != nil }
 
-// line is the line of a key; if the key is missing, the line of the section.
+// line returns the line of a key, or the section's line if the key is missing.
 func (s *Section) line(key string) int {
 	if n := s.at.fields[key]; n != nil {
 		return n.line
@@ -52,7 +52,8 @@ func (s *Section) ProblemAt(item Pair, key, format string, args ...any) {
 	s.l.problem(item.line, under(s.path, key), format, args...)
 }
 
-// get makes a key known. It returns the key's value if that has the given kind, and nil otherwise.
+// get makes a key known. It returns the key's value, or nil if the key is missing or the value is not of the wanted
+// kind.
 func (s *Section) get(key string, want kind, example string) *node {
 	s.knows(key)
 	n := s.at.fields[key]
@@ -156,7 +157,7 @@ func (s *Section) given(key string) string {
 // Given reports whether a secret is given, by KEY or KEY_file.
 func (s *Section) Given(key string) bool { return s.Has(key) || s.Has(key+"_file") }
 
-// Bool reads true or false; false if it is not given.
+// Bool reads true or false. A missing key counts as false.
 func (s *Section) Bool(key string) bool {
 	n := s.get(key, aBoolean, "true")
 	return n != nil && n.text == "true"
@@ -180,7 +181,7 @@ func (s *Section) integer(key string, fallback, low, high int64) int64 {
 	return v
 }
 
-// Duration reads a duration between two bounds; 0 if it is not given.
+// Duration reads a duration between two bounds. A missing key counts as 0.
 func (s *Section) Duration(key string, low, high time.Duration) time.Duration {
 	return s.duration(key, 0, low, high)
 }
@@ -257,7 +258,7 @@ func formatSize(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// List reads a string or a list of strings, none of them empty and none twice.
+// List reads a string or a list of strings. It refuses empty strings and duplicates.
 func (s *Section) List(key, example string) []Pair {
 	s.knows(key)
 	n := s.at.fields[key]
@@ -359,8 +360,8 @@ func (s *Section) named(key string) (names []string, sections []*Section) {
 	return names, sections
 }
 
-// badName says what is wrong with a name that the user chose; "" if nothing is. Checkpoints, URLs, metrics and commands
-// contain these names.
+// badName returns what is wrong with a name that the user chose, or "" for a valid name. Checkpoints, URLs, metrics and
+// commands contain these names.
 func badName(name string) string {
 	const most = 64
 	if len(name) > most {
@@ -377,10 +378,11 @@ func badName(name string) string {
 	return ""
 }
 
-// misspelt is in how many letters a misspelt key may differ from the right one.
+// misspelt is the maximum number of letters in which a misspelled key differs from the intended key.
 const misspelt = 2
 
-// done reports unknown and missing keys. A missing key is not reported if an unknown key seems to be its misspelt form.
+// done reports unknown and missing keys. A missing key is not reported if an unknown key seems to be a misspelling of
+// it.
 func (s *Section) done() {
 	var meant []string
 	for _, key := range s.at.names {
@@ -401,7 +403,8 @@ func (s *Section) done() {
 // ReadFile reads a file that the section names. A relative path starts at the configuration's directory.
 func (s *Section) ReadFile(path string) ([]byte, error) { return s.l.readFile(s.l.resolve(path)) }
 
-// only reports known keys that are not in keys. what names the thing that can't have them; not has the reasons, by key.
+// only reports keys of the section that are known but not in keys. what names the thing that can't have these keys. not
+// has the reasons by key.
 func (s *Section) only(keys []string, not map[string]string, what string) {
 	for _, key := range s.at.names {
 		switch {
@@ -414,7 +417,7 @@ func (s *Section) only(keys []string, not map[string]string, what string) {
 	}
 }
 
-// resolve makes a path absolute. A relative one starts at the configuration's directory.
+// resolve makes a path absolute. A relative path starts at the configuration's directory.
 func (l *loader) resolve(path string) string {
 	if filepath.IsAbs(path) {
 		return path

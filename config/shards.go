@@ -88,7 +88,8 @@ func (s *Section) shard(key string, dsn Secret) Shard {
 		if !s.Has(key) {
 			key += "_file"
 		}
-		s.Problem(key, "is not a DSN (it is not shown, for the password's sake); it has the form USER:PASSWORD@tcp(HOST:PORT)/DATABASE?NAME=VALUE")
+		s.Problem(key, "is not a DSN (not shown, because it may contain a password). A DSN has the form "+
+			"USER:PASSWORD@tcp(HOST:PORT)/DATABASE?NAME=VALUE")
 		return Shard{}
 	}
 	return Shard{DSN: dsn, Address: c.Addr, Database: c.DBName}

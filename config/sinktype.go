@@ -14,20 +14,20 @@ import (
 type SinkType struct {
 	Name  string   // as in the file: type = "NAME"
 	Keys  []string // keys of [sinks.*], besides type and timeout
-	Kinds []Kind   // the kinds of views that it can keep
+	Kinds []Kind   // the kinds of views that such a sink can keep
 
-	// Read reads the keys of [sinks.*] and returns Sink.Settings. Secrets in it must have the type Secret.
+	// Read reads the keys of [sinks.*] and returns Sink.Settings. Secrets in the settings must have the type Secret.
 	Read func(s *Section) any
 
-	// ReadView reads the keys that a view of this type has besides the common ones. It sets Key, Member, Sum and Settings
-	// of s.View, and also Fields, unless the file gives them by the key fields.
+	// ReadView reads the keys that only views of this type of sink have. It sets Key, Member, Sum and Settings of
+	// s.View. It also sets Fields, unless the file has the key fields.
 	ReadView func(s *ViewSection) Target
 
 	// Open makes a sink, which does not connect yet.
 	Open func(o Opening) (replicator.Sink, error)
 }
 
-// Kind lists the keys that a kind of view has besides the common ones.
+// Kind lists the keys of a kind of view, except the keys that all views have.
 type Kind struct {
 	Name string
 	Need []Key    // required keys
@@ -56,20 +56,20 @@ func (k Kind) keys() []string {
 // Target says where a view is kept.
 type Target struct {
 	Key    string   // the view's key that names the places
-	Places []string // texts that identify the places; two views of the type must not share one. None: unknown
+	Places []string // texts that identify the view's places in a sink of this type (see Template); empty: unknown
 
 	// Template makes the keys of the view's entries in its places. Views may share a place if their templates can't make
 	// the same key. A view without a template must be alone in its places.
 	Template string
 
 	Names []TargetName        // names of columns and the like, which must be unique; nil: the names of the view's fields
-	Fold  func(string) string // maps names that the target treats as equal to one text; nil: there are none
+	Fold  func(string) string // maps names that the target treats as equal to the same text; nil: strings.Clone
 }
 
 // TargetName is a name at the target, and the view's key in the file that gives the name.
 type TargetName struct{ Key, Name string }
 
-// Sink is one place where views are kept.
+// Sink is a sink of the configuration.
 type Sink struct {
 	Name     string
 	Type     string        // Name of a SinkType
@@ -79,13 +79,13 @@ type Sink struct {
 	kind SinkType
 }
 
-// Opening has everything that a sink is made from.
+// Opening is what SinkType.Open makes a sink from.
 type Opening struct {
 	Sink    *Sink
 	Views   []*replicator.View // all views of the sink
 	Tables  []replicator.Table // of the source
 	Sources []string           // names of all sources that feed the views; none if they are partitions of topics
-	InPlace bool               // each source feeds a part of each view, so a view can't be rebuilt beside the live one
+	InPlace bool               // each source feeds only a part of each view, so a rebuild must change the live view
 	Log     *slog.Logger
 
 	// Partitions returns the names of the partitions of all topics that feed the views. It is nil if entities can't move
@@ -95,18 +95,18 @@ type Opening struct {
 	// Feeds reports whether the named source feeds the views now. Other sources may have fed them before.
 	Feeds func(source string) bool
 
-	// Columns returns the current columns of a source's table; of any source if source is "".
+	// Columns returns the current columns of a source's table. If source is "", it asks any source.
 	Columns func(ctx context.Context, source, table string) ([]Column, error)
 
-	// Samples reads sample rows of a source (of any, if source is ""), and summarizes the values of a view's fields, in
-	// the order of View.Fields. Of fields that are columns (ColumnOf) it summarizes only JSON contents.
+	// Samples reads sample rows of a source (any source if source is ""). It summarizes the values of a view's fields,
+	// in the order of View.Fields. For fields that are columns (ColumnOf), it summarizes only JSON contents.
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 
-	// Names makes the Names for the keys of the views.
+	// Names returns the Names of the views in this opening.
 	Names func() (Names, error)
 
-	// Entities returns a function that makes a view's Key and Member from a cell alone. It works for views whose templates
-	// use only the table's key.
+	// Entities returns a function that makes a view's Key and Member from a cell alone. The function works only for
+	// views whose templates use only the table's key.
 	Entities func() (func(v *replicator.View, c replicator.Cell) (key, member string, err error), error)
 }
 
@@ -121,15 +121,15 @@ type Names interface {
 	// Has reports whether the sink has a configured view of that name.
 	Has(view string) bool
 
-	// Begins returns the text with which all names of a view start; "" if there is none.
+	// Begins returns the text that all names of a view start with. It returns "" if the names have no common start.
 	Begins(v *replicator.View) string
 
 	// Entities reports whether the view's key template can make name. For a view with one name per entity, it also returns
 	// the entities that the name may belong to, in the form of replicator.Key.String.
 	Entities(v *replicator.View, name string) (entities []string, ok bool)
 
-	// Makes reports the same for names that this program wrote: see view.Names. It is false for a template that starts
-	// with a value.
+	// Makes reports whether the view's key template can make a name that this program wrote: see view.Names. It returns
+	// false for a template that starts with a value.
 	Makes(v *replicator.View, name string) bool
 }
 

@@ -14,12 +14,12 @@ import (
 	"replicator/view"
 )
 
-// queue are the settings of a view in a sink that nothing but this file knows.
+// queue has a view's settings for a type of sink that exists only in this file.
 type queue struct {
 	Topic string `json:"topic,omitempty"`
 }
 
-// queueType is all that package config is told of that sink.
+// queueType returns the SinkType of that sink, which is all that package config knows about it.
 func queueType(opened *config.Opening) config.SinkType {
 	return config.SinkType{
 		Name:  "queue",

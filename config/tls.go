@@ -29,7 +29,7 @@ func (t TLS) Secure(c *tls.Config) error {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("ca_cert: %s holds no certificate in PEM form", t.CACert)
+			return fmt.Errorf("ca_cert: %s does not contain a certificate in PEM form", t.CACert)
 		}
 	}
 	if t.Cert != "" {

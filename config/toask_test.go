@@ -10,7 +10,7 @@ import (
 	"replicator/sinks"
 )
 
-// everySecret is a file whose every secret comes from outside.
+// everySecret is a configuration in which every secret comes from an environment variable or another file.
 const everySecret = `
 [source]
 dsn = "${NOPE}"

@@ -21,11 +21,11 @@ const (
 	aBoolean kind = "true or false"
 	aDate    kind = "a date or time"
 
-	unusable kind = "a string that can't be used" // its problem was reported, or it is left out
+	unusable kind = "a string that can't be used" // its problem was already reported, or the setting is left out
 )
 
-// node is a value of the file with its line. A table keeps its keys in the order of the file, because that is the order
-// of columns, shards and views. Go maps, and so go-toml's own decoder, would lose it.
+// node is a value of the file with its line. A table keeps its keys in the order of the file, because columns, shards
+// and views have that order. Go maps, which go-toml's own decoder uses, would lose the order.
 type node struct {
 	kind  kind
 	line  int
@@ -34,7 +34,7 @@ type node struct {
 
 	names  []string // keys of a table, in order
 	fields map[string]*node
-	closed bool // of a table: written as { … }, or its [header] was seen, so nothing may be added
+	closed bool // set for a table that nothing may be added to, because it is written as { … } or its [header] was seen
 }
 
 func newTable(line int) *node { return &node{kind: aTable, line: line, fields: map[string]*node{}} }
@@ -48,7 +48,7 @@ type tree struct {
 	l      *loader
 	parser unstable.Parser
 	data   []byte
-	line   int // line of the current expression, for everything whose line the parser doesn't give
+	line   int // line of the current expression; used for nodes whose own line the parser doesn't report
 }
 
 // parse returns the file's root table. After a syntax error the rest of the file is not read.
@@ -81,10 +81,10 @@ func (l *loader) parse(data []byte) *node {
 	return root
 }
 
-// lineOf returns the line of b, a part of the file; line if b is no part of it.
+// lineOf returns the line of b, which is a slice of the file's data. If b is not, lineOf returns line.
 func (t *tree) lineOf(b []byte, line int) (found int) {
 	defer func() {
-		if recover() != nil { // Parser.Range panics for memory outside of the file, such as for an error at its very end
+		if recover() != nil { // Parser.Range panics if b is outside of the data, such as for an error at the file's end
 			found = line
 		}
 	}()

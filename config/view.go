@@ -14,7 +14,7 @@ func commonKeys() []string { return []string{"from", "sink", "kind", "where", "o
 
 func (l *loader) views(root *Section) {
 	names, sections := root.named("views")
-	kept := map[string][]neighbour{} // by type of sink and place
+	kept := map[string][]neighbour{} // views by type of sink and place
 	for i, s := range sections {
 		v, target := l.view(names[i], s)
 		l.config.lines[v.Name] = s.at.line
@@ -39,17 +39,17 @@ func (l *loader) views(root *Section) {
 	}
 }
 
-// neighbour is another view that shares a place.
+// neighbour is one of the views that share a place.
 type neighbour struct{ view, template string }
 
-// conflict says why two views can't share a place; "" if they can. key is the view's key that names the place.
+// conflict returns why two views can't share a place, or "" if they can. key is the setting that names the place.
 func (n neighbour) conflict(other neighbour, key string) string {
 	switch {
 	case n.template == "" || other.template == "":
 		return fmt.Sprintf("the view %s is kept in the same place. Give this view another %s", other.view, key)
 	case keytemplate.Meet(n.template, other.template):
-		return fmt.Sprintf("%q and the template of the view %s, %q, can make the same key, and each view would overwrite what "+
-			"the other one keeps there. Begin the two with different text, such as %q",
+		return fmt.Sprintf("%q and the template of the view %s, %q, can make the same key, so the views would "+
+			"overwrite each other's entries. Begin the two templates with different text, such as %q",
 			n.template, other.view, other.template, n.view+":{…}")
 	}
 	return ""
@@ -111,8 +111,8 @@ func (l *loader) kind(s *Section, v *replicator.View) (*Sink, Kind) {
 	return sink, Kind{}
 }
 
-// sinksFor suggests what to write instead of an unknown sink: sinks of a type that has the kind. If there are none, it
-// says how to configure one.
+// sinksFor suggests what to write instead of an unknown sink: the sinks that support the kind. If the file has no such
+// sink, the result says how to configure one.
 func (l *loader) sinksFor(written, kind string) string {
 	var names, types []string
 	for _, t := range l.types {
@@ -132,15 +132,15 @@ func (l *loader) sinksFor(written, kind string) string {
 	if len(names) > 0 || len(types) == 0 {
 		return nearest.Meant(written, names)
 	}
-	text := fmt.Sprintf("; write one with type = %q", types[0])
+	text := fmt.Sprintf("; add a sink with type = %q", types[0])
 	if kind != "" {
-		text += fmt.Sprintf(", as views of kind %q need", kind)
+		text += fmt.Sprintf(", which views of kind %q need", kind)
 	}
 	return text
 }
 
-// feeds reads from: TABLE or TABLE.VALUE, with a value of the column role. Names of tables contain no dot, so the value
-// is everything after the first dot.
+// feeds reads the key from. Its items are TABLE or TABLE.VALUE, where VALUE is a value of the column with the column
+// role. Names of tables contain no dot, so the value is everything after the first dot.
 func (l *loader) feeds(s *Section) []replicator.Feed {
 	s.Need("from", `"cell.users"`)
 	var feeds []replicator.Feed
@@ -163,7 +163,7 @@ func (l *loader) feeds(s *Section) []replicator.Feed {
 				name, table.Table)
 		case has && table.Column == "":
 			s.ProblemAt(p, "from",
-				"the table %s has no column that tells cells apart; say from = %q, or column = \"…\" in [tables.%s]", name, name,
+				"the table %s has no column role. Write from = %q, or set column = \"…\" in [tables.%s]", name, name,
 				name)
 		case has && value == "":
 			s.ProblemAt(p, "from", "a value of the column %s must follow the dot", table.Column)

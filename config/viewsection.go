@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// ViewSection is the section of a view whose kind is known, and the rest of the file. A SinkType reads its view from
-// it.
+// ViewSection is the section of a view whose kind is known, with the parts of the file that were read before. A
+// SinkType's ReadView reads the view from it.
 type ViewSection struct {
 	*Section
 	View   *replicator.View // with the common keys already read
@@ -32,7 +32,7 @@ func (s *ViewSection) Fields(key, example string) []replicator.Field {
 	}
 	for _, p := range s.List(key, example) {
 		if strings.HasPrefix(p.Text, "=") {
-			s.ProblemAt(p, key, "an expression has no name of its own; say { NAME = %q }", p.Text)
+			s.ProblemAt(p, key, "an expression needs a name. Write { NAME = %q }", p.Text)
 			continue
 		}
 		s.path(key, p)
@@ -41,7 +41,8 @@ func (s *ViewSection) Fields(key, example string) []replicator.Field {
 	return fields
 }
 
-// fieldName is the default name of a field that has only a path. A path such as customer.$name has one, too.
+// fieldName returns the default name of a field that has only a path. If the path leads into a join, such as
+// customer.$name, the name lacks the $.
 func (s *ViewSection) fieldName(path string) string {
 	name := PathName(path)
 	if s.View != nil && joinOf(s.View, path) != nil {
@@ -53,7 +54,7 @@ func (s *ViewSection) fieldName(path string) string {
 // looksComputed matches a text that is probably not a path, because it has an operator between spaces, or a call.
 var looksComputed = regexp.MustCompile(`^[^"\']*\s[-+*/%]\s[^"\']*$|^[a-z][a-z0-9_]*\([^"\']*\)$`)
 
-// path checks the form of a path. What an expression means is checked when the view is compiled.
+// path checks the form of a path. Expressions are parsed later, when the view is compiled.
 func (s *ViewSection) path(key string, p Pair) {
 	if strings.HasPrefix(p.Text, "=") {
 		if strings.TrimSpace(p.Text) == "=" {
@@ -67,7 +68,8 @@ func (s *ViewSection) path(key string, p Pair) {
 		if key == "sum" && s.Sink != nil && s.Sink.Type == "mysql" {
 			written = fmt.Sprintf("{ total = %q }", named)
 		}
-		s.ProblemAt(p, key, "%q looks like an expression, and an expression begins with =: write %s; if it is one name, write '%s'",
+		s.ProblemAt(p, key, "%q looks like an expression, and an expression begins with =. Write %s, or '%s' if it "+
+			"is a single name",
 			p.Text, written, quoted(p.Text))
 		return
 	}
@@ -96,8 +98,8 @@ func (s *ViewSection) Template(key string) string {
 	return text
 }
 
-// Covers checks that a template uses exactly the table's key. key is the setting with the template. An empty template
-// stands for the table's key.
+// Covers checks that a template contains exactly the columns of the table's key. key is the setting with the template.
+// An empty template is valid, because it stands for the table's key.
 func (s *ViewSection) Covers(key, template string) {
 	if template == "" {
 		return
@@ -109,7 +111,8 @@ func (s *ViewSection) Covers(key, template string) {
 	s.MadeOfKey(key, names)
 }
 
-// MadeOfKey checks that a view's key has exactly the key columns of every table that feeds the view.
+// MadeOfKey checks that paths are exactly the key columns of every table that feeds the view. key is the setting with
+// the paths.
 func (s *ViewSection) MadeOfKey(key string, paths []string) {
 	columns := make([]string, len(paths))
 	for i, path := range paths {
@@ -124,15 +127,16 @@ func (s *ViewSection) MadeOfKey(key string, paths []string) {
 		done[table.Name] = true
 		for i, column := range columns {
 			if !slices.Contains(table.Key, column) {
-				s.Problem(key, "%q is not in the key of the table %s (%s): a %s's key is made of the table's key alone, so that "+
-					"it can't move; to find cells by a property use an index",
+				s.Problem(key, "%q is not in the key of the table %s (%s). The key of a %s must consist of the "+
+					"table's key, so that an entry never moves. To find cells by another property, use an index",
 					strings.TrimPrefix(paths[i], "$"), table.Name, strings.Join(table.Key, ", "), s.View.Kind)
 				return
 			}
 		}
 		for _, column := range table.Key {
 			if !slices.Contains(columns, column) {
-				s.Problem(key, "lacks %q of the key of the table %s (%s): cells that differ only there would overwrite each other",
+				s.Problem(key, "lacks the column %q of the key of the table %s (%s). Cells that differ only in it "+
+					"would overwrite each other",
 					column, table.Name, strings.Join(table.Key, ", "))
 				return
 			}
@@ -154,7 +158,8 @@ func (s *ViewSection) distinct(target Target) {
 	for _, n := range names {
 		same := fold(n.Name)
 		if seen[same] {
-			s.Problem(n.Key, "the target's name %q occurs twice; rename one: { other_name = \"path\" }", n.Name)
+			s.Problem(n.Key, "the target's name %q occurs twice. Rename one of the two, as in { other_name = "+
+				"\"path\" }", n.Name)
 		}
 		seen[same] = true
 	}
