@@ -83,8 +83,9 @@ func TestWhatIsWrongWithAJoinIsSaid(t *testing.T) {
 		{"an unknown join", `"customer.$company_id"`, `"customre.$company_id"`,
 			`the view has no join "customre"; did you mean "customer"?`},
 		{"a property", `"customer.$company_id"`, `"customer.company_id"`,
-			`"customer.company_id" is a property in the bodies of the table customers. Joins find rows only by columns of ` +
-				`the source. Add a generated column for the property, and refer to it as "customer.$company_id"`},
+			`"customer.company_id" is a property in the bodies of the table customers. Joins find rows only by ` +
+				`columns of the source. Add a generated column for the property, and refer to it as ` +
+				`"customer.$company_id"`},
 		{"what is inside a column", `"customer_id"`, `"$meta.customer_id"`, `"$meta.customer_id" is not a column`},
 		{"what is inside a joined column", `"customer.$company_id"`, `"customer.$meta.company_id"`, `is not a column`},
 		{"an expression", `"customer_id"`, `"=customer_id"`, `is not a column`},

@@ -13,15 +13,15 @@ type binder struct {
 	names   []string // the properties of the body that are needed
 	columns []string // the needed columns that are not part of the cell
 	needed  []string // the columns that a view of only this table needs
-	merged  bool     // the view has several tables, so an unknown column may be in another one
+	merged  bool     // the view has several tables, so an unknown column may belong to another table
 
 	tables []replicator.Table // tables that joins may name
-	joins  []*joinPlan        // of all views
-	byName map[string]int     // index in joins, by the names that the current view gives them
+	joins  []*joinPlan        // the joins of all views
+	byName map[string]int     // index in joins, by the join's name in the current view
 }
 
-// resolve finds where a path starts. In a table without a body every name is a column. If a join has the name of a
-// property, the name means the join.
+// resolve compiles a path: it finds the property, column or join that the path starts with. In a table without a body
+// every name is a column. If a join has the name of a property, the name means the join.
 func (b *binder) resolve(p path) (ref, error) {
 	if at, ok := b.byName[p.root]; ok && !p.own {
 		return b.joinedPath(at, p)
@@ -31,7 +31,8 @@ func (b *binder) resolve(p path) (ref, error) {
 		var err error
 		r.root, err = b.column(p.root)
 		if err == nil && len(p.step) > 0 && r.root.kind != rootColumn {
-			err = fmt.Errorf("column %s of table %s is a plain value: nothing can be inside it", p.root, b.table.Name)
+			err = fmt.Errorf("column %s of table %s is a plain value, so a path can't lead "+
+				"into it", p.root, b.table.Name)
 		}
 		return r, err
 	}
@@ -46,7 +47,7 @@ func (b *binder) column(name string) (root, error) {
 	}
 	switch {
 	case name == t.Body && name != "":
-		return root{}, fmt.Errorf("$%s is the body of table %s: name its properties without $ instead", name, t.Name)
+		return root{}, fmt.Errorf("$%s is the body of table %s. Name a property of the body, without $", name, t.Name)
 	case name == t.Column && name != "":
 		return root{kind: rootCell, name: name}, nil
 	case name == t.Version && name != "":
@@ -71,8 +72,8 @@ func place(list *[]string, name string) int {
 	return i
 }
 
-// template compiles a template of any values. A name without $ means the table's key column of that name, if it has
-// one.
+// template compiles a template that may use any values of the row. A name without $ means the key column of that name,
+// if the table's key has such a column.
 func (c *leafCompiler) template(text string) (*template, error) {
 	t, err := parseTemplate(text)
 	if err != nil {
@@ -99,7 +100,8 @@ func (c *leafCompiler) entityTemplate(text, what string) (*template, error) {
 	}
 	for i := range t.parts {
 		if p := &t.parts[i]; !p.entity {
-			return nil, fmt.Errorf("%s is made of the table's key alone, or it could move; {%s} is no key column of table %s%s; to find cells by a property use an index",
+			return nil, fmt.Errorf("%s must consist of the table's key, so that an entry never moves, but {%s} is "+
+				"not a key column of table %s%s. To find cells by another property, use an index",
 				what, p.path.text, c.table.Name, didYouMean(p.path.root, c.table.Key))
 		}
 	}
@@ -115,7 +117,8 @@ func (c *leafCompiler) keyTemplate(text string) (*template, error) {
 	for _, column := range c.table.Key {
 		used := func(p part) bool { return p.path.root == column }
 		if !slices.ContainsFunc(t.parts, used) {
-			return nil, fmt.Errorf("the key must hold all key columns of table %s, or entities would share one; add {%s}",
+			return nil, fmt.Errorf("the key must contain all key columns of table %s, or entities would share a "+
+				"key. Add {%s}",
 				c.table.Name, column)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 
 // Decoder decodes a fixed list of members of one table's bodies. It is safe for concurrent use.
 type Decoder interface {
-	// Decode stores the members in values, in the order of the names and in the forms of Entry.Fields. A value is nil if
-	// the member is missing or null. Texts may be parts of body, so the caller must not write to body afterwards. An error
-	// says what is wrong with the body and never quotes it.
+	// Decode stores the members in values, in the order of the names and with the types of Entry.Fields. A value is nil
+	// if the member is missing or null. Texts may be parts of body, so the caller must not write to body afterwards. An
+	// error says what is wrong with the body and never quotes it.
 	Decode(body []byte, values []any) error
 }
 
@@ -28,7 +28,7 @@ type Codecs struct {
 	Document func(table string) (func(body []byte) (replicator.Object, error), error)
 }
 
-// plan says how the cells of one table, with one value of the column role, are evaluated.
+// plan is what Compile produces for the cells of one table with one value of the column role.
 type plan struct {
 	feeds   []*feed
 	decoder Decoder // nil if no member of the body is needed
@@ -37,7 +37,7 @@ type plan struct {
 	names   []string
 	columns []string
 	joins   []*joinPlan
-	fields  int // how many fields one entry of each view needs, together
+	fields  int // number of fields in one entry of every view, in total
 }
 
 type feed struct {
@@ -50,7 +50,7 @@ type feed struct {
 	member *template
 	whole  bool // the entry is the whole row
 	joins  bool // needs the joined rows
-	split  bool // a missing value means no entry, a list several entries
+	split  bool // a missing value means no entry, and a list makes several entries
 	loops  []loop
 }
 
@@ -113,7 +113,8 @@ const allColumns = "*"
 // compileEntity compiles a view with one entry per cell.
 func (f *feed) compileEntity(c *leafCompiler, v *replicator.View) (err error) {
 	if v.Key == "" && (v.Kind == "hash" || v.Kind == "json") {
-		return fmt.Errorf("key: a %s needs a key; set key to a template such as %q", v.Kind, v.Name+":{"+c.table.Key[0]+"}")
+		return fmt.Errorf("key: a %s needs a key. Set key to a template such "+
+			"as %q", v.Kind, v.Name+":{"+c.table.Key[0]+"}")
 	}
 	if v.Key != "" {
 		if f.key, err = c.keyTemplate(v.Key); err != nil {
@@ -136,7 +137,7 @@ func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 			fields = []replicator.Field{{Name: "sum", Path: v.Sum}}
 		}
 		if last := fields[len(fields)-1]; last.Path != v.Sum && (v.Sum != "" || last.Path != countCells) {
-			return fmt.Errorf("fields.%s: the last field of a %s is its sum", last.Name, v.Kind)
+			return fmt.Errorf("fields.%s: the last field of a %s must be its sum", last.Name, v.Kind)
 		}
 	} else if len(fields) == 0 && v.Key == "" {
 		return fmt.Errorf("fields: an index needs a field, or a key made of the property to search by")
@@ -166,14 +167,15 @@ func (f *feed) compileEntries(c *leafCompiler, v *replicator.View) (err error) {
 			return f.at("sum", err)
 		}
 		if amount.list {
-			return fmt.Errorf("sum: a cell has one amount; write an expression over the list instead, such as \"=sum(lines, .qty)\"")
+			return fmt.Errorf("sum: a cell has only one amount. Write an expression over the list, such as " +
+				"\"=sum(lines, .qty)\"")
 		}
 	}
 	f.fields = append(f.fields, amount)
 	return nil
 }
 
-// countCells is the sum of a view that sets none. Adding 1 for each cell counts the cells.
+// countCells is the path of the amount if a counter or ranking has no sum. Adding 1 for each cell counts the cells.
 const countCells = "=1"
 
 func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
@@ -187,13 +189,13 @@ func (f *feed) compileFields(c *leafCompiler, fields []replicator.Field) error {
 	return nil
 }
 
-// Compile compiles views that run together. Value.View is an index in views. An error names the view and the field, and
-// says what to do.
+// Compile compiles views into one Evaluator. Its Value.View is an index in views. An error names the view and the
+// field, and says what to do.
 func Compile(views []*replicator.View, tables []replicator.Table, codecs Codecs) (*Evaluator, error) {
 	e := &Evaluator{tables: map[string]*tablePlans{}}
 	for _, v := range views {
 		if len(v.From) == 0 {
-			return nil, fmt.Errorf("view %s: from: it names no table", v.Name)
+			return nil, fmt.Errorf("view %s: from: does not name a table", v.Name)
 		}
 		for _, from := range v.From {
 			t, err := findTable(v, from.Table, tables)
@@ -256,7 +258,7 @@ func compilePlan(views []*replicator.View, t *replicator.Table, tables []replica
 	return p, p.finish(b, slices.ContainsFunc(p.feeds, func(f *feed) bool { return f.whole }), codecs)
 }
 
-// finish takes the names that the binder collected, and creates the decoders.
+// finish takes over the names that the binder collected, and creates the decoders.
 func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
 	t := b.table
 	p.names, p.columns = b.names, b.columns
@@ -275,7 +277,7 @@ func (p *plan) finish(b *binder, whole bool, codecs Codecs) (err error) {
 
 // Columns returns the values of Table.Columns and Table.Optional for a table: the columns that rows must have for the
 // views, and the columns that views use only if the table has them. Both are sorted, and leave out the key and column
-// roles. They include what views need of the tables of their joins.
+// roles. Columns that the views' joins read are included.
 func Columns(views []*replicator.View, tables []replicator.Table, name string) (needed, optional []string, err error) {
 	var columns []string
 	add := func(b *binder) {

@@ -48,7 +48,7 @@ func toExpr(v any) (any, error) {
 	return v, nil
 }
 
-// dateForm is how a view holds a time from an expression. MySQL and Elasticsearch both read it as the same UTC time.
+// dateForm is the text form of a time from an expression. MySQL and Elasticsearch both read it as the same UTC time.
 const dateForm = "2006-01-02T15:04:05.999999"
 
 // fromExpr converts an expression's result to the types that views hold.
@@ -67,7 +67,8 @@ func fromExpr(v any) (any, error) {
 		return replicator.Number(v.String()), nil
 	case string:
 		if !utf8.ValidString(v) {
-			return nil, errors.New("the result is not valid UTF-8; a slice counts bytes and may cut a character in two")
+			return nil, errors.New("the result is not valid UTF-8. A slice counts bytes, so it may cut a character " +
+				"in two")
 		}
 		return v, nil
 	case time.Time:

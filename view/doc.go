@@ -15,22 +15,23 @@
 // A text that starts with = is an expression (https://expr-lang.org), and so is where. In an expression, a name is a
 // property, $name is a column, and $env["odd name"] is a property whose name is not an identifier. If a property is
 // missing, the result is missing, and a where is false. An expression can handle a missing property: x ?? y, x?.y, x ==
-// nil, x != nil. Numbers that are not ints are float64, unless that would lose digits. Bytes are hexadecimal digits.
-// But the functions sha256, md5, crc32, hex, unhex, base64 and uuid get the bytes themselves, if their argument is a
-// path. An expression depends only on the row: there is no now, dates are UTC, and keys and values are sorted.
+// nil, x != nil. Numbers that are not ints are float64, unless that would lose digits. Bytes become hexadecimal digits.
+// But if the argument of sha256, md5, crc32, hex, unhex, base64 or uuid is a path, the function gets the bytes
+// themselves. An expression depends only on the row. So the function now is not available, dates are in UTC, and the
+// functions keys and values return lists in the order of the names.
 //
 // A template makes a key: user:{row_key}. {path:uuid}, {path:hex} and {path:base64} show bytes, or the bytes of a UUID
 // that is stored as text. The name of a key column means that column. Different values make different keys. So a
-// template must have text between two values. In every value but the last, the first character of that text and % are
-// percent-encoded. {{ and }} are literal braces.
+// template must have text between two values. In every value but the last, % and a character of the text that follows
+// are percent-encoded. {{ and }} are literal braces.
 //
 // # Entries
 //
 // Row, hash, json and document views have one entry per cell. A missing field is nil, and a path with [] gives a list
 // of everything that it finds. Index, counter and ranking views have one entry for each combination of the elements
 // that [] finds; equal entries count once. Fields of one list stay together (items[].sku with items[].qty), different
-// lists are combined. An expression that returns a list stands for each element. If a field or a part of a key is
-// missing, there is no entry. Lists and objects can't be indexed.
+// lists are combined. An expression that returns a list gives an entry for each element. If a field or a part of a key
+// is missing, there is no entry. Lists and objects can't be indexed.
 //
 // # Failure
 //

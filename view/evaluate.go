@@ -8,7 +8,8 @@ import (
 	"replicator"
 )
 
-// Evaluator computes the contributions of cells to views that run together. It is safe for concurrent use.
+// Evaluator computes the contributions of cells to the views that were compiled together. It is safe for concurrent
+// use.
 type Evaluator struct {
 	tables map[string]*tablePlans // by table name; not changed after Compile
 	scopes sync.Pool
@@ -21,7 +22,7 @@ type tablePlans struct {
 	others  *plan            // for all other values
 }
 
-// maxEntries is the most entries that one cell can have in one view.
+// maxEntries limits the entries that one cell can have in one view.
 const maxEntries = 10_000
 
 // Evaluate implements replicator.Evaluator.
@@ -94,16 +95,16 @@ type memory struct {
 	fields  slab[any]
 }
 
-// slab hands out parts of larger allocations, each part once. An allocation is freed only when none of its parts is in
-// use. That is fine for cells that are evaluated one after another, because all of them are in use until their batch is
-// done. A slab with room left also keeps its allocation alive, so the evaluator drops the slab after a large
-// contribution.
+// slab hands out parts of larger allocations. It never reuses a part. An allocation is freed only when none of its
+// parts is in use. That is fine for cells that are evaluated one after another, because all of them are in use until
+// their batch is done. A slab with room left also keeps its allocation alive, so the evaluator drops the slab after a
+// large contribution.
 type slab[T any] struct {
 	rest []T
 	size int // of the last allocation
 }
 
-// slabSize is the most elements in one allocation, unless a single request is larger. The first allocation has the
+// slabSize limits the elements of one allocation, unless a single request is larger. The first allocation has the
 // requested size, so a scope that makes only large contributions never allocates more than it needs.
 const slabSize = 64
 
@@ -118,8 +119,8 @@ func (s *slab[T]) take(n int) []T {
 	return part
 }
 
-// large reports whether a row's contributions are too large to share an allocation with others, which they could keep
-// in memory. The body counts, because texts may be parts of it.
+// large reports whether a row's contributions are too large to share an allocation with other contributions. The shared
+// allocation would keep them in memory for too long. The body counts, because texts may be parts of it.
 func large(row *replicator.Row, values []replicator.Value) bool {
 	const largeBody, largeValue = 4 << 10, 4 << 10 // bytes; largeValue for each view
 	size := int64(0)
@@ -139,7 +140,7 @@ func large(row *replicator.Row, values []replicator.Value) bool {
 type output struct {
 	entries []replicator.Entry
 	fields  []any
-	seen    map[string]struct{} // entries of the current view so far; nil if it can have only one
+	seen    map[string]struct{} // entries of the current view so far; nil for a view without loops
 }
 
 // contribute computes the entries of one view.
@@ -191,7 +192,8 @@ func (s *scope) contribute(f *feed, out *output) ([]replicator.Entry, error) {
 	return out.entries[from:len(out.entries):len(out.entries)], nil
 }
 
-// wholeRow returns the entry of a view of whole rows. If the body can't be decoded, the entry has its stored bytes.
+// wholeRow returns the entry of a view of whole rows. If the body can't be decoded, the entry has only the row with the
+// body's stored bytes.
 func (s *scope) wholeRow() (replicator.Entry, error) {
 	row := s.row
 	if row.Body != nil && row.Text != nil {
@@ -212,7 +214,7 @@ func (s *scope) wholeRow() (replicator.Entry, error) {
 	return e, nil
 }
 
-// loop sets loop i to each of its elements in turn, and for each of them the following loops.
+// loop makes the entries for loop i and the loops after it: one entry for each combination of their elements.
 func (s *scope) loop(f *feed, i int, out *output, made *int) error {
 	if i == len(f.loops) {
 		if *made++; *made > maxEntries {
@@ -271,7 +273,7 @@ func (s *scope) entry(f *feed, out *output) error {
 	return nil
 }
 
-// unseen reports whether the view has no equal entry yet, and records this one.
+// unseen reports whether e differs from the view's earlier entries, and records e.
 func (s *scope) unseen(e *replicator.Entry, out *output) bool {
 	b := appendIdentity(appendIdentity(s.identity[:0], e.Key), e.Member)
 	for _, v := range e.Fields {
@@ -285,7 +287,7 @@ func (s *scope) unseen(e *replicator.Entry, out *output) bool {
 	return true
 }
 
-// field returns the value of a field, and checks that the view's kind can have it.
+// field returns the value of a field. It returns an error if a view of this kind can't hold the value.
 func (s *scope) field(f *feed, i int) (any, error) {
 	l := &f.fields[i]
 	if f.sum && i == len(f.fields)-1 {
@@ -303,12 +305,13 @@ func (s *scope) field(f *feed, i int) (any, error) {
 
 func notScalar(l *leaf, v any) error {
 	if _, isList := v.([]any); isList {
-		return fmt.Errorf("%s is a list, which no index can hold; write %s[] for an entry of each element", l.text, l.text)
+		return fmt.Errorf("%s is a list, which an index can't hold. Write %s[] for an entry of each "+
+			"element", l.text, l.text)
 	}
-	return fmt.Errorf("%s is an object, which no index can hold; name a property in it", l.text)
+	return fmt.Errorf("%s is an object, which an index can't hold. Name a property in it", l.text)
 }
 
-// amount returns what a cell adds to a counter or a ranking; nil if the amount is missing.
+// amount returns what a cell adds to a counter or a ranking, or nil if the amount is missing.
 func (s *scope) amount(l *leaf) (any, error) {
 	if l.text == "" {
 		return int64(1), nil // counts cells

@@ -9,7 +9,7 @@ import (
 	"replicator"
 )
 
-// userView is a view of jogchat's users cells.
+// userView completes v to a view of the users cells of the jogchat example.
 func userView(v replicator.View) *replicator.View {
 	v.Name, v.From = "v", from("cell", "users")
 	return &v
@@ -31,9 +31,9 @@ func TestWhatACellContributes(t *testing.T) {
 		{"index of null", index("email"), `{"email":null}`, ""},
 		{"index of an empty text", index("email"), `{"email":""}`, "string()"},
 		{"index of a list", index("tags"), `{"tags":["a"]}`,
-			"error: view v: tags is a list, which no index can hold; write tags[] for an entry of each element"},
+			"error: view v: tags is a list, which an index can't hold. Write tags[] for an entry of each element"},
 		{"index of an object", index("a"), `{"a":{"secret":1}}`,
-			"error: view v: a is an object, which no index can hold; name a property in it"},
+			"error: view v: a is an object, which an index can't hold. Name a property in it"},
 		{"index of a nested property", index("a.b.c"), `{"a":{"b":{"c":1}}}`, "int64(1)"},
 		{"nested through a scalar", index("a.b.c"), `{"a":{"b":3}}`, ""},
 		{"nested through a list", index("a.b"), `{"a":[{"b":3}]}`, ""},
@@ -44,9 +44,9 @@ func TestWhatACellContributes(t *testing.T) {
 		{"no element", index("tags[]"), `{"tags":[]}`, ""},
 		{"missing list", index("tags[]"), `{}`, ""},
 		{"every element of no list", index("tags[]"), `{"tags":"a"}`,
-			"error: view v: tags[]: [] stands after a text, not after a list"},
+			"error: view v: tags[]: [] follows a text, not a list"},
 		{"elements that are lists", index("tags[]"), `{"tags":[["a"]]}`,
-			"error: view v: tags[] is a list, which no index can hold; write tags[][] for an entry of each element"},
+			"error: view v: tags[] is a list, which an index can't hold. Write tags[][] for an entry of each element"},
 		{"list of lists", index("m[][]"), `{"m":[[1,2],[],[3]]}`, "int64(1) | int64(2) | int64(3)"},
 		{"one list's properties go together", index("items[].sku", "items[].qty"),
 			`{"items":[{"sku":"x","qty":1},{"sku":"y"},{"sku":"z","qty":3}]}`,
@@ -84,7 +84,7 @@ func TestWhatACellContributes(t *testing.T) {
 			Where: "activate != true"}, `{"email":"a"}`, ""},
 		{"where that is no condition", replicator.View{Kind: "index", Fields: fields("email"), Where: "activate"},
 			`{"email":"a","activate":1}`,
-			"error: view v: where: it gives a number, not true or false"},
+			"error: view v: where: the result is a number, not true or false"},
 
 		{"hash", replicator.View{Kind: "hash", Key: "user:{row_key}", Fields: fields("username")}, `{"username":"ada"}`,
 			"key=user:71f0c4d2291844cca2df6f486e96e37c string(ada)"},
@@ -103,14 +103,14 @@ func TestWhatACellContributes(t *testing.T) {
 		{"key of an object", replicator.View{Kind: "index", Key: "x:{a}"}, `{"a":{}}`,
 			"error: view v: key: {a}: an object can't be part of a key"},
 		{"key of an empty text", replicator.View{Kind: "index", Key: "{a}"}, `{"a":""}`,
-			"error: view v: key: its values make an empty text, which can't be a key or a member"},
+			"error: view v: key: the template's values make an empty text, which can't be a key or a member"},
 		{"key of a UUID's text", replicator.View{Kind: "index", Key: "{a:hex}"},
 			`{"a":"71F0C4D2-2918-44CC-A2DF-6F486E96E37C"}`, "key=71f0c4d2291844cca2df6f486e96e37c"},
 		{"key of no UUID", replicator.View{Kind: "index", Key: "{a:uuid}"}, `{"a":"secret"}`,
-			"error: view v: key: {a}: the text is not a UUID, and only those and binary values have the forms uuid, " +
-				"hex and base64: leave the form out"},
+			"error: view v: key: {a}: the text is not a UUID. The formats uuid, hex and base64 are only " +
+				"for UUIDs and binary values. Remove the format"},
 		{"key of a number's bytes", replicator.View{Kind: "index", Key: "{a:hex}"}, `{"a":1}`,
-			"error: view v: key: {a}: a number has no bytes to show; leave the form out"},
+			"error: view v: key: {a}: a number has no bytes to show. Remove the format"},
 
 		{"beside what is not read", row("b", "a.c", "tags[1]"),
 			`{"a":{"c":1,"d":{"unread":"X"}},"b":2,"tags":[{"unread":"X"},3]}`, "int64(2) int64(1) int64(3)"},
@@ -119,7 +119,7 @@ func TestWhatACellContributes(t *testing.T) {
 		{"into what is not read", row("a.b"), `{"a":{"unread":"X"}}`, "error: view v: a.b: it is X, which no view can hold"},
 		{"an object that holds it", row("a"), `{"a":{"b":[{"unread":"X"}]}}`,
 			"error: view v: a: it is X, which no view can hold"},
-		{"elements of it", index("a[]"), `{"a":{"unread":"X"}}`, "error: view v: a[]: [] stands after X, not after a list"},
+		{"elements of it", index("a[]"), `{"a":{"unread":"X"}}`, "error: view v: a[]: [] follows X, not a list"},
 		{"each element", index("a[]"), `{"a":[1,{"unread":"X"}]}`, "error: view v: a[]: it is X, which no view can hold"},
 		{"inside each element", index("a[].b"), `{"a":[{"b":1},{"unread":"X"}]}`,
 			"error: view v: a[].b: it is X, which no view can hold"},
@@ -158,7 +158,7 @@ func TestWhatACellContributes(t *testing.T) {
 			row.Columns = []any{`{"a":1}`, replicator.RawJSON(`{"city":"Oslo"}`), "2026-01-02 03:04:05",
 				`["a",7]`}
 			e := mustCompile(t, userView(tt.view))
-			for range 2 { // the second time with pooled memory
+			for range 2 { // the second evaluation uses pooled memory
 				values := e.Evaluate(cell, row)
 				if len(values) != 1 || values[0].View != 0 {
 					t.Fatalf("got %d values", len(values))
@@ -227,7 +227,7 @@ func TestColumnsAreTheFieldsOfATableWithoutABody(t *testing.T) {
 	}
 }
 
-// What a view merges may be in one of its tables alone.
+// A view that merges tables may name a column that only one of them has.
 func TestAColumnOfAnotherTableIsMissing(t *testing.T) {
 	feeds := slices.Concat(from("favorite", ""), from("cell", "users"))
 	e := mustCompile(t,
@@ -314,7 +314,8 @@ func TestANullBodyHasNoProperties(t *testing.T) {
 	}
 }
 
-// What is wrong stands in a dead letter's reason, which stays when the shadow has taken the view's place.
+// A dead letter's reason contains the error. The dead letter outlives the rebuild, so the error must name the view and
+// not its shadow.
 func TestWhatIsWrongInAShadowNamesTheViewThatItStandsInFor(t *testing.T) {
 	e := mustCompile(t, &replicator.View{Name: "v" + replicator.ShadowSuffix, Shadows: "v", Kind: "index",
 		From: from("cell", "users"), Fields: fields("tags")})

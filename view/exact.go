@@ -18,22 +18,22 @@ import (
 )
 
 // The expr library computes with int and float64. Views must hold every number exactly, but integers beyond int64 and
-// decimals with more than about 15 digits fit neither type. If a number is exactly an int or a float64, it becomes one.
-// Any other number becomes an exact. An exact passes through an expression (x ?? 0, a ? x : y) unchanged, and operators
-// compute with all its digits. A function that accepts only ints and floats fails with it, and the cell becomes a dead
-// letter.
+// decimals with more than about 15 digits fit neither type. A number becomes an int or a float64 if that type holds it
+// exactly. Any other number becomes an exact. An exact passes through an expression (x ?? 0, a ? x : y) unchanged, and
+// operators compute with all its digits. A function that accepts only ints and floats fails if it gets an exact, and
+// the cell becomes a dead letter.
 //
-// If an operand may be a number of the row, the operators are functions of this file. They add, subtract and multiply
-// two floats as decimals (0.1 * 3 is 0.3). The result is a float, if necessary the nearest one. Integers don't wrap
-// around. Division is expr's, of floats.
+// If an operand may be a number of the row, functions of this file replace the operators. They add, subtract and
+// multiply two floats as decimals (0.1 * 3 is 0.3), and round the result to a float. Integers don't wrap around.
+// Division works on floats, as in expr, unless an operand is an exact.
 
 // exact is a number that neither int nor float64 can represent.
 type exact struct{ decimal.Decimal }
 
-// String returns all digits. Expressions use it in string().
+// String returns all digits. The expression function string calls it.
 func (e exact) String() string { return e.Decimal.String() }
 
-// MarshalJSON returns all digits. Expressions use it in toJSON().
+// MarshalJSON returns all digits. The expression function toJSON calls it.
 func (e exact) MarshalJSON() ([]byte, error) { return []byte(e.String()), nil }
 
 // maxExponent limits the power of ten of an exact, because adding two numbers needs all digits between their exponents.
@@ -41,7 +41,7 @@ const maxExponent = 400
 
 var errTooLarge = errors.New("the number is too large for an expression")
 
-// exactly returns a decimal as an int or a float64 if that is exact, else as an exact.
+// exactly returns a decimal as an int or a float64 if that type holds it exactly, and otherwise as an exact.
 func exactly(d decimal.Decimal) any {
 	if d.IsInteger() {
 		if i := d.BigInt(); i.IsInt64() {
@@ -87,11 +87,11 @@ func number(v any) (d decimal.Decimal, ok bool) {
 	return d, false
 }
 
-// operator is an operator of expr, and how this file computes it.
+// operator describes how this file computes an operator of expr.
 type operator struct {
 	ints    func(a, b int) (result int, ok bool) // ok is false if the result does not fit into int64
 	decimal func(a, b decimal.Decimal) decimal.Decimal
-	compare func(order int) bool // of a comparison, which has none of the fields above
+	compare func(order int) bool // set only for comparisons, which lack the fields above
 	others  func(a, b any) any   // expr's own operator
 }
 
@@ -152,7 +152,7 @@ func (o *operator) calculate(a, b any) (any, error) {
 	return d.InexactFloat64(), nil
 }
 
-// isLong reports whether an integer has so many digits that a calculation with a float64 may lose some.
+// isLong reports whether an integer has so many digits that a float64 result may lose some of them.
 func isLong(i int) bool { return i > 1e15 || i < -1e15 }
 
 func numbers(a, b any) (x, y decimal.Decimal, ok bool) {
@@ -184,7 +184,8 @@ func negative(a any) (any, error) {
 
 func isExact(v any) bool { _, is := v.(exact); return is }
 
-// ownPrefix begins the names of the functions that replace operators. The space keeps expressions from naming them.
+// ownPrefix begins the names of the functions that replace operators. The space keeps expressions from calling the
+// functions by name.
 const ownPrefix = "number "
 
 // addOperators adds the functions that replace operators.
@@ -201,7 +202,8 @@ func addOperators(c *conf.Config) {
 	add("negative", new(func(any) any), func(args ...any) (any, error) { return negative(args[0]) })
 }
 
-// exactOperators replaces the operators of a checked tree by these functions, and literal numbers by exact ones.
+// exactOperators replaces the operators of a type-checked tree with the functions of addOperators. It replaces literal
+// numbers that a float64 can't hold with exacts.
 func exactOperators(parsed *parser.Tree) {
 	text := []rune(parsed.Source.String())
 	ast.Walk(&parsed.Node, visitor(func(n *ast.Node) {

@@ -80,8 +80,8 @@ func parseExpression(text string) (*parser.Tree, *tree, *conf.Config, error) {
 	return parsed, refs, config, nil
 }
 
-// compileExpression compiles text. want is the kind of result that is required, as far as it is known before a row is
-// read; reflect.Invalid allows any kind. resolve finds where a path starts.
+// compileExpression compiles text. want is the required kind of the result, and reflect.Invalid allows any kind. If the
+// kind depends on the row, it is not checked here. resolve compiles the paths.
 func compileExpression(text string, want reflect.Kind, resolve func(path) (ref, error)) (*expression, error) {
 	parsed, refs, config, err := parseExpression(text)
 	if err != nil {
@@ -123,7 +123,7 @@ func brief(err error) error {
 	case !errors.As(err, &f):
 		return err
 	case strings.HasPrefix(f.Message, "invalid integer literal") && strings.Contains(f.Message, "out of range"):
-		return fmt.Errorf("an integer is beyond 64 bits: write it with a point, as 18446744073709551615.0 "+
+		return fmt.Errorf("an integer is beyond 64 bits. Write it with a decimal point, as in 18446744073709551615.0 "+
 			"(at character %d)", f.Column+1)
 	}
 	return fmt.Errorf("%s (at character %d)%s", f.Message, f.Column+1, notSQL(f.Message))
@@ -132,8 +132,8 @@ func brief(err error) error {
 // notSQL explains the syntax of expressions if expr's message is about an SQL construct. Otherwise it returns "".
 func notSQL(message string) string {
 	for written, say := range map[string]string{
-		`Operator("=")`: "; == compares", `Identifier("AND")`: "; say and", `Identifier("OR")`: "; say or",
-		`Identifier("IS")`: "; say == nil", `Identifier("LIKE")`: "; say startsWith, endsWith, contains or matches",
+		`Operator("=")`: "; compare with ==", `Identifier("AND")`: "; use and", `Identifier("OR")`: "; use or",
+		`Identifier("IS")`: "; use == nil", `Identifier("LIKE")`: "; use startsWith, endsWith, contains or matches",
 	} {
 		if strings.HasSuffix(message, written) {
 			return say
@@ -142,7 +142,7 @@ func notSQL(message string) string {
 	return ""
 }
 
-// run returns the expression's value; nil if it is missing.
+// run returns the expression's value, or nil if the value is missing.
 func (s *scope) run(e *expression) (any, error) {
 	if s.env == nil {
 		s.env = make(map[string]any)
@@ -182,7 +182,7 @@ func (s *scope) test(e *expression) (bool, error) {
 	}
 	b, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("it gives %s, not true or false", sortOf(v))
+		return false, fmt.Errorf("the result is %s, not true or false", sortOf(v))
 	}
 	return b, nil
 }
@@ -192,17 +192,17 @@ func (s *scope) test(e *expression) (bool, error) {
 func discreet(err error) error {
 	var f *file.Error
 	if !errors.As(err, &f) {
-		return errors.New("it failed")
+		return errors.New("the expression failed")
 	}
-	reason := "it failed"
+	reason := "the expression failed"
 	switch m := f.Message; {
 	case strings.Contains(m, "view.exact"):
-		reason = "it computes with a number that has too many digits for that"
+		reason = "a number has too many digits for this operation"
 	case m == errTooLarge.Error():
 		reason = m
 	case strings.Contains(m, ", got "), strings.Contains(m, "negative shift count"): // these messages show a number
 	case strings.HasPrefix(m, "invalid operation: int("), strings.HasPrefix(m, "invalid operation: float("):
-		reason = "a value is no number"
+		reason = "a value is not a number"
 	case strings.HasPrefix(m, "interface conversion: interface {} is "), strings.HasPrefix(m, "invalid operation: "),
 		strings.HasPrefix(m, "invalid argument for "), m == "memory budget exceeded":
 		reason = strings.ReplaceAll(strings.Replace(m, "interface conversion: interface {} is ", "a value is ",
@@ -210,7 +210,7 @@ func discreet(err error) error {
 	case strings.HasPrefix(m, "index out of range"):
 		reason = "index out of range"
 	case strings.HasPrefix(m, "cannot fetch"):
-		reason = "a member of something that has none"
+		reason = "a member of a value without members"
 	}
 	return fmt.Errorf("%s (at character %d)", reason, f.Column+1)
 }
@@ -218,7 +218,8 @@ func discreet(err error) error {
 func nameOf(_ map[string]any, name string) any  { return name }
 func valueOf(m map[string]any, name string) any { return m[name] }
 
-// ofObject is a function of an object that lists something of each member, by name.
+// ofObject returns an expression function that takes an object. The function lists what of returns for each member, in
+// the order of the names.
 func ofObject(function string, of func(m map[string]any, name string) any) func(args ...any) (any, error) {
 	return func(args ...any) (any, error) {
 		m, ok := args[0].(map[string]any)

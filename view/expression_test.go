@@ -7,7 +7,7 @@ import (
 	"replicator"
 )
 
-// evalField evaluates one field over a users cell.
+// evalField evaluates one field for a users cell with the given body.
 func evalField(t *testing.T, field, body string) string {
 	t.Helper()
 	e := mustCompile(t, userView(replicator.View{Kind: "row", Fields: fields(field)}))
@@ -58,7 +58,7 @@ func TestExpressionsCalculate(t *testing.T) {
 		{"=n * 1.5", `{"n":1.5}`, "float64(2.25)"},
 		{"=n + 1", `{"n":1e3}`, "int64(1001)"},
 		{"=n > 1.0", `{"n":18446744073709551615}`, "bool(true)"},
-		{"=type == 'x' ? len : count", `{"type":"x","len":1,"count":2}`, "int64(1)"}, // properties named as functions
+		{"=type == 'x' ? len : count", `{"type":"x","len":1,"count":2}`, "int64(1)"}, // not functions
 		{"=$column_name + ':' + string(id)", `{"id":5}`, "string(users:5)"},
 		{"=$row_key", `{}`, "string(71f0c4d2291844cca2df6f486e96e37c)"},
 		{"=sum(lines, .qty)", `{"lines":[{"qty":1},{"qty":2}]}`, "int64(3)"},
@@ -102,9 +102,9 @@ func TestAnExpressionOverSomethingMissingIsMissing(t *testing.T) {
 		{"=n == nil", `{}`, "bool(true)"},
 		{"=n != nil ? lower(n) : 'none'", `{}`, "string(none)"},
 		{"=nil == n", `{"n":1}`, "bool(false)"},
-		{"=n == nil || lower(m) == 'x'", `{}`, missing}, // nobody said what to do without m
+		{"=n == nil || lower(m) == 'x'", `{}`, missing}, // the expression doesn't handle a missing m
 		{"=n == nil || lower(m) == 'x'", `{"m":"X"}`, "bool(true)"},
-		{"=a != nil && a.b == 1", `{}`, "bool(false)"}, // who tests for a has thought of a.b
+		{"=a != nil && a.b == 1", `{}`, "bool(false)"}, // handling a missing a also handles a missing a.b
 		{"=a != nil && a.b == 1", `{"a":{}}`, "bool(false)"},
 		{"=first ?? last", `{"last":"x"}`, "string(x)"},
 		{"=(lower(a) ?? 'b') + c", `{"a":"X"}`, missing},
@@ -122,24 +122,25 @@ func TestAnExpressionOverSomethingMissingIsMissing(t *testing.T) {
 func TestWhatAnExpressionCannotDoIsAnErrorWithoutValues(t *testing.T) {
 	tests := []struct{ expr, body, want string }{
 		{"=lower(email)", `{"email":5}`, "a value is int, not string (at character 1)"},
-		{"=int(email)", `{"email":"secret"}`, "a value is no number (at character 1)"},
-		{"=float(email)", `{"email":"secret"}`, "a value is no number (at character 1)"},
+		{"=int(email)", `{"email":"secret"}`, "a value is not a number (at character 1)"},
+		{"=float(email)", `{"email":"secret"}`, "a value is not a number (at character 1)"},
 		{"=a + b", `{"a":1,"b":"secret"}`, "invalid operation: int + string (at character 3)"},
 		{"=l[i]", `{"l":[1],"i":7}`, "index out of range (at character 2)"},
-		{"=map(l, .x.y)", `{"l":[{"x":"secret"}]}`, "a value is no number (at character 11)"},
-		{"=map(l, .x.y)", `{"l":[{"x":true}]}`, "a member of something that has none (at character 11)"},
-		{"=date(d)", `{"d":"secret"}`, "it failed (at character 1)"},
-		{"=fromJSON(d)", `{"d":"secret"}`, "it failed (at character 1)"},
-		{"=matches_ matches re", `{"matches_":"x","re":"secret("}`, "it failed (at character 10)"},
-		{"=repeat('x', n)", `{"n":-1}`, "it failed (at character 1)"},
-		{"=bitshl(1, n)", `{"n":-5}`, "it failed (at character 1)"},
+		{"=map(l, .x.y)", `{"l":[{"x":"secret"}]}`, "a value is not a number (at character 11)"},
+		{"=map(l, .x.y)", `{"l":[{"x":true}]}`, "a member of a value without members (at character 11)"},
+		{"=date(d)", `{"d":"secret"}`, "the expression failed (at character 1)"},
+		{"=fromJSON(d)", `{"d":"secret"}`, "the expression failed (at character 1)"},
+		{"=matches_ matches re", `{"matches_":"x","re":"secret("}`, "the expression failed (at character 10)"},
+		{"=repeat('x', n)", `{"n":-1}`, "the expression failed (at character 1)"},
+		{"=bitshl(1, n)", `{"n":-5}`, "the expression failed (at character 1)"},
 		{"=a / b", `{"a":1,"b":0}`, "the result is not a finite number"},
 		{"=n + 1", `{"n":1e400}`, "n: the number is too large for an expression"},
 		{"=n * n * n", `{"n":1e200}`, "the result is not a finite number"},
 		{"=n / (n - n)", `{"n":18446744073709551615}`, "invalid operation: a division by zero (at character 3)"},
 		{"=abs(n)", `{"n":18446744073709551615}`,
-			"it computes with a number that has too many digits for that (at character 1)"},
-		{"=s[0:1]", `{"s":"é"}`, "the result is not valid UTF-8; a slice counts bytes and may cut a character in two"},
+			"a number has too many digits for this operation (at character 1)"},
+		{"=s[0:1]", `{"s":"é"}`,
+			"the result is not valid UTF-8. A slice counts bytes, so it may cut a character in two"},
 		{"=map(1..n, 1..n)", `{"n":10000}`, "memory budget exceeded (at character 12)"},
 		{"=repeat('x', n)", `{"n":100000000}`, "memory budget exceeded (at character 1)"},
 	}

@@ -2,8 +2,8 @@ package view
 
 import "github.com/expr-lang/expr/ast"
 
-// foldSums replaces sum(list, amount) by an equivalent fold with the exact addition. expr's own sum adds floats, so
-// that a sum of prices could be 6640.999999999999 instead of 6641.
+// foldSums replaces sum(list, amount) with an equivalent fold that adds exactly. expr's own sum adds floats, so that a
+// sum of prices could be 6640.999999999999 instead of 6641.
 func foldSums(n *ast.Node) {
 	call, ok := (*n).(*ast.BuiltinNode)
 	if !ok || call.Name != "sum" || len(call.Arguments) == 0 || len(call.Arguments) > 2 {

@@ -20,13 +20,14 @@ type tree struct {
 
 // treeRef is one property or column that an expression uses.
 type treeRef struct {
-	name    string // the identifier
+	name    string // the identifier that replaces the reference
 	path    path
-	guarded bool // the expression handles that it may be missing
+	guarded bool // the expression handles a missing value
 	asIs    bool // bytes are not converted to text
 }
 
-// rewriter finds references. It visits the nodes of the tree from the leaves up, as ast.Walk does.
+// rewriter finds references and replaces them with identifiers. It visits the nodes of the tree from the leaves up, as
+// ast.Walk does.
 type rewriter struct {
 	callees map[*ast.IdentifierNode]bool // names of functions
 	lets    map[string]bool              // names bound by let
@@ -41,7 +42,7 @@ type visitor func(*ast.Node)
 
 func (v visitor) Visit(n *ast.Node) { v(n) }
 
-// analyse finds the references of a parsed expression, and replaces them.
+// analyse finds the references of a parsed expression, and replaces them with identifiers.
 func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	r := &rewriter{callees: map[*ast.IdentifierNode]bool{}, lets: map[string]bool{}, refs: map[ast.Node]*treeRef{},
 		byName: map[string]*treeRef{}, ofBytes: byteFunctions()}
@@ -67,7 +68,7 @@ func analyse(root ast.Node, config *conf.Config) (*tree, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	used := map[*treeRef]bool{} // address alone is not used if the expression has only address.city
+	used := map[*treeRef]bool{} // if the expression has only address.city, address alone is not used
 	ast.Walk(&t.node, visitor(func(n *ast.Node) {
 		if ref := r.refs[*n]; ref != nil {
 			used[ref] = true
@@ -89,7 +90,7 @@ func (r *rewriter) function(name string, config *conf.Config) {
 		return
 	}
 	if config.Disabled[name] {
-		r.fail("there is no %s here: a view is a function of its cells and nothing else", name)
+		r.fail("the function %s is not available, because a view must depend only on its cells", name)
 	}
 	known := slices.Collect(maps.Keys(config.Builtins))
 	known = slices.AppendSeq(known, maps.Keys(config.Functions))
@@ -114,7 +115,7 @@ func (r *rewriter) rewrite(n *ast.Node) {
 		}
 		p := path{root: strings.TrimPrefix(node.Value, "$")}
 		if p.own = p.root != node.Value; p.root == "" {
-			r.fail("$ stands alone; write $name for a column")
+			r.fail("$ is not followed by a name. Write $name for a column")
 		}
 		r.replace(n, p)
 	case *ast.ChainNode:
@@ -126,7 +127,7 @@ func (r *rewriter) rewrite(n *ast.Node) {
 	}
 }
 
-// member joins a reference and a constant step after it to one reference.
+// member merges a reference and the constant step after it into one reference.
 func (r *rewriter) member(n *ast.Node, node *ast.MemberNode) {
 	if id, ok := node.Node.(*ast.IdentifierNode); ok && id.Value == environment && r.refs[id] == nil {
 		if name, ok := node.Property.(*ast.StringNode); ok {
@@ -156,7 +157,7 @@ func (r *rewriter) member(n *ast.Node, node *ast.MemberNode) {
 	}
 }
 
-// replace replaces *n by the reference to a path.
+// replace replaces *n with a reference to a path.
 func (r *rewriter) replace(n *ast.Node, p path) {
 	name := envName(p)
 	ref := r.byName[name]
@@ -173,7 +174,7 @@ func (r *rewriter) replace(n *ast.Node, p path) {
 // guard marks references that the expression allows to be missing: x ?? y, x?.y, x == nil, x != nil.
 func (r *rewriter) guard(n *ast.Node) {
 	if id, ok := (*n).(*ast.IdentifierNode); ok && id.Value == environment {
-		r.fail(`$env stands alone; write $env["name"] for a property with an odd name`)
+		r.fail(`$env is not followed by a name. Write $env["name"] for a property with an odd name`)
 	}
 	binary, ok := (*n).(*ast.BinaryNode)
 	if !ok {
@@ -199,7 +200,7 @@ func (r *rewriter) guardAll(n ast.Node) {
 	}))
 }
 
-// envName returns the identifier for a path. No name in an expression can be equal to it.
+// envName returns the identifier for a path. It starts with a dot, so it can't equal a name in an expression.
 func envName(p path) string {
 	var b strings.Builder
 	b.WriteByte('.')
@@ -225,7 +226,7 @@ func quoteName(name string) string {
 	return name
 }
 
-// within reports whether p is outer, or leads into the value of outer.
+// within reports whether p equals outer, or leads into the value of outer.
 func within(p, outer path) bool {
 	return p.own == outer.own && p.root == outer.root && len(p.step) >= len(outer.step) &&
 		slices.Equal(p.step[:len(outer.step)], outer.step)

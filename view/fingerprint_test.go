@@ -6,7 +6,7 @@ import (
 	"replicator"
 )
 
-// settings are those of some sink.
+// settings stands for the view settings of some sink.
 type settings struct {
 	KeyFrom []replicator.Field `json:"key_from,omitempty"`
 	Table   string             `json:"table,omitempty"`
@@ -24,7 +24,7 @@ func fingerprinted() (*replicator.View, []replicator.Table) {
 	}, testTables()
 }
 
-// joinedWith adds a join to the view, which change changes.
+// joinedWith returns a function that adds a join to the view. change modifies the join before.
 func joinedWith(change func(*replicator.Join)) func(*replicator.View, []replicator.Table) {
 	return func(v *replicator.View, _ []replicator.Table) {
 		j := replicator.Join{Name: "likes", Table: "favorite", On: on("user_id", "", "row_key")}
@@ -36,7 +36,7 @@ func joinedWith(change func(*replicator.Join)) func(*replicator.View, []replicat
 func TestTheFingerprintOfAJoinNeverChanges(t *testing.T) {
 	v, tables := fingerprinted()
 	joinedWith(func(j *replicator.Join) { j.Many, j.Limit = true, 3 })(v, tables)
-	const stored = "c0d7bb7257b2bc93f33f6b4d1e679ec9" // as stores and sinks hold it
+	const stored = "c0d7bb7257b2bc93f33f6b4d1e679ec9" // existing stores and sinks have it
 	if got := Fingerprint(v, tables); got != stored {
 		t.Errorf("the fingerprint of an unchanged view was %s and is %s: every user's views would be refused", stored, got)
 	}
@@ -44,7 +44,7 @@ func TestTheFingerprintOfAJoinNeverChanges(t *testing.T) {
 
 func TestAFingerprintNeverChanges(t *testing.T) {
 	v, tables := fingerprinted()
-	const stored = "a9c65bfcb9368fd533edd4487244577e" // as stores and sinks hold it
+	const stored = "a9c65bfcb9368fd533edd4487244577e" // existing stores and sinks have it
 	if got := Fingerprint(v, tables); got != stored {
 		t.Errorf("the fingerprint of an unchanged view was %s and is %s: every user's views would be refused", stored, got)
 	}

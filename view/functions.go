@@ -80,12 +80,12 @@ func bytesOf(v any) (b []byte, binary bool, err error) {
 	if shown, err := fromExpr(v); err == nil {
 		v = shown
 	}
-	return nil, false, fmt.Errorf("%s is no text, no number and no binary value", sortOf(v))
+	return nil, false, fmt.Errorf("%s is not a text, a number or a binary value", sortOf(v))
 }
 
 func unhex(digits []byte, binary bool) (any, error) {
 	if binary {
-		return nil, errors.New("a binary value is no text of hexadecimal digits")
+		return nil, errors.New("a binary value is not a text of hexadecimal digits")
 	}
 	b, err := hex.AppendDecode([]byte{}, digits)
 	if err != nil {
@@ -103,7 +103,7 @@ func uuidOf(b []byte, binary bool) (any, error) {
 		b = parsed
 	}
 	if len(b) != 16 {
-		return nil, fmt.Errorf("a UUID has 16 bytes, the value has %d", len(b))
+		return nil, fmt.Errorf("a UUID has 16 bytes, but the value has %d", len(b))
 	}
 	return uuid.Text(b), nil
 }
@@ -124,7 +124,7 @@ func (r *rewriter) unconverted(n *ast.Node) {
 	}
 }
 
-// leaveValue marks all references in n whose value can become the value of n.
+// leaveValue marks the references in n whose value can become the value of n, so that their bytes are not converted.
 func (r *rewriter) leaveValue(n *ast.Node) {
 	switch node := (*n).(type) {
 	case *ast.ConditionalNode:

@@ -11,7 +11,7 @@ import (
 const keysDigits = "71f0c4d2291844cca2df6f486e96e37c"
 
 func TestFunctionsOfBytes(t *testing.T) {
-	const sum = "string(ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad)" // of abc
+	const sum = "string(ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad)" // the hash of "abc"
 	tests := []struct{ expr, body, want string }{
 		{"=sha256(s)", `{"s":"abc"}`, sum},
 		{"=md5(s)", `{"s":"abc"}`, "string(900150983cd24fb0d6963f7d28e17f72)"},
@@ -26,7 +26,7 @@ func TestFunctionsOfBytes(t *testing.T) {
 		{"=uuid(s)", `{"s":"71F0C4D2291844CCA2DF6F486E96E37C"}`, "string(71f0c4d2-2918-44cc-a2df-6f486e96e37c)"},
 		{"=uuid(s)", `{"s":"71f0c4d2-2918-44cc-a2df-6f486e96e37c"}`, "string(71f0c4d2-2918-44cc-a2df-6f486e96e37c)"},
 
-		// The bytes of a binary value, not of the digits that it is elsewhere in an expression.
+		// The functions get the bytes of a binary value. Elsewhere in an expression the value is hexadecimal digits.
 		{"=hex($row_key)", `{}`, "string(" + keysDigits + ")"},
 		{"=uuid($row_key)", `{}`, "string(71f0c4d2-2918-44cc-a2df-6f486e96e37c)"},
 		{"=base64($row_key)", `{}`, "string(cfDE0ikYRMyi329IbpbjfA==)"},
@@ -37,7 +37,7 @@ func TestFunctionsOfBytes(t *testing.T) {
 		{"=uuid($row_key) + $row_key", `{}`, "string(71f0c4d2-2918-44cc-a2df-6f486e96e37c" + keysDigits + ")"},
 		{"=$row_key | hex()", `{}`, "string(" + keysDigits + ")"},
 
-		// Numbers are their digits, all of them.
+		// The functions get all digits of a number.
 		{"=hex(n)", `{"n":12}`, "string(3132)"},
 		{"=hex(n)", `{"n":1.50}`, "string(312e3530)"},
 		{"=hex(n)", `{"n":18446744073709551615}`, "string(3138343436373434303733373039353531363135)"},
@@ -76,7 +76,7 @@ func TestWhatHasNoBytesIsAnErrorWithoutValues(t *testing.T) {
 			for _, argument := range []string{"s", "first([s])"} {
 				got := evalField(t, "="+name+"("+argument+")", body)
 				want := "error: view v: =" + name + "(" + argument + "): invalid argument for " + name + " (" + sort +
-					" is no text, no number and no binary value) (at character 1)"
+					" is not a text, a number or a binary value) (at character 1)"
 				if got != want {
 					t.Errorf("%s(%s) over %s:\ngot  %s\nwant %s", name, argument, body, got, want)
 				}
@@ -86,9 +86,9 @@ func TestWhatHasNoBytesIsAnErrorWithoutValues(t *testing.T) {
 	for _, tt := range []struct{ expr, body, want string }{
 		{"=unhex(s)", `{"s":"secret"}`, "invalid argument for unhex (the text is not an even number of hexadecimal digits)"},
 		{"=unhex(s)", `{"s":"abc"}`, "invalid argument for unhex (the text is not an even number of hexadecimal digits)"},
-		{"=unhex($row_key)", `{}`, "invalid argument for unhex (a binary value is no text of hexadecimal digits)"},
+		{"=unhex($row_key)", `{}`, "invalid argument for unhex (a binary value is not a text of hexadecimal digits)"},
 		{"=uuid(s)", `{"s":"a secret of 16 b"}`, "invalid argument for uuid (the text is not a UUID's 32 hexadecimal digits)"},
-		{"=uuid(unhex(s))", `{"s":"00"}`, "invalid argument for uuid (a UUID has 16 bytes, the value has 1)"},
+		{"=uuid(unhex(s))", `{"s":"00"}`, "invalid argument for uuid (a UUID has 16 bytes, but the value has 1)"},
 	} {
 		want := "error: view v: " + tt.expr + ": " + tt.want + " (at character 1)"
 		if got := evalField(t, tt.expr, tt.body); got != want {
@@ -97,7 +97,8 @@ func TestWhatHasNoBytesIsAnErrorWithoutValues(t *testing.T) {
 	}
 }
 
-// FuzzFunctions: no value makes a function panic or show a part of it, and unhex reads what hex writes.
+// FuzzFunctions checks that no value makes a function panic, that errors don't contain the value, and that unhex reads
+// what hex writes.
 func FuzzFunctions(f *testing.F) {
 	for _, s := range []string{"", "abc", "0g", keysDigits, "71F0C4D2-2918-44CC-A2DF-6F486E96E37C", "\xff\x00"} {
 		f.Add(s)

@@ -17,10 +17,10 @@ type joinPlan struct {
 	lookup   string // the lookup's ID, the key in Row.Joined
 	many     bool
 	where    *expression // nil: every row
-	fields   []leaf      // of each object in the list; none: the whole row
-	names    []string    // of fields
-	limit    int         // the most rows that count; 0: all
-	whole    bool        // a reference needs the whole row
+	fields   []leaf      // fields of a joined row's object; empty: the whole row
+	names    []string    // names of fields, in the same order
+	limit    int         // maximum number of rows that are used; 0: all
+	whole    bool        // a path needs the whole joined row
 
 	binder *binder // for the joined table
 	plan   *plan   // for the joined rows; it has no feeds
@@ -33,11 +33,11 @@ func (b *binder) bindJoins(f *feed, v *replicator.View) error {
 		return nil
 	}
 	if b.merged {
-		return f.at("from", errors.New("names several tables. A view with joins has one"))
+		return f.at("from", errors.New("names several tables. A view with joins can name only one"))
 	}
 	lookups, names := v.Lookups()
 	if len(names) < len(v.Joins) {
-		return f.at("join", errors.New("the joins refer to each other in a circle, or to one that does not exist"))
+		return f.at("join", errors.New("the joins refer to each other in a circle, or to a join that does not exist"))
 	}
 	for i, name := range names {
 		j := &v.Joins[slices.IndexFunc(v.Joins, func(j replicator.Join) bool { return j.Name == name })]
@@ -68,7 +68,7 @@ func (b *binder) bindJoins(f *feed, v *replicator.View) error {
 	return nil
 }
 
-// joinPlan returns the index of a join's plan. It creates a new plan if there is none yet.
+// joinPlan returns the index of a join's plan. It creates the plan if no view has created it yet.
 func (b *binder) joinPlan(f *feed, j *replicator.Join, l replicator.Lookup) (int, error) {
 	text, _ := json.Marshal([]any{j.Name, l.ID, j.Where, j.Fields, j.Limit}) // strings and numbers always marshal
 	identity := string(text)
@@ -131,7 +131,8 @@ func (j *joinPlan) checkSteps(steps []step) error {
 		return nil
 	}
 	if first := steps[0]; first.kind == stepName {
-		return fmt.Errorf("%s is a list: write %s[].%s for every row, or %s[0].%s for the first", j.name, j.name, first.name,
+		return fmt.Errorf("%s is a list. Write %s[].%s for every row, or %s[0].%s for the "+
+			"first", j.name, j.name, first.name,
 			j.name, first.name)
 	}
 	if len(steps) > 1 && steps[1].kind == stepName && len(j.names) > 0 && !slices.Contains(j.names, steps[1].name) {
@@ -152,7 +153,7 @@ func (j *joinPlan) wantWhole() {
 	}
 }
 
-// finish creates the plan for the join's rows, when all references to them are known.
+// finish creates the plan for the join's rows. All paths into the join must have been resolved before.
 func (j *joinPlan) finish(codecs Codecs) (err error) {
 	j.plan = &plan{json: codecs.JSON}
 	return j.plan.finish(j.binder, j.whole, codecs)
@@ -177,7 +178,8 @@ type joinError struct {
 func (e *joinError) Error() string { return fmt.Sprintf("join %s: row %s: %v", e.join, e.cell, e.err) }
 func (e *joinError) Unwrap() error { return e.err }
 
-// ofJoinedRow returns the error of the joined row inside err, without the field that met it first.
+// ofJoinedRow returns the joinError inside err, because the field that met the joined row first doesn't matter. It
+// returns other errors unchanged.
 func ofJoinedRow(err error) error {
 	var joined *joinError
 	if errors.As(err, &joined) {
@@ -188,7 +190,7 @@ func ofJoinedRow(err error) error {
 
 var errNotJoined = errors.New("the joined rows were not read")
 
-// join evaluates the rows of a join: once, for all references to them.
+// join returns the evaluated rows of a join. It evaluates them only once for each row of the view.
 func (s *scope) join(at int) *joined {
 	j := &s.joined[at]
 	if j.isRead {
@@ -204,7 +206,7 @@ func (s *scope) join(at int) *joined {
 	}
 	rows := s.row.Joined[p.lookup]
 	if len(rows) > replicator.MaxJoined {
-		j.err = fmt.Errorf("join %s: more than %d rows are joined with the row: give the join a limit", p.name,
+		j.err = fmt.Errorf("join %s: more than %d rows are joined with the row. Set the join's limit", p.name,
 			replicator.MaxJoined)
 		return j
 	}
@@ -248,7 +250,7 @@ func (s *scope) joinedRow(p *joinPlan, row *replicator.Row) (bool, error) {
 	return ok, err
 }
 
-// startJoined returns the value at which a ref into a join starts.
+// startJoined returns the value that a ref into a join starts with.
 func (s *scope) startJoined(r *ref) (any, error) {
 	j, p := s.join(r.join-1), s.plan.joins[r.join-1]
 	switch {
@@ -272,7 +274,7 @@ func (s *scope) startJoined(r *ref) (any, error) {
 	return v, nil
 }
 
-// object returns the value of the join's name: the row's fields, or the whole row.
+// object returns a joined row as an object. It has the join's fields, or the whole row if the join names no fields.
 func (s *scope) object(p *joinPlan) (replicator.Object, error) {
 	members := make([]replicator.Member, 0, max(len(p.fields), len(s.row.Columns)))
 	if len(p.fields) > 0 {

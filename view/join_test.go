@@ -10,7 +10,7 @@ import (
 	"replicator"
 )
 
-// shopTables are orders with a customer, its company and items; customers have bodies.
+// shopTables are orders, customers, companies and items. Only customers have bodies.
 func shopTables() []replicator.Table {
 	return []replicator.Table{
 		{Name: "orders", Table: "orders", Key: []string{"id"}},
@@ -28,7 +28,7 @@ func on(conditions ...string) (list []replicator.JoinOn) { // COLUMN, FROM, PATH
 	return list
 }
 
-// orderView is a view of orders with the customer, the company and the items.
+// orderView completes v to a view of orders, joined with the customer, the customer's company and the items.
 func orderView(v replicator.View) *replicator.View {
 	v.Name, v.From = "v", from("orders", "")
 	v.Joins = []replicator.Join{
@@ -54,7 +54,7 @@ func plainRow(t *testing.T, table string, key []any, columns ...any) *replicator
 	return r
 }
 
-// joinedOrder is order 7 with rows by what the view's joins are called.
+// joinedOrder returns order 7 with joined rows. rows has these by the names of the view's joins.
 func joinedOrder(t *testing.T, v *replicator.View, rows map[string][]*replicator.Row) *replicator.Row {
 	r := plainRow(t, "orders", []any{int64(7)}, "customer_id", int64(3), "status", "paid")
 	r.Joined = map[string][]*replicator.Row{}
@@ -92,7 +92,7 @@ func TestPathsLeadIntoJoinedRows(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		view       replicator.View
-		want, none string // with the rows, and without any
+		want, none string // the entry with joined rows, and without
 	}{
 		{"a property and a column", row("status", "customer.name", "customer.address.city", "customer.$company_id", "company.name"),
 			"string(paid) string(ada) string(Oslo) int64(9) string(acme)",
@@ -138,7 +138,7 @@ func TestPathsLeadIntoJoinedRows(t *testing.T) {
 			want string
 		}{{shop(t), test.want}, {nil, test.none}} {
 			row := joinedOrder(t, v, c.rows)
-			for range 2 { // a scope is used again
+			for range 2 { // the second evaluation reuses the scope
 				if got := show(e.Evaluate(row.Cell, row)[0]); got != c.want {
 					t.Errorf("%s: got  %s\nwant %s", test.name, got, c.want)
 				}
@@ -206,23 +206,23 @@ func TestWhatCanNotBeJoinedIsRefused(t *testing.T) {
 		return v
 	}
 	for want, v := range map[string]*replicator.View{
-		"items is a list: write items[].sku for every row, or items[0].sku for the first":        row("items.sku"),
+		"items is a list. Write items[].sku for every row, or items[0].sku for the first":        row("items.sku"),
 		"the join items has no field qty. Add it to the join's fields":                           row("items[].qty"),
 		"the join items has no field skv (did you mean sku?). Add it to the join's fields":       row("items[].skv"),
 		"customer is one row, not a list. Name a field, as in customer.name, or set many = true": row("customer[].name"),
-		"name its properties without $ instead":                                                  row("customer.$body"),
+		"Name a property of the body, without $":                                                 row("customer.$body"),
 		"column id of table companies is a plain value":                                          row("company.id.x"),
 		"there is no table gone": change(func(v *replicator.View) { v.Joins[0].Table = "gone" }),
-		"the joins refer to each other in a circle, or to one that does not exist": change(func(v *replicator.View) {
+		"the joins refer to each other in a circle, or to a join that does not exist": change(func(v *replicator.View) {
 			v.Joins[1].On[0].From = "company"
 		}),
-		"from: names several tables. A view with joins has one": change(func(v *replicator.View) {
+		"from: names several tables. A view with joins can name only one": change(func(v *replicator.View) {
 			v.From = append(v.From, from("companies", "")...)
 		}),
 		"a changelog holds rows as they are, without joins": change(func(v *replicator.View) { v.Kind, v.Fields = "changelog", nil }),
 		"join.dear.where: ":        change(func(v *replicator.View) { v.Joins[3].Where = "qty = 1" }),
 		"join.items.fields: sku: ": change(func(v *replicator.View) { v.Joins[2].Fields[0].Path = "=nothing()" }),
-		"no key column of table orders": orderView(replicator.View{Kind: "hash", Key: "o:{id}:{customer.$id}",
+		"not a key column of table orders": orderView(replicator.View{Kind: "hash", Key: "o:{id}:{customer.$id}",
 			Fields: fields("status")}),
 	} {
 		if _, err := Compile([]*replicator.View{v}, shopTables(), plainCodecs); err == nil || !strings.Contains(err.Error(), want) {

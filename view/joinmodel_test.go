@@ -11,17 +11,17 @@ import (
 	"replicator"
 )
 
-// The model of a joined view is the same view of one document, in which the joined rows stand as objects and lists.
+// The model of a view with joins is the same view of one document, which contains the joined rows as objects and lists.
 
-// joinWorld are random rows of all tables.
+// joinWorld makes random rows of all tables.
 type joinWorld struct{ rnd *rand.Rand }
 
-// scalar is a random value: numbers and texts are few, so that entries meet.
+// scalar returns a random value. There are few different values, so that some entries are equal.
 func (w *joinWorld) scalar() any {
 	return []any{nil, int64(w.rnd.IntN(3)), "a", "b", true}[w.rnd.IntN(5)]
 }
 
-// columns makes a row of a table without bodies, and what it is in the document.
+// columns makes a row of a table without bodies, and the corresponding object of the document.
 func (w *joinWorld) columns(table string, key int64) (*replicator.Row, map[string]any) {
 	r := &replicator.Row{Cell: replicator.Cell{Table: table}, Names: []string{"id", "n", "s", "js"}}
 	r.Cell.Key, _ = replicator.MakeKey(key)
@@ -45,7 +45,7 @@ func (w *joinWorld) columns(table string, key int64) (*replicator.Row, map[strin
 	return r, shown
 }
 
-// body makes a row of a table with bodies, which has a column, and what it is in the document.
+// body makes a row of a table with bodies and one other column, and the corresponding object of the document.
 func (w *joinWorld) body(table string, key int64) (*replicator.Row, map[string]any) {
 	shown := map[string]any{"s": w.scalar(), "o": map[string]any{"n": w.scalar(), "l": []any{w.scalar(), w.scalar()}}}
 	text, _ := json.Marshal(shown)
@@ -55,7 +55,7 @@ func (w *joinWorld) body(table string, key int64) (*replicator.Row, map[string]a
 	return r, shown
 }
 
-// found is a row that a lookup finds, and what it is in the document.
+// found is a row that a lookup finds, and the corresponding object of the document.
 type found struct {
 	row   *replicator.Row
 	shown map[string]any
@@ -81,7 +81,7 @@ func (w *joinWorld) find(l *replicator.Lookup) (all []found) {
 	return all
 }
 
-// shown is what the name of a join leads to in the document; nil: to nothing.
+// shown returns the document's value for the name of a join, or nil if the join has no row.
 func shown(j *replicator.Join, all []found) any {
 	list := []any{}
 	for _, f := range all {
@@ -155,7 +155,7 @@ func TestAJoinedViewIsTheViewOfOneDocument(t *testing.T) {
 		row.Columns = append(row.Columns, int64(1))
 		row.Joined = map[string][]*replicator.Row{}
 		lookups, names := v.Lookups()
-		byLookup := map[string][]found{} // joins may share one
+		byLookup := map[string][]found{} // several joins may share a lookup
 		for i, name := range names {
 			l := &lookups[i]
 			if _, known := byLookup[l.ID]; !known {
@@ -188,7 +188,7 @@ func indexOfJoin(v *replicator.View, name string) int {
 	return -1
 }
 
-// compareModel evaluates a view and its model, and returns how many entries both have.
+// compareModel evaluates a view and its model, checks that the entries are equal, and returns their number.
 func compareModel(t *testing.T, what string, tables []replicator.Table, v *replicator.View, row *replicator.Row,
 	model *replicator.View, document []byte) int {
 	t.Helper()

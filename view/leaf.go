@@ -10,21 +10,21 @@ type leaf struct {
 	text string
 
 	ref  ref
-	expr *expression // set: instead of ref
-	list bool        // the path has [], and the value is a list of all that it finds
+	expr *expression // used instead of ref if it is set
+	list bool        // the path has [], and the value is a list of everything that the path finds
 
 	loop int    // index of the loop whose element contains the value; -1: none
 	step []step // from the loop's element to the value
 }
 
-// loop is a list, and each of its elements makes an entry. Paths through the same list share a loop, so that their
-// values stay together. Different lists are combined: each element of one with each element of the other.
+// loop is a list whose elements each make an entry. Paths through the same list share a loop, so that their values stay
+// together. Two different lists make an entry for each pair of their elements.
 type loop struct {
 	text   string
 	parent int         // index of the loop whose element contains the list; -1: none
-	ref    ref         // if there is no parent: the list
-	expr   *expression // if there is no parent and expr is set: gives the list
-	step   []step      // if there is a parent: from its element to the list
+	ref    ref         // the list, if parent is -1 and expr is nil
+	expr   *expression // returns the list, if parent is -1
+	step   []step      // from the parent's element to the list
 }
 
 // value returns a leaf's value, or nil if it is missing or null.
@@ -48,7 +48,7 @@ func (s *scope) value(l *leaf) (v any, err error) {
 	return v, nil
 }
 
-// all returns the list of everything that a path with [] finds; nil if there is no list.
+// all returns the list of everything that a path with [] finds, or nil if the value before the [] is missing.
 func (s *scope) all(r *ref) (any, error) {
 	v, err := s.start(r)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"replicator"
 )
 
-// plainDecoder decodes with encoding/json: slow and simple.
+// plainDecoder is a simple and slow decoder that uses encoding/json.
 type plainDecoder []string
 
 func (d plainDecoder) Decode(body []byte, values []any) error {
@@ -55,7 +55,7 @@ func plainValue(v any) any {
 			v[i] = plainValue(v[i])
 		}
 	case map[string]any:
-		if what, ok := v["unread"].(string); ok { // what a pickle may hold
+		if what, ok := v["unread"].(string); ok { // a value that no view can hold, as in some pickles
 			return replicator.Unread(what)
 		}
 		for name := range v {
@@ -72,7 +72,7 @@ var plainCodecs = Codecs{
 	Document: func(string) (func([]byte) (replicator.Object, error), error) { return nil, nil }, // bodies are JSON text
 }
 
-// tables of the four designs.
+// testTables returns tables of four different designs.
 func testTables() []replicator.Table {
 	return []replicator.Table{
 		{Name: "cell", Table: "cell", Key: []string{"row_key"}, Column: "column_name", Version: "ref_key",
@@ -111,7 +111,7 @@ func mustCompile(t testing.TB, views ...*replicator.View) *Evaluator {
 	return e
 }
 
-// show writes a value's entries as one line a entry, or its error.
+// show formats a value's entries, one per line, or its error.
 func show(v replicator.Value) string {
 	if v.Err != nil {
 		return "error: " + v.Err.Error()

@@ -28,10 +28,10 @@ func NewNames(views []*replicator.View, tables []replicator.Table) (*Names, erro
 	return all, nil
 }
 
-// Has reports whether a view of that name is known.
+// Has reports whether NewNames got a view with the given name.
 func (a *Names) Has(view string) bool { return a.views[view] != nil }
 
-// begins returns the text with which all names that the template makes start.
+// begins returns the text that all names made by the template start with.
 func (t *template) begins() string {
 	if len(t.parts) == 0 {
 		return t.tail
@@ -39,7 +39,7 @@ func (t *template) begins() string {
 	return t.parts[0].text
 }
 
-// Begins returns the text with which all names of the view start; "" if there is none.
+// Begins returns the text that all names of the view start with. It returns "" if they have no common start.
 func (a *Names) Begins(v *replicator.View) string {
 	if own := a.views[v.Name]; own != nil {
 		return own.template.begins()
@@ -75,7 +75,8 @@ func (a *Names) Makes(v *replicator.View, name string) bool {
 // names describes the names of one view.
 type names struct {
 	template *template
-	// by table: for each key column, the parts of the template that show it; nil: a name doesn't identify an entity
+	// keys has, for each table of View.From, the indexes of the template's parts that show the key columns. It is nil
+	// if a name doesn't identify an entity.
 	keys [][]int
 }
 
@@ -97,7 +98,7 @@ func namesOf(v *replicator.View, tables []replicator.Table) (*names, error) {
 		for _, column := range table.Key {
 			i := slices.IndexFunc(t.parts, func(p part) bool { return p.path.root == column })
 			if i < 0 {
-				return nil, fmt.Errorf("view %s: key: it leaves out %s", v.Name, column)
+				return nil, fmt.Errorf("view %s: key: lacks the key column %s", v.Name, column)
 			}
 			parts = append(parts, i)
 		}
@@ -131,7 +132,7 @@ func (n *names) entities(name string) (entities []string, ok bool) {
 	return slices.Compact(entities), true
 }
 
-// keyEscape escapes as replicator.Key.String does in all values but the last.
+// keyEscape escapes a value of a key, as replicator.Key.String does for all values but the last.
 var keyEscape = strings.NewReplacer("%", "%25", ":", "%3A")
 
 // plain returns the values that a part may show as the given text. Digits may stand for bytes, or for a UUID as text,

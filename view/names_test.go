@@ -8,7 +8,7 @@ import (
 	"replicator"
 )
 
-// What a key makes must be found again, and so must the entity.
+// Entities must recognize every name that a template makes, and must return the entity that it was made from.
 func TestANameLeadsBackToItsEntity(t *testing.T) {
 	for _, template := range []string{"o:{tenant}:{id}", "o/{id}/{tenant}/x", "o{{:{tenant:hex}-{id:uuid}",
 		"o:{tenant:base64}.{id}", "o:{tenant}0:{id}"} {
@@ -22,12 +22,12 @@ func TestANameLeadsBackToItsEntity(t *testing.T) {
 			{"71f0c4d2-2918-44cc-a2df-6f486e96e37c", rowKey}} {
 			cell := replicator.Cell{Table: "order", Key: mustKey(t, key[0], key[1])}
 			made := e.Evaluate(cell, &replicator.Row{Cell: cell, Body: []byte("{}")})[0]
-			if made.Err != nil { // the form does not take the value
+			if made.Err != nil { // the template format refuses the value
 				continue
 			}
 			entities, ok := found.Entities(v, made.Entries[0].Key)
 			if strings.HasSuffix(made.Entries[0].Key, ":b%/x") && !ok {
-				continue // its last value holds a colon
+				continue // Entities refuses a name whose last value contains a colon
 			}
 			if !ok || !slices.Contains(entities, cell.Key.String()) {
 				t.Errorf("%s: %s of %s leads to %q, %v", template, made.Entries[0].Key, cell.Key, entities, ok)

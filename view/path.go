@@ -21,8 +21,8 @@ type path struct {
 // step leads from a value to a value inside it.
 type step struct {
 	kind  stepKind
-	name  string // of a stepName
-	index int    // of a stepIndex
+	name  string // set for a stepName
+	index int    // set for a stepIndex
 }
 
 type stepKind uint8
@@ -33,8 +33,8 @@ const (
 	stepEach                  // every element of a list
 )
 
-// parsePath parses a path. A name needs double quotes if it contains one of . [ ] " or starts with $ or =. In quotes, \
-// precedes a quote or a backslash.
+// parsePath parses a path. A name needs double quotes if it contains one of . [ ] " or starts with $ or =. In quotes, a
+// backslash escapes a quote or a backslash.
 func parsePath(text string) (path, error) {
 	p := path{text: text}
 	rest := text
@@ -54,7 +54,7 @@ func parsePath(text string) (path, error) {
 		case '[':
 			s, rest, err = cutBracket(rest)
 		default:
-			err = fmt.Errorf("%q where a dot or a bracket should stand", rest)
+			err = fmt.Errorf("expected a dot or a bracket, and found %q", rest)
 		}
 		if err != nil {
 			return p, fmt.Errorf("path %s: %w", text, err)
@@ -75,7 +75,7 @@ func cutBracket(s string) (step, string, error) {
 	}
 	n, err := strconv.Atoi(inside)
 	if err != nil || n < 0 || inside != strconv.Itoa(n) {
-		return step{}, "", fmt.Errorf("[%s] is not an index; write [] for every element or [0] for the first", inside)
+		return step{}, "", fmt.Errorf("[%s] is not an index. Write [] for every element or [0] for the first", inside)
 	}
 	return step{kind: stepIndex, index: n}, rest, nil
 }
@@ -116,7 +116,7 @@ func walk(v any, steps []step) any {
 }
 
 // collect follows steps through all elements of lists, and appends the values that it finds to found. ok is false if
-// there is no list.
+// the value before the first [] is missing.
 func collect(found []any, v any, steps []step) (list []any, ok bool, err error) {
 	for i, s := range steps {
 		if s.kind != stepEach {
@@ -144,5 +144,5 @@ func elementsOf(v any) (list []any, ok bool, err error) {
 	if list, ok = v.([]any); ok {
 		return list, true, nil
 	}
-	return nil, false, fmt.Errorf("[] stands after %s, not after a list", sortOf(v))
+	return nil, false, fmt.Errorf("[] follows %s, not a list", sortOf(v))
 }

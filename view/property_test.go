@@ -13,7 +13,7 @@ import (
 	"replicator"
 )
 
-// The model reads paths as text and combines lists by writing indexes in the place of [], again and again.
+// The model treats paths as text. To combine lists, it replaces each [] with an index, one list after another.
 
 var errModel = errors.New("no entry can hold this")
 
@@ -52,7 +52,7 @@ func modelList(doc any, path string) ([]any, error) {
 
 // modelIndex returns the entries of an index, each as text.
 func modelIndex(doc any, paths []string) ([]string, error) {
-	for _, p := range paths { // lists that stand in no other are looked at first
+	for _, p := range paths { // the evaluator, too, reads lists outside of other lists first
 		if before, _, ok := strings.Cut(p, "[]"); ok {
 			if _, err := modelList(doc, before); err != nil {
 				return nil, err
@@ -77,7 +77,7 @@ func modelExpand(doc any, paths []string, entries *[]string) error {
 		for i := range list {
 			var next []string
 			for _, q := range paths {
-				if strings.HasPrefix(q, before+"[]") { // with a sign: a list inside it is not the one that a path names by m[0].l[]
+				if strings.HasPrefix(q, before+"[]") { // the sign tells this index from an index of the view's own path
 					q = fmt.Sprintf("%s[+%d]%s", before, i, strings.TrimPrefix(q, before+"[]"))
 				}
 				next = append(next, q)
@@ -109,7 +109,7 @@ func modelExpand(doc any, paths []string, entries *[]string) error {
 	return nil
 }
 
-// modelAll is the list of what a path with [] leads to, in a row.
+// modelAll returns what a path with [] leads to in a row view: a list of everything that it finds.
 func modelAll(doc any, path string) (any, error) {
 	before, after, ok := strings.Cut(path, "[]")
 	if !ok {
@@ -134,8 +134,8 @@ func modelAll(doc any, path string) (any, error) {
 	return all, nil
 }
 
-// Random documents mostly keep to a shape, so that random paths mostly lead somewhere: a and b are scalars, l and m are
-// lists, o is an object.
+// Random documents mostly have the same shape, so that random paths usually find something: a and b are scalars, l and
+// m are lists, and o is an object.
 
 func randomPath(r *rand.Rand) string {
 	name := string("ablmo"[r.IntN(5)])
@@ -164,7 +164,7 @@ func randomPath(r *rand.Rand) string {
 	return p
 }
 
-// randomDoc writes a random value such as name has, not deeper than 5 levels.
+// randomDoc returns a random value as JSON. Its shape depends on name, and it nests at most 5 levels deep.
 func randomDoc(r *rand.Rand, name string, depth int) string {
 	if r.IntN(30) == 0 {
 		name = string("ablmo"[r.IntN(5)])
@@ -250,7 +250,7 @@ func TestEvaluationsDoNotDisturbEachOther(t *testing.T) {
 	wg.Wait()
 }
 
-// seedViews are the seven views of jogchat's users cell.
+// seedViews returns the seven views of the jogchat example's users cells.
 func seedViews() []*replicator.View {
 	var views []*replicator.View
 	for _, name := range []string{"id", "username", "email", "phone", "password", "activate"} {
@@ -261,7 +261,7 @@ func seedViews() []*replicator.View {
 		Fields: fields("username", "email", "phone", "password", "activate")})
 }
 
-// fixedDecoder gives the same values for every body: what remains is the cost of evaluation.
+// fixedDecoder returns the same values for every body, so a benchmark with it measures only the evaluation.
 type fixedDecoder []any
 
 func (d fixedDecoder) Decode(_ []byte, values []any) error {
@@ -269,7 +269,7 @@ func (d fixedDecoder) Decode(_ []byte, values []any) error {
 	return nil
 }
 
-// What a contribution allocates does not depend on the machine. Who makes it less writes the new figure down.
+// The number of allocations does not depend on the machine. A change that reduces it should lower the limit here.
 func TestAContributionAllocatesNoMoreThanItDid(t *testing.T) {
 	views := []*replicator.View{{Name: "v", Kind: "index", From: from("cell", "users"),
 		Key: "user_by_email:{email}:{username}", Member: "{row_key}"}}
@@ -282,8 +282,9 @@ func TestAContributionAllocatesNoMoreThanItDid(t *testing.T) {
 	}
 	cell := userCell(t)
 	row := userRow(cell, "{}")
-	// The texts of key and member, and the key's value with its bytes. The least of several: now and then a slab is used
-	// up, and a pool forgets what it holds, under the race detector every fourth time.
+	// The allocations are the texts of key and member, and the key's value with its bytes. We take the minimum of
+	// several runs, because a slab may be used up and the pool may be empty. Under the race detector, a pool drops
+	// every fourth value.
 	const most = 4
 	n := math.Inf(1)
 	for range slabSize / 2 {
@@ -294,7 +295,7 @@ func TestAContributionAllocatesNoMoreThanItDid(t *testing.T) {
 	}
 }
 
-// Contributions share allocations. None may be written over by a later one, however many there are.
+// Contributions share allocations, so a later contribution must never overwrite an earlier one.
 func TestContributionsStayAsTheyWere(t *testing.T) {
 	codecs := Codecs{Body: func(string, []string) (Decoder, error) { return fixedDecoder{"ada", "ada@example.com"}, nil }}
 	e, err := Compile([]*replicator.View{{Name: "v", Kind: "row", From: from("cell", "users"),
@@ -320,7 +321,8 @@ func TestContributionsStayAsTheyWere(t *testing.T) {
 	}
 }
 
-// A slab outlives what it gave out: a body of megabytes must not be among what it keeps alive.
+// A slab keeps its allocation alive, and so the contributions in it. A large body must not stay in memory because of
+// that.
 func TestALargeContributionIsNotKeptAlive(t *testing.T) {
 	for _, test := range []struct {
 		name, body, email string

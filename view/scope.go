@@ -11,7 +11,7 @@ import (
 // root is where a path starts: a property of the body or a column of the row.
 type root struct {
 	kind rootKind
-	at   int    // index in the plan's names, the key's values or the plan's columns
+	at   int    // index in the plan's names, the key's values or the plan's columns, depending on kind
 	name string // the column's name
 
 	optional bool // the row may lack the column; the value is then missing
@@ -23,7 +23,7 @@ const (
 	rootMember  rootKind = iota // a property of the body
 	rootKey                     // a key column; its value comes from the cell
 	rootCell                    // the column role; its value comes from the cell
-	rootVersion                 // the version column; its value comes from the row's columns, or is its version
+	rootVersion                 // the version column; its value comes from the row's columns, or from Row.Version
 	rootColumn                  // any other column
 	rootObject                  // a whole joined row
 	rootList                    // the rows of a join
@@ -32,14 +32,14 @@ const (
 // ref is a compiled path.
 type ref struct {
 	text string
-	join int // index of the join in whose row it starts, plus 1; 0: the cell's own row
+	join int // 1 + the index of the join that the path leads into; 0: the cell's own row
 	root root
 	step []step
-	each bool // it ends at a list, for each of its elements
+	each bool // the path ends at a list, and a loop uses the list's elements
 }
 
-// scope is the state of one row's evaluation. Scopes are reused. After the evaluation, only contributions may keep
-// memory of the scope.
+// scope is the state of one row's evaluation. Scopes are reused. After the evaluation, only the contributions may still
+// refer to the scope's memory.
 type scope struct {
 	memory memory
 
@@ -132,7 +132,7 @@ func (s *scope) decode() error {
 	return nil
 }
 
-// lookup returns the value of a ref without []; nil if it is missing or null.
+// lookup returns the value of a ref without [], or nil if the value is missing or null.
 func (s *scope) lookup(r *ref) (any, error) {
 	v, err := s.start(r)
 	if err != nil || len(r.step) == 0 {
@@ -149,7 +149,7 @@ func (s *scope) start(r *ref) (any, error) {
 	return s.begin(r)
 }
 
-// begin is start for a ref into the scope's own row.
+// begin does what start does, for a ref into the scope's own row.
 func (s *scope) begin(r *ref) (any, error) {
 	switch r.root.kind {
 	case rootMember:
@@ -167,7 +167,7 @@ func (s *scope) begin(r *ref) (any, error) {
 			}
 		}
 		if r.root.at >= len(s.key) {
-			return nil, fmt.Errorf("the cell's key has %d values, not one for column %s", len(s.key), r.root.name)
+			return nil, fmt.Errorf("the cell's key has %d values, and lacks column %s", len(s.key), r.root.name)
 		}
 		return s.keyValue(r.root), nil
 	}
@@ -184,8 +184,8 @@ func (s *scope) begin(r *ref) (any, error) {
 	return s.walkable(r, v)
 }
 
-// keyValue returns a value of the cell's key. A key holds a DECIMAL as text; keyValue returns the number that the row
-// has.
+// keyValue returns a value of the cell's key. A key holds a DECIMAL as text, so keyValue returns the number from the
+// row instead.
 func (s *scope) keyValue(r root) any {
 	v := s.key[r.at]
 	if text, ok := v.(string); ok && s.row != nil && text != "" && (text[0] == '-' || text[0]-'0' <= 9) {
@@ -211,8 +211,8 @@ func (s *scope) column(r root) (any, bool) {
 	return nil, false
 }
 
-// walkable decodes a column that holds JSON, once per row. It decodes JSON columns, and a text column if a path leads
-// into the text: MariaDB's JSON is a LONGTEXT, and its binlog can't tell one from the other.
+// walkable returns a column's value, decoded from JSON if needed. It decodes a column once per row. It decodes a text
+// column only if a path leads into the text. MariaDB's JSON is such a column: its binlog can't tell JSON from LONGTEXT.
 func (s *scope) walkable(r *ref, v any) (any, error) {
 	var text []byte
 	switch v := v.(type) {

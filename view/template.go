@@ -51,7 +51,7 @@ func parseTemplate(text string) (*template, error) {
 	for _, written := range parts {
 		p := part{text: written.Text}
 		if strings.HasPrefix(written.Path, "=") {
-			return nil, fmt.Errorf("{%s}: a template takes columns and members of the body, no expressions",
+			return nil, fmt.Errorf("{%s}: a template can contain columns and members of the body, but not expressions",
 				written.Path)
 		}
 		if p.form, err = parseForm(written.Form); err != nil {
@@ -65,7 +65,8 @@ func parseTemplate(text string) (*template, error) {
 	for i := range t.parts[:max(len(t.parts)-1, 0)] {
 		between := t.parts[i+1].text
 		if t.parts[i].escape = keytemplate.Delimiter(between); t.parts[i].escape == 0 {
-			return nil, fmt.Errorf("{%s} and {%s} need a character such as : between them, or different values would make one key",
+			return nil, fmt.Errorf("{%s} and {%s} need a character such as : between them, or different values "+
+				"could make the same key",
 				t.parts[i].path.text, t.parts[i+1].path.text)
 		}
 	}
@@ -83,7 +84,7 @@ func parseForm(name string) (form, error) {
 	case "base64":
 		return formBase64, nil
 	}
-	return 0, fmt.Errorf("%q is no form of a value%s; use uuid, hex or base64", name,
+	return 0, fmt.Errorf("%q is not a template format%s. Use uuid, hex or base64", name,
 		didYouMean(name, keytemplate.Forms()))
 }
 
@@ -109,7 +110,7 @@ func (s *scope) render(t *template) (key string, ok bool, err error) {
 	b = append(b, t.tail...)
 	s.text = b
 	if len(b) == 0 {
-		return "", false, errors.New("its values make an empty text, which can't be a key or a member")
+		return "", false, errors.New("the template's values make an empty text, which can't be a key or a member")
 	}
 	return string(b), true, nil
 }
@@ -129,7 +130,7 @@ func (p *part) show(dst []byte, v any) ([]byte, error) {
 	switch p.form {
 	case formUUID:
 		if len(b) != 16 {
-			return dst, fmt.Errorf("a UUID has 16 bytes, the value has %d", len(b))
+			return dst, fmt.Errorf("a UUID has 16 bytes, but the value has %d", len(b))
 		}
 		return uuid.Append(dst, b), nil
 	case formBase64:
@@ -146,13 +147,14 @@ func (p *part) bytes(v any) ([]byte, error) {
 	case string:
 		b, ok := uuid.Parse(v)
 		if !ok {
-			return nil, errors.New("the text is not a UUID, and only those and binary values have the forms uuid, " +
-				"hex and base64: leave the form out")
+			return nil, errors.New("the text is not a UUID. The formats uuid, hex and base64 are only for UUIDs and " +
+				"binary values. Remove the format")
 		}
 		if p.entity && v != uuid.Text(b) {
-			return nil, errors.New("the key's text is not a UUID in lowercase digits with dashes, so two entities could get one key")
+			return nil, errors.New("the key's text is not a UUID in lowercase digits with dashes, so two entities " +
+				"could get the same key")
 		}
 		return b, nil
 	}
-	return nil, fmt.Errorf("%s has no bytes to show; leave the form out", sortOf(v))
+	return nil, fmt.Errorf("%s has no bytes to show. Remove the format", sortOf(v))
 }

@@ -8,7 +8,7 @@ import (
 	"replicator/internal/keytemplate"
 )
 
-// orderKey renders a key of the table with two key columns.
+// orderKey renders the key of an entity of the table order, whose key has two columns.
 func orderKey(t testing.TB, e *Evaluator, tenant, id any) string {
 	t.Helper()
 	cell := replicator.Cell{Table: "order", Key: mustKey(t, tenant, id)}
@@ -35,7 +35,7 @@ func TestKeysOfSeveralValuesDoNotCollide(t *testing.T) {
 		{"o:{tenant}:{id}", "a%3Ab", "c%", "o:a%253Ab:c%"},
 		{"{tenant}/o/{id}", "a/b", "/", "a%2Fb/o//"},
 		{"{id}#{tenant}", "x#", "y#", "y%23#x#"},
-		{"{tenant}0:{id}", "0:", "1", "0%3A0:1"}, // 0 might be part of an encoding, : can't
+		{"{tenant}0:{id}", "0:", "1", "0%3A0:1"}, // 0 may occur in an encoded value, : can't
 		{"{tenant}, {id}", int64(-1), uint64(1 << 63), "-1, 9223372036854775808"},
 		{"{tenant:hex}-{id:uuid}", []byte("\x00\xff"), rowKey, "00ff-71f0c4d2-2918-44cc-a2df-6f486e96e37c"},
 		{"{tenant:base64}.{id}", []byte("\xfb\xff\xbf"), "é", "-_-_.é"},
@@ -53,14 +53,15 @@ func TestAKeysFormMustNotMakeTwoEntitiesOne(t *testing.T) {
 	for _, id := range []string{"71F0C4D2-2918-44CC-A2DF-6F486E96E37C", "71f0c4d2291844cca2df6f486e96e37c"} {
 		cell := replicator.Cell{Table: "order", Key: mustKey(t, "a", id)}
 		v := e.Evaluate(cell, &replicator.Row{Cell: cell, Body: []byte("{}")})[0]
-		want := "error: view v: key: {id}: the key's text is not a UUID in lowercase digits with dashes, so two entities could get one key"
+		want := "error: view v: key: {id}: the key's text is not a UUID in lowercase digits " +
+			"with dashes, so two entities could get the same key"
 		if got := show(v); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }
 
-// FuzzTemplateKeys: two entities have one key only if they are one.
+// FuzzTemplateKeys checks that different entities never get the same key.
 func FuzzTemplateKeys(f *testing.F) {
 	f.Add("o:", ":", "", "a:b", "c", "a", "b:c")
 	f.Add("", "%3A", "x", "%", "3A", "%25", "A")
@@ -85,7 +86,7 @@ func FuzzTemplateKeys(f *testing.F) {
 	})
 }
 
-// FuzzDefinition: no text in a definition, and no body, makes the compiler or the evaluator panic.
+// FuzzDefinition checks that no definition makes the compiler panic, and no body the evaluator.
 func FuzzDefinition(f *testing.F) {
 	f.Add("tags[].a", "x:{tags[]}:{row_key:hex}", "n > 1 && a.b?.c != nil", `{"tags":[{"a":1}],"n":2}`)
 	f.Add("=map(l, # + 1)", "{{}}{a:uuid}", "let x = a; x == 1", `{"l":[1,2],"a":"x"}`)

@@ -54,7 +54,7 @@ func readable(v any) error {
 	return nil
 }
 
-// scalar reports whether v can be in an index or a key: it is no list and no object.
+// scalar reports whether v can be in an index or a key, because it is neither a list nor an object.
 func scalar(v any) bool {
 	switch v.(type) {
 	case []any, replicator.Object:
@@ -63,7 +63,7 @@ func scalar(v any) bool {
 	return true
 }
 
-// appendIdentity appends a text that is the same for two values exactly if they are equal.
+// appendIdentity appends bytes that identify v: two values have the same bytes if and only if they are equal.
 func appendIdentity(b []byte, v any) []byte {
 	text := func(kind byte, s string) []byte {
 		return append(binary.AppendUvarint(append(b, kind), uint64(len(s))), s...)
