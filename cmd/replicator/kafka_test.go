@@ -64,7 +64,7 @@ func TestAChangelogHoldsTheNewestRowOfEveryCell(t *testing.T) {
 	}
 	l.put("a", 9007199254740993, `{"n": 12345678901234567890.10}`)
 	l.put("b", 1, `{"email": "b1"}`)
-	if out := l.must("check"); !strings.Contains(out, "it is missing, and will be made") {
+	if out := l.must("check"); !strings.Contains(out, "it is missing, and will be created") {
 		t.Error(out)
 	}
 	expect(map[string]string{"a": `{"n": 12345678901234567890.10}`, "b": `{"email": "b1"}`})

@@ -16,7 +16,8 @@ func (l *topicLab) sharded() (other *lab) {
 	l.env["OTHER"] = other.env["DSN"]
 	shards := strings.Replace(changelogViews, "dsn = \"${DSN}\"", "[source.shards]\na = \"${DSN}\"\nb = \"${OTHER}\"", 1)
 	l.configure(shards)
-	if r := l.run("check"); r.code != 2 || !strings.Contains(r.errors, "a topic is kept for one shard of the source") {
+	if r := l.run("check"); r.code != 2 ||
+		!strings.Contains(r.errors, "a topic can hold only one shard of the source") {
 		l.t.Errorf("a topic for two shards: exit status %d: %s%s", r.code, r.out, r.errors)
 	}
 	l.configure(strings.Replace(shards, "${TOPIC}", "${TOPIC}-{source}", 1))

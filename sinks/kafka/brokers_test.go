@@ -18,7 +18,8 @@ import (
 	"replicator/internal/servers/servertest"
 )
 
-// threeBrokers are a cluster, and a publisher that goes on as a session does.
+// threeBrokers is a cluster of three brokers and a publisher. After an error, the publisher opens its view again, as a
+// session does.
 type threeBrokers struct {
 	*cluster
 	view         *replicator.View
@@ -82,7 +83,7 @@ func (b *threeBrokers) some() {
 	}
 }
 
-// holds fails the test unless the topic ends with what was acknowledged, and nothing else.
+// holds fails the test unless the topic's newest rows are exactly the acknowledged ones.
 func (b *threeBrokers) holds(when string) {
 	b.t.Helper()
 	if got := b.reader(settingsOf(b.view).Topic).versions(b.t); !maps.Equal(got, b.acknowledged) {
@@ -99,7 +100,7 @@ func (b *threeBrokers) each(brokers []*servers.Server, do func(*servers.Server) 
 	}
 }
 
-// leader is the broker of a cell's partition, the controller left out.
+// leader returns the broker that leads a cell's partition, or nil if that is the controller.
 func (b *threeBrokers) leader(cell replicator.Cell) *servers.Server {
 	b.t.Helper()
 	topic := settingsOf(b.view).Topic
@@ -147,7 +148,8 @@ func TestNothingAcknowledgedIsLostWithABroker(t *testing.T) {
 	b.transactionDoesNotEnd()
 }
 
-// A transaction of several partitions, of which one's leader dies when the records are there and the end is not.
+// leaderDiesWithinATransaction kills the leader of one partition of a transaction. At that time the partitions have the
+// records, and the transaction has not ended.
 func (b *threeBrokers) leaderDiesWithinATransaction() {
 	t := b.t.(*testing.T)
 	before := maps.Clone(b.acknowledged)
@@ -178,9 +180,9 @@ func (b *threeBrokers) leaderDiesWithinATransaction() {
 		return nil
 	})
 	k.mu.Unlock()
-	b.persist() // which opens the view anew where the outcome is not known, and so ends the transaction
+	b.persist() // if the outcome is unknown, this opens the view again, which ends the transaction
 	if got := b.reader(settingsOf(b.view).Topic).versions(t); err != nil && !maps.Equal(got, before) {
-		for _, op := range ops { // what is not known to be committed may be, but whole
+		for _, op := range ops { // a transaction with an unknown outcome is committed completely or not at all
 			before[string(changelog.AppendKey(nil, op.Cell))] = op.Version
 		}
 		if !maps.Equal(got, before) {
@@ -194,8 +196,8 @@ func (b *threeBrokers) leaderDiesWithinATransaction() {
 	}
 }
 
-// A publisher was killed within a transaction, and a broker that leads a partition of it does not answer: who takes the
-// view over would wait for as long as that lasts.
+// transactionDoesNotEnd leaves a transaction open, as a killed publisher does, while a broker that leads one of its
+// partitions does not answer. The next publisher must give up after a time instead of waiting for that broker.
 func (b *threeBrokers) transactionDoesNotEnd() {
 	k := b.target.(*Target).keepers[0]
 	var away *servers.Server

@@ -15,7 +15,7 @@ func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator
 	at := "sink " + s.cfg.Name
 	if err := s.client.Ping(ctx); err != nil {
 		return []replicator.Finding{{What: at + ": connection", Level: replicator.Fail, Detail: err.Error(),
-			Fix: "start the brokers, or mend brokers, tls, sasl, username and password"}}
+			Fix: "start the brokers, or correct brokers, tls, sasl, username and password"}}
 	}
 	findings := []replicator.Finding{{What: at + ": connection", Level: replicator.OK, Detail: "it answers"}}
 	for _, v := range views {
@@ -31,7 +31,7 @@ func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View, sou
 	t, err := s.describe(ctx, topicOf(v, source))
 	if err != nil {
 		return []replicator.Finding{{What: what, Level: replicator.Fail, Detail: err.Error(),
-			Fix: "let the user describe the topic and its settings"}}
+			Fix: "allow the user to describe the topic and its settings"}}
 	}
 	marks := t.marks
 	if marks == nil {
@@ -52,7 +52,7 @@ func (s *Sink) checkView(ctx context.Context, at string, v *replicator.View, sou
 	return findings
 }
 
-// fault is a problem of a topic.
+// fault is a problem with a topic.
 type fault struct {
 	error
 	level replicator.Level
@@ -63,23 +63,25 @@ func checkTopic(t *topic, settings Settings) *fault {
 	minInSync, err := strconv.Atoi(t.minInSync)
 	switch {
 	case t.id == "" && settings.Create:
-		return &fault{errors.New("it is missing, and will be made"), replicator.Warn, ""}
+		return &fault{errors.New("it is missing, and will be created"), replicator.Warn, ""}
 	case t.id == "":
-		return &fault{errors.New("it is missing"), replicator.Fail, "make it (docs/kafka.md), or set create = true"}
+		return &fault{errors.New("it is missing"), replicator.Fail, "create it (docs/kafka.md), or set create = true"}
 	case !t.compacted:
 		return &fault{errors.New(notCompacted(t)), replicator.Fail, "kafka-configs.sh --alter --topic " + t.name +
 			" --add-config cleanup.policy=compact"}
 	case err == nil && t.inSync < minInSync:
-		return &fault{fmt.Errorf("a partition has %d replicas in sync, and min.insync.replicas is %d: nothing can be written",
+		return &fault{fmt.Errorf("a partition has %d replicas in sync, but min.insync.replicas is %d, so nothing "+
+			"can be written",
 			t.inSync, minInSync), replicator.Fail, "start the brokers that are down"}
 	case settings.Replication > t.replicas:
-		return &fault{fmt.Errorf("a partition has %d replicas, and the view says replication = %d", t.replicas,
+		return &fault{fmt.Errorf("a partition has %d replicas, but the view has replication = %d", t.replicas,
 			settings.Replication), replicator.Fail, "reassign its partitions (kafka-reassign-partitions.sh)"}
 	case t.replicas < 2:
-		return &fault{errors.New("a partition has one replica: what is acknowledged is lost with its broker"),
+		return &fault{errors.New("a partition has only one replica, so acknowledged records are lost with its broker"),
 			replicator.Warn, "give it three replicas and min.insync.replicas=2"}
 	case err == nil && minInSync < 2:
-		return &fault{errors.New("min.insync.replicas is 1: what one broker alone acknowledged may be lost with it"),
+		return &fault{errors.New("min.insync.replicas is 1, so a record that only one broker acknowledged may be " +
+			"lost with it"),
 			replicator.Warn, "kafka-configs.sh --alter --topic " + t.name + " --add-config min.insync.replicas=2"}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"replicator/internal/pause"
 )
 
-// Compaction keeps the last record of every key, so that must be the newest: late versions and replays came after it.
+// Compaction keeps the last record of every key. So late versions and replays must not be written after the newest row.
 func TestCompactionKeepsTheNewestRows(t *testing.T) {
 	c := newCluster(t)
 	v := favorites()
@@ -34,9 +34,9 @@ func TestCompactionKeepsTheNewestRows(t *testing.T) {
 	if len(late.Stale) != 2 {
 		t.Fatalf("%+v", late)
 	}
-	// What was written is counted and not read: a busy broker may have compacted most of it before the last was there. A
-	// record rolls the segment, and what is behind it is compacted when the broker gets to it. To write on all the while
-	// would leave such a broker more than half each time it is looked at.
+	// The constant is the number of written records. The topic may have fewer by now, because a busy broker may have
+	// compacted most of them. A new record rolls the segment, and the broker compacts closed segments when it gets to
+	// them. We write such a record only now and then, because a busy broker would never catch up with many.
 	const written, looks = 2 * versions, 50
 	for n := 0; c.records(topic) > written/2; n++ {
 		if n == 40*looks {
@@ -59,7 +59,7 @@ func TestCompactionKeepsTheNewestRows(t *testing.T) {
 	}
 }
 
-// records is how many records of cells a topic has.
+// records returns the number of cells' records that a topic has.
 func (c *cluster) records(topic string) (n int) {
 	c.t.Helper()
 	listed, err := c.admin.ListEndOffsets(c.t.Context(), topic)
@@ -81,7 +81,7 @@ func (c *cluster) records(topic string) (n int) {
 	return n
 }
 
-// Batches that come while a transaction is under way are written by one.
+// Batches that arrive during a transaction are written together by the next one.
 func TestBatchesThatWaitShareATransaction(t *testing.T) {
 	c := newCluster(t)
 	v := favorites()
@@ -116,7 +116,7 @@ func TestBatchesThatWaitShareATransaction(t *testing.T) {
 	if got := r.versions(t); len(got) != batches {
 		t.Errorf("it holds %v", got)
 	}
-	if after := r.ends()[0]; after > before+batches+2 { // the ends of that transaction, and of the one before
+	if after := r.ends()[0]; after > before+batches+2 { // 2: the records that end this transaction and the previous one
 		t.Errorf("%d offsets are written for %d records", after-before, batches)
 	}
 }

@@ -9,20 +9,21 @@
 // that count. Compaction keeps the last record of a key, so a stale record at the end would replace the newest one.
 //
 // Kafka ensures that no other process appends in between. Each view and source has a producer with its own
-// transactional id. A publisher that opens the view takes the id over. This ends the older publisher's transaction and
-// fences it: its next transaction fails with an error that says so. Only then does the new publisher read the topic to
-// its end.
+// transactional id. A publisher that opens the view takes the id over. Kafka then ends the older publisher's
+// transaction and fences that publisher: its next transaction fails with replicator.ErrTakenOver. Only then does the
+// new publisher read the topic to its end.
 //
-// A batch is one transaction, and is durable once that is committed. If a transaction's outcome is unknown, the target
-// fails from then on. The next Open reads what became of it.
+// A batch is one transaction, and is durable once the transaction is committed. If a transaction's outcome is unknown,
+// the target fails from then on. The next Open reads the topic, and so learns the outcome.
 //
-// A keeper that only reads (Sink.Look) fences no publisher, and reads the topic's new records before each look-up. It
-// becomes a publisher with the first value that it applies. If this sink already publishes the view, Look shares its
-// producer.
+// Sink.Look makes a keeper that only reads. It doesn't fence a publisher, and reads the topic's new records before each
+// look-up. It becomes a publisher when it applies its first value. If this sink already publishes the view, Look shares
+// its producer.
 //
 // # Marks
 //
-// A topic belongs to one view and one source. A topic that is marked for another view or source is refused (alone).
+// A topic belongs to one view and one source. A topic that has marks of another view or source is refused
+// (keeper.alone).
 //
 // The sink writes a mark to every partition of the topic, after the data that it covers, and to the topic TOPIC.marks,
 // with the marks' offsets. Data was lost if a partition ends before its mark or begins later than before, or if the

@@ -26,7 +26,7 @@ func cellOf(t testing.TB, n int64) replicator.Cell {
 	return replicator.Cell{Table: "fav", Key: key}
 }
 
-// put is an op on the cell n with a body of its version.
+// put returns an op that sets cell n to a row whose body contains the version.
 func put(t testing.TB, n, version, order int64) replicator.Op {
 	t.Helper()
 	row := &replicator.Row{Body: fmt.Appendf(nil, `{"v":%d}`, version)}
@@ -34,7 +34,7 @@ func put(t testing.TB, n, version, order int64) replicator.Op {
 		Values: []replicator.Value{{Entries: []replicator.Entry{{Row: row}}}}}
 }
 
-// favorites is a view of the table fav, and the sink's setting of that table.
+// favorites returns a changelog view of the table fav.
 func favorites() *replicator.View { return changelogOf("favorites", replicator.Feed{Table: "fav"}) }
 
 func (c *cluster) open(t testing.TB, v *replicator.View) (*Sink, replicator.Target) {
@@ -62,7 +62,7 @@ func apply(t testing.TB, target replicator.Target, ops ...replicator.Op) replica
 	return applied
 }
 
-// versions are the versions in the bodies that a topic ends with, by key.
+// versions returns the versions in the bodies of a topic's newest records, by key.
 func (r *reader) versions(t testing.TB) map[string]int64 {
 	t.Helper()
 	versions := map[string]int64{}
@@ -121,7 +121,7 @@ func TestTopicsThatCanNotBeUsedAreTheViewsOwnTrouble(t *testing.T) {
 			t.Errorf("no fix: %+v", f)
 		}
 	}
-	if levels["fail"] != 3 || levels["ok"] != 1 || levels["warn"] == 0 { // one replica, or yet to be made
+	if levels["fail"] != 3 || levels["ok"] != 1 || levels["warn"] == 0 { // one replica, or not created yet
 		t.Errorf("%v", levels)
 	}
 }
@@ -162,7 +162,7 @@ func TestALookFencesNobodyUntilItWrites(t *testing.T) {
 	c.topic(topic, 2)
 	_, publisher := c.open(t, v)
 	apply(t, publisher, put(t, 1, 5, 50))
-	if _, err := s.await(t.Context(), topicOf(v, "")); err != nil { // its client goes by what it was told up to 100 ms ago
+	if _, err := s.await(t.Context(), topicOf(v, "")); err != nil { // its client caches metadata for 100 ms
 		t.Fatal(err)
 	}
 	look, err := s.Look(t.Context(), "", []*replicator.View{v})
@@ -198,7 +198,7 @@ func TestALookFencesNobodyUntilItWrites(t *testing.T) {
 	}
 }
 
-// A comparison repairs a view beside the pipeline that publishes it.
+// `verify --repair` in the publishing process writes the view by a second target.
 func TestALookByTheSinkThatPublishesWritesBesideIt(t *testing.T) {
 	c := newCluster(t)
 	v := favorites()
@@ -227,7 +227,7 @@ func TestALookByTheSinkThatPublishesWritesBesideIt(t *testing.T) {
 	}
 }
 
-// ahead is a clock that is wrong by so much where it says when a record is written.
+// ahead is a hook that adds by to every record's timestamp, as if the machine's clock were wrong.
 type ahead struct{ by atomic.Int64 }
 
 // OnProduceRecordBuffered implements kgo.HookProduceRecordBuffered.
@@ -235,9 +235,9 @@ func (a *ahead) OnProduceRecordBuffered(r *kgo.Record) {
 	r.Timestamp = r.Timestamp.Add(time.Duration(a.by.Load()))
 }
 
-// A broker refuses records whose time is ahead of its own by more than an hour. (A tight
-// message.timestamp.before.max.ms is no way to see that: brokers hold what ends a transaction against it, too, and one
-// that is late by a millisecond leaves its transaction open until they are restarted.)
+// A broker refuses records whose timestamp is more than an hour ahead of its own clock. (The test can't use a small
+// message.timestamp.before.max.ms instead. Brokers also apply it to the record that ends a transaction. If that record
+// is a millisecond late, the transaction stays open until the brokers restart.)
 func TestAClockThatIsWrongIsNamed(t *testing.T) {
 	c := newCluster(t)
 	v := favorites()
@@ -251,7 +251,7 @@ func TestAClockThatIsWrongIsNamed(t *testing.T) {
 	apply(t, target, put(t, 1, 1, 10))
 	clock.by.Store(int64(2 * time.Hour))
 	_, err := target.Apply(t.Context(), []replicator.Op{put(t, 2, 1, 20)})
-	if err == nil || replicator.IsFatal(err) || !strings.Contains(err.Error(), "correct the clocks") {
+	if err == nil || replicator.IsFatal(err) || !strings.Contains(err.Error(), "Correct the clocks") {
 		t.Errorf("it says %v", err)
 	}
 	clock.by.Store(0)
@@ -298,7 +298,7 @@ func TestRecordsOfOthersAreNamed(t *testing.T) {
 	}
 }
 
-// marked opens a view on a topic that is made for it, with a cell and a mark behind that.
+// marked creates a topic, opens the view on it, and writes a cell and then a mark.
 func (c *cluster) marked(t *testing.T, v *replicator.View, at replicator.Standing) (*Sink, replicator.Target) {
 	t.Helper()
 	c.topic(settingsOf(v).Topic, 1)
@@ -325,7 +325,7 @@ func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
 	if _, err := s.await(t.Context(), topicOf(v, "")); err != nil {
 		t.Fatal(err)
 	}
-	s.lacks(t, "topic "+topic+" ") // what it was is cached for a moment
+	s.lacks(t, "topic "+topic+" ") // the client caches the old topic's description for a moment
 	if err := target.Mark(t.Context(), at); err == nil {
 		t.Error("the loss is not noticed")
 	}
@@ -335,7 +335,7 @@ func TestATopicThatWasMadeAnewHasLostItsView(t *testing.T) {
 	}
 }
 
-// Retention, or somebody's hand, takes away a topic's beginning: its end, and the marks there, stay.
+// Retention or an operator removes a topic's first records. The topic's end and the marks there stay.
 func TestATopicThatLostItsBeginningHasLostItsView(t *testing.T) {
 	c, v, at := newCluster(t), favorites(), replicator.Standing{Position: replicator.Position{Order: 10, Token: "p"}}
 	topic := settingsOf(v).Topic
@@ -359,7 +359,7 @@ func TestATopicThatLostItsBeginningHasLostItsView(t *testing.T) {
 	}
 }
 
-// lacks fails the test unless the one view's mark tells what was lost, and nothing of where it stood.
+// lacks fails the test unless the view's mark says what was lost and has no position.
 func (s *Sink) lacks(t testing.TB, what string) {
 	t.Helper()
 	marks, err := s.Marks(t.Context(), "")
@@ -380,12 +380,12 @@ func TestATransactionThatIsGivenUpSaysWhyInOneLine(t *testing.T) {
 	giveUp(errors.New("no broker answers"))
 	_, err := target.Apply(ctx, []replicator.Op{put(t, 2, 20, 20)})
 	if err == nil || !strings.Contains(err.Error(), "no broker answers") || strings.Contains(err.Error(), "\n") ||
-		strings.Contains(err.Error(), "sink ") { // which the pipeline names
+		strings.Contains(err.Error(), "sink ") { // the pipeline adds the sink's name
 		t.Errorf("it says %v", err)
 	}
 }
 
-// cut takes away the beginning of a topic's partition 0.
+// cut removes the records before an offset from a topic's partition 0.
 func (c *cluster) cut(topic string, to int64) {
 	c.t.Helper()
 	offsets := kadm.Offsets{}
@@ -398,9 +398,9 @@ func (c *cluster) cut(topic string, to int64) {
 			c.t.Fatal(err)
 		}
 	}
-	policy("compact,delete") // else it is refused
+	policy("compact,delete") // with compact alone, Kafka refuses to delete records
 	for done, end := false, time.Now().Add(10*time.Minute); !done; {
-		answer, err := c.admin.DeleteRecords(c.t.Context(), offsets) // a broker hears of a setting a moment later
+		answer, err := c.admin.DeleteRecords(c.t.Context(), offsets) // brokers learn about the setting a moment later
 		if done = err == nil && answer.Error() == nil; !done && time.Now().After(end) {
 			c.t.Fatal(err, answer)
 		}
@@ -410,8 +410,8 @@ func (c *cluster) cut(topic string, to int64) {
 
 func text(s string) *string { return &s }
 
-// A publisher that was killed within a transaction leaves it open, in the topic of marks, too: until the cluster ends
-// it, after 30 s, or the publisher that takes over does. That one reads the marks first.
+// A publisher that is killed during a transaction leaves it open, also in the marks topic. The transaction ends after
+// 30 s, or when the next publisher takes the view over. But the next publisher must read the marks before that.
 func TestMarksAreReadPastATransactionThatIsOpen(t *testing.T) {
 	c := newCluster(t)
 	v := favorites()
@@ -455,7 +455,7 @@ func TestMarksAreReadPastATransactionThatIsOpen(t *testing.T) {
 	}
 	open := stray("open", 90)
 	read(10)
-	mark(20) // behind what is open
+	mark(20) // after the open transaction
 	read(20)
 	if err := stray("aborted", 91).EndTransaction(t.Context(), kgo.TryAbort); err != nil {
 		t.Fatal(err)
@@ -468,7 +468,7 @@ func TestMarksAreReadPastATransactionThatIsOpen(t *testing.T) {
 	if err := open.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
-	for late := time.Now().Add(10 * time.Minute); ; { // a commit is acknowledged before it is written everywhere
+	for late := time.Now().Add(10 * time.Minute); ; { // brokers acknowledge a commit before they write it
 		found, _, _, err := s.readMarks(t.Context(), k.topic, next)
 		if err == nil && found[place{"", v.Name}].mark != nil {
 			return

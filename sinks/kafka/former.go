@@ -13,9 +13,9 @@ import (
 
 var _ replicator.Relinquisher = (*Target)(nil)
 
-// Relinquish implements replicator.Relinquisher. It writes cells that no longer feed the view as deleted. They belong
-// to a table or column of an earlier definition. They can't be re-read, because the source may no longer read their
-// table.
+// Relinquish implements replicator.Relinquisher. It writes records that delete the cells that no longer feed the view.
+// These cells belong to a table or column of an earlier definition. They can't be re-read, because the source may no
+// longer read their table.
 func (t *Target) Relinquish(ctx context.Context) error {
 	for _, k := range t.keepers {
 		if err := k.relinquish(ctx); err != nil {
@@ -40,13 +40,13 @@ func (k *keeper) relinquish(ctx context.Context) error {
 	}
 }
 
-// takenBack is how many cells one transaction writes as deleted, at most.
+// takenBack limits the cells that one transaction deletes.
 const takenBack = 1000
 
-// unfed makes the records that delete cells which don't feed the view, after a key. It also returns the key after which
-// the walk continues; nil at the end. Such a record looks like a re-read that found the row gone, with the position of
-// the cell's previous record. So it counts as newer than that record. If the cell feeds the view again, the source's
-// changes are newer still.
+// unfed walks the table from a key on, and makes records that delete the cells that don't feed the view. It also
+// returns the key to continue after, or nil at the end. Such a record looks like a re-read that found no row, at the
+// log position of the cell's previous record. So it counts as newer than the previous record. If the cell feeds the
+// view again, the source's changes are newer still.
 func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err error) {
 	passed := 0
 	var wrong error
@@ -73,8 +73,8 @@ func (k *keeper) unfed(after []byte) (records []*kgo.Record, last []byte, err er
 	return records, last, errors.Join(err, wrong)
 }
 
-// former returns the highest position of a source in a topic, from the marks in its first partition; zero if there is
-// none. Those marks stay when a view is forgotten or the marks topic is lost, and readers may have come that far.
+// former returns the highest position of a source in the marks of a topic's first partition, or the zero position.
+// These marks stay when a view is forgotten or the marks topic is lost, so readers may have reached that position.
 func (s *Sink) former(ctx context.Context, t *topic, source string) (last replicator.Position, err error) {
 	ends, err := s.ends(ctx, t.name)
 	if err != nil {

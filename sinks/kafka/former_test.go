@@ -11,8 +11,8 @@ import (
 	"replicator/internal/changelog"
 )
 
-// A cell of a table that the view reads no more is nobody's to look at, and gone after the fill: to whoever read the
-// record before, whatever that was.
+// The view no longer reads one of its tables. Outdated must not list that table's cells, because they can't be re-read,
+// and Relinquish must delete them. For every reader, the delete must replace the cell's previous record.
 func TestCellsThatFeedAViewNoMoreAreWrittenAsGone(t *testing.T) {
 	c := newCluster(t)
 	v := favorites()
@@ -64,7 +64,7 @@ func TestCellsThatFeedAViewNoMoreAreWrittenAsGone(t *testing.T) {
 	}
 }
 
-// recordsOf are the records of cells that a view's topic of one partition has.
+// recordsOf returns the cells' records in a view's topic, which has one partition.
 func (c *cluster) recordsOf(t testing.TB, s *Sink, v *replicator.View) (all []*changelog.Record) {
 	t.Helper()
 	topic := settingsOf(v).Topic

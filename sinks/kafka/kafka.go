@@ -26,7 +26,7 @@ type Config struct {
 
 	Sources []string // the sources that feed the views; empty: one source without a name
 
-	Dir string // where tables of newest records are kept; "": the system's place for such files
+	Dir string // directory for the tables of newest records; "": the system's directory for temporary files
 }
 
 // Sink keeps views in the topics of one Kafka cluster. It is safe for concurrent use.
@@ -51,7 +51,7 @@ var (
 	_ replicator.Looker = (*Sink)(nil)
 )
 
-// New makes a sink, without connecting. It returns an error if c is wrong.
+// New makes a sink, without connecting. It returns an error if c is invalid.
 func New(c Config) (*Sink, error) {
 	options, err := c.Access.Options()
 	if err == nil {
@@ -81,8 +81,8 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	return t, nil
 }
 
-// Look implements replicator.Looker. It fences no publisher. The first value that is applied does, unless this sink
-// itself publishes the view.
+// Look implements replicator.Looker. It doesn't fence a publisher. But when the target applies its first value, it
+// does, unless this sink itself publishes the view.
 func (s *Sink) Look(ctx context.Context, source string, views []*replicator.View) (replicator.Target, error) {
 	t, err := s.target(ctx, source, views, s.look)
 	if err != nil {
@@ -111,7 +111,8 @@ func (s *Sink) target(ctx context.Context, source string, views []*replicator.Vi
 	if err := errors.Join(refused...); err != nil {
 		return nil, err
 	}
-	// The broker's name is empty: committed data is on all in-sync replicas, and only one of those may become leader.
+	// The server's name is empty, because a failover loses no committed data: the data is on all in-sync replicas, and
+	// only an in-sync replica becomes leader.
 	t.marks = judge.NewMarks(t.views, marked, "")
 	return t, nil
 }
@@ -147,7 +148,7 @@ func (s *Sink) open(ctx context.Context, source string, v *replicator.View) (*ke
 	return k, nil
 }
 
-// look makes a keeper that only reads. If this sink publishes the view, look returns the publishing keeper: its table
+// look makes a keeper that only reads. If this sink publishes the view, look returns the publishing keeper. Its table
 // is up to date, and another producer would fence it.
 func (s *Sink) look(ctx context.Context, source string, v *replicator.View) (*keeper, error) {
 	s.mu.Lock()
@@ -213,7 +214,7 @@ func (s *Sink) Marks(ctx context.Context, source string) ([]replicator.Mark, err
 func (s *Sink) Forget(ctx context.Context, view string) error {
 	i := slices.IndexFunc(s.cfg.Views, func(v *replicator.View) bool { return v.Name == view })
 	if i < 0 {
-		return nil // the view is no longer in the configuration, so its topic is not known
+		return nil // the view is no longer in the configuration, so its topic is unknown
 	}
 	var gone []*kgo.Record
 	for _, source := range s.cfg.Sources {

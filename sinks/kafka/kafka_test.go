@@ -24,10 +24,10 @@ import (
 
 func TestMain(m *testing.M) { servertest.Main(m) }
 
-// largest is what the topics of the tests take.
+// largest is the max.message.bytes of the tests' topics.
 const largest = 10_000
 
-// cluster is what tests do to the shared broker by themselves.
+// cluster has clients with which tests change the shared broker directly.
 type cluster struct {
 	t      testing.TB
 	client *kgo.Client
@@ -48,7 +48,7 @@ func newCluster(t testing.TB) *cluster {
 	return c
 }
 
-// topic makes a view's topics.
+// topic creates a view's topic and its marks topic.
 func (c *cluster) topic(name string, partitions int32) {
 	c.t.Helper()
 	text := func(s string) *string { return &s }
@@ -85,7 +85,7 @@ func (c *cluster) sink(t testing.TB, views ...*replicator.View) *Sink {
 	return s
 }
 
-// reader materialises a topic: the last value of every key, as any consumer would.
+// reader reads the last value of every key of a topic, as any consumer would.
 type reader struct {
 	client *kgo.Client
 	ends   func() map[int32]int64
@@ -103,7 +103,7 @@ func (c *cluster) reader(topic string) *reader {
 	c.t.Cleanup(client.Close)
 	return &reader{client: client, at: map[int32]int64{}, last: map[string][]byte{}, ends: func() map[int32]int64 {
 		listed, err := c.admin.ListEndOffsets(context.Background(), topic)
-		for end := time.Now().Add(10 * time.Minute); err != nil || listed.Error() != nil; { // a leader may have died just now
+		for end := time.Now().Add(10 * time.Minute); err != nil || listed.Error() != nil; { // a leader may be down
 			if time.Now().After(end) {
 				c.t.Fatal(err, listed.Error())
 			}
@@ -145,8 +145,9 @@ func (r *reader) read(t testing.TB) map[string][]byte {
 	return r.last
 }
 
-// persistent opens a view anew where another publisher took it over, as a session does. Those of a test take turns: at
-// once they would fence each other before either has written anything, which sessions don't, as they wait.
+// persistent is a sink whose targets open their views again after another publisher took the views over, as a session
+// does. The targets of a test share turn, so that only one of them does this at a time. Otherwise they could fence each
+// other endlessly. Sessions avoid that by waiting.
 type persistent struct {
 	*Sink
 	turn *sync.Mutex
@@ -173,7 +174,7 @@ func again[T any](ctx context.Context, r *reopening, call func(replicator.Target
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out, err := call(r.target)
-	taken := func() bool { // the broker says any of these
+	taken := func() bool { // brokers return any of these errors
 		return isFenced(err) || errors.Is(err, kerr.UnknownServerError) || errors.Is(err, kerr.OutOfOrderSequenceNumber)
 	}
 	if !taken() {
@@ -252,7 +253,7 @@ func changelogOf(name string, feed replicator.Feed, fields ...string) *replicato
 	return v
 }
 
-// TestConformance takes one publisher after another: each that opens a view takes it over.
+// TestConformance runs the conformance suite. Each publisher that opens a view takes it over from the previous one.
 func TestConformance(t *testing.T) {
 	c := newCluster(t)
 	views := map[string]*replicator.View{
@@ -260,7 +261,7 @@ func TestConformance(t *testing.T) {
 		"favorites": changelogOf("favorites", replicator.Feed{Table: "fav"}, "email"),
 	}
 	sources := []string{"", "one", "other", "marks", "forget", "lost", "overtaken", "registered", "foreign", "damaged", "west",
-		"east"} // of the suite
+		"east"} // the sources that the suite uses
 	readers := map[string][]*reader{}
 	for _, v := range views {
 		v.Settings = Settings{Topic: settingsOf(v).Topic + sourceName}

@@ -30,8 +30,8 @@ type keeper struct {
 	table     *changelog.Table
 	mark      *changelog.Mark // the last mark written
 	marksRead int64           // the offset up to which the marks topic was read
-	broken    error           // the outcome of a transaction is unknown: nothing can be written any more
-	looks     bool            // it only reads: another publisher may write the view
+	broken    error           // why the keeper can't write any more, such as a transaction whose outcome is unknown
+	looks     bool            // the keeper only reads, and another publisher may write the view
 
 	waiting queue // requests for the next transaction
 }
@@ -77,7 +77,7 @@ func (k *keeper) open(ctx context.Context) error {
 	if err := k.register(ctx); err != nil {
 		return err
 	}
-	// The mark is written to the end of every partition. Once it can be read, everything before it can be, too.
+	// The mark goes to the end of every partition. When a reader sees it, all earlier records are readable, too.
 	if err := k.writeMark(ctx, k.mark.Standing); err != nil {
 		return err
 	}
@@ -97,7 +97,8 @@ func (k *keeper) look(ctx context.Context) error {
 	return k.follow(ctx)
 }
 
-// follow reads what another publisher has committed since.
+// follow reads the records that another publisher has committed since the last call. A publishing keeper needs no
+// records from others.
 func (k *keeper) follow(ctx context.Context) error {
 	if !k.looks {
 		return nil
@@ -105,7 +106,8 @@ func (k *keeper) follow(ctx context.Context) error {
 	return k.catchUp(ctx)
 }
 
-// catchUp reads what is committed. Like allMarks, it waits a moment for transactions that are just ending.
+// catchUp reads the committed records that the table lacks. Like allMarks, it waits a moment for transactions that are
+// just ending.
 func (k *keeper) catchUp(ctx context.Context) error {
 	written, err := k.sink.ends(ctx, k.topic.name)
 	if err != nil {
@@ -126,7 +128,7 @@ func (k *keeper) catchUp(ctx context.Context) error {
 		settled, to := true, map[int32]int64{}
 		for p, o := range committed[k.topic.name] {
 			settled = settled && o.Offset >= written[k.topic.name][p]
-			if o.Offset > starts[p] { // otherwise all of it was removed, and no record would come
+			if o.Offset > starts[p] { // otherwise the partition has no records to read
 				to[p] = o.Offset
 			}
 		}
@@ -153,10 +155,11 @@ func (k *keeper) makeTable() {
 	}
 }
 
-// takeOver makes the producer, and has the cluster end the previous publisher's transaction. From then on, no other
-// publisher can write. The client retries without limit while that transaction has not ended, for example because one
-// of its partitions has no leader. If a broker refused the record that ends it (message.timestamp.before.max.ms applies
-// to that, too), Kafka does not retry until the broker that coordinates the transaction restarts.
+// takeOver creates the producer, and makes the cluster end the previous publisher's transaction. From then on, no other
+// publisher can write. The client retries until that transaction has ended, so takeOver limits the time. The
+// transaction stays open if one of its partitions has no leader, for example. Or a broker has refused the record that
+// ends it, because message.timestamp.before.max.ms applies to that record, too. Then Kafka does not retry until the
+// broker that coordinates the transaction restarts.
 func (k *keeper) takeOver(ctx context.Context) error {
 	var err error
 	id := fmt.Sprintf("replicator/%s/%s/%s", k.topic.name, k.view.Name, k.source)
@@ -171,9 +174,9 @@ func (k *keeper) takeOver(ctx context.Context) error {
 	defer cancel()
 	_, _, err = k.producer.ProducerID(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kerr.ConcurrentTransactions) {
-		err = fmt.Errorf("the cluster did not end the former publisher's transaction within %v (%w): "+
-			"`kafka-transactions.sh describe --transactional-id %s` shows its partitions, and the brokers' logs say why "+
-			"it is open", k.sink.takeover, err, id)
+		err = fmt.Errorf("the cluster did not end the former publisher's transaction within %v (%w). "+
+			"`kafka-transactions.sh describe --transactional-id %s` shows its partitions, and the brokers' logs say "+
+			"why it is open", k.sink.takeover, err, id)
 	}
 	if err != nil {
 		return k.explain(err)
@@ -191,8 +194,8 @@ func (k *keeper) restore(ctx context.Context, to map[int32]int64) error {
 		return k.table.Add(k.source, records)
 	})
 	if errors.Is(err, changelog.ErrNotOurs) || errors.Is(err, changelog.ErrOtherOrigin) {
-		return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: %w; name a topic that nothing else is "+
-			"written to", k.view.Name, err)), k.view.Name)
+		return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: %w. Name a topic that no other "+
+			"program writes to", k.view.Name, err)), k.view.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("view %s: %w", k.view.Name, err)
@@ -228,14 +231,15 @@ func (k *keeper) usable() error {
 	return nil
 }
 
-// transact writes records in one transaction. After they are acknowledged, it also writes those that last returns. If
-// it returns no error, all are committed. Otherwise the keeper can't be used any more.
+// transact writes records in one transaction. After the brokers acknowledge them, it also writes the records that last
+// returns. If transact returns nil, all records are committed. Otherwise the keeper can't be used any more.
 func (k *keeper) transact(ctx context.Context, records []*kgo.Record, last func() []*kgo.Record) (err error) {
 	if err := k.usable(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, transactionTimeout,
-		fmt.Errorf("the cluster took no transaction for %v: do its brokers answer?", transactionTimeout))
+		fmt.Errorf("the cluster did not finish the transaction within %v. Check that its brokers "+
+			"answer", transactionTimeout))
 	defer cancel()
 	defer func() {
 		if err != nil {
@@ -275,34 +279,35 @@ func isFenced(err error) bool {
 		errors.Is(err, kerr.InvalidTxnState)
 }
 
-// explain says what a producer's error means.
+// explain adds to a producer's error what it means and what to do.
 func (k *keeper) explain(err error) error {
 	if isFenced(err) {
-		return replicator.Fatal(fmt.Errorf("view %s: topic %s: %w: stop one of the two; or the cluster ended a "+
+		return replicator.Fatal(fmt.Errorf("view %s: topic %s: %w. Stop one of the two. Or the cluster ended a "+
 			"transaction that took longer than %v (%w)", k.view.Name, k.topic.name, replicator.ErrTakenOver,
 			transactionTimeout, err))
 	}
 	if errors.Is(err, kerr.TransactionalIDAuthorizationFailed) || errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		errors.Is(err, kerr.ClusterAuthorizationFailed) {
-		err = replicator.Fatal(fmt.Errorf("%w; docs/kafka.md lists what the user must be allowed to do", err))
+		err = replicator.Fatal(fmt.Errorf("%w. docs/kafka.md lists the permissions that the user needs", err))
 	}
 	if errors.Is(err, kerr.InvalidTimestamp) { // the record's timestamp is the time of the write
 		err = fmt.Errorf("%w: this machine's clock differs from the broker's by more than the topic's "+
-			"message.timestamp.after.max.ms (an hour by default) or message.timestamp.before.max.ms: correct the clocks", err)
+			"message.timestamp.after.max.ms (an hour by default) or message.timestamp.before.max.ms. Correct the "+
+			"clocks", err)
 	}
 	return fmt.Errorf("view %s: writing to topic %s: %w", k.view.Name, k.topic.name, err)
 }
 
 // part is one value of a batch.
 type part struct {
-	op, value int // its index in the batch
+	op, value int // its indexes in the batch: Ops[op].Values[value]
 	of        *replicator.Op
 	what      *replicator.Value
 	key       []byte
 	record    *changelog.Record // the resulting record
 }
 
-// known returns what a cell's entry says about the cell.
+// known returns what the sink knows about a cell, from the table's entry for it.
 func (k *keeper) known(e changelog.Entry) judge.Known {
 	known := judge.Known{State: e.State, Shown: e.Shown, Dead: e.Dead}
 	if k.forgotten(e) {
@@ -311,13 +316,14 @@ func (k *keeper) known(e changelog.Entry) judge.Known {
 	return known
 }
 
-// forgotten reports whether an entry is from another definition, or from a time about which nothing is known.
+// forgotten reports whether an entry was written before register made the view's mark. Its state doesn't count then,
+// because it may be from another definition.
 func (k *keeper) forgotten(e changelog.Entry) bool {
 	return int(e.Partition) < len(k.mark.Forgotten) && e.Offset < k.mark.Forgotten[e.Partition]
 }
 
-// apply judges values and writes those that count. A transaction takes several round trips, so the first caller writes
-// for all that wait. Their values concern different cells (see replicator.Target).
+// apply judges values and writes those that apply. A transaction takes several round trips, so one caller writes the
+// values of all callers that wait. Their values concern different cells (see replicator.Target).
 func (k *keeper) apply(ctx context.Context, batch *judge.Batch, parts []part) error {
 	mine := &request{batch: batch, parts: parts}
 	k.waiting.add(mine)
@@ -338,7 +344,7 @@ func (k *keeper) applyAll(ctx context.Context, all []*request) error {
 	if err := k.usable(); err != nil {
 		return err
 	}
-	if k.looks { // from here on it publishes
+	if k.looks { // from now on, this keeper publishes
 		k.looks = false
 		if err := k.open(ctx); err != nil {
 			k.broken = err
@@ -371,7 +377,7 @@ func (k *keeper) write(ctx context.Context, records []*kgo.Record) error {
 	return nil
 }
 
-// judge makes the records to write.
+// judge returns the records to write for parts of a batch.
 func (k *keeper) judge(batch *judge.Batch, parts []part) (records []*kgo.Record, err error) {
 	keys := make([][]byte, len(parts))
 	for i := range parts {
@@ -392,7 +398,7 @@ func (k *keeper) judge(batch *judge.Batch, parts []part) (records []*kgo.Record,
 	return records, errors.Join(err, wrong)
 }
 
-// decide judges a value and returns the record to write; nil if there is nothing new.
+// decide judges a value and returns the record to write, or nil if the topic needs no new record.
 func (k *keeper) decide(batch *judge.Batch, p *part, known judge.Known, e changelog.Entry) (*kgo.Record, error) {
 	next, applies := batch.Judge(p.op, p.value, known)
 	record := p.record
@@ -413,7 +419,7 @@ func (k *keeper) decide(batch *judge.Batch, p *part, known judge.Known, e change
 	}
 	r := changelog.EncodeKeyed(p.key, record)
 	if n := recordSize(r); n > k.topic.largest {
-		why := fmt.Errorf("its record has %d bytes, and topic %s takes %d (max.message.bytes)", n, k.topic.name,
+		why := fmt.Errorf("its record has %d bytes, but topic %s accepts only %d (max.message.bytes)", n, k.topic.name,
 			k.topic.largest)
 		batch.Reject(p.op, p.value, why)
 		record = &changelog.Record{Cell: record.Cell, State: next, Source: k.source, Dead: why.Error()}
@@ -431,7 +437,7 @@ func (k *keeper) held(key []byte, e changelog.Entry) (*changelog.Record, error) 
 	return changelog.DecodeEntry(key, e)
 }
 
-// overhead is the largest size that Kafka adds to a record that is alone in its batch.
+// overhead is the maximum number of bytes that Kafka adds to a batch with a single record.
 const overhead = 150
 
 func recordSize(r *kgo.Record) int {

@@ -14,8 +14,8 @@ var _ replicator.Emptier = (*Sink)(nil)
 func (s *Sink) Left(_ context.Context, view string) ([]replicator.Leftover, error) {
 	for _, v := range s.cfg.Views {
 		if v.Name == view {
-			return nil, replicator.Fatal(fmt.Errorf("the topic of view %s is not removed, as other programs may read it: "+
-				"delete it with the brokers' own tool (kafka-topics.sh --delete)", view))
+			return nil, replicator.Fatal(fmt.Errorf("the topic of view %s is not removed, because other programs "+
+				"may read it. Delete it with Kafka's own tool (kafka-topics.sh --delete)", view))
 		}
 	}
 	return nil, nil

@@ -14,18 +14,19 @@ import (
 	"replicator/internal/pause"
 )
 
-// found is a mark that was read. mark is nil if it was deleted. err says why it can't be read.
+// found is a mark that was read from the marks topic. mark is nil if the mark was deleted. err says why the mark can't
+// be decoded.
 type found struct {
 	mark   *changelog.Mark
 	err    error
 	offset int64
 }
 
-// settling is how long readers of marks wait for open transactions. Kafka acknowledges a commit before the brokers
+// settling is how long allMarks and catchUp wait for open transactions. Kafka acknowledges a commit before the brokers
 // write its end into the partitions, so a new mark may look uncommitted for a moment.
 const settling = time.Second
 
-// allMarks reads the marks topic of a topic, and returns the offset at which to continue.
+// allMarks reads all marks in a topic's marks topic. It also returns the offset at which readMarks can continue.
 func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, error) {
 	marks, from := map[place]found{}, int64(0)
 	for late := time.Now().Add(settling); ; {
@@ -44,9 +45,9 @@ func (s *Sink) allMarks(ctx context.Context, t *topic) (map[place]found, int64, 
 	}
 }
 
-// readMarks reads the marks topic of a topic from an offset to its end, and returns the offset at which to continue. It
-// stops at an open transaction and does not wait for it. If a publisher was killed, the next one ends the transaction,
-// and it reads the marks before that.
+// readMarks reads a topic's marks topic from an offset to its end. It also returns the offset at which to continue, and
+// the end. It stops at an open transaction instead of waiting for its end. A killed publisher's transaction stays open
+// until the next publisher opens the view, and that publisher calls Sink.Marks before.
 func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 	marks map[place]found, next, end int64, err error,
 ) {
@@ -71,8 +72,8 @@ func (s *Sink) readMarks(ctx context.Context, t *topic, from int64) (
 	return marks, next, end, nil
 }
 
-// register finds the view's mark. If the view was never marked, it writes a first mark, which says that nothing is
-// known.
+// register sets k.mark to the view's mark. If the topic has no usable mark, register makes a mark that says that
+// nothing is known. It doesn't write this mark.
 func (k *keeper) register(ctx context.Context) error {
 	marks, end, err := k.sink.allMarks(ctx, k.topic)
 	if err != nil {
@@ -84,7 +85,7 @@ func (k *keeper) register(ctx context.Context) error {
 	}
 	m := marks[place{k.source, k.view.Name}]
 	if m.err != nil {
-		return replicator.OfView(fmt.Errorf("%w; `replicator rebuild %s` fills it again", m.err, k.view.Name),
+		return replicator.OfView(fmt.Errorf("%w. `replicator rebuild %s` fills the view again", m.err, k.view.Name),
 			k.view.Name)
 	}
 	if m.mark != nil && m.mark.Fingerprint == k.view.Fingerprint {
@@ -94,7 +95,7 @@ func (k *keeper) register(ctx context.Context) error {
 		}
 		if lost == nil && m.mark.Partitions > k.topic.partitions {
 			return replicator.OfView(replicator.Fatal(fmt.Errorf(
-				"view %s: topic %s has %d partitions, and had %d", k.view.Name, k.topic.name,
+				"view %s: topic %s has %d partitions, but had %d before", k.view.Name, k.topic.name,
 				k.topic.partitions, m.mark.Partitions)), k.view.Name)
 		}
 		if lost == nil {
@@ -123,10 +124,10 @@ func (k *keeper) register(ctx context.Context) error {
 	return nil
 }
 
-// spread returns how many partitions the topic's cells are spread over: the number that the topic had when its first
-// view was created, for as long as its id stays the same. If a cell moved to a partition added later, it would have two
-// newest records. The marks of any view and source give the number: those in the marks topic, or else those in the
-// topic's partitions.
+// spread returns the number of partitions that the topic's cells are spread over. It is the number that the topic had
+// when its first view was created, as long as the topic's id stays the same. If a cell moved to a partition added
+// later, it would have two newest records. The marks of any view and source give the number: those in the marks topic,
+// or else those in the topic's partitions.
 func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error) {
 	n := 0
 	for _, m := range marks {
@@ -144,16 +145,16 @@ func (k *keeper) spread(ctx context.Context, marks map[place]found) (int, error)
 	case n > 0:
 		return n, nil
 	case held:
-		return 0, replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: topic %s holds records and no "+
-			"mark that says over how many partitions they are spread: name another topic, and the view is "+
-			"filled into that",
+		return 0, replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: topic %s holds records but no "+
+			"mark that says over how many partitions they are spread. Name another topic, and the view is "+
+			"filled there",
 			k.view.Name, k.topic.name)), k.view.Name)
 	}
 	return k.topic.partitions, nil
 }
 
-// writeMark writes the mark to every partition, and to the marks topic with the marks' offsets. All of it is one
-// transaction, after the data that the mark covers.
+// writeMark writes the mark to every partition, and then to the marks topic, with the offsets of the marks in the
+// partitions. It does this in one transaction, after the data that the mark covers.
 func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
 	next := *k.mark
 	next.Standing, next.Time, next.Offsets = at, time.Now(), nil
@@ -182,7 +183,7 @@ func (k *keeper) writeMark(ctx context.Context, at replicator.Standing) error {
 	return nil
 }
 
-// stood reads the view's mark from the sink; nil if it is gone.
+// stood returns the view's progress as its mark in the sink has it, or nil if the mark is gone.
 func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -192,7 +193,8 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	}
 	end := ends[k.topic.marks.name][0]
 	if n := len(ends[k.topic.name]); n > k.topic.partitions {
-		return nil, fmt.Errorf("view %s: topic %s has %d partitions, and had %d: it is opened again", k.view.Name,
+		return nil, fmt.Errorf("view %s: topic %s has %d partitions, but had %d before. The view is opened "+
+			"again", k.view.Name,
 			k.topic.name, n, k.topic.partitions)
 	}
 	starts, err := k.sink.starts(ctx, k.topic.name)
@@ -227,7 +229,7 @@ func (k *keeper) stood(ctx context.Context) (*replicator.Standing, error) {
 	return &m.mark.Standing, nil
 }
 
-// standing is the keeper's last mark.
+// standing returns the progress in the keeper's last mark.
 func (k *keeper) standing() replicator.Standing {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -242,7 +244,7 @@ func (k *keeper) raise(ctx context.Context, at replicator.Standing) error {
 		return err
 	}
 	if k.looks {
-		return fmt.Errorf("view %s is only looked at: it can't be marked", k.view.Name)
+		return fmt.Errorf("view %s is open read-only, so its mark can't be written", k.view.Name)
 	}
 	if sameStanding(at, k.mark.Standing) {
 		return nil

@@ -22,7 +22,7 @@ func (c *cluster) add(t testing.TB, s *Sink, v *replicator.View, partitions int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for late := time.Now().Add(10 * time.Minute); ; { // brokers hear of them a moment later
+	for late := time.Now().Add(10 * time.Minute); ; { // brokers learn about new partitions a moment later
 		topic, err := s.describe(t.Context(), topicOf(v, ""))
 		if err != nil || time.Now().After(late) {
 			t.Fatal(topic, err)
@@ -50,8 +50,8 @@ func (c *cluster) remove(t testing.TB, name string) {
 	}
 }
 
-// A cell must not move to another partition: two records of it would be newest. So partitions that are added stay
-// empty, whatever becomes of the view and its marks while the topic is the same.
+// A cell must not move to another partition, because then two partitions would have a newest record of it. So
+// partitions that are added stay empty as long as the topic exists, whatever happens to the view and its marks.
 func TestATopicKeepsTheNumberOfPartitionsThatItBeganWith(t *testing.T) {
 	c := newCluster(t)
 	for name, happens := range map[string]func(t testing.TB, s *Sink, v *replicator.View){
@@ -99,7 +99,7 @@ func TestATopicKeepsTheNumberOfPartitionsThatItBeganWith(t *testing.T) {
 			}
 			c.add(t, s, v, 3)
 			happens(t, s, v)
-			for range 2 { // in another process, and again in that
+			for range 2 { // once more with the mark that the first process wrote
 				s, target = c.open(t, v)
 				apply(t, target, put(2)...)
 			}
@@ -122,7 +122,7 @@ func TestATopicKeepsTheNumberOfPartitionsThatItBeganWith(t *testing.T) {
 	}
 }
 
-// partitions are those that each key but those of marks stands in.
+// partitions returns the partitions that have records of each key, except the keys of marks.
 func (c *cluster) partitions(t testing.TB, s *Sink, topic string) map[string][]int32 {
 	t.Helper()
 	ends, err := s.ends(t.Context(), topic)
@@ -144,7 +144,7 @@ func (c *cluster) partitions(t testing.TB, s *Sink, topic string) map[string][]i
 	return where
 }
 
-// Without any mark it can't be known where cells belong.
+// Without any mark, the sink can't know over how many partitions the cells are spread.
 func TestATopicWithCellsAndNoMarkIsRefused(t *testing.T) {
 	c := newCluster(t)
 	v := favorites()
@@ -154,9 +154,9 @@ func TestATopicWithCellsAndNoMarkIsRefused(t *testing.T) {
 	r.Topic = topic
 	c.produce(r)
 	s := c.sink(t, v)
-	for range 2 { // what was refused leaves no mark
+	for range 2 { // the refused Open must not write a mark
 		_, err := s.Open(t.Context(), "", []*replicator.View{v})
-		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "name another topic") {
+		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "Name another topic") {
 			t.Errorf("%v", err)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // the last record of a key for the cell's content. A second view's mark would cover changes that the first has not
 // written yet. The positions of two sources can't be ordered.
 
-// rival names the other view or source that the topic holds, and says what to do; nil if there is none. If the topic
-// was deleted and created again, older marks don't count.
+// rival returns a fault if the topic holds a view or source other than of, and nil otherwise. If the topic was deleted
+// and created again, older marks don't count.
 func (t *topic) rival(marks map[place]found, of place) *fault {
 	var other *place
 	for at, m := range marks {
@@ -27,18 +27,19 @@ func (t *topic) rival(marks map[place]found, of place) *fault {
 		return nil
 	case other.source != of.source:
 		return &fault{
-			error: fmt.Errorf("topic %s is kept for view %s of %s, and a topic holds the cells of one source", t.name,
+			error: fmt.Errorf("topic %s belongs to view %s of %s, and a topic can hold the cells of only one "+
+				"source", t.name,
 				other.view, changelog.Origin(other.source)),
 			level: replicator.Fail,
-			fix:   "name another topic; with [source.shards] its name holds " + sourceName,
+			fix:   "name another topic. With [source.shards], the topic's name must contain " + sourceName,
 		}
 	}
 	return &fault{
-		error: fmt.Errorf("topic %s is kept for view %s, and members can't tell two views' marks apart", t.name,
+		error: fmt.Errorf("topic %s belongs to view %s, and readers can't tell the marks of two views apart", t.name,
 			other.view),
 		level: replicator.Fail,
-		fix: fmt.Sprintf("name a topic of its own for each view; or, if nothing publishes %[1]s any more (it was "+
-			"renamed, say), free the topic: `replicator checkpoint forget %[1]s`, by a configuration that has %[1]s",
+		fix: fmt.Sprintf("name a separate topic for each view. If nothing publishes %[1]s any more (for example, "+
+			"because it was renamed), run `replicator checkpoint forget %[1]s` with a configuration that has %[1]s",
 			other.view),
 	}
 }
@@ -53,14 +54,14 @@ func (k *keeper) alone(marks map[place]found) error {
 		rival.error, rival.fix)), k.view.Name)
 }
 
-// checkMarks checks whether a topic holds another view or source than v and its source.
+// checkMarks returns a fault if a topic holds a view or source other than of.
 func (s *Sink) checkMarks(ctx context.Context, t *topic, of place) *fault {
 	if t.id == "" || t.marks == nil {
 		return nil
 	}
 	marks, _, err := s.allMarks(ctx, t)
 	if err != nil {
-		return &fault{err, replicator.Fail, "let the user read the topics, and nothing else write to them"}
+		return &fault{err, replicator.Fail, "allow the user to read the topics, and let nothing else write to them"}
 	}
 	return t.rival(marks, of)
 }

@@ -10,7 +10,7 @@ import (
 	"replicator/internal/changelog"
 )
 
-// rivals are two views of one topic, each of a publisher's.
+// rivals returns two views with the same topic, and a sink for each.
 func (c *cluster) rivals(t *testing.T) (mine *replicator.View, sink *Sink, other *replicator.View, others *Sink) {
 	t.Helper()
 	mine, other = favorites(), favorites()
@@ -20,17 +20,17 @@ func (c *cluster) rivals(t *testing.T) (mine *replicator.View, sink *Sink, other
 	return mine, sink, other, others
 }
 
-// refused fails the test unless an error says that the topic is another view's, and what to do.
+// refused fails the test unless an error says that the topic belongs to another view, and what to do.
 func refused(t *testing.T, err error, v *replicator.View, by string) {
 	t.Helper()
 	_, others := replicator.Troubled([]*replicator.View{v, {Name: "a third"}}, err)
 	if !replicator.IsFatal(err) || len(others) != 1 || others[0] == v || !strings.Contains(err.Error(),
-		"is kept for view "+by) || !strings.Contains(err.Error(), "`replicator checkpoint forget "+by+"`") {
+		"belongs to view "+by) || !strings.Contains(err.Error(), "`replicator checkpoint forget "+by+"`") {
 		t.Errorf("view %s: %v", v.Name, err)
 	}
 }
 
-// failing are what a check finds to be wrong.
+// failing returns the findings of a check with the level fail.
 func failing(t *testing.T, s *Sink, v *replicator.View) (all []replicator.Finding) {
 	t.Helper()
 	for _, f := range s.Check(t.Context(), []*replicator.View{v}) {
@@ -41,14 +41,14 @@ func failing(t *testing.T, s *Sink, v *replicator.View) (all []replicator.Findin
 	return all
 }
 
-// Readers tell publishers' marks apart by their source alone: those of one view would stand for what another view has
-// not published yet.
+// Readers tell publishers' marks apart only by the source. So one view's mark would also cover changes that another
+// view has not published yet.
 func TestATopicIsOneViewsUntilThatIsForgotten(t *testing.T) {
 	c := newCluster(t)
 	mine, sink, other, others := c.rivals(t)
 	at := replicator.Standing{Position: replicator.Position{Order: 10, Token: "p"}}
 	target := reopened(t, sink, mine)
-	for range 2 { // who was refused leaves no mark
+	for range 2 { // the refused Open must not write a mark
 		_, err := others.Open(t.Context(), "", []*replicator.View{other})
 		refused(t, err, other, "mine")
 		_, err = others.Look(t.Context(), "", []*replicator.View{other})
@@ -63,9 +63,10 @@ func TestATopicIsOneViewsUntilThatIsForgotten(t *testing.T) {
 			t.Errorf("check finds %+v", found)
 		}
 	}
-	for _, v := range []*replicator.View{mine, other} { // nor does another shard's publisher share the topic
+	for _, v := range []*replicator.View{mine, other} { // a publisher of another shard can't share the topic, either
 		_, err := c.sink(t, v).Open(t.Context(), "a", []*replicator.View{v})
-		if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "kept for view mine of a source without shards") {
+		if !replicator.IsFatal(err) ||
+			!strings.Contains(err.Error(), "belongs to view mine of a source without shards") {
 			t.Errorf("view %s of another shard: %v", v.Name, err)
 		}
 	}
@@ -80,7 +81,8 @@ func TestATopicIsOneViewsUntilThatIsForgotten(t *testing.T) {
 	refused(t, err, mine, "other")
 }
 
-// Of two publishers that begin at the same time neither may find the other's mark.
+// If two publishers start at the same time, neither may find the other's mark. So a publisher also stops later, when
+// it finds one.
 func TestAPublisherStopsWhereAnotherViewIsMarked(t *testing.T) {
 	c := newCluster(t)
 	mine, sink, _, _ := c.rivals(t)
@@ -95,7 +97,7 @@ func TestAPublisherStopsWhereAnotherViewIsMarked(t *testing.T) {
 		"other")
 }
 
-// Marks of a topic that was made anew since say nothing of it.
+// Marks from before the topic was deleted and created again don't count.
 func TestATopicThatWasMadeAnewIsNobodys(t *testing.T) {
 	c := newCluster(t)
 	mine, sink, other, others := c.rivals(t)
@@ -111,7 +113,8 @@ func TestATopicThatWasMadeAnewIsNobodys(t *testing.T) {
 	reopened(t, others, other)
 }
 
-// The places of two origins are no one order, so a forgotten topic is not free for another one.
+// The positions of two origins can't be ordered. So after a view is forgotten, its topic still can't be used for
+// another origin.
 func TestATopicThatHoldsAnotherOriginsRecordsIsRefused(t *testing.T) {
 	c := newCluster(t)
 	mine, sink, _, _ := c.rivals(t)

@@ -28,8 +28,8 @@ import (
 
 const secret = "hunter2-must-not-show"
 
-// secureBroker starts a broker that also listens with TLS and asks for a password there. It returns that address and
-// the file of the authority that its certificate is of.
+// secureBroker starts a broker that also listens with TLS and asks for a password there. It returns the plain and the
+// secure address, and the file with the certificate authority.
 func secureBroker(t *testing.T) (plain, secure, authority string) {
 	t.Helper()
 	chain, key := certificate(t)
@@ -52,7 +52,7 @@ func secureBroker(t *testing.T) (plain, secure, authority string) {
 	for _, s := range settings {
 		args = append(args, "--override", s)
 	}
-	// servers.Kafka's own ping has no password: an address of the options' is enough for it
+	// servers.Start pings the broker without a password, by the plain listener.
 	s, err := servers.Start(t.Context(), servers.Options{Kind: servers.Kafka, Port: port, Small: true, Args: args})
 	if err != nil {
 		servertest.Unavailable(t, err)
@@ -79,7 +79,7 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// certificate makes one for 127.0.0.1 that is its own authority.
+// certificate makes a self-signed certificate for 127.0.0.1.
 func certificate(t *testing.T) (chain, key string) {
 	t.Helper()
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -9,8 +9,8 @@ import (
 	"replicator/internal/changelog"
 )
 
-// Settings are the parts of a view's definition that only Kafka has. The names and order of its JSON are part of
-// fingerprints, so they never change.
+// Settings are a view's settings that only Kafka sinks have. The names and order of its JSON are part of fingerprints,
+// so they never change.
 type Settings struct {
 	Topic string `json:"topic,omitempty"`
 
@@ -20,8 +20,8 @@ type Settings struct {
 	Replication int  `json:"-"` // 0: the cluster's default
 }
 
-// defaultPartitions is how many partitions a new topic gets. Appliers divide them among themselves. The number can't be
-// changed later without refilling the view.
+// defaultPartitions is the default number of partitions of a new topic. The members that read the topic divide the
+// partitions among themselves. The number can't be changed later without refilling the view.
 const defaultPartitions = 12
 
 // sourceName is the placeholder for the shard's name in a topic's name.
@@ -72,42 +72,43 @@ func readView(s *config.ViewSection) config.Target {
 			s.Problem("topic", "%s", problem)
 			break
 		}
-		for _, broker := range at.Brokers { // brokers of one cluster, whatever the number of sinks
+		for _, broker := range at.Brokers { // so that two sinks of the same cluster have the same places
 			target.Places = append(target.Places, broker+"\x00"+name, broker+"\x00"+name+changelog.MarksSuffix)
 		}
 	}
 	return target
 }
 
-// badOrigin says why a topic would hold several sources, or a source that readers can't identify.
+// badOrigin returns why a topic would hold several sources, or a source that readers can't identify. It returns "" if
+// the topic is valid.
 func badOrigin(source *config.Source, topic string) string {
 	named := strings.Contains(topic, sourceName)
 	sharded := len(source.Shards) > 0 && source.Shards[0].Name != ""
 	switch {
 	case source.Kafka != nil:
-		return "[source] reads a topic, and each of its partitions is a source. But a topic takes the records of one " +
-			"source alone: publish it from the configuration whose [source] is the database"
+		return "[source] reads a topic, and each of its partitions is a source. But a topic can hold the records of " +
+			"only one source. Publish the view from the configuration whose [source] is the database"
 	case sharded && !named:
-		return fmt.Sprintf("a topic is kept for one shard of the source: let its name hold %s, as in %q, and have the "+
-			"members read all of them", sourceName, topic+"-"+sourceName)
+		return fmt.Sprintf("a topic can hold only one shard of the source. Write %s in the topic's name, as in %q, "+
+			"and let the members read the topics of all shards", sourceName, topic+"-"+sourceName)
 	case !sharded && named:
-		return fmt.Sprintf("%s is the name of a shard, and [source] has no shards: leave it out", sourceName)
+		return fmt.Sprintf("%s stands for the name of a shard, but [source] has no shards. Leave it out", sourceName)
 	}
 	return ""
 }
 
-// badTopic says why Kafka would refuse a topic name; "" if it would not.
+// badTopic returns why Kafka would refuse a topic's name, or "" if Kafka accepts the name.
 func badTopic(name string) string {
 	legal := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r)
 	}
 	switch {
 	case strings.TrimFunc(name, legal) != "" || strings.IndexFunc(name, func(r rune) bool { return !legal(r) }) >= 0:
-		return "Kafka allows letters, digits, . _ and - in the name of a topic"
+		return "Kafka allows only letters, digits, . _ and - in a topic's name"
 	case name == "." || name == "..":
-		return "Kafka does not allow this name of a topic"
+		return "Kafka does not allow this topic name"
 	case len(name)+len(changelog.MarksSuffix) > 249:
-		return "the name of a topic has at most 243 bytes, because the program adds to it"
+		return "a topic's name can have at most 243 bytes, because the program appends a suffix"
 	}
 	return ""
 }

@@ -12,14 +12,14 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Target is the open views of one run.
+// Target is a set of open views.
 type Target struct {
 	sink    *Sink
 	source  string
 	views   []*replicator.View
-	keepers []*keeper // by view
+	keepers []*keeper // keepers of the views, in the same order
 	marks   *judge.Marks
-	shares  bool // it shares keepers with the target that publishes the views
+	shares  bool // the target shares keepers with the target that publishes the views
 }
 
 // parts groups the values of ops by view.
@@ -59,7 +59,7 @@ func (s *Sink) record(cell replicator.Cell, v *replicator.Value) *changelog.Reco
 
 // Apply implements replicator.Target, with one transaction for each view.
 func (t *Target) Apply(ctx context.Context, ops []replicator.Op) (replicator.Applied, error) {
-	if t.shares { // giving up a transaction would end the shared producer
+	if t.shares { // canceling a transaction would close the shared producer
 		ctx = context.WithoutCancel(ctx)
 	}
 	batch := judge.NewBatch(ops)
@@ -94,7 +94,7 @@ func (t *Target) Versions(ctx context.Context, cells []replicator.Cell) ([]repli
 	return versions.Spans(), nil
 }
 
-// lookUp is Get, with each entry decoded to what is known of the cell.
+// lookUp calls each for every key, with the table's entry and what the entry says about the cell.
 func (k *keeper) lookUp(ctx context.Context, keys [][]byte,
 	each func(n int, e changelog.Entry, known judge.Known)) error {
 	k.mu.Lock()
@@ -171,7 +171,7 @@ func (k *keeper) compare(p *part, e changelog.Entry, known judge.Known) (replica
 		probe := *want
 		probe.State = replicator.State{Version: p.of.Version, Order: max(p.of.Order, p.of.AsOf), AsOf: p.of.AsOf}
 		if recordSize(changelog.EncodeKeyed(p.key, &probe)) > k.topic.largest {
-			d.Err, want = errors.New("its record is larger than the topic takes"), &changelog.Record{}
+			d.Err, want = errors.New("its record is larger than the topic accepts"), &changelog.Record{}
 		}
 	}
 	held, err := k.held(p.key, e)
@@ -188,7 +188,7 @@ func (k *keeper) compare(p *part, e changelog.Entry, known judge.Known) (replica
 	return d, nil
 }
 
-// sameRow reports whether two records hold the same row, whenever it was read.
+// sameRow reports whether two records hold the same row. Their states may differ.
 func sameRow(a, b *changelog.Record) bool {
 	x, y := a.Row, b.Row
 	if x.ColumnAs != y.ColumnAs || a.Codec != b.Codec || !reflect.DeepEqual(columnsOf(x), columnsOf(y)) {
@@ -264,11 +264,11 @@ func (k *keeper) pages(
 	return cells, judge.Cursor(cursor{Key: last}), nil
 }
 
-// visited bounds the entries that a page passes, so that a walk of a large table that finds little is also cut.
+// visited limits the entries that one page reads, so that a page of a large table ends even if it finds few cells.
 const visited = 10_000
 
-// page returns the wanted cells after a key, and the key after which the walk continues; nil at the end. It skips cells
-// that no longer feed the view: see Relinquish.
+// page returns the wanted cells after a key, and the key to continue after, or nil at the end. It skips cells that no
+// longer feed the view (see Relinquish).
 func (k *keeper) page(
 	ctx context.Context, after []byte, limit int, wanted func(judge.Known) bool,
 ) (cells []replicator.Cell, last []byte, err error) {

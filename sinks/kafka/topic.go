@@ -19,15 +19,15 @@ import (
 // topic is a view's topic as the cluster describes it.
 type topic struct {
 	name       string
-	id         string // "" if there is none
+	id         string // "" if the topic does not exist
 	partitions int
 	replicas   int // the fewest replicas of a partition
 	inSync     int // the fewest in-sync replicas of a partition
 	compacted  bool
 	policy     string
 	minInSync  string
-	largest    int    // of a batch, in bytes
-	marks      *topic // nil if there is none
+	largest    int    // maximum size of a batch, in bytes
+	marks      *topic // the marks topic; nil if it does not exist
 }
 
 // describe asks the cluster about a topic and its marks topic.
@@ -72,7 +72,7 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 		return nil, fmt.Errorf("asking for the settings of topic %s: %w", name, err)
 	}
 	for _, c := range configs {
-		if errors.Is(c.Err, kerr.UnknownTopicOrPartition) { // it was removed in between
+		if errors.Is(c.Err, kerr.UnknownTopicOrPartition) { // the topic was deleted in between
 			return &topic{name: name}, nil
 		}
 		if c.Err != nil {
@@ -82,7 +82,7 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 			switch value := setting.MaybeValue(); setting.Key {
 			case "cleanup.policy":
 				t.policy = value
-				t.compacted = value == "compact" // with delete beside it, Kafka would remove rows that still exist
+				t.compacted = value == "compact" // with compact,delete, Kafka would remove records of existing rows
 			case "min.insync.replicas":
 				t.minInSync = value
 			case "max.message.bytes":
@@ -95,8 +95,8 @@ func (s *Sink) oneTopic(ctx context.Context, d kadm.TopicDetail, name string) (*
 	return t, nil
 }
 
-// topic returns a view's topic for a source. It creates the topic if the view says so. An unusable topic only fails its
-// view.
+// topic returns a view's topic for a source. It creates a missing topic if the view has create = true. If the topic is
+// unusable, only this view fails.
 func (s *Sink) topic(ctx context.Context, v *replicator.View, source string) (*topic, error) {
 	t, err := s.describe(ctx, topicOf(v, source))
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Sink) topic(ctx context.Context, v *replicator.View, source string) (*t
 	return t, nil
 }
 
-// usable says why a view can't be kept in a topic; nil if it can.
+// usable returns an error if a view can't be kept in a topic.
 func (s *Sink) usable(v *replicator.View, t *topic) error {
 	refuse := func(format string, args ...any) error {
 		return replicator.OfView(replicator.Fatal(fmt.Errorf("view %s: %s", v.Name,
@@ -124,21 +124,23 @@ func (s *Sink) usable(v *replicator.View, t *topic) error {
 	}
 	switch {
 	case t.id == "":
-		return refuse("there is no topic %s: make it (docs/kafka.md), or set create = true", t.name)
+		return refuse("there is no topic %s. Create it (docs/kafka.md), or set create = true", t.name)
 	case !t.compacted:
 		return refuse("%s", notCompacted(t))
 	case t.marks == nil:
-		return refuse("there is no topic %s%s: make it (docs/kafka.md), or set create = true", t.name, changelog.MarksSuffix)
+		return refuse("there is no topic %s%s. Create it (docs/kafka.md), or set create = "+
+			"true", t.name, changelog.MarksSuffix)
 	case !t.marks.compacted:
 		return refuse("%s", notCompacted(t.marks))
 	case t.marks.partitions != 1:
-		return refuse("topic %s has %d partitions, but marks need exactly 1: delete it and create it again",
+		return refuse("topic %s has %d partitions, but marks need exactly 1. Delete it and create it again",
 			t.marks.name, t.marks.partitions)
 	}
 	return nil
 }
 
-// await describes topics that were just created. Brokers learn about them a moment later.
+// await returns the description of topics that were just created. It waits, because brokers learn about new topics a
+// moment later.
 func (s *Sink) await(ctx context.Context, name string) (*topic, error) {
 	for end := time.Now().Add(10 * time.Second); ; {
 		t, err := s.describe(ctx, name)
@@ -152,7 +154,7 @@ func (s *Sink) await(ctx context.Context, name string) (*topic, error) {
 }
 
 func notCompacted(t *topic) string {
-	return fmt.Sprintf("topic %s has cleanup.policy=%s, which deletes rows that are still there: set it to compact",
+	return fmt.Sprintf("topic %s has cleanup.policy=%s, which deletes records of existing rows. Set it to compact",
 		t.name, t.policy)
 }
 
@@ -224,8 +226,8 @@ func (s *Sink) offsets(listed kadm.ListedOffsets, err error, what string, topics
 	return offsets, nil
 }
 
-// lost checks whether a topic still has the data that a mark covers. Its first error says what the topic has lost; nil
-// if nothing. The second says why it could not check.
+// lost checks whether a topic still has the data that a mark covers. The first error says what the topic has lost. The
+// second error says why lost could not check.
 func (s *Sink) lost(ctx context.Context, t *topic, m *changelog.Mark) (error, error) {
 	if t.id != m.Topic {
 		return fmt.Errorf("topic %s was deleted and created again: %w", t.name, replicator.ErrSinkLost), nil
@@ -241,7 +243,7 @@ func (s *Sink) lost(ctx context.Context, t *topic, m *changelog.Mark) (error, er
 	return errors.Join(lostBelow(t.name, ends[t.name], m.Offsets), lostAbove(t.name, starts, m.Starts)), nil
 }
 
-// lostAbove names the partition that begins later than when the view was created.
+// lostAbove returns an error that names a partition that now begins later than when the view was created.
 func lostAbove(name string, starts map[int32]int64, begun []int64) error {
 	for p, start := range starts {
 		before := int64(0)
@@ -249,8 +251,8 @@ func lostAbove(name string, starts map[int32]int64, begun []int64) error {
 			before = begun[p]
 		}
 		if start > before {
-			return fmt.Errorf("partition %d of topic %s begins at offset %d, and began at %d: earlier records were "+
-				"removed, by its retention or by hand (set cleanup.policy=compact): %w", p, name, start, before,
+			return fmt.Errorf("partition %d of topic %s begins at offset %d, but began at %d before. The records in "+
+				"between were removed by retention or by hand (set cleanup.policy=compact): %w", p, name, start, before,
 				replicator.ErrSinkLost)
 		}
 	}
@@ -260,7 +262,8 @@ func lostAbove(name string, starts map[int32]int64, begun []int64) error {
 func lostBelow(name string, ends map[int32]int64, marked []int64) error {
 	for p, offset := range marked {
 		if end := ends[int32(p)]; end <= offset {
-			return fmt.Errorf("partition %d of topic %s ends at offset %d, and had a record at %d: %w", p, name, end, offset,
+			return fmt.Errorf("partition %d of topic %s ends at offset %d, but had a record at "+
+				"%d: %w", p, name, end, offset,
 				replicator.ErrSinkLost)
 		}
 	}
