@@ -15,8 +15,8 @@ import (
 	"replicator"
 )
 
-// behind returns the indexes that a view's alias leads to. It fails if the alias can't be used: an index has its name,
-// or it leads to an index that this program did not make.
+// behind returns the indexes that a view's alias leads to. It fails if an index has the alias's name, or if the alias
+// leads to an index that this program did not create.
 func (s *Sink) behind(ctx context.Context, alias string) (map[string]indexInfo, error) {
 	found, err := s.describe(ctx, alias)
 	if err != nil {
@@ -25,22 +25,25 @@ func (s *Sink) behind(ctx context.Context, alias string) (map[string]indexInfo, 
 	return found, strange(alias, found)
 }
 
-// strange returns the error for an alias, or an index of its name, that this program did not make.
+// strange returns an error if an index has the alias's name, or if the alias leads to an index that this program did
+// not create.
 func strange(alias string, found map[string]indexInfo) error {
 	for name, info := range found {
 		switch {
 		case name == alias:
-			return replicator.Fatal(fmt.Errorf("%s is an index, and the view needs an alias of that name: remove it with "+
-				"`DELETE /%s` if nothing else uses it, or give the view another index = \"…\"", alias, alias))
+			return replicator.Fatal(fmt.Errorf("%s is an index, but the view needs an alias with that name. Remove "+
+				"the index with `DELETE /%s` if nothing else uses it, or give the view another index = "+
+				"\"…\"", alias, alias))
 		case info.Mappings.Meta.Replicator.View == "":
-			return replicator.Fatal(fmt.Errorf("the alias %s leads to index %s, which is not this program's: remove the alias "+
-				"with `DELETE /%s/_alias/%s`, or give the view another index = \"…\"", alias, name, name, alias))
+			return replicator.Fatal(fmt.Errorf("the alias %s leads to index %s, which this program did not create. "+
+				"Remove the alias with `DELETE /%s/_alias/%s`, or give the view another index = "+
+				"\"…\"", alias, name, name, alias))
 		}
 	}
 	return nil
 }
 
-// amiss says what is wrong with an alias whose indexes are all this program's; "" if nothing is.
+// amiss returns what is wrong with an alias, or "" if it is right. This program must have created the alias's indexes.
 func amiss(alias string, found map[string]indexInfo) string {
 	names := slices.Sorted(maps.Keys(found))
 	if len(names) > 1 {
@@ -48,10 +51,10 @@ func amiss(alias string, found map[string]indexInfo) string {
 	}
 	for _, name := range names {
 		if numberOf(alias, name) == 0 {
-			return "it leads to index " + name + ", which is another view's"
+			return "it leads to index " + name + ", which belongs to another view"
 		}
 		if !found[name].filters(alias) {
-			return "on index " + name + " it lacks the program's filter"
+			return "on index " + name + ", it lacks the program's filter"
 		}
 	}
 	return ""
@@ -66,8 +69,8 @@ func (i indexInfo) filters(alias string) bool {
 	return err == nil && reflect.DeepEqual(plain(has.Filter), plain(filter()))
 }
 
-// plain decodes an object. Elasticsearch returns filters with other spaces and another order, so texts can't be
-// compared.
+// plain decodes an object. Elasticsearch returns filters with different spaces and in a different order, so their texts
+// can't be compared.
 func plain(o object) (value any) {
 	text, err := json.Marshal(o)
 	if err == nil {
@@ -79,18 +82,20 @@ func plain(o object) (value any) {
 	return value
 }
 
-// numberOf returns the generation number of an index behind an alias; 0 if its name has none.
+// numberOf returns the generation number of an index behind an alias. It returns 0 if the index's name has no such
+// number.
 func numberOf(alias, index string) int {
 	m := generationName.FindStringSubmatch(index)
 	if m == nil || m[1] != alias {
 		return 0
 	}
-	number, _ := strconv.Atoi(m[2]) // a number that is too large is not the program's: 0
+	number, _ := strconv.Atoi(m[2]) // 0 if the number is too large: the program never writes such a name
 	return number
 }
 
 // mendAlias repairs a view's alias that lost its filter or leads to further indexes of this program. Scripts, restores
-// and templates do that. Readers would then see deleted cells and the marks. A missing alias is only noted.
+// and templates do that. Readers would then see deleted cells and the marks. If the alias is missing, mendAlias clears
+// generation.shown, and Mark adds the alias again.
 func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	found, err := s.behind(ctx, k.alias)
 	if err != nil {
@@ -98,7 +103,8 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	}
 	if k.generation.shown {
 		if _, k.generation.shown = found[k.generation.index]; len(found) == 0 {
-			s.log.Warn("the alias is gone: it is made again", "sink", s.name, "view", k.view.Name, "alias", k.alias)
+			s.log.Warn("the alias is missing, and is created "+
+				"again", "sink", s.name, "view", k.view.Name, "alias", k.alias)
 		}
 	}
 	wrong, right := amiss(k.alias, found), k.rightful(found)
@@ -120,15 +126,15 @@ func (s *Sink) mendAlias(ctx context.Context, k *keeper) error {
 	if err := s.client.call(ctx, request, nil); isMissing(err) {
 		return nil // the next check reports it
 	} else if err != nil {
-		return fmt.Errorf("setting right what the alias %s shows: %w", k.alias, err)
+		return fmt.Errorf("correcting the alias %s: %w", k.alias, err)
 	}
 	s.log.Warn("an alias showed documents that it should hide, and was corrected", "sink", s.name, "view", k.view.Name,
 		"alias", k.alias, "index", right, "was", wrong)
 	return nil
 }
 
-// rightful returns the index that a view's alias should show, of those that it leads to: the view's generation, or the
-// previous one until that is filled; "" if neither is there.
+// rightful returns the index of found that the view's alias should show. This is the view's generation or, until that
+// is filled, the previous one. It returns "" if found has neither.
 func (k *keeper) rightful(found map[string]indexInfo) (right string) {
 	own := k.generation.index
 	if _, ok := found[own]; ok && k.generation.shown && k.view.Shadows == "" {

@@ -16,14 +16,14 @@ import (
 	"replicator/sinks/elastic"
 )
 
-// move takes an alias from an index and adds it to another one as somebody does who knows of no filter.
+// move removes an alias from an index and adds it to another index without a filter, as a user's script may do.
 func (c *cluster) move(alias, from, to string) {
 	c.t.Helper()
 	c.do("POST", "/_aliases", `{"actions": [{"remove": {"index": "`+from+`", "alias": "`+alias+`"}},
 		{"add": {"index": "`+to+`", "alias": "`+alias+`"}}]}`)
 }
 
-// template makes a template for the indexes of an alias.
+// template creates a template for the indexes of an alias.
 func (c *cluster) template(alias, template string) (remove func()) {
 	c.t.Helper()
 	name := servertest.Name()
@@ -33,13 +33,13 @@ func (c *cluster) template(alias, template string) (remove func()) {
 	return remove
 }
 
-// shown are the ids that an alias shows.
+// shown returns the ids of the documents that an alias shows.
 func (c *cluster) shown(alias string) string {
 	c.t.Helper()
 	return strings.Join(slices.Sorted(maps.Keys(c.search(alias))), ",")
 }
 
-// leadsTo are the indexes that an alias leads to.
+// leadsTo returns the indexes that an alias leads to.
 func (c *cluster) leadsTo(alias string) string {
 	c.t.Helper()
 	found := strings.Fields(string(c.do("GET", "/_cat/aliases/"+alias+"?h=index", "")))
@@ -57,7 +57,8 @@ func filling(order int64) replicator.Standing {
 	return s
 }
 
-// What a person, a script or a restore makes of an alias, readers alone would see: cells that are gone, and the marks.
+// A user, a script or a restore may change an alias so that readers see deleted cells and the marks. The program itself
+// would not notice, because it writes to other aliases.
 func TestAnAliasThatShowsWhatItShouldNotIsSetRight(t *testing.T) {
 	p := newPair(t)
 	alias, index, neighbour := indexOf(p.well), indexOf(p.well)+"-r1", indexOf(p.other)+"-r1"
@@ -95,14 +96,14 @@ func TestAnAliasThatShowsWhatItShouldNotIsSetRight(t *testing.T) {
 			"Open": func() { p.open(p.views...) },
 		} {
 			t.Run(name+"/"+by, func(t *testing.T) {
-				target = p.open(p.views...) // looks at the alias with its first mark
+				target = p.open(p.views...) // so that the next Mark checks the alias
 				spoil()
 				if !warned() {
 					t.Error("check does not warn")
 				}
 				look()
 				if name == "it leads to another view's index" && by == "Mark" {
-					target = p.open(p.views...) // sets right what is left
+					target = p.open(p.views...) // corrects the rest
 				}
 				if got := p.shown(alias); got != "1" || p.leadsTo(alias) != index {
 					t.Errorf("it shows %s, of %s", got, p.leadsTo(alias))
@@ -118,7 +119,7 @@ func TestAnAliasThatShowsWhatItShouldNotIsSetRight(t *testing.T) {
 	}
 }
 
-// A template may give the view's own alias to each of its indexes: one that is being filled is not shown for it.
+// A template may add the view's alias to each new index. An index that is being filled must still not be shown.
 func TestATemplateThatAddsTheAliasShowsNoIndexThatIsBeingFilled(t *testing.T) {
 	b := newBench(t, "")
 	alias := indexOf(b.view)
@@ -155,7 +156,7 @@ func TestATemplateThatAddsTheAliasShowsNoIndexThatIsBeingFilled(t *testing.T) {
 	}
 }
 
-// Another replicator swaps a rebuilt view in between the look at an alias and the request that sets it right.
+// Another replicator swaps in a rebuilt view after this one has read the alias and before it corrects the alias.
 func TestASwapMeanwhileIsNotUndone(t *testing.T) {
 	b := newBench(t, "")
 	alias := indexOf(b.view)

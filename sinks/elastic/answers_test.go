@@ -22,7 +22,7 @@ const (
 		`"cell.b@west%2F2":{"k":"","v":6,"o":60,"f":{"x":1,"y":"\u00e9"}}}}`
 )
 
-// What the scanner takes is what encoding/json reads; what it does not take is read by that.
+// The scanner must decode an answer like encoding/json, or refuse it. encoding/json decodes the refused answers.
 func TestAnswersAreReadAsJSON(t *testing.T) {
 	compare := func(what string, got any, err error, want any, wantErr error) {
 		t.Helper()
@@ -70,7 +70,7 @@ func TestAnswersAreReadAsJSON(t *testing.T) {
 	}
 }
 
-// readAnswers makes the answers to 800 documents that are read and written, and returns what reads them.
+// readAnswers makes the answers to reading and writing 800 documents. It returns a function that decodes these answers.
 func readAnswers(t testing.TB) func() {
 	var found, written strings.Builder
 	for i := range 800 {
@@ -105,9 +105,9 @@ func BenchmarkAnswers(b *testing.B) {
 	}
 }
 
-// What it takes to read a document and the answers to it, in allocations, is the same on any machine.
+// The number of allocations for decoding the answers does not depend on the machine.
 func TestWhatAnswersCost(t *testing.T) {
-	const most = 5.1 // a document: its state, its cell's name and key
+	const most = 5.1 // per document: its state, and its cell's name and key
 	if got := testing.AllocsPerRun(5, readAnswers(t)) / 800; got > most {
 		t.Errorf("%v allocations a document, at most %v so far", got, most)
 	}

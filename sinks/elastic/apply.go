@@ -26,8 +26,8 @@ type batch struct {
 type change struct {
 	op, value int
 	slot      slot  // the cell's new slot, without the state
-	bad       error // why the contribution can't be stored
-	applied   bool  // whether the change counts, as far as the document is known
+	bad       error // why the cell's contribution can't be stored
+	applied   bool  // whether the change applies, judged by what is known of the document
 }
 
 // Apply implements replicator.Target. It reads each document, judges it, and writes it back on the condition that no
@@ -49,8 +49,8 @@ func (t *Target) apply(ctx context.Context, ops []replicator.Op) (replicator.App
 	pending := b.documents
 	for round := 0; len(pending) > 0; round++ {
 		if round > maxRounds {
-			return replicator.Applied{}, fmt.Errorf("%d documents of view %s were changed by another program each time "+
-				"before this one could write them", len(pending), pending[0].keeper.view.Name)
+			return replicator.Applied{}, fmt.Errorf("%d documents of view %s could not be written, because another "+
+				"program changed them each time", len(pending), pending[0].keeper.view.Name)
 		}
 		var err error
 		if pending, err = b.round(ctx, pending); err != nil {
@@ -81,7 +81,7 @@ func (t *Target) gather(ops []replicator.Op) *batch {
 			}
 			c.slot.Dead = v.Err != nil || c.bad != nil
 			id, routing, err := k.id(cell)
-			if err != nil { // no document can exist: there is nothing to remove
+			if err != nil { // no such document can exist, so there is nothing to remove
 				if c.slot.Shown || c.slot.Dead {
 					c.bad = cmp.Or(v.Err, err)
 					b.unplaced = append(b.unplaced, c)
@@ -115,7 +115,7 @@ func (b *batch) round(ctx context.Context, pending []*document) (left []*documen
 	return left, pause.For(ctx, delay)
 }
 
-// step is one round over documents that fit into one read. It frees the memory of finished documents.
+// step does one round for documents that fit into one read. It frees the memory of finished documents.
 func (b *batch) step(ctx context.Context, pending []*document) (left []*document, delay time.Duration, err error) {
 	var unknown []*document
 	for _, d := range pending {
@@ -163,7 +163,7 @@ func (b *batch) step(ctx context.Context, pending []*document) (left []*document
 func (d *document) release() { d.source, d.read, d.next, d.text = nil, nil, nil, nil }
 
 // decide judges the document's changes and sets what to write: nothing if all are stale. If it needs more of the
-// document than is known, it marks the document as unknown.
+// document than is known, it marks the document as unknown, so that the next round reads it.
 func (b *batch) decide(d *document) error {
 	if d.read == nil {
 		d.read = d.contents()
@@ -207,7 +207,7 @@ func (b *batch) decide(d *document) error {
 				next = next.with(&shown)
 			}
 		case state != old.State:
-			if !d.whole { // it is written again unchanged, which needs its fields
+			if !d.whole { // the document is written again unchanged, which needs its fields
 				d.whole = true
 				d.forget()
 				return nil
@@ -286,7 +286,7 @@ func (b *batch) rejectBeside(d *document, name string, err error) {
 		return
 	}
 	if i := slices.IndexFunc(d.changes, func(c change) bool { return c.applied }); i >= 0 {
-		err = fmt.Errorf("the field's value is that of cell %s of the same document: %w", name, err)
+		err = fmt.Errorf("the field's value comes from cell %s of the same document: %w", name, err)
 		b.RejectBeside(d.changes[i].op, d.keeper.place, err)
 	}
 }

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	benchBatch = 800 // as a pipeline's lanes have them
+	benchBatch = 800 // the size of the batches of a pipeline's lane
 	benchLanes = 2
 )
 
-// BenchmarkApply compares the sink with raw _bulk requests of the same documents: documents that are new, and newer
-// versions of documents that are there, which the sink wrote lately ("newer") or not ("forgotten": it reads them). One
-// iteration is a batch in each of two lanes.
+// BenchmarkApply compares the sink with raw _bulk requests of the same documents: new documents, and newer versions of
+// existing documents. The sink wrote the latter lately ("newer"), or must read them first ("forgotten"). One iteration
+// is a batch in each of two lanes.
 func BenchmarkApply(b *testing.B) {
 	url := servertest.Elasticsearch(b)
 	body := func(n int64, round int) []any {
@@ -120,7 +120,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// usage is the CPU time used so far, in seconds: what depends least on how busy the machine is.
+// usage is the CPU time used so far, in seconds. It depends less than the elapsed time on how busy the machine is.
 type usage struct{ server, client float64 }
 
 func (c *cluster) usage() (u usage) {

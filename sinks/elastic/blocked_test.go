@@ -10,14 +10,14 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// block sets or takes away a block of a view's index.
+// block sets or removes a block of a view's index.
 func (p *pair) block(v *replicator.View, name, value string) {
 	p.t.Helper()
 	p.do("PUT", "/"+indexOf(v)+"-r1/_settings", `{"index.blocks.`+name+`": `+value+`}`)
 }
 
-// A block is set by somebody, or by Elasticsearch itself on the indexes that have a shard where the disk is full: these
-// views wait until it is gone, and the others go on.
+// An operator may block an index. Elasticsearch itself blocks the indexes with a shard on a full disk. The views of
+// blocked indexes wait until the block is removed, and the other views go on.
 func TestABlockedIndexStopsItsViewAlone(t *testing.T) {
 	for _, name := range []string{"write", "read_only_allow_delete", "read_only"} {
 		t.Run(name, func(t *testing.T) {
@@ -53,8 +53,8 @@ func TestABlockedIndexStopsItsViewAlone(t *testing.T) {
 	}
 }
 
-// A block of the metadata hides an index from every request that lists several. That is the trouble of its own view,
-// and of none where the index is somebody else's.
+// If an index's metadata is blocked, every request that lists several indexes fails. This must stop only the index's
+// own view, and no view if the index belongs to another program.
 func TestAnIndexWhoseMetadataIsBlockedStopsItsViewAlone(t *testing.T) {
 	p := newPair(t)
 	foreign := servertest.Name() + "-r7"

@@ -19,15 +19,15 @@ import (
 // indexing_pressure.memory.limit (a tenth of the heap) never fits.
 const (
 	maxDocument = 90 << 20
-	bulkBytes   = 8 << 20 // a request is sent once it holds this much
+	bulkBytes   = 8 << 20 // a request is sent once it has this size
 	bulkItems   = 1000
 )
 
 func errTooLarge(size int) error {
 	if size > 0 {
-		return fmt.Errorf("the document has %d MiB, more than Elasticsearch takes in one request", size>>20)
+		return fmt.Errorf("the document has %d MiB, which is more than Elasticsearch accepts in one request", size>>20)
 	}
-	return fmt.Errorf("the document is larger than the cluster's http.max_content_length, or than its " +
+	return fmt.Errorf("the document is larger than the cluster's http.max_content_length or " +
 		"indexing_pressure.memory.limit")
 }
 
@@ -39,9 +39,9 @@ type document struct {
 	keeper      *keeper // nil for a registry
 	changes     []change
 
-	whole      bool // it was or must be read with its fields, not only its state
-	known      bool // whether the document exists is known or assumed
-	remembered bool // it was not read: what is known is from this target's last write
+	whole      bool // the document was or must be read with its fields, not only with its state
+	known      bool // we know or assume whether the document exists
+	remembered bool // the document was not read, and what is known comes from this target's last write
 	exists     bool
 	seq, term  int64 // the condition for a write, or the result of one
 	source     []byte
@@ -56,11 +56,11 @@ type document struct {
 	written bool
 }
 
-// read reads documents in real time, not as of the last refresh, which would cost as much. It reads them whole. Three
-// quarters of the server's cost of a read (some 25 µs a document) is that Lucene unpacks the block of the source,
-// whatever part is requested. Extracting the state costs twice as much as sending the rest. For large documents it is
-// the other way round. Merged documents are always read whole, because Elasticsearch re-encodes a filtered source and
-// writes its numbers as doubles.
+// read reads documents in real time, not as of the last refresh, which would cost as much. It reads small documents
+// whole, and of large ones only the state. Three quarters of the server's cost of a read (some 25 µs per document) is
+// that Lucene unpacks the block of the source, no matter what part is requested. For small documents, extracting the
+// state then costs twice as much as sending the rest. Merged documents are always read whole, because Elasticsearch
+// re-encodes a filtered source and writes its numbers as doubles.
 func (c *client) read(ctx context.Context, documents []*document) error {
 	if err := c.readEach(ctx, documents); err != nil {
 		return err
@@ -79,7 +79,8 @@ func (c *client) read(ctx context.Context, documents []*document) error {
 	return nil
 }
 
-// readEach reads documents and notes those that can't be read. An error concerns a whole request.
+// readEach reads documents, and notes the failure of each that can't be read. An error means that a whole request
+// failed.
 func (c *client) readEach(ctx context.Context, documents []*document) error {
 	return c.inParts(documents, func(part []*document) error {
 		var wholes, states []*document
@@ -135,7 +136,7 @@ func (c *client) part(documents []*document) int {
 // size estimates the document's size.
 func (d *document) size() int {
 	if d.keeper == nil {
-		return 500 // the marks
+		return 500 // a registry
 	}
 	n := 0
 	for i := range d.changes {
@@ -184,19 +185,19 @@ func (c *client) readSome(ctx context.Context, documents []*document, whole bool
 	return found(answer, documents, whole)
 }
 
-// found notes the answer for each document.
+// found stores the parts of an _mget answer in the documents.
 func found(answer []byte, documents []*document, whole bool) error {
 	found, err := readAnswer(answer, len(documents))
 	if err != nil {
 		return err
 	}
 	if len(found) != len(documents) {
-		return fmt.Errorf("the cluster answers with %d documents of %d", len(found), len(documents))
+		return fmt.Errorf("the cluster's answer has %d documents instead of %d", len(found), len(documents))
 	}
 	for i, d := range documents {
 		f := found[i]
 		if d.failure = f.Error; d.failure != nil {
-			d.failure.Status = d.failure.statusOfType() // the item doesn't say
+			d.failure.Status = d.failure.statusOfType() // an item of an _mget answer has no status
 			continue
 		}
 		d.known, d.exists, d.seq, d.term, d.source = true, f.Found, f.Seq, f.Term, f.Source
@@ -211,8 +212,8 @@ func gone(index string) error {
 	return fmt.Errorf("the index behind %s was removed, or lost that alias: %w", index, replicator.ErrSinkLost)
 }
 
-// write writes documents, each only if it is unchanged since it was read, and notes each result. An error concerns a
-// whole request: some documents may be written and others not.
+// write writes documents, each only if it is unchanged since it was read, and notes each result. An error means that a
+// whole request failed. Then some documents may be written and others not.
 func (c *client) write(ctx context.Context, documents []*document) error {
 	for len(documents) > 0 {
 		n, size := 0, 0
@@ -231,8 +232,7 @@ func (c *client) write(ctx context.Context, documents []*document) error {
 	return nil
 }
 
-// rendered returns the source to write. For large documents, only those of one request are rendered in memory at a
-// time.
+// rendered returns the source to write. It renders a document only when its request is sent, to limit memory.
 func (d *document) rendered() []byte {
 	if d.text == nil && !d.remove {
 		d.text = d.keeper.render(nil, d.next)
@@ -277,7 +277,8 @@ func (d *document) appendAddress(b []byte) []byte {
 	return b
 }
 
-// appendItem appends the lines of one document: a create if there was none, otherwise a conditional overwrite.
+// appendItem appends the lines for one document: a create if the document does not exist, and otherwise a conditional
+// overwrite or delete.
 func (d *document) appendItem(b []byte) []byte {
 	if !d.exists {
 		b = d.appendAddress(append(b, `{"create":{`...))
@@ -299,14 +300,14 @@ func (d *document) appendItem(b []byte) []byte {
 	return append(append(b, d.rendered()...), '\n')
 }
 
-// results notes the result of each item.
+// results stores the results of a _bulk answer in the documents.
 func results(answer []byte, documents []*document) error {
 	items, err := writeAnswer(answer, len(documents))
 	if err != nil {
 		return err
 	}
 	if len(items) != len(documents) {
-		return fmt.Errorf("the cluster answers with %d items of %d", len(items), len(documents))
+		return fmt.Errorf("the cluster's answer has %d items instead of %d", len(items), len(documents))
 	}
 	for i, d := range documents {
 		item := items[i]

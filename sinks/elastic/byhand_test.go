@@ -9,18 +9,19 @@ import (
 	"replicator/sinks/elastic"
 )
 
-// damages are what somebody may make of a document's state; each is what follows "_replicator": in it.
+// damages are states that a user may have damaged: values of a document's member "_replicator".
 var damages = []string{`{"cells": "junk"}`, `{"cells": {"cell.users": {"k": 7}}}`, `{"cells": {"cell.users": "x"}}`,
 	`{"cells": {"cell.users": {"k": "AAA=", "v": 1, "o": 1}}}`, `{}`, `[]`, `null`}
 
-// damage puts a document in the place of one, with the fields that are given, such as "name": "x".
+// damage overwrites a document with the given fields, such as "name": "x", and a damaged state.
 func (b *bench) damage(id, fields, state string) {
 	b.t.Helper()
 	b.do("PUT", "/"+indexOf(b.view)+"-r1/_doc/"+id+"?refresh=true",
 		fmt.Sprintf(`{%s, "_replicator": %s}`, fields, state))
 }
 
-// rewrite is what a repair writes: what a look at an order finds, whatever the sink takes for known.
+// rewrite returns the op that a repair applies: a re-read as of a log position, to be written even if the state says
+// that the document already has it.
 func rewrite(c replicator.Cell, version, asOf int64, fields ...any) replicator.Op {
 	o := reset(c, version, asOf, fields...)
 	o.Rewrite = true
@@ -40,7 +41,7 @@ func (b *bench) compare(ops ...replicator.Op) string {
 	return strings.Join(kinds, ",")
 }
 
-// look pages through all that a walk may say, none of which may fail, and counts the strays.
+// look runs all walks, which must not fail, and returns the strays.
 func (b *bench) look() (strays []replicator.Stray) {
 	b.t.Helper()
 	for name, walk := range map[string]func(string) (string, error){
@@ -68,15 +69,15 @@ func (b *bench) look() (strays []replicator.Stray) {
 	return strays
 }
 
-// Of a state that somebody damaged nothing is known: no walk and no write fails for it, a comparison finds it, also
-// where the fields are right, and whatever is written next makes the document anew.
+// A state that a user damaged counts as unknown. No walk or write fails because of it. A comparison reports it even if
+// the fields are right, and the next write replaces the document.
 func TestAStateThatSomebodyDamagedIsNothingKnown(t *testing.T) {
 	for _, state := range damages {
 		t.Run(state, func(t *testing.T) {
 			b := newBench(t, "")
 			updated, repaired, gone := cellOf(t, "users", 1), cellOf(t, "users", 2), cellOf(t, "users", 3)
 			b.apply(op(updated, 50, "a", nil), op(repaired, 50, "b", nil), op(gone, 50, "c", nil))
-			b.open() // it remembers nothing
+			b.open() // with an empty memory of documents
 			for id, name := range map[string]string{"1": "a", "2": "b", "3": "c"} {
 				b.damage(id, `"name": "`+name+`"`, state)
 			}
@@ -108,7 +109,8 @@ func TestAStateThatSomebodyDamagedIsNothingKnown(t *testing.T) {
 	}
 }
 
-// What the other cells of a merged document gave it is not known then, either: it is missed, and can be brought back.
+// A damaged state also loses the contributions of the merged document's other cells. A comparison reports them as
+// missing, and a repair restores them.
 func TestADamagedStateOfAMergedDocumentLosesNothingForGood(t *testing.T) {
 	for name, state := range map[string]string{
 		"junk": `{"cells": "junk"}`,
@@ -141,9 +143,9 @@ func TestADamagedStateOfAMergedDocumentLosesNothingForGood(t *testing.T) {
 	}
 }
 
-// A state that claims to be newer than all that the source has lets nothing be applied any more: neither changes nor a
-// repair, which may not tell it from what the tail applied meanwhile. So it must be found, though the fields are right;
-// a rebuild puts it right.
+// A damaged state may claim to be newer than everything in the source. Then neither changes nor repairs apply, because
+// a repair must not overwrite what the tail applied meanwhile. So a comparison must report it even if the fields are
+// right, and a rebuild corrects it.
 func TestAStateFromTheFutureIsFoundAndRebuilt(t *testing.T) {
 	const future = `{"k": "aYAAAAAAAAAB", "v": 1000000000000050, "o": 1000000000000050`
 	for name, c := range map[string]struct {
@@ -172,7 +174,7 @@ func TestAStateFromTheFutureIsFoundAndRebuilt(t *testing.T) {
 				t.Errorf("before it is %q", got)
 			}
 			b.damage("1", fields, c.state)
-			b.open() // it remembers nothing
+			b.open() // with an empty memory of documents
 			for range 2 {
 				if got := b.compare(whole(50, "a")...); got != "stale" {
 					t.Errorf("compared it is %q", got)

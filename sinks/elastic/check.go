@@ -15,7 +15,7 @@ import (
 	"replicator"
 )
 
-// Check checks the cluster for what the views need. It changes nothing.
+// Check checks whether the cluster has what the views need. It changes nothing.
 func (s *Sink) Check(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	what := "sink " + s.name
 	version, err := s.version(ctx)
@@ -38,12 +38,12 @@ func failed(what string, err error, fix string) replicator.Finding {
 	return replicator.Finding{What: what, Level: replicator.Fail, Detail: err.Error(), Fix: replicator.FixFor(err, fix)}
 }
 
-// entering suggests how to get the sink connected after its first request failed.
+// entering returns advice for the error of the sink's first request.
 func entering(err error) string {
 	var unproven *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &unproven):
-		return "correct ca_cert, or server_name: the server's certificate does not match them"
+		return "correct ca_cert or server_name, because the server's certificate does not match them"
 	case hasStatus(err, http.StatusUnauthorized):
 		return "correct username and password, or api_key"
 	case hasStatus(err, http.StatusForbidden):
@@ -74,7 +74,7 @@ func (s *Sink) version(ctx context.Context) (string, error) {
 	for _, n := range nodes.Nodes {
 		return n.Version, nil
 	}
-	return "", errors.New("no node says which version it has")
+	return "", errors.New("no node reports its version")
 }
 
 func (s *Sink) health(ctx context.Context) replicator.Finding {
@@ -89,12 +89,14 @@ func (s *Sink) health(ctx context.Context) replicator.Finding {
 	f.Detail = fmt.Sprintf("%s, %d shards unassigned", health.Status, health.Shards)
 	if health.Status == "red" {
 		f.Level = replicator.Warn
-		f.Fix = "primary shards are missing: writes to them wait until they are back; see GET _cluster/allocation/explain"
+		f.Fix = "primary shards are missing, and writes to them wait until they are back. See GET " +
+			"_cluster/allocation/explain"
 	}
 	return f
 }
 
-// privileges checks the user's privileges on the views' indexes. A cluster without security does not know the request.
+// privileges checks the user's privileges on the views' indexes. A cluster without security answers the request with an
+// error.
 func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []replicator.Finding {
 	f := replicator.Finding{What: "sink " + s.name + ": privileges", Level: replicator.OK}
 	var names []string
@@ -107,7 +109,7 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 		return []replicator.Finding{f}
 	}
 	if s.client.openSearch.Load() {
-		f.Detail = "OpenSearch can't be asked for them"
+		f.Detail = "OpenSearch has no request for a user's privileges"
 		return []replicator.Finding{f}
 	}
 	onIndexes := object{"names": names, "privileges": []string{"manage", "read", "write"}}
@@ -124,7 +126,7 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 		f.Detail = "the cluster has no security turned on"
 		return []replicator.Finding{f}
 	case err != nil:
-		return []replicator.Finding{failed(f.What, err, "check who the sink logs in as")}
+		return []replicator.Finding{failed(f.What, err, "check the sink's username or api_key")}
 	case answer.All:
 		f.Detail = "manage, read and write on the views' indexes"
 		return []replicator.Finding{f}
@@ -141,7 +143,7 @@ func (s *Sink) privileges(ctx context.Context, views []*replicator.View) []repli
 		}
 	}
 	if len(findings) == 0 || !answer.Cluster["monitor"] {
-		all := errors.New("the sink's user may not do all that it needs to")
+		all := errors.New("the sink's user lacks privileges")
 		findings = append(findings, failed(f.What, all, "grant the cluster privilege monitor"))
 	}
 	return findings
@@ -183,22 +185,22 @@ func (s *Sink) checkView(ctx context.Context, v *replicator.View) []replicator.F
 		}
 	}
 	if len(all) == 0 {
-		f.Detail = fmt.Sprintf("the alias %s and the index %s-r%d will be made", alias, alias, next)
+		f.Detail = fmt.Sprintf("the alias %s and the index %s-r%d will be created", alias, alias, next)
 		return []replicator.Finding{f}
 	}
 	var findings []replicator.Finding
 	if wrong := amiss(alias, found); wrong != "" {
 		findings = append(findings, replicator.Finding{What: "view " + v.Name + ": alias", Level: replicator.Warn,
-			Detail: fmt.Sprintf("the alias %s shows documents that it should hide, such as those of deleted cells and %s: %s",
+			Detail: fmt.Sprintf("the alias %s shows documents that it should hide, such as deleted cells and %s: %s",
 				alias, registryID, wrong),
-			Fix: "let no script or template change the alias; the program corrects it at a start, and within some ten " +
-				"seconds of changes while it runs"})
+			Fix: "make sure that no script or template changes the alias. The program corrects the alias when it " +
+				"starts, and within about ten seconds while it runs"})
 	}
 	for _, g := range all {
 		one := replicator.Finding{What: f.What, Level: replicator.OK}
-		one.Detail = fmt.Sprintf("%s is filled to take the alias %s", g.index, alias)
+		one.Detail = fmt.Sprintf("%s is being filled, and then takes over the alias %s", g.index, alias)
 		if g.shown {
-			one.Detail = fmt.Sprintf("%s shows %s", alias, g.index)
+			one.Detail = fmt.Sprintf("the alias %s shows %s", alias, g.index)
 		}
 		findings = append(findings, one)
 		if blocks := s.blocks(ctx, g.index); len(blocks) > 0 {
@@ -223,7 +225,7 @@ func unblocking(index string, blocks []string) string {
 	}
 	text := strings.Join(append(requests, last...), ", then ")
 	if slices.Contains(blocks, "blocks.read_only_allow_delete") {
-		text = "free disk space if that is why, then " + text
+		text = "free disk space if the disk is full, then " + text
 	}
 	return text
 }

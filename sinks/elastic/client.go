@@ -20,8 +20,9 @@ import (
 	"github.com/elastic/go-elasticsearch/v8/esapi"
 )
 
-// client sends requests of Elastic's own client over its transport. Bodies are rendered and answers read here (ADR 8).
-// It tries another node if one can't be reached. The pipeline does all other retries.
+// client sends the requests of Elastic's Go client (esapi) over its transport. This package renders the bodies and
+// decodes the answers itself (ADR 8). It tries another node if one can't be reached. The pipeline does all other
+// retries.
 type client struct {
 	elastic *elastictransport.Client
 	http    *http.Transport
@@ -31,7 +32,7 @@ type client struct {
 	states pace // how many documents' states to read at once
 
 	openSearch atomic.Bool // the server is OpenSearch
-	doubted    atomic.Bool // the server must be asked again what it is
+	doubted    atomic.Bool // the client must ask again which product the server is
 }
 
 // Timeout is how long to wait for the first byte of an answer, by default (see Config.Timeout). The whole answer may
@@ -40,14 +41,14 @@ const Timeout = 30 * time.Second
 
 func newClient(c Config) (*client, error) {
 	if len(c.Addresses) == 0 {
-		return nil, errors.New("it has no addresses")
+		return nil, errors.New("the sink has no addresses")
 	}
 	local := true
 	var nodes []*url.URL
 	for _, a := range c.Addresses {
 		u, err := url.Parse(a)
 		if err != nil || u.Host == "" {
-			return nil, errors.New("an address is no URL; it has the form http://HOST:PORT or https://HOST:PORT")
+			return nil, errors.New("an address is not a URL of the form http://HOST:PORT or https://HOST:PORT")
 		}
 		u.Path = strings.TrimRight(u.Path, "/")
 		nodes = append(nodes, u)
@@ -66,7 +67,7 @@ func newClient(c Config) (*client, error) {
 		DialContext:         (&net.Dialer{Timeout: min(c.Timeout, 10*time.Second), KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout: min(c.Timeout, 10*time.Second), ResponseHeaderTimeout: c.Timeout,
 		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
-		// All requests share one HTTP/2 connection, and none of them closes it. So it is checked by pings.
+		// All requests share one HTTP/2 connection, which a failed request doesn't close. So pings check it.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: c.Timeout, PingTimeout: c.Timeout},
 	}
 	options := []elastictransport.Option{
@@ -106,7 +107,7 @@ func (c *client) call(ctx context.Context, request esapi.Request, into any) erro
 }
 
 // refresh makes searches see everything that the indexes hold. A connection that died while idle says nothing about the
-// cluster, so the request is then sent once more over another one, within the same time limit.
+// cluster, so the request is then sent once more over another connection, within the same time limit.
 func (c *client) refresh(ctx context.Context, indexes []string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -147,9 +148,10 @@ func (c *client) send(ctx context.Context, request esapi.Request) ([]byte, error
 }
 
 // errTooMuch means that an answer is larger than allowed.
-var errTooMuch = errors.New("the answer holds too much at once")
+var errTooMuch = errors.New("the answer is too large")
 
-// receive is send with a limit on the answer's bytes; 0: no limit. If the answer is too large, it returns a part.
+// receive does what send does, and limits the answer's bytes to most (0: no limit). If the answer is larger, it returns
+// a part of the answer, and errTooMuch.
 func (c *client) receive(ctx context.Context, request esapi.Request, most int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -218,8 +220,8 @@ func (c *client) hold(request esapi.Request) esapi.Request {
 	return request
 }
 
-// lost returns the error of a request without an answer. If one connection died, the idle ones probably did, too, and a
-// request would wait on each, so they are closed. The next answer may come from another server.
+// lost returns the error of a request without an answer. It closes the idle connections, because they probably died,
+// too, and requests would wait on each. The next answer may come from a server of the other product.
 func (c *client) lost(err error) error {
 	c.doubted.Store(true)
 	c.http.CloseIdleConnections()

@@ -23,7 +23,7 @@ func TestAnAnswerThatStallsIsGivenUp(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Elastic-Product", "Elasticsearch")
 		w.Header().Set("Content-Length", "100")
-		_, _ = w.Write([]byte("{")) // and nothing more
+		_, _ = w.Write([]byte("{")) // the rest of the answer never comes
 		_ = http.NewResponseController(w).Flush()
 		<-released
 	}))
@@ -47,7 +47,8 @@ func TestAnAnswerThatStallsIsGivenUp(t *testing.T) {
 	}
 }
 
-// The cluster sees who speaks, and only what is asked for is sent: no discovery of nodes, no probe of the product.
+// Requests have the program's user agent. The client sends no requests of its own: it neither discovers nodes nor
+// checks the product.
 func TestOnlyWhatIsAskedForIsSent(t *testing.T) {
 	var seen []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,8 +96,8 @@ func TestAServerThatIsNotElasticsearchIsFatalAtItsFirstAnswerAndAtAnyLaterOne(t 
 	}
 }
 
-// A connection that went silent while it was idle says nothing of the cluster: the refresh goes over another one. One
-// that was made for the request does.
+// If a connection dies while it is idle, the refresh is sent again over another connection. If a new connection fails,
+// the refresh fails, because then the cluster can't be reached.
 func TestARefreshOverAConnectionThatWentSilentIsSentAgain(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Elastic-Product", "Elasticsearch")
@@ -126,7 +127,7 @@ func TestARefreshOverAConnectionThatWentSilentIsSentAgain(t *testing.T) {
 	}
 }
 
-// Another server may answer where the one that was asked is gone.
+// After a lost connection, another server may answer at the same address. So the client must ask again.
 func TestOpenSearchIsAskedWhoItIsOnceAndAgainAfterItWasLost(t *testing.T) {
 	var asked atomic.Int64
 	var product atomic.Value

@@ -11,7 +11,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// pair are two views of the same cells in one sink, of which something happens to the other.
+// pair has two views of the same cells in one sink. Tests damage other, and well must not be affected.
 type pair struct {
 	*cluster
 	well, other *replicator.View
@@ -46,7 +46,7 @@ func (p *pair) open(views ...*replicator.View) replicator.Target {
 	return target
 }
 
-// both is an op of one cell that both views show.
+// both returns an op on one cell that feeds both views.
 func (p *pair) both(version int64, name string) []replicator.Op {
 	value := replicator.Value{Entries: []replicator.Entry{{Fields: []any{name}}}}
 	second := value
@@ -55,8 +55,8 @@ func (p *pair) both(version int64, name string) []replicator.Op {
 		Values: []replicator.Value{value, second}}}
 }
 
-// Somebody closes an index (POST /INDEX/_close): its view waits until it is open, and no cell becomes a dead letter for
-// it. The other views of the sink go on.
+// If an operator closes an index (POST /INDEX/_close), its view waits until the index is opened. No cell becomes a dead
+// letter, and the sink's other views go on.
 func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 	p := newPair(t)
 	closed := p.other
@@ -69,7 +69,7 @@ func TestAClosedIndexStopsItsViewAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.do("POST", "/"+indexOf(closed)+"-r1/_close", "")
-	// it remembers the documents: they are written and not read
+	// the target remembers the documents, so it writes them without reading them
 	applied, applying := target.Apply(t.Context(), p.both(2, "second"))
 	if len(applied.Rejected) > 0 {
 		t.Errorf("dead letters: %+v", applied.Rejected)

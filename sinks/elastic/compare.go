@@ -53,9 +53,9 @@ func (b *batch) dead(c *change, known judge.Known) replicator.Difference {
 	return replicator.Difference{Op: c.op, View: v.View, Kind: replicator.Dead, States: []replicator.State{known.State}, Err: why}
 }
 
-// compare returns where a document differs from what its changes require. The changes must include all of the
-// source's cells. compare takes other sources' contributions as the document states them, because their own verify
-// compares those. It also returns which of the changes are dead.
+// compare returns where a document differs from what its changes require. The changes must include all of the source's
+// cells. compare accepts other sources' contributions as the document states them, because a verify of each source
+// compares that source's own. The differences include the changes that are dead letters.
 func (b *batch) compare(d *document) (differences []replicator.Difference, err error) {
 	k := d.keeper
 	stands := d.contents()
@@ -69,7 +69,7 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 		if err := judge.Claimed(b.ops[c.op], fellows); err != nil {
 			c.bad, w.Dead = err, true
 		}
-		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // the index refused it, unless there is another reason
+		if w.Dead || w.Shown && known.Refused(b.ops[c.op]) { // if there is no other reason, the index refused it
 			w.Shown = false
 			differences = append(differences, b.dead(c, known))
 		}
@@ -109,10 +109,10 @@ func (b *batch) compare(d *document) (differences []replicator.Difference, err e
 	return []replicator.Difference{wrong}, nil
 }
 
-// others returns the document's cells that come from other sources. An entity may have moved to another source, and
-// then the document is right although this source has nothing to show.
+// others returns the document's cells that come from other sources. An entity may have moved to another source. Then
+// the document is right, although this source has no row for it.
 func (t *Target) others(k *keeper, stands contents) (others contents) {
-	if !k.merged { // the next op replaces anything else in it
+	if !k.merged { // the document has one cell, and the next op replaces everything else in it
 		return nil
 	}
 	for _, s := range stands {
@@ -123,8 +123,9 @@ func (t *Target) others(k *keeper, stands contents) (others contents) {
 	return others
 }
 
-// lingers reports whether a document keeps a contribution of this source that should be gone, beside those of other
-// sources. It may show the right fields now, but would still show them after the others are gone.
+// lingers reports whether a document still has a contribution of this source that should be gone. The document may show
+// the right fields now, because other sources contribute the same. But it would still show them after those
+// contributions are gone.
 func (t *Target) lingers(k *keeper, stands, wanted contents) bool {
 	return k.merged && slices.ContainsFunc(stands, func(s *slot) bool {
 		from, _, ok := t.sink.cell(s)
@@ -136,8 +137,8 @@ func (t *Target) lingers(k *keeper, stands, wanted contents) bool {
 	})
 }
 
-// remembers reports whether a document's state lists the cells that it shows and their contributions. Without that, the
-// document would not change when they are deleted, or would show wrong fields after one of them changes.
+// remembers reports whether a document's state lists the cells that it shows and their contributions. Otherwise the
+// document would not change when a cell is deleted, or would show wrong fields after a cell changes.
 func (t *Target) remembers(stands, wanted contents) bool {
 	return !slices.ContainsFunc(wanted, func(w *slot) bool {
 		if !w.Shown {

@@ -10,7 +10,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// A mapping may demand a routing of each document, as index.routing_partition_size does: the marks have one, too.
+// A mapping may require a routing for each document, as index.routing_partition_size does. Then the marks' document
+// needs a routing, too.
 func TestAMappingThatDemandsARouting(t *testing.T) {
 	for name, settings := range map[string]string{
 		"one shard": oneShard,
@@ -29,7 +30,7 @@ func TestAMappingThatDemandsARouting(t *testing.T) {
 					return c.Key.String(), "everyone", nil
 				}})
 			defer sink.Close()
-			for order := range int64(3) { // made, and opened again
+			for order := range int64(3) { // the first Open creates the index, the others continue in it
 				target, err := sink.Open(t.Context(), "", []*replicator.View{v})
 				if err != nil {
 					t.Fatal(err)
@@ -60,7 +61,7 @@ func TestAMappingThatDemandsARouting(t *testing.T) {
 	}
 }
 
-// What an index demands that was made otherwise, as by a template, is its own view's trouble.
+// A template may also require a routing. If the view has none, only this view fails.
 func TestADemandForARoutingIsTheViewsOwn(t *testing.T) {
 	p := newPair(t)
 	template := servertest.Name()
@@ -69,7 +70,7 @@ func TestADemandForARoutingIsTheViewsOwn(t *testing.T) {
 	t.Cleanup(func() { p.do("DELETE", "/_index_template/"+template, "") })
 	target := p.open(p.views...)
 	_, err := target.Versions(t.Context(), []replicator.Cell{cellOf(t, "users", 1)})
-	if err == nil || !strings.Contains(err.Error(), "demands a routing") || strings.Contains(err.Error(), "503") {
+	if err == nil || !strings.Contains(err.Error(), "requires a routing") || strings.Contains(err.Error(), "503") {
 		t.Errorf("Versions says %v", err)
 	}
 	if groups, _ := replicator.Troubled(p.views, err); len(groups) != 1 || groups[0][0] != p.other {
@@ -77,8 +78,8 @@ func TestADemandForARoutingIsTheViewsOwn(t *testing.T) {
 	}
 }
 
-// A pipeline that the index's settings name, and that there is not, is no fault of a document: nothing is a dead
-// letter.
+// If the index's settings name an ingest pipeline that does not exist, only that view stops. No document becomes a dead
+// letter, because the documents are not at fault.
 func TestAPipelineThatThereIsNotStopsTheViewAlone(t *testing.T) {
 	p := newPair(t)
 	target := p.open(p.views...)

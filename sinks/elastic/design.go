@@ -14,9 +14,9 @@ import (
 	"replicator"
 )
 
-// design returns the body of the request that creates an index, without what the cluster refuses. To find that out, it
-// asks the cluster to simulate a template with these mappings and settings, which changes nothing. If the user may not
-// simulate, the error appears when the index is created.
+// design returns the body of the request that creates an index, or an error if the cluster would refuse it. To find
+// out, it asks the cluster to simulate a template with these mappings and settings, which changes nothing. If the user
+// may not simulate, the error appears when the index is created.
 func (s *Sink) design(ctx context.Context, v *replicator.View, g *generation) (object, error) {
 	design, err := s.creation(ctx, v, g)
 	if err != nil {
@@ -63,7 +63,8 @@ func (s *Sink) template(ctx context.Context, g *generation) (indexInfo, error) {
 	return made.Template, nil
 }
 
-// simulate asks the cluster for the index that the design alone would make. refused says why it would not make one.
+// simulate asks the cluster for the index that the design alone would make. If refused is true, the cluster would not
+// make one, and err says why.
 func (s *Sink) simulate(ctx context.Context, g *generation, design object) (made indexInfo, refused bool, err error) {
 	var simulated simulation
 	template := object{
@@ -129,12 +130,12 @@ func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) 
 		}
 	}
 	if routing, ok := mapping["_routing"].(object); ok && fmt.Sprint(routing["required"]) == "true" && v.Member == "" {
-		return nil, replicator.Fatal(errors.New("mapping_file demands a routing of each document " +
-			"(_routing.required), and the view has none: give it one, as in routing = \"{…}\", " +
-			"or take the demand from the file"))
+		return nil, replicator.Fatal(errors.New("mapping_file requires a routing for each document " +
+			"(_routing.required), but the view has no routing. Set one, as in routing = \"{…}\", " +
+			"or remove _routing.required from the file"))
 	}
 	properties := member(mapping, "properties")
-	// Of the state, only whether the document is hidden is indexed. The rest costs only its bytes.
+	// Searches only need to know whether a document is hidden, so nothing else of the state is indexed.
 	properties[stateField] = object{"type": "object", "dynamic": false, "properties": object{
 		"hidden": object{"type": "boolean", "doc_values": false},
 		"cells":  object{"type": "object", "enabled": false},
@@ -147,7 +148,7 @@ func (s *Sink) creation(ctx context.Context, v *replicator.View, g *generation) 
 	return object{"settings": settings, "mappings": mapping, "aliases": aliases}, nil
 }
 
-// member returns the object under a name in an object. It adds one if there is none.
+// member returns the object under a name in another object. If there is no such object, it adds an empty one.
 func member(of object, name string) object {
 	inner, ok := of[name].(object)
 	if !ok {

@@ -1,12 +1,12 @@
-// Package elastic keeps views as Elasticsearch documents: one document a key, with fields merged from every cell that
+// Package elastic keeps views as Elasticsearch documents: one document per key, with fields merged from every cell that
 // feeds the view.
 //
 // # Promises
 //
-//   - replicator.State.Next (judge.Batch) decides about each write. The state lies in the document itself and changes
-//     only with it. So any number of replicators may write, and crash between any two requests.
-//   - What Apply has applied is durable as the index's translog.durability says (by default: on disk).
-//   - Integers and decimals of any size keep every digit in _source. A value that can't be stored unchanged is
+//   - replicator.State.Next (judge.Batch) decides about each write. The state is in the document itself, and changes
+//     only together with it. So any number of replicators may write, and crash between any two requests.
+//   - Applied changes are as durable as the index's translog.durability says (by default: on disk).
+//   - _source keeps every digit of integers and decimals of any size. A value that can't be stored unchanged is
 //     rejected: text that is not UTF-8, a number that is not finite, or a value that the mapping refuses. Reasons name
 //     the field, never the value.
 //   - Readers never see a half-filled view: see Generations.
@@ -17,10 +17,9 @@
 // Settings.Index is an alias. It leads to an index that the program makes, INDEX-r1, with the mapping and the settings
 // of the view's files. Each document has the object _replicator, with the state of each cell under its name
 // (TABLE.COLUMN, and @SOURCE for a shard): its key (k), version (v), order (o), as-of (a), and whether it is a dead
-// letter (d). If several cells may share a document, it also holds the fields that the cell contributes (f). Only two
-// parts of it are indexed: whether the document is hidden, and whether it has a dead letter. The state of a deleted
-// cell stays for a while. The alias's filter hides documents without a contribution. (GET INDEX/_doc/ID applies no
-// filter and finds them.)
+// letter (d). If several cells may share a document, it also holds the fields that the cell contributes (f). Only one
+// part of it is indexed: whether the document is hidden. The state of a deleted cell stays for a while. The alias's
+// filter hides documents without a contribution. (GET INDEX/_doc/ID applies no filter and finds them.)
 //
 // The document replicator:marks in each index holds the view's marks. Removing, emptying or restoring the index also
 // affects the marks, and so Target.Mark notices the loss. Writes go through an alias with a random name,

@@ -34,8 +34,8 @@ type keeper struct {
 	generation *generation
 	gate       atomic.Pointer[gate]
 	moved      int64    // the horizon for which the gate was last moved
-	forgets    int64    // the horizon up to which cells may be forgotten: no pending write was judged by a lower one
-	merged     bool     // several cells may share a document: it then keeps the fields of each
+	forgets    int64    // cells may be forgotten up to this horizon: no pending write was judged by a lower one
+	merged     bool     // several cells may share a document, which then also keeps each cell's fields
 	names      [][]byte // the fields' names, quoted, with a colon
 	documentID func(*replicator.View, replicator.Cell) (string, string, error)
 	sizes      sizes
@@ -55,17 +55,17 @@ func (k *keeper) id(c replicator.Cell) (id, routing string, err error) {
 	case id == "":
 		return "", "", errors.New("the document's id would be empty")
 	case len(id) > 512:
-		return "", "", fmt.Errorf("the document's id would have %d bytes, and Elasticsearch allows 512", len(id))
+		return "", "", fmt.Errorf("the document's id would have %d bytes, but Elasticsearch allows only 512", len(id))
 	case id == registryID:
-		return "", "", fmt.Errorf("the id %s is the program's own: set another id template", registryID)
+		return "", "", fmt.Errorf("the id %s is reserved for the program. Set another id template", registryID)
 	case !replicator.ValidText(id) || !replicator.ValidText(routing):
-		return "", "", errors.New("the document's id or routing would not be valid UTF-8: " +
-			"show the key's bytes with {…:hex} or {…:base64}")
+		return "", "", errors.New("the document's id or routing would not be valid UTF-8. Show the key's bytes with " +
+			"{…:hex} or {…:base64}")
 	}
 	return id, routing, nil
 }
 
-// document returns a document of the view about which nothing is known yet.
+// document returns a document of the view that was not read yet.
 func (k *keeper) document(id, routing string) *document {
 	g := k.gate.Load()
 	return &document{index: g.alias, horizon: g.horizon, id: id, routing: routing, keeper: k}
@@ -77,13 +77,13 @@ type slot struct {
 	key  replicator.Key
 	judge.Known
 	barren bool     // the cell waits for another source's cell, and its contribution can't be stored
-	fields [][]byte // JSON texts in the order of the view's fields, nil where one is missing
+	fields [][]byte // JSON texts in the order of the view's fields; nil for a missing field
 }
 
 // gone reports whether the cell's row is gone at the source, as far as the document knows.
 func (s *slot) gone() bool { return s.State.Version == replicator.NoVersion }
 
-// field returns the cell's value for the view's i-th field; nil if it has none.
+// field returns the cell's value for the view's i-th field, or nil if the cell doesn't show one.
 func (s *slot) field(i int) []byte {
 	if !s.Shown || s.fields == nil {
 		return nil
@@ -94,7 +94,7 @@ func (s *slot) field(i int) []byte {
 // contents are the cells of a document. Before a write they are sorted in merge order.
 type contents []*slot
 
-// find returns the cell with this name; nil if there is none.
+// find returns the cell with this name, or nil.
 func (c contents) find(name string) *slot {
 	for _, s := range c {
 		if s.name == name {
@@ -112,7 +112,7 @@ func (c contents) known(name string) judge.Known {
 	return judge.Unseen
 }
 
-// with adds a cell, or replaces the one with its name.
+// with adds a cell, or replaces the cell with the same name.
 func (c contents) with(s *slot) contents {
 	for i := range c {
 		if c[i].name == s.name {
@@ -133,7 +133,8 @@ func (k *keeper) sort(c contents) {
 	})
 }
 
-// slotName identifies a cell within a document: TABLE.COLUMN, with @SOURCE if there are shards. It is stored.
+// slotName returns a cell's name within a document: TABLE.COLUMN, with @SOURCE if there are shards. Documents store the
+// name, so its form must not change.
 func slotName(source string, c replicator.Cell) string {
 	name := url.QueryEscape(c.Table) + "." + url.QueryEscape(c.Column)
 	if source != "" {
@@ -142,7 +143,7 @@ func slotName(source string, c replicator.Cell) string {
 	return name
 }
 
-// cellOf returns the cell of a slot; false if the slot's name has another form.
+// cellOf returns the cell of a slot. ok is false if the slot's name does not have the form of slotName.
 func cellOf(name string, key replicator.Key) (source string, c replicator.Cell, ok bool) {
 	name, source, _ = strings.Cut(name, "@")
 	table, column, found := strings.Cut(name, ".")
@@ -171,10 +172,10 @@ type storedSlot struct {
 	Dead    bool                       `json:"d"`
 	Waits   bool                       `json:"w"`
 	Barren  bool                       `json:"b"`
-	Fields  map[string]json.RawMessage `json:"f"` // its contribution, also while it waits, in merged documents
+	Fields  map[string]json.RawMessage `json:"f"` // in merged documents: the contribution, also of a waiting cell
 }
 
-// contents returns the cells of a document that was read; none if it does not exist.
+// contents returns the cells of a document that was read. A document that does not exist has no cells.
 func (d *document) contents() contents {
 	if !d.exists {
 		return nil
@@ -183,8 +184,8 @@ func (d *document) contents() contents {
 }
 
 // parse reads a document's state. It reads contributions only if several cells may share a document (see complete). If
-// the state can't be read, because a user edited it, nothing is known. The next op of any of its cells then replaces
-// the document, and a comparison finds the other cells' fields missing.
+// the state can't be read, because a user edited it, parse returns no cells. The next op of any of its cells then
+// replaces the document, and a comparison finds the other cells' fields missing.
 func (k *keeper) parse(source []byte) contents {
 	state, err := readState(source)
 	if err != nil {
@@ -208,9 +209,9 @@ func (k *keeper) parse(source []byte) contents {
 	return all
 }
 
-// readState reads the state in a document's source. render writes the state as the last member, so it reads only from
-// the field's name to the closing brace, which costs a third. That text is valid JSON only if the field is the last
-// member.
+// readState reads the state in a document's source. render writes the state as the last member. So readState first
+// tries only the text from the field's name to the closing brace, which costs a third. That text is valid JSON only if
+// the field is the last member.
 func readState(source []byte) (state storedState, err error) {
 	const name = `"` + stateField + `":`
 	if at := bytes.LastIndex(source, []byte(name)); at > 0 && source[at-1] != '\\' && source[len(source)-1] == '}' {
@@ -257,7 +258,7 @@ func (k *keeper) fieldsOf(values map[string]json.RawMessage) [][]byte {
 	return fields
 }
 
-// maxDepth is how deeply a value may be nested. The server's parser stops at 1000, and a merged document nests values
+// maxDepth limits the nesting of a value. The server's parser stops at 1000, and a merged document nests values
 // two levels deeper.
 const maxDepth = 500
 

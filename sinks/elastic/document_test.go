@@ -76,7 +76,7 @@ func TestADocumentReadsBackAsItWasWritten(t *testing.T) {
 	}
 }
 
-// A document that somebody changed by hand may have members in any order, and fields that look like the state.
+// A document that a user edited may have its members in any order, and fields that look like the state.
 func TestTheStateIsFoundWhereverItStands(t *testing.T) {
 	const state = `{"cells":{"cell.a":{"k":"aQ==","v":7,"o":2}}}`
 	for _, source := range []string{
@@ -99,7 +99,7 @@ func FuzzParseNeverPanicsAndKeepsWhatItReads(f *testing.F) {
 	f.Add([]byte(`{"_replicator":{"hidden":true,"cells":{"cell.a":null}}}`))
 	f.Fuzz(func(t *testing.T, source []byte) {
 		if !json.Valid(source) {
-			return // it would not have come out of an answer
+			return // the cluster's answers are valid JSON
 		}
 		for _, merged := range []bool{false, true} {
 			k := testKeeper(merged)
@@ -127,7 +127,7 @@ func TestReasonsShowNoValues(t *testing.T) {
 		{`{"error":{"type":"illegal_argument_exception","reason":"something with hunter2"}}`,
 			"the cluster answers 400 illegal_argument_exception"},
 		{`{"error":{"type":"document_parsing_exception","reason":"[1:2] failed to parse: hunter2","caused_by":{"type":"illegal_argument_exception","reason":"Limit of total fields [1000] has been exceeded while adding new fields [1]"}}}`,
-			"the cluster answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded: set " +
+			"the cluster answers 400 document_parsing_exception: Limit of total fields [1000] has been exceeded. Set " +
 				"index.mapping.total_fields.limit in a settings_file, or use `fields` to leave out members that need no search"},
 		{`{"error":{"type":"illegal_argument_exception","reason":"mapper [x] cannot be changed from type [text] to [long]"}}`,
 			"the cluster answers 400 illegal_argument_exception: mapper [x] cannot be changed from type [text] to [long]"},

@@ -32,12 +32,12 @@ type Config struct {
 	Tables []replicator.Table
 
 	// Views are all views of the sink. Marks and Forget ignore everything else in the cluster, because other programs
-	// may use it, and the marks of their sources mean nothing here. nil: everything that this package keeps in the
-	// cluster.
+	// may use it, and the marks of their sources mean nothing here. nil: they include everything that this package
+	// keeps in the cluster.
 	Views []*replicator.View
 
-	// Sources are the names of all sources that feed the views. A view that is refilled is shown once it is filled from
-	// each of them. Empty: the sources that have opened it by then.
+	// Sources are the names of all sources that feed the views. A view that is filled again is shown once every source
+	// has filled it. Empty: once every source that has opened it by then has filled it.
 	Sources []string
 
 	// Partitions returns the names of the partitions of all topics that feed the views. nil if an entity can't move
@@ -49,8 +49,8 @@ type Config struct {
 	// Member.
 	DocumentID func(v *replicator.View, c replicator.Cell) (id, routing string, err error)
 
-	// Columns and Samples describe a view's fields at the source (see config.Opening). The mapping is made from them if
-	// the configuration has none. nil: nothing is known.
+	// Columns and Samples describe a view's fields at the source (see config.Opening). The sink derives the mapping
+	// from them if the configuration has no mapping. nil: nothing is known about the fields.
 	Columns func(ctx context.Context, source, table string) ([]config.Column, error)
 	Samples func(ctx context.Context, source string, v *replicator.View) ([]seen.Values, error)
 
@@ -78,7 +78,7 @@ var (
 	_ replicator.Sourced = (*Sink)(nil)
 )
 
-// New makes a sink, without connecting. It returns an error if a file of the configuration is wrong.
+// New makes a sink, without connecting. It returns an error if an address or a certificate file is invalid.
 func New(c Config) (*Sink, error) {
 	cl, err := newClient(c)
 	if err != nil {
@@ -126,38 +126,40 @@ func (s *Sink) Open(ctx context.Context, source string, views []*replicator.View
 	return t, nil
 }
 
-// metadataFields are field names that Elasticsearch 8 accepts in no document.
+// metadataFields are field names that Elasticsearch 8 does not accept in documents.
 var metadataFields = []string{"_id", "_index", "_source", "_version", "_routing", "_field_names", "_ignored",
 	"_ignored_source", "_seq_no", "_primary_term", "_doc_count", "_tier", "_nested_path"}
 
-// keep makes a view's keeper, or says why the sink can't keep the view.
+// keep returns a keeper for a view, or an error if the sink can't keep the view.
 func (s *Sink) keep(v *replicator.View, source string) (*keeper, error) {
 	switch {
 	case v.Kind != "document":
-		return nil, replicator.Fatal(fmt.Errorf("an Elasticsearch sink keeps no views of kind %q; it has document", v.Kind))
+		return nil, replicator.Fatal(fmt.Errorf("an Elasticsearch sink can't keep views of kind %q, only of kind "+
+			"document", v.Kind))
 	case settingsOf(v).Index == "":
-		return nil, replicator.Fatal(fmt.Errorf("it names no index"))
+		return nil, replicator.Fatal(fmt.Errorf("the view does not name an index"))
 	case s.config.DocumentID == nil && (v.Key != "" || v.Member != ""):
-		return nil, replicator.Fatal(fmt.Errorf("nothing makes ids of its template"))
+		return nil, replicator.Fatal(fmt.Errorf("the sink can't make document ids from the view's template"))
 	}
 	k := &keeper{view: v, alias: settingsOf(v).Index, documentID: s.config.DocumentID}
 	k.merged = source != "" || judge.Shares(v, s.hasColumn) // cells of several shards may have one key
 	for _, f := range v.Fields {
 		if f.Name == stateField {
-			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name that the program keeps its own state under: "+
-				"rename it", f.Name))
+			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name of the program's own state field. "+
+				"Rename it", f.Name))
 		}
 		if slices.Contains(metadataFields, f.Name) {
-			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name of one of Elasticsearch's own, which no document may "+
-				"have: rename it, as in fields = { %s = %q }", f.Name, strings.Trim(f.Name, "_"), f.Path))
+			return nil, replicator.Fatal(fmt.Errorf("its field %s has the name of an Elasticsearch metadata field, "+
+				"which a document can't have. Rename it, as in fields = { %s = "+
+				"%q }", f.Name, strings.Trim(f.Name, "_"), f.Path))
 		}
 		k.names = append(k.names, append(replicator.AppendJSON(nil, f.Name), ':'))
 	}
 	return k, nil
 }
 
-// cell returns the cell of a slot; false if the slot's name or key is not one that the program writes, because a user
-// changed it.
+// cell returns the cell of a slot. ok is false if a user changed the slot, and its name or key is not one that the
+// program writes.
 func (s *Sink) cell(of *slot) (source string, c replicator.Cell, ok bool) {
 	source, c, ok = cellOf(of.name, of.key)
 	values, err := c.Key.Values()
@@ -176,7 +178,7 @@ func (s *Sink) ours(ctx context.Context) (all []*generation, unreadable []replic
 	}
 	for _, v := range s.config.Views {
 		some, err := s.own(ctx, v)
-		if err = ofView(v, err); replicator.IsOfViews(err) { // callers of Marks know the view
+		if err = ofView(v, err); replicator.IsOfViews(err) { // not inView: a mark has the view's name
 			unreadable = append(unreadable, replicator.Mark{View: v.Name, Err: err})
 		} else if err != nil {
 			return nil, nil, err
@@ -219,8 +221,8 @@ func (s *Sink) Sources(ctx context.Context) (sources []string, err error) {
 	return slices.Collect(maps.Keys(known)), err
 }
 
-// eachRegistry calls do with the registry of each view, or with why it can't be read. It returns the views whose
-// indexes can't be listed either.
+// eachRegistry calls do with the registry of each view, or with the error of reading it. It also returns marks with the
+// errors of views whose indexes can't be listed.
 func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, error)) ([]replicator.Mark, error) {
 	all, unreadable, err := s.ours(ctx)
 	if err != nil {
@@ -240,7 +242,7 @@ func (s *Sink) eachRegistry(ctx context.Context, do func(*generation, registry, 
 	for i, d := range documents {
 		r, err := parseRegistry(d)
 		if f := asFailure(err); f != nil && f.isGone() {
-			continue // it was removed with its index
+			continue // the index was removed in between
 		} else if f != nil && f.ofCluster() {
 			return nil, fmt.Errorf("reading marks: %w", err)
 		}

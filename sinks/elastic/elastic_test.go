@@ -25,7 +25,7 @@ var tables = []replicator.Table{
 	{Name: "fav", Key: []string{"object_id", "user_id"}},
 }
 
-// indexOf is the alias that shows a view.
+// indexOf returns the alias that shows a view.
 func indexOf(v *replicator.View) string { return v.Settings.(elastic.Settings).Index }
 
 func setMapping(v *replicator.View, mapping string) {
@@ -42,7 +42,8 @@ func fields(paths ...string) []replicator.Field {
 	return out
 }
 
-// cluster is an Elasticsearch and a plain HTTP client for it: what the sink wrote is looked at without its help.
+// cluster is an Elasticsearch cluster with a plain HTTP client, so that tests can check without the sink what the sink
+// wrote.
 type cluster struct {
 	t   testing.TB
 	url string
@@ -75,7 +76,7 @@ func (c *cluster) ask(method, path, body string) (int, []byte) {
 	return res.StatusCode, answer
 }
 
-// do is ask for requests that must succeed.
+// do sends a request that must succeed, and returns the body.
 func (c *cluster) do(method, path, body string) []byte {
 	c.t.Helper()
 	status, answer := c.ask(method, path, body)
@@ -87,18 +88,18 @@ func (c *cluster) do(method, path, body string) []byte {
 
 func (c *cluster) isOpenSearch() bool {
 	c.t.Helper()
-	status, answer := c.ask("GET", "/", "") // of which Elasticsearch's test distribution has none
+	status, answer := c.ask("GET", "/", "") // Elasticsearch's test distribution refuses it
 	return status == http.StatusOK && bytes.Contains(answer, []byte(`"opensearch"`))
 }
 
-// search returns the sources of all documents that an alias shows, as they stand there, by id.
+// search returns the unchanged sources of all documents that an alias shows, by id.
 func (c *cluster) search(alias string) map[string]json.RawMessage {
 	c.t.Helper()
 	c.do("POST", "/"+alias+"/_refresh", "")
 	return c.hits(alias)
 }
 
-// hits is search without a refresh: what readers see.
+// hits does what search does without a refresh, so it returns what readers see.
 func (c *cluster) hits(alias string) map[string]json.RawMessage {
 	c.t.Helper()
 	var result struct {
@@ -119,7 +120,7 @@ func (c *cluster) hits(alias string) map[string]json.RawMessage {
 	return out
 }
 
-// indexes are the names of the indexes that are an alias's.
+// indexes returns the names of an alias's indexes.
 func (c *cluster) indexes(alias string) []string {
 	c.t.Helper()
 	var found map[string]any
@@ -137,7 +138,8 @@ func (c *cluster) drop(alias string) {
 	}
 }
 
-// oneShard keeps tests small and quick: no test here pulls the plug of the machine. Readers see nothing new by chance.
+// oneShard keeps tests small and fast. Writes need not be durable, because no test stops the machine. Without automatic
+// refreshes, readers see new documents only after an explicit refresh.
 const oneShard = `{"number_of_shards": 1, "number_of_replicas": 0, "translog.durability": "async", "refresh_interval": "-1"}`
 
 func view(name string, from []replicator.Feed, paths ...string) *replicator.View {
@@ -153,7 +155,7 @@ func newSink(t testing.TB, url string, views ...*replicator.View) *elastic.Sink 
 func newSinkOf(t testing.TB, c elastic.Config) *elastic.Sink {
 	t.Helper()
 	c.Name, c.Tables = "search", tables
-	c.Partitions = func(context.Context) ([]string, error) { // those that claim one cell, and shards
+	c.Partitions = func(context.Context) ([]string, error) { // the suite's sources that share cells, and its shards
 		return []string{"one", "other", "one/0", "other/0"}, nil
 	}
 	s, err := elastic.New(c)
@@ -165,7 +167,7 @@ func newSinkOf(t testing.TB, c elastic.Config) *elastic.Sink {
 
 func TestConformance(t *testing.T) { conforms(t, servertest.Elasticsearch(t), sinktest.Run) }
 
-// conforms holds the sink in a cluster to the contract, or to histories alone.
+// conforms runs the conformance suite, or only its histories, for a sink in a cluster.
 func conforms(t *testing.T, url string, run func(*testing.T, sinktest.Subject)) {
 	c := newCluster(t, url)
 	name := servertest.Name()
@@ -176,7 +178,7 @@ func conforms(t *testing.T, url string, run func(*testing.T, sinktest.Subject)) 
 		view(name+"-everything", []replicator.Feed{{Table: "cell"}}, "city"),
 		view(name+"-favorites", []replicator.Feed{{Table: "fav"}}, "email"),
 	}
-	for i, v := range views { // a bad value must be bad in every view that has it
+	for i, v := range views { // so that the suite's bad value is refused in every view
 		setMapping(v, `{"properties": {"email": {"type": "keyword"}}}`)
 		if i == 1 {
 			setMapping(v, `{"mappings": {"dynamic": "strict", "properties": {"email": {"type": "keyword"}, "city": {"type": "keyword"}}}}`)
@@ -184,7 +186,7 @@ func conforms(t *testing.T, url string, run func(*testing.T, sinktest.Subject)) 
 		t.Cleanup(func() { c.drop(indexOf(v)) })
 	}
 	looks := &shown{cluster: c, views: views, ids: map[string]bool{}}
-	// A sink that is closed waits for other people's searches that long: here there are none but the suite's.
+	// Close waits this long for searches of other programs. Here only the suite searches, so a short time is enough.
 	quick := elastic.Config{Addresses: []string{url}, Views: views, SearchTime: 300 * time.Millisecond}
 	run(t, sinktest.Subject{
 		Tables: tables, Views: views, Histories: 8,
@@ -212,16 +214,16 @@ func conforms(t *testing.T, url string, run func(*testing.T, sinktest.Subject)) 
 	}
 }
 
-// shown reads what the aliases show, of all views at once. After a mark, which ends a history, it searches, as a reader
-// does. In between it gets the documents that were written by their ids, which needs no refresh: that costs more than
-// all the rest of a history together.
+// shown reads what the aliases of all views show. After a mark, which ends a history, it searches, as a reader does.
+// Before that it gets the written documents by their ids, because a search needs a refresh, and refreshes would take
+// longer than the rest of a history.
 type shown struct {
 	cluster *cluster
 	views   []*replicator.View
-	known   map[string]map[string]string // nil: something was written since
+	known   map[string]map[string]string // what the views show; nil after a write
 
 	mu     sync.Mutex
-	ids    map[string]bool // written since nothing was shown
+	ids    map[string]bool // ids of the documents written so far
 	marked bool
 }
 
@@ -234,7 +236,7 @@ func (s *shown) wrote(ops []replicator.Op) {
 	s.known, s.marked = nil, false
 }
 
-// changed notes that something else than an op changed what is there: it is searched for.
+// changed notes that something other than an op changed documents, so that the next read searches.
 func (s *shown) changed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +285,7 @@ func (w watchedTarget) Tidy(ctx context.Context, view int, strays []replicator.S
 	return w.Target.Tidy(ctx, view, strays)
 }
 
-// plant puts a document where a view shows a cell's.
+// plant overwrites the document in which a view shows a cell.
 func (s *shown) plant(t testing.TB, v *replicator.View, c replicator.Cell, entries []replicator.Entry) {
 	t.Helper()
 	defer s.changed()
@@ -298,13 +300,13 @@ func (s *shown) plant(t testing.TB, v *replicator.View, c replicator.Cell, entri
 	s.cluster.do("PUT", "/"+indexOf(v)+"/_doc/"+c.Key.String(), string(text))
 }
 
-// remove removes the document that a view shows of a cell.
+// remove removes the document in which a view shows a cell.
 func (s *shown) remove(_ testing.TB, v *replicator.View, c replicator.Cell, _ []replicator.Entry) {
 	defer s.changed()
-	s.cluster.ask("DELETE", "/"+indexOf(v)+"/_doc/"+c.Key.String(), "") // another cell of its entity may have gone before
+	s.cluster.ask("DELETE", "/"+indexOf(v)+"/_doc/"+c.Key.String(), "") // may be gone
 }
 
-// reader is what searches see of a view now.
+// reader returns what searches now see of a view.
 func (s *shown) reader(t testing.TB, v *replicator.View) map[string]string {
 	t.Helper()
 	seen := map[string]string{}

@@ -15,7 +15,7 @@ import (
 	"replicator"
 )
 
-// failure is Elasticsearch's description of a request, or an item of one, that failed.
+// failure is Elasticsearch's description of a failed request, or of a failed item of a request.
 type failure struct {
 	Status int `json:"-"`
 	reason
@@ -28,10 +28,10 @@ type reason struct {
 	Cause  *reason `json:"caused_by"`
 }
 
-// Error says what is wrong. It omits Elasticsearch's reasons where they quote values of the document.
+// Error returns what is wrong. It omits the parts of Elasticsearch's reasons that may quote values of the document.
 func (f *failure) Error() string {
 	text := fmt.Sprintf("the cluster answers %d %s", f.Status, cmp.Or(f.Type, http.StatusText(f.Status)))
-	for _, say := range []func(typ, text string) string{specific, harmless} { // the innermost reasons say most
+	for _, say := range []func(typ, text string) string{specific, harmless} { // the most helpful description first
 		for r := &f.reason; r != nil; r = r.Cause {
 			if safe := say(r.Type, r.Reason); safe != "" {
 				return text + ": " + safe
@@ -41,7 +41,7 @@ func (f *failure) Error() string {
 	return text
 }
 
-// deepest returns the full text of the innermost reason. It may only be shown if the request sent no document.
+// deepest returns the full text of the innermost reason. Callers may show it only if the request contained no document.
 func (f *failure) deepest() string {
 	r := &f.reason
 	for r.Cause != nil && r.Cause.Reason != "" {
@@ -89,34 +89,35 @@ var aboutServer = regexp.MustCompile(`^(cluster_block|security|index_not_found|r
 	`circuit_breaking|no_shard_available_action|invalid_alias_name|cluster_manager|validation|settings|` +
 	`mapper_parsing_in_mapping)_?`)
 
-// ofRequest matches the failed request in a reason, which includes the document: index {[INDEX][ID], source[…]}.
+// ofRequest matches the end of a reason, with the failed request and its document: index {[INDEX][ID], source[…]}.
 var ofRequest = regexp.MustCompile(`(?s)\.? *Timeout: \[.*`)
 
-// specific describes the error, for the forms of reasons that allow a precise description.
+// specific returns a precise description for known forms of reasons, and "" for others.
 func specific(typ, text string) string {
 	if typ == "routing_missing_exception" {
-		return "the index demands a routing of each document (_routing.required): give the view one"
+		return "the index requires a routing for each document (_routing.required). Give the view a routing"
 	}
 	if m := ofStrict.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("the mapping is strict and has no field [%s]", m[1])
 	}
 	if m := ofImmense.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("the value of field [%s] is longer than 32766 bytes, the limit of a term: "+
-			"set ignore_above, or map it as text", m[1])
+		return fmt.Sprintf("the value of field [%s] is longer than 32766 bytes, the limit of a term. "+
+			"Set ignore_above, or map the field as text", m[1])
 	}
 	if m := ofMixed.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("field [%s] holds both objects and other values, which no mapping allows; %s", m[1], asItIs)
 	}
-	if ofMapper.MatchString(text) || ofPipeline.MatchString(text) { // they name fields, types and pipelines, no values
+	if ofMapper.MatchString(text) || ofPipeline.MatchString(text) { // they name fields, types, pipelines; no values
 		return text
 	}
 	if ofName.MatchString(text) {
-		return "a member's name is empty, or has an empty part beside a dot, which no mapping allows; " +
+		return "a member's name is empty, or has an empty part next to a dot, which no mapping allows; " +
 			asItIs
 	}
 	if m := ofLimit.FindStringSubmatch(text); m != nil {
 		if setting := limits[m[1]]; setting != "" {
-			return m[0] + ": set " + setting + " in a settings_file, or use `fields` to leave out members that need no search"
+			return m[0] + ". Set " + setting + " in a settings_file, or use `fields` to leave out members that need " +
+				"no search"
 		}
 		return m[0]
 	}
@@ -147,15 +148,15 @@ func harmless(typ, text string) string {
 	return ofIndex.FindString(text)
 }
 
-const rejected = "rejected_execution_exception" // Elasticsearch's begins with es_
+const rejected = "rejected_execution_exception" // Elasticsearch puts es_ before it
 
 var (
 	ofQueue    = regexp.MustCompile(`\[name = ([^,\]]+), queue capacity = (\d+)`)
 	ofPressure = regexp.MustCompile(`operation_bytes=(\d+), max_\w+=(\d+)`) // the request's size; the limit for all
 )
 
-// full describes what had no room for a request or an item. The rest of the reason is a Java task, which may include
-// the document.
+// full returns which queue or memory limit had no room for a request or an item. The rest of the reason is a Java task,
+// which may include the document.
 func full(text string) string {
 	if m := ofQueue.FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("the thread pool %s is full (queue capacity %s)", m[1], m[2])
@@ -179,21 +180,21 @@ func refused(status int, answer []byte) error {
 	return f.classify()
 }
 
-// classify makes the failure Fatal if an operator must act, and says what to do.
+// classify adds to the failure what to do. It makes the failure Fatal if an operator must act.
 func (f *failure) classify() error {
 	switch {
 	case f.isClosed():
-		return replicator.Fatal(fmt.Errorf("%w; the index is closed: open it with `POST /%s/_open`, or rebuild the "+
+		return replicator.Fatal(fmt.Errorf("%w; the index is closed. Open it with `POST /%s/_open`, or rebuild the "+
 			"view", f, cmp.Or(f.Index, "INDEX")))
 	case f.lacksPipeline():
-		return replicator.Fatal(fmt.Errorf("%w; the index's settings name it, by settings_file or a template: "+
-			"make it, or set index.default_pipeline and index.final_pipeline to \"_none\"", f))
+		return replicator.Fatal(fmt.Errorf("%w; the index's settings name the pipeline, by settings_file or a "+
+			"template. Create it, or set index.default_pipeline and index.final_pipeline to \"_none\"", f))
 	case isSuccess(f.Status):
-		return replicator.Fatal(fmt.Errorf("%w, and wrote nothing: a pipeline of the index (index.default_pipeline or "+
-			"index.final_pipeline) dropped the document: set both to \"_none\"", f))
+		return replicator.Fatal(fmt.Errorf("%w, but wrote nothing: a pipeline of the index (index.default_pipeline or "+
+			"index.final_pipeline) dropped the document. Set both to \"_none\"", f))
 	case f.lacksShards():
-		return fmt.Errorf("%w; copies of the index's shard are missing: `GET _cluster/allocation/explain` says why, "+
-			"and index.write.wait_for_active_shards how many it wants", f)
+		return fmt.Errorf("%w; copies of the index's shard are missing. `GET _cluster/allocation/explain` says why, "+
+			"and index.write.wait_for_active_shards says how many the index needs", f)
 	case f.isBlock():
 		return fmt.Errorf("%w; %s", f, f.unblocking())
 	case f.Status == http.StatusUnauthorized:
@@ -212,7 +213,7 @@ var (
 	ofClusterBlock = regexp.MustCompile(`^blocked by: \[[A-Z_]+/\d+/cluster (read-only(?: / allow delete)?) \(api\)`)
 )
 
-// unblocking says how to remove a block.
+// unblocking returns how to remove a block.
 func (f *failure) unblocking() string {
 	setting := strings.NewReplacer(" / ", "_", "-", "_", " ", "_")
 	if m := ofBlock.FindStringSubmatch(f.Reason); m != nil {
@@ -226,10 +227,10 @@ func (f *failure) unblocking() string {
 	}
 	switch {
 	case strings.Contains(f.Reason, "flood-stage"), strings.Contains(f.Reason, "index read-only / allow delete"):
-		return "usually the disk is nearly full (flood stage): free some, or see the index's blocks"
+		return "usually the disk is nearly full (flood stage). Free disk space, or see the index's blocks"
 	case strings.Contains(f.Reason, "/no master"), strings.Contains(f.Reason, "/no cluster-manager"),
 		strings.Contains(f.Reason, "state not recovered"):
-		return "the cluster has no master, or has only just begun: see its nodes' logs if that stays so"
+		return "the cluster has no master, or has only just started. If that lasts, see its nodes' logs"
 	}
 	return "see `GET _cluster/settings` and the index's blocks"
 }
@@ -274,7 +275,7 @@ func (f *failure) isGone() bool {
 	return f.Type == "index_not_found_exception" || f.Type == "alias_not_found_exception"
 }
 
-// inView names the view in its error, and marks the error as the view's own (see ofView).
+// inView adds the view's name to an error, and marks the error as the view's own (see ofView).
 func inView(v *replicator.View, err error) error {
 	if err == nil {
 		return nil
@@ -303,7 +304,7 @@ func ofView(v *replicator.View, err error) error {
 
 // ofCluster reports whether the whole cluster fails, whatever is requested: logins fail, a node is busy, there is no
 // master, or all of it is blocked. A missing shard concerns one index. So does a block whose reason names the index.
-// Its status depends on the kind: 429 means that Elasticsearch blocked the index because the disk is full.
+// The status doesn't tell, because 429 can also mean that Elasticsearch blocked an index when the disk was full.
 func (f *failure) ofCluster() bool {
 	switch {
 	case f.lacksShards(), f.Type == "no_shard_available_action_exception":
@@ -344,7 +345,7 @@ func isTooLarge(err error) bool {
 	return f != nil && (f.Status == http.StatusRequestEntityTooLarge || strings.HasPrefix(f.Type, "too_long"))
 }
 
-// isRejected reports whether there was no room for a request. A smaller one may fit.
+// isRejected reports whether the cluster had no room for a request. A smaller request may fit.
 func isRejected(err error) bool {
 	f := asFailure(err)
 	return f != nil && f.Status == http.StatusTooManyRequests && !f.isBlock()

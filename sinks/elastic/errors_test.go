@@ -9,14 +9,14 @@ import (
 	"replicator"
 )
 
-// What to do about a block follows from whose it is: a full disk's, somebody's, or that of a cluster without a master.
-// One of the whole cluster is no single view's trouble.
+// The advice about a block depends on its cause: a full disk, an operator, or a missing master. A block of the whole
+// cluster concerns all views.
 func TestABlockSaysWhoseItIs(t *testing.T) {
-	const master = "no master, or has only just begun"
+	const master = "no master, or has only just started"
 	for _, c := range []struct {
 		status     int
 		reason     string
-		says, lone string // lone: what it doesn't say
+		says, lone string // lone: a text that the error must not contain
 		ofCluster  bool
 	}{
 		{429, "index [v-r1] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage watermark, index has " +

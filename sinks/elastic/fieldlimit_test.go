@@ -10,8 +10,8 @@ import (
 	"replicator/sinks/elastic"
 )
 
-// TestADocumentWithTooManyFieldsNamesTheSettingThatHelps: where the reason's setting stands in a settings_file, and the
-// view is made again, the same document is taken.
+// TestADocumentWithTooManyFieldsNamesTheSettingThatHelps creates the view again with the setting that the reason names.
+// The same document must then be accepted.
 func TestADocumentWithTooManyFieldsNamesTheSettingThatHelps(t *testing.T) {
 	members := map[string]any{}
 	for n := range 1100 {
@@ -44,7 +44,7 @@ func TestADocumentWithTooManyFieldsNamesTheSettingThatHelps(t *testing.T) {
 			if len(rejected) != 1 || rejected[0].Op != 0 {
 				t.Fatalf("%v is rejected", rejected)
 			}
-			_, rest, _ := strings.Cut(rejected[0].Err.Error(), ": set ")
+			_, rest, _ := strings.Cut(rejected[0].Err.Error(), ". Set ")
 			setting, _, found := strings.Cut(rest, " in a settings_file")
 			if !found {
 				t.Fatalf("the reason is %v", rejected[0].Err)

@@ -13,8 +13,8 @@ import (
 var _ replicator.Forgetter = (*Target)(nil)
 
 // ForgetGone implements replicator.Forgetter. A walk first moves the gates, so that no write judged by a lower horizon
-// can arrive. Then it reads the documents, view by view: the hidden ones, or all of a merged view, where a document
-// that shows some cells may remember others that are gone.
+// can arrive. Then it reads the documents, view by view: the hidden ones, or all documents of a merged view, because a
+// document that shows some cells may remember others that are gone.
 func (t *Target) ForgetGone(
 	ctx context.Context, horizon int64, after string, limit int,
 ) (found replicator.GoneCells, next string, err error) {
@@ -55,8 +55,8 @@ func onlyHidden() object {
 	return query
 }
 
-// raiseHorizons raises the horizons of the views that are filled, each to its mark at most, and moves the gates. It
-// moves each gate once a session, even if the horizon was raised before: the process that raised it may have died
+// raiseHorizons raises the horizons of the views that are filled, and moves the gates. A view's horizon never passes
+// its mark. Each session moves each gate at least once, because the process that raised the horizon may have died
 // before it moved the gate.
 func (t *Target) raiseHorizons(ctx context.Context, horizon int64) error {
 	registries, err := t.update(ctx, func(view int, r registry) error {
@@ -111,7 +111,7 @@ func (t *Target) forgetSome(ctx context.Context, k *keeper, hits []hit) (found r
 }
 
 // forgetIn removes cells that may be forgotten from documents that fit into one read. It skips a document that another
-// writer has changed meanwhile. The next walk reads that again.
+// writer has changed meanwhile. The next walk reads that document again.
 func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (found replicator.GoneCells, err error) {
 	if err := t.sink.client.read(ctx, part); err != nil {
 		return found, err
@@ -120,7 +120,7 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	of := map[*document]int{}
 	for _, d := range part {
 		left, may, _ := t.forgettable(k, d.contents())
-		if may == 0 || len(left) > 0 && !k.merged { // leftovers of another definition
+		if may == 0 || len(left) > 0 && !k.merged { // other cells in it are leftovers of another definition
 			continue
 		}
 		k.sort(left)
@@ -147,8 +147,8 @@ func (t *Target) forgetIn(ctx context.Context, k *keeper, part []*document) (fou
 	return found, nil
 }
 
-// forgettable returns a document's cells without this source's cells that may be forgotten. It also returns how many
-// those are, and how many of the source's cells are gone.
+// forgettable returns a document's cells without this source's cells that may be forgotten. may is the number of cells
+// left out, and gone is the number of the source's cells that are gone.
 func (t *Target) forgettable(k *keeper, all contents) (left contents, may, gone int) {
 	left = slices.DeleteFunc(slices.Clone(all), func(s *slot) bool {
 		from, _, ok := t.sink.cell(s)

@@ -14,7 +14,8 @@ import (
 	"replicator/sinks/elastic"
 )
 
-// forget marks a place and has a target forget what is gone below a horizon. It returns how many cells it forgot.
+// forget writes a mark, and makes a target forget the cells that are gone below a horizon. It returns the number of
+// forgotten cells.
 func (b *bench) forget(target replicator.Target, mark, horizon int64) (forgotten int) {
 	b.t.Helper()
 	at := replicator.Standing{Position: replicator.Position{Order: mark, Token: "p"}}
@@ -33,7 +34,7 @@ func (b *bench) forget(target replicator.Target, mark, horizon int64) (forgotten
 	}
 }
 
-// documents are the sources of all documents in the view's index but the registry, by id.
+// documents returns the sources of all documents in the view's index, except the registry, by id.
 func (b *bench) documents() map[string]json.RawMessage {
 	b.t.Helper()
 	index := b.indexes(indexOf(b.view))[0]
@@ -60,8 +61,8 @@ func TestNothingIsLeftOfWhatIsForgotten(t *testing.T) {
 	}
 }
 
-// A create that was held up somewhere was judged when nothing was known of the cell. Meanwhile the cell came, went, and
-// was forgotten.
+// A create was judged when the cell was unknown, and then delayed in the network. Meanwhile the cell was written,
+// deleted and forgotten. The create must fail.
 func TestACreateThatWasHeldUpBringsNothingBack(t *testing.T) {
 	b := newBench(t, "")
 	held, let := make(chan struct{}), make(chan struct{})

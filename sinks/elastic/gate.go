@@ -20,16 +20,17 @@ import (
 // makes such a create depend on the horizon.
 type gate struct {
 	alias   string
-	horizon int64 // of the target's source; it never falls
+	horizon int64 // horizon of the target's source; never falls
 }
 
-// goesOnIn sets the generation that a view is written to. The registry knows its horizon (see register).
+// goesOnIn sets the generation that a view is written to. Target.register sets the gate's horizon afterwards.
 func (k *keeper) goesOnIn(g *generation) {
 	k.generation = g
 	k.gate.Store(&gate{alias: g.write})
 }
 
-// throughGates calls do, and calls it again each time a gate is gone and another has replaced it.
+// throughGates calls do. If do fails because a gate was replaced meanwhile, throughGates calls it again, with the new
+// gate.
 func (t *Target) throughGates(ctx context.Context, do func() error) error {
 	for range maxRounds {
 		before := make([]*gate, len(t.kept))
@@ -62,13 +63,13 @@ func (t *Target) learnGate(ctx context.Context, k *keeper) error {
 		return err
 	}
 	for _, g := range all {
-		if g.index != k.generation.index || g.uuid != k.generation.uuid { // perhaps the index was made again
+		if g.index != k.generation.index || g.uuid != k.generation.uuid { // another index, perhaps one of the same name
 			continue
 		}
 		if g.write == "" || g.write == was.alias {
 			continue
 		}
-		r, err := t.sink.registry(ctx, g) // read after the alias: nothing is forgotten by a higher horizon
+		r, err := t.sink.registry(ctx, g) // after the alias was read, so no cell was forgotten by a higher horizon
 		if err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func (t *Target) moveGate(ctx context.Context, k *keeper, horizon int64) error {
 	case err != nil:
 		return fmt.Errorf("giving index %s another alias to write to: %w", g.index, err)
 	case !answer.Acknowledged: // a node may still use the old alias
-		return fmt.Errorf("giving index %s another alias to write to: not all nodes have done it", g.index)
+		return fmt.Errorf("giving index %s another alias to write to: not all nodes have acknowledged it", g.index)
 	}
 	k.gate.CompareAndSwap(was, next)
 	return nil

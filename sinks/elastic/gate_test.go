@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Writes that begin later are not waited for.
+// writesEnd must not wait for writes that begin later.
 func TestWritesThatAreUnderWayAreWaitedFor(t *testing.T) {
 	asked := 0
 	answers := []string{

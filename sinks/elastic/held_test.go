@@ -15,8 +15,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// An index that wants more copies than there are (index.write.wait_for_active_shards) takes no writes: its view alone
-// waits until it does, with Elasticsearch's own error.
+// An index that needs more active copies than it has (index.write.wait_for_active_shards) accepts no writes. Only its
+// view waits, with Elasticsearch's own error.
 func TestAnIndexThatLacksCopiesStopsItsViewAlone(t *testing.T) {
 	p := newPair(t)
 	sink := newSinkOf(t, elastic.Config{Addresses: []string{p.url}, Views: p.views, Timeout: 6 * time.Second})
@@ -33,7 +33,7 @@ func TestAnIndexThatLacksCopiesStopsItsViewAlone(t *testing.T) {
 	if _, err := target.Apply(t.Context(), p.both(1, "first")); err != nil {
 		t.Fatal(err)
 	}
-	demand := func(copies string) { // the second of them finds no node
+	demand := func(copies string) { // the cluster has no node for the second copy
 		p.do("PUT", "/"+indexOf(p.other)+"-r1/_settings",
 			`{"index.number_of_replicas": 1, "index.write.wait_for_active_shards": `+copies+`}`)
 	}
@@ -70,7 +70,7 @@ func TestAnIndexThatLacksCopiesStopsItsViewAlone(t *testing.T) {
 	}
 }
 
-// asked are the requests that a proxy before a cluster lets through.
+// asked records the requests that a proxy forwards to a cluster.
 type asked struct {
 	mu   sync.Mutex
 	list []*http.Request
@@ -94,7 +94,7 @@ func (a *asked) before(t *testing.T, cluster string) (proxy string) {
 	return s.URL
 }
 
-// Whatever the cluster may hold back it is told to answer before the client gives up.
+// Every request that the cluster may delay must tell it to answer before the client gives up.
 func TestNoRequestIsHeldLongerThanItIsWaitedFor(t *testing.T) {
 	const timeout = 12 * time.Second
 	p := newPair(t)
@@ -120,7 +120,7 @@ func TestNoRequestIsHeldLongerThanItIsWaitedFor(t *testing.T) {
 	if err := sink.Forget(t.Context(), v.Name); err != nil {
 		t.Fatal(err)
 	}
-	if err := sink.Close(); err != nil { // it removes what was swapped out
+	if err := sink.Close(); err != nil { // removes the index that was swapped out
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}

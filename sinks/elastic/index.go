@@ -26,16 +26,16 @@ type generation struct {
 	number      int
 	view        string
 	fingerprint string
-	forgotten   bool        // its content is shown, but not updated
+	forgotten   bool        // readers may still see its content, but nothing updates it
 	shown       bool        // the alias shows it
 	routed      bool        // its mapping requires a routing for each document
 	source      sourceField // the mapping's and settings' rules for _source
-	uuid        string      // distinguishes it from another index of its name
+	uuid        string      // distinguishes it from another index of the same name
 
 	// write is the alias that the sink writes to. Requests require an alias (require_alias). Otherwise, a write after
-	// the index was removed would make Elasticsearch create an empty one of that name, with a guessed mapping. The
-	// alias ends in random digits, so another index of the same name is never taken for this one. Each time a horizon
-	// rises, a new alias replaces it (see gate).
+	// the index was removed would make Elasticsearch create an empty index of that name, with a guessed mapping. The
+	// alias ends in random digits, so another index of the same name is never mistaken for this one. Each time a
+	// horizon rises, a new alias replaces it (see gate).
 	write string
 }
 
@@ -56,8 +56,8 @@ func (g *generation) belongs(v *replicator.View) bool {
 }
 
 // takes reports whether a source can continue the view in the generation: its part has the same definition, or does not
-// exist yet. If its tables have changed, all sources start again in the next generation, because an id may belong to
-// another cell now.
+// exist yet. If the source's tables have changed, all sources start again in the next generation, because an id may
+// belong to another cell now.
 func (s *Sink) takes(ctx context.Context, g *generation, v *replicator.View, source string) (bool, error) {
 	if source == "" || !g.belongs(v) {
 		return g.holds(v), nil
@@ -117,7 +117,7 @@ type indexInfo struct {
 	} `json:"settings"`
 }
 
-// describe returns the indexes that a name, an alias or a pattern leads to.
+// describe returns the indexes that a name, alias or pattern refers to, by name.
 func (s *Sink) describe(ctx context.Context, name string) (found map[string]indexInfo, err error) {
 	err = s.client.call(ctx, esapi.IndicesGetRequest{
 		Index: []string{name}, ExpandWildcards: "all",
@@ -136,7 +136,7 @@ func (g *generation) putMeta() esapi.Request {
 	return esapi.IndicesPutMappingRequest{Index: []string{g.index}, Body: body(object{"_meta": g.meta()})}
 }
 
-// remove removes an index. A missing one is no error.
+// remove removes an index. A missing index is not an error.
 func (s *Sink) remove(ctx context.Context, index string) error {
 	err := s.client.call(ctx, esapi.IndicesDeleteRequest{Index: []string{index}}, nil)
 	if isMissing(err) {
@@ -145,7 +145,7 @@ func (s *Sink) remove(ctx context.Context, index string) error {
 	return err
 }
 
-// generations lists the program's indexes behind an alias ("*": behind all).
+// generations lists the program's indexes behind an alias ("*": behind all aliases), by number.
 func (s *Sink) generations(ctx context.Context, alias string) ([]*generation, error) {
 	found, err := s.describe(ctx, alias+"-r*")
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Sink) openGeneration(ctx context.Context, k *keeper, source string) err
 		s.removeAbandoned(ctx, own)
 		return nil
 	}
-	return errors.New("other replicators with other definitions of the view make indexes for it at the same time")
+	return errors.New("other replicators with different definitions of the view keep creating indexes for it")
 }
 
 // goOn prepares an existing generation for further writes.
@@ -230,7 +230,7 @@ func (s *Sink) goOn(ctx context.Context, k *keeper, shown bool) error {
 	if shown {
 		return nil
 	}
-	return s.show(ctx, []*generation{k.generation}, nil) // the alias was removed, or the index that had it
+	return s.show(ctx, []*generation{k.generation}, nil) // somebody removed the alias, or the index that it showed
 }
 
 // nextNumber returns the number of the next index behind an alias. It skips names that other indexes have.
@@ -250,7 +250,7 @@ func (s *Sink) nextNumber(ctx context.Context, alias string) (int, error) {
 	return next, nil
 }
 
-// create makes the next generation. It is shown at once if no other is.
+// create makes the next generation. The alias shows it at once, unless it shows another.
 func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	number, err := s.nextNumber(ctx, k.alias)
 	if err != nil {
@@ -272,7 +272,7 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	if err != nil {
 		return fmt.Errorf("creating index %s: %w", g.index, err)
 	}
-	made, err := s.describe(ctx, g.index) // a template may add to its mapping
+	made, err := s.describe(ctx, g.index) // a template may have added to its mapping
 	if err != nil {
 		return fmt.Errorf("looking at index %s: %w", g.index, err)
 	}
@@ -285,8 +285,8 @@ func (s *Sink) create(ctx context.Context, k *keeper, othersShown bool) error {
 	return nil
 }
 
-// show moves aliases from older generations to these ones. From that step on, nothing can be written to the older ones.
-// They are removed a while later (see retired).
+// show moves the aliases of the generations instead to the generations show, in one request. After that, nothing can be
+// written to the old generations. They are removed a while later (see retired).
 func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	var actions []any
 	var names []string
@@ -312,8 +312,8 @@ func (s *Sink) show(ctx context.Context, show, instead []*generation) error {
 	return nil
 }
 
-// removeAbandoned removes generations that were never shown and that a newer one has replaced. If one can't be removed,
-// it does no harm.
+// removeAbandoned removes generations that were never shown and that a newer one has replaced. An index that can't be
+// removed does no harm.
 func (s *Sink) removeAbandoned(ctx context.Context, older []*generation) {
 	s.retireSuperseded(older)
 	for _, g := range older {

@@ -11,7 +11,7 @@ import (
 
 var _ replicator.Emptier = (*Sink)(nil)
 
-// Left implements replicator.Emptier. An index's mapping names its view.
+// Left implements replicator.Emptier. It finds the view's indexes by the view's name in their mappings.
 func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftover, err error) {
 	all, err := s.leftIndexes(ctx, view)
 	for i := 0; i < len(all) && err == nil; i++ {
@@ -26,7 +26,7 @@ func (s *Sink) Left(ctx context.Context, view string) (left []replicator.Leftove
 	return left, err
 }
 
-// Empty implements replicator.Emptier. The aliases go with their indexes.
+// Empty implements replicator.Emptier. Removing an index also removes its aliases.
 func (s *Sink) Empty(ctx context.Context, view string) error {
 	all, err := s.leftIndexes(ctx, view)
 	for i := 0; i < len(all) && err == nil; i++ {

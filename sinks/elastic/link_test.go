@@ -17,7 +17,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// brokenLink forwards requests, and of some loses the request or the answer, as a crash between any two steps does.
+// brokenLink forwards requests, and sometimes loses a request or an answer, as if a side had crashed.
 func brokenLink(t testing.TB, url string, broken *atomic.Bool) string {
 	h := &http.Transport{}
 	t.Cleanup(h.CloseIdleConnections)
@@ -46,13 +46,13 @@ func brokenLink(t testing.TB, url string, broken *atomic.Bool) string {
 			w.Header()[name] = values
 		}
 		w.WriteHeader(res.StatusCode)
-		_, _ = io.Copy(w, res.Body) // what is missing is a broken link, too
+		_, _ = io.Copy(w, res.Body) // an incomplete answer also counts as a broken link
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-// stubborn applies a batch again until it succeeds, as a pipeline that is restarted does.
+// stubborn applies a batch again until it succeeds, as a restarted pipeline does.
 type stubborn struct {
 	watchedTarget
 	broken *atomic.Bool
@@ -65,7 +65,7 @@ func (s stubborn) Apply(ctx context.Context, ops []replicator.Op) (replicator.Ap
 	for {
 		applied, err := s.watchedTarget.Apply(ctx, ops)
 		if err == nil && failures > 0 {
-			applied.Stale = nil // what the failed call applied is not told apart from what was old
+			applied.Stale = nil // we can't tell what a failed call has applied from what was stale before
 		}
 		if err == nil || failures > 100 || replicator.IsFatal(err) {
 			return applied, err
@@ -110,7 +110,7 @@ func TestConformanceOverALinkThatBreaks(t *testing.T) {
 	})
 }
 
-// fake is a server that answers as told, and the target of a view in it.
+// fake is a server with answers that the test defines, and the target of a view in it.
 type fake struct {
 	t      *testing.T
 	bulk   func(w http.ResponseWriter, body string)
@@ -189,7 +189,7 @@ func TestErrorsOfRequestsAreClassified(t *testing.T) {
 		"too few items": {func(w http.ResponseWriter,
 			_ string) {
 			fmt.Fprint(w, `{"items":[]}`)
-		}, false, "0 items of 1"},
+		}, false, "0 items instead of 1"},
 		"a link that breaks": {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) },
 			false, "can't be reached"},
 	} {
@@ -304,8 +304,8 @@ func TestAnUnreachableServerIsTemporary(t *testing.T) {
 	}
 }
 
-// An index's pipeline may drop a document: its item succeeds then, and has no place in the index. Nothing was written,
-// so the view stops, and no other.
+// An index's pipeline may drop a document. The item then succeeds, although nothing was written. So the view must stop,
+// but no other view.
 func TestADocumentThatAPipelineDropsIsNotTakenForWritten(t *testing.T) {
 	f := newFake(t)
 	f.bulk = func(w http.ResponseWriter, body string) {
@@ -316,7 +316,7 @@ func TestADocumentThatAPipelineDropsIsNotTakenForWritten(t *testing.T) {
 	if len(a.Rejected) > 0 {
 		t.Errorf("dead letters: %+v", a.Rejected)
 	}
-	_, opening := f.sink.Open(t.Context(), "", []*replicator.View{view("v", nil)}) // it marks the view
+	_, opening := f.sink.Open(t.Context(), "", []*replicator.View{view("v", nil)}) // which writes the view's mark
 	for doing, err := range map[string]error{"Apply": applying, "Open": opening} {
 		if !replicator.IsFatal(err) || !replicator.IsOfViews(err) ||
 			!strings.Contains(err.Error(), "index.default_pipeline") {

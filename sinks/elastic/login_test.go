@@ -19,12 +19,12 @@ import (
 	"replicator/sinks/elastic"
 )
 
-// guarded stands before a cluster as a secured one looks: HTTPS, and an answer only to who says the word.
+// guarded is a proxy that makes a cluster look secured: it uses HTTPS and requires an Authorization header.
 type guarded struct {
 	*httptest.Server
 	url    string
 	caCert string
-	packed atomic.Int64 // requests whose body came compressed
+	packed atomic.Int64 // number of requests with a compressed body
 }
 
 func guard(t *testing.T, word string) *guarded {
@@ -40,7 +40,7 @@ func guard(t *testing.T, word string) *guarded {
 		r.Out.Header.Del("Authorization")
 	}}
 	g.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.EqualFold(r.Header.Get("Authorization"), word) { // what the scheme is called is written in any case
+		if !strings.EqualFold(r.Header.Get("Authorization"), word) { // the case of the scheme's name doesn't matter
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = w.Write([]byte(`{"error": {"type": "security_exception", "reason": "who are you?"}, "status": 401}`))
 			return
@@ -51,8 +51,8 @@ func guard(t *testing.T, word string) *guarded {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() { g.Close(); transport.CloseIdleConnections() })
-	// The certificate is for example.com. By this name the client does not know the loopback, and compresses what it
-	// sends.
+	// The certificate is for example.com. The client does not recognize this name of the loopback address, so it
+	// compresses its requests.
 	g.url = strings.Replace(g.URL, "127.0.0.1", "LOCALHOST", 1)
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: g.Certificate().Raw})
 	if err := os.WriteFile(g.caCert, text, 0o644); err != nil {
@@ -66,9 +66,9 @@ func TestASecuredClusterIsReachedByLoginAndCertificate(t *testing.T) {
 	for name, c := range map[string]struct {
 		word   string
 		config elastic.Config
-		fails  string // "": it works; else what the error says
+		fails  string // a part of the error; "": no error
 		fatal  bool
-		fix    string // what check advises
+		fix    string // a part of the advice of check
 	}{
 		"user and password": {basic, elastic.Config{Username: "replicator", Password: "geheim"}, "", false, ""},
 		"an API key":        {key, elastic.Config{APIKey: "dGhlLWlkOnRoZS1rZXk="}, "", false, ""},

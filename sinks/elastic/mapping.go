@@ -90,7 +90,7 @@ func (s *Sink) fieldMapping(ctx context.Context, v *replicator.View, f replicato
 	return found[0], nil
 }
 
-// ofJoined returns the mapping of a join's rows, derived from their columns; nil if they hold anything else.
+// ofJoined returns the mapping of a join's rows, derived from their columns. It returns nil if a field is not a column.
 func ofJoined(j *replicator.Join, t replicator.Table, columns []config.Column) object {
 	fields := j.Fields
 	if len(fields) == 0 && t.Body == "" {
@@ -123,20 +123,20 @@ func ofAnything(found []object) object {
 	return keyword()
 }
 
-// longestTerm is the most characters that a term may have: Lucene takes 32,766 bytes.
+// longestTerm is the maximum number of characters in a term, because Lucene accepts 32,766 bytes.
 const longestTerm = 8191
 
 func keyword() object { return object{"type": "keyword", "ignore_above": longestTerm} }
 
-// phrase maps texts to be found as a whole and by their words.
+// phrase maps texts that can be found as a whole and by their words.
 func phrase() object {
 	m := keyword()
 	m["fields"] = object{"text": object{"type": "text"}}
 	return m
 }
 
-// prose maps texts to be found by their words, and short ones as a whole, too. Elasticsearch's default mapping does the
-// same.
+// prose maps texts that can be found by their words. Short texts can also be found as a whole. Elasticsearch's default
+// mapping does the same.
 func prose() object {
 	return object{"type": "text", "fields": object{"keyword": object{"type": "keyword", "ignore_above": 256}}}
 }
@@ -152,7 +152,7 @@ func unsearched() object { return object{"type": "object", "enabled": false} }
 // shortText is the longest column, in characters, whose texts are indexed only as a whole.
 const shortText = 32
 
-// ofColumn returns the mapping of a column's values. of is what was seen in a JSON column.
+// ofColumn returns the mapping of a column's values. of summarizes the sampled values of a JSON column.
 func ofColumn(declared string, of *seen.Values) object {
 	name, size, _ := strings.Cut(strings.ToLower(declared), "(")
 	name, _, _ = strings.Cut(name, " ")
@@ -184,8 +184,8 @@ func ofColumn(declared string, of *seen.Values) object {
 	return keyword() // ENUM, SET, TIME; values shown as hexadecimal digits; addresses
 }
 
-// withoutUnsigned replaces unsigned_long, which distributions without X-Pack lack, by double in a design. Searches are
-// then inexact beyond 2^53. It reports whether it replaced any.
+// withoutUnsigned replaces unsigned_long in a design with double, because distributions without X-Pack lack
+// unsigned_long. Searches are then inexact beyond 2^53. It reports whether it replaced any type.
 func withoutUnsigned(design object) (changed bool) {
 	return unsignedAsDouble(member(member(design, "mappings"), "properties"))
 }
@@ -202,11 +202,11 @@ func unsignedAsDouble(properties object) (changed bool) {
 	return changed
 }
 
-// isoFormats are for queries. Stored values have none of these forms.
+// isoFormats are date formats that only queries use. Stored values never have these forms.
 const isoFormats = "strict_date_optional_time||epoch_millis"
 
-// timeFormats returns the formats of a column's dates and times. The one with the column's own number of fractional
-// digits comes first, because Elasticsearch prints dates in it.
+// timeFormats returns the formats of a column's dates and times. The format with the column's number of fractional
+// digits comes first, because Elasticsearch prints dates in the first format.
 func timeFormats(digits int) string {
 	const seconds = "uuuu-MM-dd HH:mm:ss"
 	form := func(n int) string {
@@ -224,8 +224,8 @@ func timeFormats(digits int) string {
 	return strings.Join(append(formats, isoFormats), "||")
 }
 
-// ofJSON returns the mapping of a JSON column. Objects can be searched if nothing else was seen, because Elasticsearch
-// takes either objects or other values in a field, not both.
+// ofJSON returns the mapping of a JSON column. Objects can be searched only if no other values were seen, because a
+// field in Elasticsearch accepts either objects or other values.
 func ofJSON(of *seen.Values) object {
 	all := flat(of)
 	if all.Objects > 0 && all.Scalars() == 0 {
@@ -275,7 +275,7 @@ func ofSampled(of *seen.Values) object {
 	return object{"type": "double"}
 }
 
-// fits reports whether all integers that were seen fit into a long.
+// fits reports whether all sampled integers fit into a long.
 func fits(of *seen.Values) bool {
 	return of.Integers == 0 || of.Least.IsInt64() && of.Greatest.IsInt64()
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // memory remembers documents that this target wrote lately, so that an update costs one request instead of two. It may
-// be out of date. Writes are conditional on what it says, so such a write fails and the document is read. A change that
-// is stale according to memory is checked against the document first.
+// be out of date. Writes are conditional on what it says, so a write based on outdated memory fails, and the document
+// is read. If a change is stale according to memory, the document is read, too, before the change counts as stale.
 type memory struct{ *judge.Lately[address, memo] }
 
 // address identifies a document: its view and its id.
@@ -25,12 +25,12 @@ type memo struct {
 	seq, term int64
 }
 
-// remembered is the least number of documents that memory keeps, at some 150 bytes each.
+// remembered is the minimum number of documents that memory keeps, at some 150 bytes each.
 const remembered = 50_000
 
 func newMemory() memory { return memory{judge.NewLately[address, memo](remembered)} }
 
-// note remembers a document that was written, and drops one whose write failed.
+// note remembers a document that was written, and forgets a document whose write failed.
 func (m memory) note(d *document) {
 	if d.keeper.merged {
 		return // memory would have to keep the fields of other cells, too
@@ -60,9 +60,9 @@ func (b *batch) recall() {
 	}
 }
 
-// guess assumes that documents are new if most were lately. A create then costs one request, or two if the guess is
-// wrong. It never guesses for a re-read, whose cell is known, nor for a change below the horizon, which depends on the
-// stored state.
+// guess assumes that documents are new if most documents were new lately. A create then costs one request, or two if
+// the guess is wrong. guess skips a re-read, because its cell is known. It also skips a change below the horizon,
+// because that depends on the stored state.
 func (b *batch) guess() {
 	if !b.target.novelty.Likely() {
 		return
@@ -74,7 +74,7 @@ func (b *batch) guess() {
 	}
 }
 
-// learn counts how many documents were new.
+// learn tells the next guess how many documents of the batch were new.
 func (b *batch) learn() {
 	created, others := 0, 0
 	for _, d := range b.documents {

@@ -31,7 +31,7 @@ func (i indexInfo) sourceField() sourceField {
 	return f
 }
 
-// keeps reports whether _source keeps a field, whatever the field holds.
+// keeps reports whether _source keeps a field and everything in it.
 func (f sourceField) keeps(name string) bool {
 	if f.Mode == "disabled" || f.Enabled != nil && !*f.Enabled {
 		return false
@@ -55,7 +55,7 @@ func touches(pattern, name string) bool {
 	return strings.HasPrefix(name+".", start) || strings.HasPrefix(start, name+".")
 }
 
-// keeping fails if _source omits a view's field or the state. The program could not judge by omitted fields, and they
+// keeping fails if _source omits a view's field or the state. The program could not read them back, and omitted fields
 // would look as if a user had removed them.
 func (f sourceField) keeping(v *replicator.View) error {
 	names := []string{stateField}
@@ -64,9 +64,10 @@ func (f sourceField) keeping(v *replicator.View) error {
 	}
 	for _, name := range names {
 		if !f.keeps(name) {
-			return replicator.Fatal(fmt.Errorf("the index's mapping leaves %s out of _source, by a template, mapping_file or "+
-				"settings_file, and the program must read what it wrote: let _source be as it is by default for the indexes "+
-				"%s-r*, or leave out only what is neither %s nor a field of the view", name, settingsOf(v).Index, stateField))
+			return replicator.Fatal(fmt.Errorf("the index's mapping omits %s from _source, because of a template, "+
+				"mapping_file or settings_file, but the program must read back what it wrote. Use the default "+
+				"_source for the indexes %s-r*, or omit only fields other than %s and the view's "+
+				"fields", name, settingsOf(v).Index, stateField))
 		}
 	}
 	return nil

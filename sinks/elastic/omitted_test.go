@@ -11,7 +11,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// omissions are what a mapping may say of _source, each with what is missing in it then.
+// omissions are rules for _source in a mapping. Each has the name of the field that _source then lacks.
 var omissions = map[string]string{
 	`{"excludes": ["_replicator"]}`:              "_replicator",
 	`{"excludes": ["_replicator.cells.*"]}`:      "_replicator",
@@ -25,11 +25,11 @@ var omissions = map[string]string{
 	`{"includes": ["_rep*", "name", "another"]}`: "",
 }
 
-// enough are the omissions that are tried in every way: of all, of a part of the state, and of a value.
+// enough are the omissions that every test tries: of everything, of a part of the state, and of a field.
 var enough = []string{`{"enabled": false}`, `{"excludes": ["_replicator.cells.*"]}`, `{"excludes": ["name"]}`}
 
-// A template or a mapping_file that leaves out of _source what the program keeps there stops the view alone, and leaves
-// no index; once that is mended the view is well.
+// If a template or mapping_file omits from _source what the program needs, only that view fails, and no index is left.
+// Once the rule is corrected, the view works.
 func TestAMappingThatOmitsWhatIsReadBackStopsTheViewAlone(t *testing.T) {
 	for source, missing := range omissions {
 		mapping := `{"mappings": {"_source": ` + source + `}}`
@@ -60,7 +60,7 @@ func TestAMappingThatOmitsWhatIsReadBackStopsTheViewAlone(t *testing.T) {
 				}
 				_, err := p.sink.Open(t.Context(), "", p.views)
 				if missing != "" {
-					if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "leaves "+missing+" out of _source") {
+					if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "omits "+missing+" from _source") {
 						t.Fatalf("Open says %v", err)
 					}
 					sinktest.Refuses(t, err, p.views, p.other.Name)
@@ -72,7 +72,7 @@ func TestAMappingThatOmitsWhatIsReadBackStopsTheViewAlone(t *testing.T) {
 					}
 					mend()
 				}
-				told := strings.HasPrefix(checked, "view "+p.other.Name) && strings.Contains(checked, "leaves "+missing)
+				told := strings.HasPrefix(checked, "view "+p.other.Name) && strings.Contains(checked, "omits "+missing)
 				if old := by == "a template of the old kind"; told == (missing == "" || old) || old && checked != "" {
 					t.Errorf("check says %q", checked)
 				}
@@ -82,7 +82,7 @@ func TestAMappingThatOmitsWhatIsReadBackStopsTheViewAlone(t *testing.T) {
 	}
 }
 
-// works applies and marks, twice: the second time on what is read back.
+// works applies an op and writes a mark, twice. The second time the target reads both back.
 func (p *pair) works() {
 	p.t.Helper()
 	for n := range int64(2) {
@@ -102,7 +102,7 @@ func (p *pair) works() {
 	}
 }
 
-// A setting may do the same, of which the mapping says nothing.
+// An index setting can also disable _source. It doesn't show in the mapping.
 func TestASettingThatDisablesTheSourceStopsTheViewAlone(t *testing.T) {
 	p := newPair(t)
 	if p.isOpenSearch() {
@@ -110,7 +110,7 @@ func TestASettingThatDisablesTheSourceStopsTheViewAlone(t *testing.T) {
 	}
 	mend := p.template(indexOf(p.other), `{"settings": {"index.mapping.source.mode": "disabled"}}`)
 	_, err := p.sink.Open(t.Context(), "", p.views)
-	if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "leaves _replicator out of _source") {
+	if !replicator.IsFatal(err) || !strings.Contains(err.Error(), "omits _replicator from _source") {
 		t.Errorf("Open says %v", err)
 	}
 	sinktest.Refuses(t, err, p.views, p.other.Name)
@@ -118,7 +118,7 @@ func TestASettingThatDisablesTheSourceStopsTheViewAlone(t *testing.T) {
 	p.works()
 }
 
-// What a mapping_file says counts more than a template.
+// A mapping_file overrides a template.
 func TestAMappingFileKeepsWhatATemplateOmits(t *testing.T) {
 	p := newPair(t)
 	p.template(indexOf(p.other), `{"mappings": {"_source": {"enabled": false}}}`)
@@ -126,7 +126,7 @@ func TestAMappingFileKeepsWhatATemplateOmits(t *testing.T) {
 	p.works()
 }
 
-// An index from before this was looked at can't be gone on with: the view gets another one.
+// An index from a version that did not check this can't be used any more, so the view gets a new index.
 func TestAnIndexThatOmitsTheStateIsReplaced(t *testing.T) {
 	for _, source := range enough {
 		t.Run(source, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestAnIndexThatOmitsTheStateIsReplaced(t *testing.T) {
 	}
 }
 
-// That a view's mark is gone is the view's own loss.
+// If one view's mark is gone, only that view is lost.
 func TestAMarkThatIsGoneIsTheViewsOwnLoss(t *testing.T) {
 	p := newPair(t)
 	target := p.open(p.views...)

@@ -23,13 +23,13 @@ import (
 
 // errStranger means that the server is neither Elasticsearch nor OpenSearch.
 var errStranger = errors.New("the server that answers is neither Elasticsearch 7.14 or newer (it sends no header " +
-	"X-Elastic-Product) nor OpenSearch (GET / does not say so): check the sink's addresses")
+	"X-Elastic-Product) nor OpenSearch (GET / does not say so). Check the sink's addresses")
 
 const openSearch = "opensearch"
 
 // recognise refuses a successful answer from a server that is neither Elasticsearch nor OpenSearch: other servers
-// accept the same requests and mean something else by them. OpenSearch only names itself when asked. The client asks
-// again after each lost connection.
+// accept the same requests and mean something else by them. OpenSearch names itself only when the client asks. The
+// client asks again after each lost connection.
 func (c *client) recognise(ctx context.Context, answer *esapi.Response) error {
 	if answer.StatusCode >= 300 {
 		return nil
@@ -135,7 +135,7 @@ func (c *client) pageOrder() (field string, apart bool) {
 }
 
 // whole drops the last hits of a full page: all those with the page's last sequence number. The next page starts after
-// a sequence number, and documents of several shards may have the same one. If all hits have the same number, none is
+// a sequence number, and documents of several shards may have the same one. If all hits have the same number, no hit is
 // left.
 func whole(found []hit) []hit {
 	last := found[len(found)-1].Sort

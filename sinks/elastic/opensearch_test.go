@@ -15,7 +15,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// The whole suite runs on OpenSearch with REPLICATOR_TEST_INSTEAD=opensearch-2. These are what it is told apart for.
+// With REPLICATOR_TEST_INSTEAD=opensearch-2, all tests run on OpenSearch. The tests in this file are about its
+// differences.
 
 func newOpenSearch(t *testing.T) *cluster {
 	return newCluster(t, servertest.Shared(t, servers.OpenSearch).DSN(""))
@@ -25,7 +26,7 @@ func TestOpenSearchKeepsWhatElasticsearchDoes(t *testing.T) {
 	conforms(t, newOpenSearch(t).url, sinktest.RunHistories)
 }
 
-// A document of OpenSearch has a number that one of each other shard may have.
+// In OpenSearch, walks sort by the sequence number, and documents of different shards may have the same one.
 func TestWalksOfOpenSearchMeetEveryDocumentOnceWhateverItsShard(t *testing.T) {
 	c := newOpenSearch(t)
 	v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "name")
@@ -70,7 +71,8 @@ func TestWalksOfOpenSearchMeetEveryDocumentOnceWhateverItsShard(t *testing.T) {
 	}
 }
 
-// What takes objects in OpenSearch refuses a text that is longer than a term: no column's value may be.
+// OpenSearch's type for objects (flat_object) refuses texts that are longer than a term. A derived mapping must not
+// refuse any value of a column.
 func TestAMappingThatIsMadeForOpenSearchRefusesNoValue(t *testing.T) {
 	c := newOpenSearch(t)
 	v := view(servertest.Name(), []replicator.Feed{{Table: "cell", Column: "users"}}, "$data", "$number")
@@ -107,7 +109,7 @@ func TestCheckSaysThatOpenSearchAnswers(t *testing.T) {
 	sink := newSink(t, c.url, v)
 	defer sink.Close()
 	found := fmt.Sprintf("%+v", sink.Check(t.Context(), []*replicator.View{v}))
-	for _, part := range []string{"OpenSearch 2.19", "OpenSearch can't be asked"} {
+	for _, part := range []string{"OpenSearch 2.19", "OpenSearch has no request"} {
 		if !strings.Contains(found, part) || strings.Contains(found, "Elasticsearch") {
 			t.Errorf("check says %s", found)
 		}

@@ -12,8 +12,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// A value whose document's id can't be made is rejected, and a dead letter to a comparison; where there is nothing to
-// show there is nothing to take away, either.
+// If the document's id can't be made, Apply rejects the value, and Compare reports it as a dead letter. A delete is not
+// rejected, because no such document can exist.
 func TestAValueThatNoDocumentCanBeOf(t *testing.T) {
 	k := testKeeper(false)
 	k.view.Key = "{x}"
@@ -37,8 +37,8 @@ func TestAValueThatNoDocumentCanBeOf(t *testing.T) {
 	}
 }
 
-// Where an index refuses a field, the cell that gives it becomes a dead letter, and no other: also where it has no op
-// in the batch, and comes out only because the cell before it went.
+// If an index refuses a field, only the cell that provides the field becomes a dead letter. That cell may have no op in
+// the batch: its field may be shown only because another cell was deleted.
 func TestTheCellThatGivesARefusedFieldIsRejected(t *testing.T) {
 	const stands = `{"x":"first","y":2,"_replicator":{"cells":{` +
 		`"cell.a":{"k":"aYAAAAAAAAAH","v":5,"o":50,"f":{"x":"first"}},` +
@@ -54,7 +54,7 @@ func TestTheCellThatGivesARefusedFieldIsRejected(t *testing.T) {
 			`{"x":1,"y":2,"_replicator":{"cells":{"cell.a":{"k":"aYAAAAAAAAAH","v":7,"o":70,"d":true},` +
 				`"cell.b":{"k":"aYAAAAAAAAAH","v":6,"o":60,"f":{"x":1,"y":2}}}}}`,
 			testOp(t, "a", 7, 70, 0, int64(9), nil)},
-		{"another's", "the field's value is that of cell cell.b of the same document", without,
+		{"another's", "the field's value comes from cell cell.b of the same document", without,
 			testOp(t, "a", replicator.NoVersion, 0, 70)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -14,15 +14,16 @@ const (
 )
 
 const (
-	fewDocuments = 20   // how many states to request while nothing is known
+	fewDocuments = 20   // how many states to request at first
 	readItems    = 1000 // the upper limit
 )
 
-// mostAnswer is the size at which the client aborts an answer with several documents. It then requests fewer.
+// mostAnswer is the size at which the client aborts an answer with several documents. It then requests fewer documents
+// at once.
 const mostAnswer = 4 * answerBytes
 
 // paced returns how many documents to request next, given the last number n, and the size and duration of the answer.
-// Large documents may bring it down to one. A slow cluster only brings it down to a minimum.
+// Large documents may reduce it to one. A slow cluster reduces it to fewDocuments at least.
 func paced(n, answered, bytes int, took time.Duration) int {
 	switch {
 	case bytes > answerBytes:

@@ -11,13 +11,13 @@ import (
 	"replicator"
 )
 
-// meter forwards requests, and counts the bytes of the answers.
+// meter counts the bytes of the answers that its proxy forwards.
 type meter struct {
 	mu             sync.Mutex
 	total, largest int64
 }
 
-// take returns what was counted since the last call: of all answers, and of the largest.
+// take returns the bytes since the last call: of all answers, and of the largest answer.
 func (m *meter) take() (total, largest int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -26,7 +26,8 @@ func (m *meter) take() (total, largest int64) {
 	return total, largest
 }
 
-// metered opens the view anew, by a sink that knows nothing yet and whose answers are counted.
+// metered opens the view again with a new sink, which knows nothing of the documents' sizes. It counts the bytes of the
+// answers.
 func (b *bench) metered() *meter {
 	b.t.Helper()
 	m := &meter{}
@@ -38,7 +39,7 @@ func (b *bench) metered() *meter {
 			panic(http.ErrAbortHandler)
 		}
 		req.Header, req.ContentLength = r.Header, r.ContentLength
-		req.Header.Del("Accept-Encoding") // compressed they take as much memory
+		req.Header.Del("Accept-Encoding") // the client's memory use does not depend on compression
 		res, err := h.RoundTrip(req)
 		if err != nil {
 			panic(http.ErrAbortHandler)
@@ -70,7 +71,7 @@ const (
 	manyLarge = 60
 )
 
-// newLarge is a bench with many large documents of the cells users.
+// newLarge returns a bench with many large documents from the cells users.
 func newLarge(t *testing.T, from ...string) *bench {
 	t.Helper()
 	b := newBench(t, `{"dynamic": false}`, from...)
@@ -80,7 +81,7 @@ func newLarge(t *testing.T, from ...string) *bench {
 	return b
 }
 
-// views are those of one cell a document, and those that merge cells.
+// feeds are the cells of a view with one cell per document, and of a view that merges cells.
 var feeds = map[string][]string{"one cell": {"users"}, "merged": {"profile", "users"}}
 
 func TestAWalkAsksForNoMoreThanItNeeds(t *testing.T) {
@@ -115,7 +116,7 @@ func TestAWalkAsksForNoMoreThanItNeeds(t *testing.T) {
 				return len(cells), next, err
 			})
 			if _, err := b.target.Compare(t.Context(), []replicator.Op{op(cellOf(t, "users", 1), 1)}); err != nil {
-				t.Fatal(err) // it learns how large documents are
+				t.Fatal(err) // Compare reads a document, so the sink learns the size
 			}
 			m.take()
 			walk("strays", 1, func(after string) (int, string, error) {
@@ -126,7 +127,7 @@ func TestAWalkAsksForNoMoreThanItNeeds(t *testing.T) {
 	}
 }
 
-// Nobody knows how large a document is that stands where something small takes its place, or nothing.
+// The sink can't know that a document is large if the op's own value is small or a delete.
 func TestLargeDocumentsAreReadAFewAtATime(t *testing.T) {
 	const most = 12 << 20
 	for name, from := range feeds {
@@ -154,15 +155,15 @@ func TestLargeDocumentsAreReadAFewAtATime(t *testing.T) {
 	}
 }
 
-// A look from before what is shown is noted, for which the document is written again as it is: also where only its
-// state was read first.
+// A stale re-read changes only the state, so the document is written again with its old fields. This must work even if
+// the sink first read only the state.
 func TestALargeDocumentIsWrittenAgainAsItIs(t *testing.T) {
 	b := newBench(t, `{"dynamic": false}`)
 	c := cellOf(t, "users", 1)
 	b.apply(op(c, 50, strings.Repeat("x", large), exact()))
 	b.metered()
 	if _, err := b.target.Compare(t.Context(), []replicator.Op{op(c, 1)}); err != nil {
-		t.Fatal(err) // it learns how large documents are
+		t.Fatal(err) // Compare reads a document, so the sink learns the size
 	}
 	if a := b.apply(reset(c, 50, 40, "x", nil)); len(a.Stale) != 1 {
 		t.Fatalf("Apply says %+v", a)

@@ -10,7 +10,7 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// A view that can't be kept is refused by itself, and Check says so before, with the same words.
+// Open refuses only the view that can't be kept. Check reports the same error before.
 func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 	c := newCluster(t, servertest.Elasticsearch(t))
 	users := []replicator.Feed{{Table: "cell", Column: "users"}}
@@ -39,7 +39,7 @@ func TestAViewThatCannotBeKeptIsRefusedByItself(t *testing.T) {
 		{"a routing that is demanded", func(v *replicator.View) { setMapping(v, `{"_routing": {"required": true}}`) },
 			`routing = "{…}"`},
 		{"a field of Elasticsearch's own", func(v *replicator.View) { v.Fields = fields("_id") }, `fields = { id = "_id" }`},
-		{"the field of the state", func(v *replicator.View) { v.Fields = fields("_replicator") }, "rename"},
+		{"the field of the state", func(v *replicator.View) { v.Fields = fields("_replicator") }, "Rename"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			well, bad, worse := view(servertest.Name(), users, "name"), view(servertest.Name(), users,

@@ -46,15 +46,15 @@ func (d *document) refuse() (wait time.Duration, err error) {
 	return 0, ofView(view, fmt.Errorf("writing a document of view %s: %w", view.Name, f.classify()))
 }
 
-// blame finds the cell for whose contribution a document was refused. In a merged document, that may be another cell
-// than the one that changed, because its field was hidden until now.
+// blame finds the cell whose contribution the index refused, and rejects that contribution. In a merged document it may
+// be a cell that did not change, because its field was hidden until now.
 func (d *document) blame(f *failure) error {
 	reason := error(f)
 	if f.Status == http.StatusRequestEntityTooLarge {
 		reason = errTooLarge(0)
 	}
 	suspected := hasOddName
-	if field := f.field(); field != "" { // for a member of an object, it is the path
+	if field := f.field(); field != "" { // for a member of an object, field is a path
 		suspected = func(name string, _ []byte) bool { return name == field || strings.HasPrefix(field, name+".") }
 	}
 	if s, field := d.suspect(suspected); s != nil {
@@ -73,7 +73,7 @@ func (d *document) blame(f *failure) error {
 			return d.reject(s, reason)
 		}
 	}
-	return fmt.Errorf("view %s: its index refuses even a document without fields: %w; rebuild the view",
+	return fmt.Errorf("view %s: its index refuses even a document without fields: %w. Rebuild the view",
 		d.keeper.view.Name, f)
 }
 
@@ -85,7 +85,7 @@ func (d *document) reject(s *slot, reason error) error {
 	return nil
 }
 
-// suspect returns the first suspected field, and the cell that provides it; nil if there is none.
+// suspect returns the first suspected field, and the cell that provides it, or nil if no field is suspected.
 func (d *document) suspect(suspected func(name string, value []byte) bool) (s *slot, field int) {
 	for i, f := range d.keeper.view.Fields {
 		giver := judge.Giver(len(d.next), func(n int) bool {

@@ -17,21 +17,21 @@ import (
 	"replicator/sinks/judge"
 )
 
-// registryID is the id of the document in each index that holds the marks. It lies with the data, so that removing,
-// emptying or restoring the index affects both.
+// registryID is the id of the document that holds the marks. Each index has one, so that removing, emptying or
+// restoring the index affects both the data and the marks.
 const registryID = "replicator:marks"
 
-// registry is the content of that document: the view's mark for each source.
+// registry is the content of the marks' document: the view's mark for each source.
 type registry map[string]registered
 
 // registered is one source's part of a view.
 type registered struct {
 	replicator.StoredStanding
-	Fingerprint string `json:"fingerprint,omitempty"` // if it differs from the index's: see generation.belongs
+	Fingerprint string `json:"fingerprint,omitempty"` // set if it differs from the index's (see generation.belongs)
 	Horizon     int64  `json:"horizon,omitempty"`     // cells that were deleted below it may be forgotten
 }
 
-// fingerprint returns the definition by which a source's part of the generation was begun.
+// fingerprint returns the fingerprint of the definition with which a source's part of the generation was started.
 func (r registered) fingerprint(of *generation) string { return cmp.Or(r.Fingerprint, of.fingerprint) }
 
 // registryOf returns the registry's document, to be read by the index's name, because the write alias may change.
@@ -55,7 +55,7 @@ type registryState struct {
 	Hidden bool `json:"hidden"`
 }
 
-// parseRegistry decodes the marks from a registry's document; none if the document does not exist.
+// parseRegistry decodes the marks in a registry's document. A document that does not exist has no marks.
 func parseRegistry(d *document) (registry, error) {
 	if d.failure != nil {
 		return nil, fmt.Errorf("its marks can't be read: %w", d.failure.classify())
@@ -65,7 +65,7 @@ func parseRegistry(d *document) (registry, error) {
 	}
 	if d.exists {
 		if err := json.Unmarshal(d.source, &doc); err != nil {
-			return nil, replicator.Fatal(fmt.Errorf("its marks can't be read: %w; rebuild the view", err))
+			return nil, replicator.Fatal(fmt.Errorf("its marks can't be read: %w. Rebuild the view", err))
 		}
 	}
 	if doc.State.Cells.Marks == nil {
@@ -105,7 +105,7 @@ func (r registry) render() ([]byte, error) {
 var errAgain = errors.New("other replicators keep changing the same marks")
 
 // update changes the marks of all kept views, each on the condition that no other process changed them in between. It
-// may call change several times, also on marks that change has already changed.
+// may call change several times for the same view, also with marks that an earlier call has changed.
 func (t *Target) update(ctx context.Context, change func(view int, r registry) error) ([]registry, error) {
 	tries := 0
 	for range maxRounds {
@@ -209,8 +209,8 @@ func (t *Target) register(ctx context.Context) error {
 		g := k.gate.Load()
 		k.gate.Store(&gate{g.alias, max(g.horizon, registries[i][t.source].Horizon)})
 	}
-	// The server's name is empty: what Elasticsearch acknowledged is on the disks of all in-sync copies, and one of
-	// those takes over.
+	// The server's name is empty, because a failover loses no acknowledged data: the data is on the disks of all
+	// in-sync copies, and only an in-sync copy takes over.
 	t.marks = judge.NewMarks(t.views, at, "")
 	return nil
 }
@@ -218,7 +218,7 @@ func (t *Target) register(ctx context.Context) error {
 // Foreign implements replicator.Shared.
 func (t *Target) Foreign() []string { return t.marks.Foreign() }
 
-// Mark implements replicator.Target. Once every source has filled a view, it is shown.
+// Mark implements replicator.Target. Once every source has filled a view, Mark points the view's alias to it.
 func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	err := t.marks.Mark(at, func(marking *judge.Marking) error {
 		var registries []registry
@@ -246,7 +246,7 @@ func (t *Target) Mark(ctx context.Context, at replicator.Standing) error {
 	return err
 }
 
-// aliasInterval is how often to check whether an alias was removed, moved or changed. A check is one small request a
+// aliasInterval is how often to check whether an alias was removed, moved or changed. A check is one small request per
 // view.
 const aliasInterval = 10 * time.Second
 
@@ -265,8 +265,8 @@ func (t *Target) showFilled(ctx context.Context, registries []registry) error {
 			if err := t.sink.mendAlias(ctx, k); err != nil {
 				return inView(k.view, err)
 			}
-			// The other source's part continues in the new generation, which is shown once this source's part is there,
-			// too.
+			// Another source continues in a newer generation. This source must fill that generation, too, before it is
+			// shown.
 			if replaced, err := t.leftBehind(ctx, k); err != nil {
 				return inView(k.view, err)
 			} else if replaced {
@@ -290,7 +290,7 @@ func (t *Target) leftBehind(ctx context.Context, k *keeper) (bool, error) {
 	return t.isReplaced(ctx, k)
 }
 
-// isFilled reports whether a view is filled from every source.
+// isFilled reports whether every source has filled a view.
 func (t *Target) isFilled(r registry) bool {
 	for _, m := range r {
 		if m.Phase != replicator.PhaseFilled {
@@ -303,8 +303,8 @@ func (t *Target) isFilled(r registry) bool {
 	})
 }
 
-// takeOver moves the alias from the older generations to the view's, and retires them. A search sees either one or the
-// other.
+// takeOver moves the alias from the older generations to the view's, and retires them. A search sees either the old or
+// the new generation.
 func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 	if err := t.Refresh(ctx); err != nil {
 		return err
@@ -320,7 +320,7 @@ func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 		case g.number < k.generation.number:
 			older = append(older, g)
 		case g.number > k.generation.number:
-			return nil // this one has been superseded itself; the next mark reports it
+			return nil // the view's generation was superseded, which the next Mark reports
 		case g.shown:
 			k.generation.shown = true // another shard's pipeline moved the alias
 			return nil
@@ -329,6 +329,7 @@ func (t *Target) takeOver(ctx context.Context, k *keeper) error {
 	if err := t.sink.show(ctx, []*generation{k.generation}, older); err != nil {
 		return err
 	}
-	t.sink.log.Info("view shown anew", "sink", t.sink.name, "view", k.view.Name, "index", k.generation.index)
+	t.sink.log.Info("view shown from its new "+
+		"index", "sink", t.sink.name, "view", k.view.Name, "index", k.generation.index)
 	return nil
 }

@@ -8,11 +8,11 @@ import (
 )
 
 // SearchTime is how long to keep an index after its alias has moved away. A search resolves the alias on one node and
-// then asks the index's shards. If the index is removed in between, the search returns nothing and a failed shard. A
-// reader that does not check _shards would take the view for empty.
+// then asks the index's shards. If the index is removed in between, the search returns no hits and a failed shard. A
+// reader that does not check _shards would think that the view is empty.
 const SearchTime = 3 * time.Second
 
-// retired are indexes that others have replaced, each with the time after which it may be removed.
+// retired lists the replaced indexes, each with the time after which it may be removed.
 type retired struct {
 	mu    sync.Mutex
 	until map[string]time.Time
@@ -32,7 +32,7 @@ func (r *retired) add(stay time.Duration, generations ...*generation) {
 	}
 }
 
-// take removes the indexes whose time has come from the list, and returns them.
+// take returns the indexes that may be removed by now, and drops them from the list.
 func (r *retired) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *retired) take() []string {
 	return due
 }
 
-// last returns the time after which all may be removed.
+// last returns the time after which all retired indexes may be removed.
 func (r *retired) last() (last time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,8 +68,8 @@ func (s *Sink) retireSuperseded(older []*generation) {
 	}
 }
 
-// removeRetired removes the retired indexes whose time has come. If one can't be removed, it does no harm; the next
-// Open finds it again.
+// removeRetired removes the retired indexes that may be removed by now. An index that can't be removed does no harm,
+// and the next Open finds it again.
 func (s *Sink) removeRetired(ctx context.Context) {
 	for _, index := range s.retired.take() {
 		if err := s.remove(ctx, index); err != nil {
@@ -78,7 +78,7 @@ func (s *Sink) removeRetired(ctx context.Context) {
 	}
 }
 
-// removeTime is how long the removal of indexes at the end may take, beyond the time that they must stay.
+// removeTime limits how long Close takes to remove retired indexes, after the time that they must stay.
 const removeTime = 5 * time.Second
 
 // awaitRetired waits until the retired indexes may be removed, and removes them.

@@ -16,7 +16,7 @@ type scanner struct {
 
 func newScanner(text []byte) scanner { return scanner{Scanner: jsonscan.Scanner{Data: text}} }
 
-// object calls member for each member of an object; member reads the value.
+// object calls member for each member of an object. member must read the value.
 func (s *scanner) object(member func(name []byte)) {
 	for more := s.opens('{'); more; more = s.goesOn('}') {
 		name, err := s.Name()
@@ -26,7 +26,7 @@ func (s *scanner) object(member func(name []byte)) {
 	}
 }
 
-// array calls element for each element of an array; element reads it.
+// array calls element for each element of an array. element must read the element.
 func (s *scanner) array(element func()) {
 	for more := s.opens('['); more; more = s.goesOn(']') {
 		element()
@@ -43,7 +43,7 @@ func (s *scanner) opens(bracket byte) bool {
 	return !s.Closes(bracket + 2) // '}' and ']' in ASCII
 }
 
-// goesOn reads what follows an element, and reports whether another one does.
+// goesOn reads the comma or bracket after an element, and reports whether another element follows.
 func (s *scanner) goesOn(closing byte) bool {
 	if s.bad {
 		return false

@@ -9,8 +9,8 @@ import (
 	"replicator/config"
 )
 
-// Settings are the parts of a view's definition that only Elasticsearch has. The names and order of its JSON are part
-// of fingerprints, so they never change.
+// Settings are a view's settings that only Elasticsearch sinks have. The names and order of its JSON are part of
+// fingerprints, so they never change.
 type Settings struct {
 	Index         string `json:"index,omitempty"`    // the alias
 	Mapping       string `json:"mapping,omitempty"`  // JSON
@@ -55,16 +55,17 @@ func readConnection(s *config.Section) any {
 		u, err := url.Parse(a.Text)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			s.ProblemAt(a, "addresses", "holds what is not an address; it has the form http://HOST:PORT or https://HOST:PORT")
+			s.ProblemAt(a, "addresses", "contains an invalid address. An address has the form http://HOST:PORT or "+
+				"https://HOST:PORT")
 		case u.User != nil:
-			s.ProblemAt(a, "addresses", "holds a user; say username and password (or password_file) instead")
+			s.ProblemAt(a, "addresses", "contains a user. Set username and password (or password_file) instead")
 		default:
 			c.Addresses = append(c.Addresses, strings.TrimRight(a.Text, "/"))
 		}
 	}
 	c.Login = s.Login()
 	if c.APIKey != "" && (c.Login.Username != "" || c.Login.Password != "") {
-		s.Problem("api_key", "username and password are given as well; give one or the other")
+		s.Problem("api_key", "username and password are given as well. Give one or the other")
 	}
 	if c.Login.Password != "" && c.Login.Username == "" {
 		s.Problem("password", "needs a username, too")
@@ -84,24 +85,24 @@ func readView(s *config.ViewSection) config.Target {
 	s.Covers("id", v.Key)
 	target := config.Target{Key: "index"}
 	if at, _ := s.Sink.Settings.(Connection); index != "" {
-		for _, address := range at.Addresses { // addresses of one cluster, whatever the number of sinks
+		for _, address := range at.Addresses { // so that two sinks of the same cluster have the same places
 			target.Places = append(target.Places, address+"\x00"+index)
 		}
 	}
 	return target
 }
 
-// badIndex says why Elasticsearch would refuse an index name; "" if it would not.
+// badIndex returns why Elasticsearch would refuse an index's name, or "" if it accepts the name.
 func badIndex(name string) string {
 	switch {
 	case name != strings.ToLower(name):
-		return "Elasticsearch needs index names in lower case; say index = \"" + strings.ToLower(name) + "\""
+		return "Elasticsearch needs index names in lower case. Write index = \"" + strings.ToLower(name) + "\""
 	case strings.ContainsAny(name, "\\/*?\"<>| ,#:"), strings.HasPrefix(name, "-"), strings.HasPrefix(name, "_"),
 		strings.HasPrefix(name, "+"), name == ".", name == "..":
-		return "Elasticsearch does not allow this name of an index: it must not contain \\ / * ? \" < > | , # : or space, " +
-			"nor begin with - _ +"
+		return "Elasticsearch does not allow this index name. A name must not contain \\ / * ? \" < > | , # : or " +
+			"space, or begin with - _ +"
 	case len(name) > 200:
-		return "the name of an index has at most 200 bytes, because the program adds to it"
+		return "an index name can have at most 200 bytes, because the program appends a suffix"
 	}
 	return ""
 }
@@ -117,7 +118,7 @@ func jsonFile(s *config.ViewSection, key string) string {
 	if err != nil {
 		s.Problem(key, "can't be read: %v", err)
 	} else if err := json.Unmarshal(data, &object); err != nil {
-		s.Problem(key, "%s does not hold a JSON object: %v", path, err)
+		s.Problem(key, "%s does not contain a JSON object: %v", path, err)
 	}
 	return string(data)
 }

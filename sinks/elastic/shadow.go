@@ -10,8 +10,8 @@ import (
 	"replicator"
 )
 
-// Shadowing is a Sink with one source that builds views beside the live ones and swaps them in. If several sources,
-// each with its own pipeline, fill an index, none of them could decide when to swap. There a rebuild is done in place.
+// Shadowing is a Sink with one source. It rebuilds a view in a second index, and swaps that in. If several sources fill
+// an index, each has its own pipeline, and no pipeline could decide when to swap. So their views are rebuilt in place.
 type Shadowing struct{ *Sink }
 
 var _ replicator.Shadower = Shadowing{}
@@ -23,7 +23,7 @@ func (s Shadowing) Shadow(v *replicator.View) *replicator.View {
 	return &shadow
 }
 
-// isShadow reports whether the generation is a shadow's.
+// isShadow reports whether the generation belongs to a shadow.
 func (g *generation) isShadow() bool { return strings.HasSuffix(g.view, replicator.ShadowSuffix) }
 
 // Foreign implements replicator.Shadower. An index behind an alias belongs to the program alone.
@@ -43,7 +43,7 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 		}
 		shadow := shadowOf(all, v)
 		if shadow == nil {
-			none := replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in: rebuild it once more", v.Name))
+			none := replicator.Fatal(fmt.Errorf("view %s has no shadow to swap in. Rebuild the view again", v.Name))
 			refused = append(refused, replicator.OfView(none, v.Name))
 			continue
 		}
@@ -70,7 +70,8 @@ func (s Shadowing) Swap(ctx context.Context, _ string, views []*replicator.View)
 	return s.show(ctx, add, remove)
 }
 
-// shadowOf returns a view's newest shadow, or what an interrupted swap has left of it; nil if there is none.
+// shadowOf returns a view's newest shadow, or nil. After an interrupted swap, the shadow may already have the view's
+// name.
 func shadowOf(all []*generation, v *replicator.View) *generation {
 	for _, g := range slices.Backward(all) {
 		if g.view == v.Name+replicator.ShadowSuffix || g.holds(v) && !g.shown {

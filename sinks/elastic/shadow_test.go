@@ -15,8 +15,8 @@ import (
 	"replicator/sinks/sinktest"
 )
 
-// A search finds out first which indexes an alias shows and asks these a moment later. If one is gone by then, it
-// answers with nothing, and that a shard failed.
+// A search first resolves the alias and asks the index a moment later. If the index is gone by then, the search returns
+// no hits and a failed shard.
 func TestASearchDuringASwapFindsEverything(t *testing.T) {
 	b := newBench(t, "")
 	sink := elastic.Shadowing{Sink: b.sink}
@@ -60,7 +60,8 @@ func TestASearchDuringASwapFindsEverything(t *testing.T) {
 	t.Logf("looked %d times", looks)
 }
 
-// One view that can't be swapped in is named, nothing is swapped then, and the others can be without it.
+// If one view can't be swapped in, the error names it, and no view is swapped. The others can then be swapped without
+// it.
 func TestASwapNamesTheViewThatItFailsFor(t *testing.T) {
 	for name, breaks := range map[string]func(b *bench, index string){
 		"somebody closed its shadow's index":  func(b *bench, index string) { b.do("POST", "/"+index+"/_close", "") },

@@ -9,8 +9,8 @@ import (
 	"replicator/sinks/elastic"
 )
 
-// A shard whose table is another than when its part was begun has other cells behind the same ids. The index is of all
-// shards, so it is begun anew for all, and who goes on in the one before learns of it with a mark.
+// If a shard's table has changed, the same ids may belong to other cells. All shards share the index, so all of them
+// start again in a new index. A target that still uses the old index finds out with its next mark.
 func TestASourceWhoseTableChangedBeginsTheViewAnewForAll(t *testing.T) {
 	c := newCluster(t, servertest.Elasticsearch(t))
 	sink, err := elastic.New(elastic.Config{Name: "search", Addresses: []string{c.url}, Tables: tables,
@@ -57,7 +57,7 @@ func TestASourceWhoseTableChangedBeginsTheViewAnewForAll(t *testing.T) {
 	}
 	fill(open("b", ".y"), 2, "of b, anew")
 	shows("filled anew by both", "-r2", 2)
-	if err := sink.Close(); err != nil { // the index that was shown before goes by then
+	if err := sink.Close(); err != nil { // removes the index that was shown before
 		t.Fatal(err)
 	}
 	if got := c.indexes(indexOf(of)); len(got) != 1 {

@@ -7,7 +7,8 @@ import (
 	"replicator"
 )
 
-// judged applies ops to documents as they were read, by id, and returns what is written of each: no server is asked.
+// judged applies ops to documents without a server. sources has the documents' sources by id. It returns the sources to
+// write, by id.
 func judged(t testing.TB, target *Target, sources map[string]string, ops ...replicator.Op) map[string]string {
 	t.Helper()
 	b := target.gather(ops)
@@ -48,7 +49,7 @@ func testOp(t testing.TB, column string, version, order, asOf int64, fields ...a
 	return o
 }
 
-// What stands in documents is read by every later version of the program, and by older ones while they are replaced.
+// Every later version of the program must be able to read the documents, and so must older versions during an upgrade.
 func TestTheStoredFormOfDocuments(t *testing.T) {
 	broken := testOp(t, "a", 5, 50, 0)
 	broken.Values[0].Err = fmt.Errorf("no such codec")
@@ -134,7 +135,7 @@ func TestTheStoredFormOfMarks(t *testing.T) {
 	}
 }
 
-// BenchmarkJudging is what a batch costs between the read and the write: no server is asked.
+// BenchmarkJudging measures the work on a batch between the read and the write, without a server.
 func BenchmarkJudging(b *testing.B) {
 	for _, merged := range []bool{false, true} {
 		k := testKeeper(merged)

@@ -51,7 +51,7 @@ func (t *Target) strays(ctx context.Context, view int, after string, limit int) 
 	return strays, next, nil
 }
 
-// straysOf reads the documents again and calls each for those that are still strays.
+// straysOf reads the documents again, and calls each for every document that is still a stray.
 func (t *Target) straysOf(ctx context.Context, documents []*document, each func(*document) error) error {
 	return t.sink.client.inParts(documents, func(part []*document) error {
 		if err := t.sink.client.read(ctx, part); err != nil {
@@ -92,7 +92,7 @@ func (t *Target) tidy(ctx context.Context, view int, strays []replicator.Stray) 
 	for _, s := range strays {
 		var at [2]string
 		if err := json.Unmarshal([]byte(s.At), &at); err != nil {
-			return 0, fmt.Errorf("%q is no place in a view: %w", s.At, err)
+			return 0, fmt.Errorf("%q is not a document's address: %w", s.At, err)
 		}
 		documents = append(documents, t.kept[view].document(at[0], at[1]))
 	}

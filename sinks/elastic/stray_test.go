@@ -38,7 +38,7 @@ func TestDocumentsOfNoCellAreFoundAndRemovedAndNothingElseIs(t *testing.T) {
 		!strings.Contains(names, "2,") {
 		t.Fatalf("strays are %s", names)
 	}
-	b.apply(op(cellOf(t, "users", 2), 2, "b", nil)) // the cell takes its place back
+	b.apply(op(cellOf(t, "users", 2), 2, "b", nil)) // the cell's document replaces the stray
 	if removed, err := tidier.Tidy(t.Context(), 0, found); err != nil || removed != 2 {
 		t.Errorf("%d were removed, %v", removed, err)
 	}

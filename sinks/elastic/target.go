@@ -12,16 +12,16 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Target is some opened views of one source. It is safe for concurrent use.
+// Target is a set of open views of one source. It is safe for concurrent use.
 type Target struct {
 	sink   *Sink
 	source string
 	nearby []string // other sources to which an entity may move
 	views  []*replicator.View
-	kept   []*keeper // the views, in their order
+	kept   []*keeper // keepers of the views, in the same order
 
 	memory  memory
-	novelty judge.Novelty // of documents
+	novelty judge.Novelty // whether documents are probably new
 
 	marks  *judge.Marks
 	looked time.Time // when the aliases were last checked; used only while marks are written
@@ -80,7 +80,7 @@ var errReplaced = fmt.Errorf("a view was rebuilt or started over since the views
 	replicator.ErrOpenAgain)
 
 // replaced returns errReplaced instead of err if an index is missing because a newer generation of the view replaced
-// it. Then nothing is lost.
+// it, and so nothing is lost.
 func (t *Target) replaced(ctx context.Context, err error) error {
 	if !errors.Is(err, replicator.ErrSinkLost) {
 		return err

@@ -19,7 +19,7 @@ type bench struct {
 	target replicator.Target
 }
 
-// newBench opens a view of the cells users, or of the given ones.
+// newBench opens a view of the cells users, or of the cells given by from.
 func newBench(t *testing.T, mapping string, from ...string) *bench {
 	t.Helper()
 	if from == nil {
@@ -51,7 +51,7 @@ func (b *bench) open() {
 	b.target = target
 }
 
-// object is one of one member.
+// object returns an object with one member.
 func object(name string, value any) replicator.Object {
 	return replicator.ObjectOf(map[string]any{name: value})
 }
@@ -65,7 +65,7 @@ func cellOf(t testing.TB, column string, n int64) replicator.Cell {
 	return replicator.Cell{Table: "cell", Column: column, Key: key}
 }
 
-// op is a put of a cell at the order that is its version, too.
+// op returns an op that sets a cell to the fields, or to nothing. Its version equals its order.
 func op(c replicator.Cell, order int64, fields ...any) replicator.Op {
 	o := replicator.Op{Cell: c, Version: order, Order: order, Values: []replicator.Value{{}}}
 	if fields != nil {
@@ -74,7 +74,7 @@ func op(c replicator.Cell, order int64, fields ...any) replicator.Op {
 	return o
 }
 
-// reset is a look that found nothing, or the fields.
+// reset returns a re-read of a cell that found the fields, or no row.
 func reset(c replicator.Cell, version, asOf int64, fields ...any) replicator.Op {
 	o := op(c, version, fields...)
 	o.Order, o.AsOf = 0, asOf
@@ -90,7 +90,7 @@ func (b *bench) apply(ops ...replicator.Op) replicator.Applied {
 	return applied
 }
 
-// source is the source of the document that the alias shows, without the state, as it stands there.
+// source returns the unchanged source of a document that the alias shows, without the state.
 func (b *bench) source(id string) string {
 	b.t.Helper()
 	text := string(b.search(indexOf(b.view))[id])
@@ -186,7 +186,7 @@ func TestARefusedValueIsADeadLetterWithoutIt(t *testing.T) {
 	}
 }
 
-// What a mapping can't name, it need not: nothing is refused where members are no fields.
+// A mapping can't have fields with odd names, but objects whose members are not mapped may have such names.
 func TestObjectsThatAreNotIndexedTakeAnyNames(t *testing.T) {
 	value := replicator.ObjectOf(map[string]any{"": int64(1), "x": []any{int64(1), object("y..z", int64(2))}})
 	flattened := "flattened"
@@ -201,7 +201,7 @@ func TestObjectsThatAreNotIndexedTakeAnyNames(t *testing.T) {
 	}
 }
 
-// The field of a cell that stood behind another's is seen only when that one goes.
+// The cell that provides a refused field is to blame, even if the field was hidden until another cell changed.
 func TestAMergedDocumentBlamesTheCellWhoseFieldItIs(t *testing.T) {
 	b := newBench(t, `{"properties": {"n": {"type": "long"}}}`, "profile", "users")
 	b.apply(op(cellOf(t, "profile", 1), 1, nil, int64(5)), op(cellOf(t, "users", 1), 1, "kept?", "no number"))
@@ -242,7 +242,8 @@ func TestSomebodyElsesIndexOfTheNameThatTheNextOneWouldHaveIsLeftAlone(t *testin
 	sink := newSink(t, c.url)
 	defer sink.Close()
 	findings := sink.Check(t.Context(), []*replicator.View{v})
-	if last := findings[len(findings)-1]; last.Level != replicator.OK || !strings.Contains(last.Detail, "-r2 will be made") {
+	if last := findings[len(findings)-1]; last.Level != replicator.OK ||
+		!strings.Contains(last.Detail, "-r2 will be created") {
 		t.Errorf("check says %+v", last)
 	}
 	if _, err := sink.Open(t.Context(), "", []*replicator.View{v}); err != nil {
@@ -250,7 +251,7 @@ func TestSomebodyElsesIndexOfTheNameThatTheNextOneWouldHaveIsLeftAlone(t *testin
 	}
 }
 
-// Nothing but its readers misses an alias: writes go to the index.
+// Only readers notice that an alias is missing, because the program writes to another alias.
 func TestAnAliasThatSomebodyRemovedIsMadeAgain(t *testing.T) {
 	b := newBench(t, "")
 	at := replicator.Standing{Position: replicator.Position{Order: 5, Token: "t"}}
@@ -269,7 +270,7 @@ func TestAnAliasThatSomebodyRemovedIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestAnAliasThatSomebodyMovedFailsTheView: its readers see something else's documents, and writes go on as before.
+// If a user moves the alias to a foreign index, readers see foreign documents. So the view must fail.
 func TestAnAliasThatSomebodyMovedFailsTheView(t *testing.T) {
 	b := newBench(t, "")
 	index := indexOf(b.view)
@@ -279,7 +280,7 @@ func TestAnAliasThatSomebodyMovedFailsTheView(t *testing.T) {
 	if err := b.target.Mark(t.Context(), at); err != nil {
 		t.Fatal(err)
 	}
-	b.open() // looks at once
+	b.open() // so that the next Mark checks the alias
 	b.do("PUT", "/"+index+"-foreign", `{"settings": `+oneShard+`}`)
 	b.do("POST", "/_aliases", `{"actions": [{"remove": {"index": "`+index+`-r1", "alias": "`+index+`"}},
 		{"add": {"index": "`+index+`-foreign", "alias": "`+index+`"}}]}`)
@@ -349,7 +350,7 @@ func TestAViewThatIsFilledAnewIsSeenWholeOnly(t *testing.T) {
 	}
 	b.shows("1", `{"name":"new","n":5`)
 	filled()
-	if err := b.sink.Close(); err != nil { // the index that was shown before goes by then
+	if err := b.sink.Close(); err != nil { // removes the index that was shown before
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(b.indexes(indexOf(b.view))); got != "["+indexOf(b.view)+"-r2]" {
@@ -390,7 +391,7 @@ func TestAViewOfShardsIsShownOnceAllHaveFilledIt(t *testing.T) {
 		t.Errorf("after one of two: %s", got)
 	}
 	fill("b", 2)
-	if err := sink.Close(); err != nil { // the index that was shown before goes by then
+	if err := sink.Close(); err != nil { // removes the index that was shown before
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(c.indexes(indexOf(v))); len(c.search(indexOf(v))) != 2 || strings.Contains(got, "-r1 ") {

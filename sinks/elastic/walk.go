@@ -14,8 +14,8 @@ import (
 	"replicator/sinks/judge"
 )
 
-// Unclaimed implements replicator.Tidier. There is never any: a fill from the start writes to its own index, which then
-// replaces the shown one as a whole.
+// Unclaimed implements replicator.Tidier. It never returns cells, because a fill from the start writes to a new index,
+// which then replaces the shown one as a whole.
 func (t *Target) Unclaimed(context.Context, int, string, int) ([]replicator.Cell, string, error) {
 	return nil, "", nil
 }
@@ -55,8 +55,9 @@ func everything() object {
 	return object{"bool": object{"must_not": object{"ids": object{"values": []string{registryID}}}}}
 }
 
-// Held implements replicator.Target. It skips documents that the program did not write (see Strays). If an entity has
-// moved to another source, it skips what the document still knows about it from this source.
+// Held implements replicator.Target. It skips documents that the program did not write (see Strays). It also skips a
+// deleted cell of this source if the document has the same entity from another source, because the entity has moved
+// there.
 func (t *Target) Held(ctx context.Context, view int, after string, limit int) ([]replicator.Cell, string, error) {
 	return t.walk(ctx, view, filter(), after, limit, func(s *slot, all contents) bool {
 		return !s.gone() || !slices.ContainsFunc(t.others(t.kept[view], all), func(o *slot) bool { return !o.gone() })
@@ -68,8 +69,8 @@ func (t *Target) Dead(ctx context.Context, view int, after string, limit int) ([
 	return t.walk(ctx, view, everything(), after, limit, func(s *slot, _ contents) bool { return s.Dead })
 }
 
-// walk pages through the documents that a query finds, and returns those of their cells that are wanted. For merged
-// documents it does not request each cell's contribution: a cell that contributes has a version.
+// walk pages through the documents that a query finds, and returns those of their cells that are wanted. It requests
+// only the state, without contributions, because the version tells whether a cell contributes.
 func (t *Target) walk(
 	ctx context.Context, view int, query object, after string, limit int, wanted func(s *slot, all contents) bool,
 ) ([]replicator.Cell, string, error) {
