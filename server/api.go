@@ -14,7 +14,7 @@ import (
 	"replicator"
 )
 
-// A response header lets Client distinguish this program from another one on the same port.
+// Every answer has this header. Client uses it to tell this program from another program on the same port.
 const (
 	productHeader = "X-Replicator"
 	productName   = "1"
@@ -22,11 +22,11 @@ const (
 
 type errorAnswer struct {
 	Error  string `json:"error"`
-	Reason string `json:"reason,omitempty"` // a code for programs; "" if the status is enough
+	Reason string `json:"reason,omitempty"` // a code for programs; "" if the HTTP status is specific enough
 }
 
-// The reasons of errors whose HTTP status is not specific enough: a client can follow a rebuild that is already
-// running, but a paused view can't be rebuilt.
+// The values of errorAnswer.Reason. Both errors have the same HTTP status, and clients must treat them differently: a
+// client can follow a rebuild that is already running, but it can't rebuild a paused view.
 const (
 	reasonRebuilding = "rebuilding"
 	reasonPaused     = "paused"
@@ -87,7 +87,7 @@ func fail(w http.ResponseWriter, code int, err error) {
 	answer(w, code, errorAnswer{Error: err.Error(), Reason: reasonOf(err)})
 }
 
-// failed answers with an error of the controller and the status that fits.
+// failed answers with the controller's error and the matching HTTP status.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	code := http.StatusInternalServerError
 	switch {
@@ -107,7 +107,8 @@ func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	fail(w, code, err)
 }
 
-// read decodes the request's JSON. An empty body leaves v at its zero value.
+// read decodes the request's JSON into v. If that fails, read answers with the error and returns false. An empty body
+// leaves v at its zero value.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	in := json.NewDecoder(r.Body)
 	in.DisallowUnknownFields()
@@ -116,7 +117,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 		return true
 	}
 	if err == nil && in.More() {
-		err = errors.New("more than one value")
+		err = errors.New("it contains more than one JSON value")
 	}
 	if err != nil {
 		code := http.StatusBadRequest
@@ -138,21 +139,21 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, statusAnswer{Started: s.started.UTC(), Views: views})
 }
 
-// errWaited is the cause of a wait's timeout.
-var errWaited = errors.New("`replicator status` tells how far it is; a longer timeout waits longer")
+// errWaited is the context's cause when a wait reaches its timeout.
+var errWaited = errors.New("run `replicator status` to see the progress, or use a longer timeout")
 
 func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	for name := range q { // without this check, a misspelt "view" would mean all views
 		if !slices.Contains([]string{"gtid", "pos", "view", "timeout", "source"}, name) {
-			fail(w, http.StatusBadRequest, fmt.Errorf("%q: there is no such parameter; there are gtid, pos, view, "+
-				"timeout and source", name))
+			fail(w, http.StatusBadRequest, fmt.Errorf("unknown parameter %q. Use gtid, pos, view, "+
+				"timeout or source", name))
 			return
 		}
 	}
 	fence, timeout := q.Get("gtid"), defaultWait
 	if pos := q.Get("pos"); (fence == "") == (pos == "") {
-		fail(w, http.StatusBadRequest, errors.New("say what to wait for: either gtid=SET or pos=FILE:POS"))
+		fail(w, http.StatusBadRequest, errors.New("specify what to wait for: either gtid=SET or pos=FILE:POS"))
 		return
 	} else if pos != "" {
 		fence = pos
@@ -185,14 +186,14 @@ func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mayWait takes one of the slots for waiting requests. If none is free, it answers with an error. The caller releases
-// the slot.
+// mayWait takes one of the slots for waiting requests and returns true. The caller releases the slot. If no slot is
+// free, mayWait answers with an error and returns false.
 func (s *Server) mayWait(w http.ResponseWriter) bool {
 	select {
 	case s.waiting <- struct{}{}:
 		return true
 	default:
-		fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d requests are waiting already", mostWaiting))
+		fail(w, http.StatusServiceUnavailable, fmt.Errorf("%d other requests are waiting. Try again later", mostWaiting))
 		return false
 	}
 }
@@ -248,20 +249,20 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	answer(w, code, a)
 }
 
-// notReady returns why a view does not serve its readers, or "" if it does. During a rebuild the old view is kept up,
-// unless the status says that it is frozen.
+// notReady returns why a view is not ready, or "" if it is. A view that is being rebuilt is ready as long as its old
+// contents are kept up to date.
 func notReady(v replicator.ViewStatus) string {
 	switch {
-	case v.State == replicator.StateMember: // another member keeps the partition, and reports its state
+	case v.State == replicator.StateMember: // the member that keeps the partition reports its state
 		return ""
 	case v.KeptUp() && v.LagSeconds == nil:
-		return "its lag is not known"
+		return "its lag is unknown"
 	case v.KeptUp():
 		return ""
 	case v.Error != "":
 		return v.State + ": " + v.Error
 	case v.Frozen:
-		return v.State + ": its contents are not kept up to date until that is done"
+		return v.State + ": the view's contents are not kept up to date until the rebuild is done"
 	}
 	return v.State
 }

@@ -15,10 +15,10 @@ import (
 	"replicator/internal/browser"
 )
 
-// screenshots is the variable that names a directory for what the page looked like.
+// screenshots is the environment variable with the directory for screenshots of the page.
 const screenshots = "REPLICATOR_SCREENSHOTS"
 
-// keep keeps a picture of a page, where somebody wants to look at it.
+// keep saves a screenshot of a page if the environment asks for screenshots.
 func keep(t *testing.T, p *browser.Page, name string) {
 	t.Helper()
 	dir := os.Getenv(screenshots)
@@ -34,7 +34,7 @@ func keep(t *testing.T, p *browser.Page, name string) {
 	}
 }
 
-// shop are views as a shop has them, all well.
+// shop returns the views of a shop. All of them are ready.
 func shop() []replicator.ViewStatus {
 	view := func(name, kind, sink string, rate, lag float64) replicator.ViewStatus {
 		return replicator.ViewStatus{View: name, Kind: kind, Sink: sink, State: replicator.StateRunning, Rate: rate,
@@ -45,7 +45,7 @@ func shop() []replicator.ViewStatus {
 		view("products", "document", "search", 3.1, 0.31), view("orders_by_status", "counter", "main", 412.3, 0.02)}
 }
 
-// troubled are the shop's views on a bad day.
+// troubled returns the shop's views with errors and dead letters.
 func troubled() []replicator.ViewStatus {
 	views := shop()
 	views[1].State, views[1].LagSeconds, views[1].Rate = replicator.StateRetrying, lag(754), 0
@@ -57,7 +57,7 @@ func troubled() []replicator.ViewStatus {
 	return views
 }
 
-// rebuilding are the shop's views while one is rebuilt.
+// rebuilding returns the shop's views while one view is being rebuilt.
 func rebuilding() []replicator.ViewStatus {
 	views := shop()
 	views[2].State, views[2].Progress, views[2].FilledRows = replicator.StateRebuilding, 0.37, 1_532_880
@@ -65,7 +65,7 @@ func rebuilding() []replicator.ViewStatus {
 	return views
 }
 
-// anHour gives views an hour of history.
+// anHour fills the server's history with an hour of values for the views.
 func anHour(s *Server, views []replicator.ViewStatus) {
 	h := newHistory()
 	for i := range historyLength {
@@ -95,7 +95,7 @@ func anHour(s *Server, views []replicator.ViewStatus) {
 	s.watch.history.views = h.views
 }
 
-// sourceOf is what a source tells.
+// sourceOf returns the stats of the shop's source.
 func sourceOf(context.Context) []SourceStats {
 	return []SourceStats{{Sink: "main", Position: "mysql-bin.000042:73829104",
 		GTID: "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-8841021", Events: 8_120_331, Bytes: 5 << 30,
@@ -103,7 +103,7 @@ func sourceOf(context.Context) []SourceStats {
 		{Sink: "cache", Position: "mysql-bin.000041:1024", PositionAge: lag(754), Retention: lag(1800)}}
 }
 
-// TestThePageInABrowser shows the page in a real browser, one for all that there is to look at.
+// TestThePageInABrowser shows the page in a real browser. All its subtests share that browser.
 func TestThePageInABrowser(t *testing.T) {
 	b := browser.Start(t)
 	desktop := browser.Look{Width: 1280, Height: 800}
@@ -244,7 +244,7 @@ func TestThePageInABrowser(t *testing.T) {
 		keep(t, page, "token")
 		page.Press("Enter")
 		page.Wait(`document.body.innerText.includes("orders_by_customer is paused")`)
-		page.Eval(`document.querySelector('[data-act=pause][data-view=customers]').click()`, nil) // it is remembered
+		page.Eval(`document.querySelector('[data-act=pause][data-view=customers]').click()`, nil)
 		page.Wait(`document.body.innerText.includes("customers is paused")`)
 		if did := p.did(); did != "pause orders_by_customer, pause customers" {
 			t.Errorf("it did %q", did)
@@ -268,7 +268,7 @@ func TestThePageInABrowser(t *testing.T) {
 		within(t, page, "Dead letters of "+views[0].View, "<VARCHAR(255)>")
 		page.Eval(`document.querySelector('[data-act=example]').click()`, nil)
 		page.Wait(`document.querySelector("pre")`)
-		within(t, page, "67108883 bytes, of which the beginning is shown", `{"<b>email</b>":"öö`)
+		within(t, page, "67108883 bytes, only the beginning is shown", `{"<b>email</b>":"öö`)
 		keep(t, page, "deadletters")
 		page.Eval(`document.querySelector('[data-act=retry]').click()`, nil)
 		page.Wait(`document.body.innerText.includes("3 tried again, 1 still dead")`)

@@ -15,7 +15,7 @@ import (
 	"replicator"
 )
 
-// ErrNotRunning means that no process listens at the configured address.
+// ErrNotRunning means that no running process can be reached at the configured address.
 var ErrNotRunning = errors.New("replicator is not running")
 
 // Client talks to the running program. The zero Client is for a program without HTTP: every call returns ErrNotRunning.
@@ -49,7 +49,8 @@ func (c Client) Ready(ctx context.Context) error {
 
 // Wait returns once the views (all, if none is named) include the fence.
 func (c Client) Wait(ctx context.Context, f Fence, views []string, timeout time.Duration) error {
-	q := url.Values{"view": views, "timeout": {timeout.String()}, "gtid": {f.At}} // the server tells the two forms apart
+	// The server accepts FILE:POS in the gtid parameter, too.
+	q := url.Values{"view": views, "timeout": {timeout.String()}, "gtid": {f.At}}
 	if f.Source != "" {
 		q.Set("source", f.Source)
 	}
@@ -85,7 +86,7 @@ func (c Client) Drop(ctx context.Context, which Selection) (int, error) {
 	return a.Dropped, err
 }
 
-// target returns the address to connect to. For a server that listens on all addresses, that is the loopback address.
+// target returns the address to connect to. If the server listens on all addresses, that is the loopback address.
 func (c Client) target() (string, error) {
 	host, port, err := net.SplitHostPort(c.Address)
 	if err != nil {
@@ -100,10 +101,10 @@ func (c Client) target() (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// call sends a request and decodes the answer into out. It keeps no connection, because a command makes few requests.
+// call sends a request and decodes the answer into out. It closes its connection, because a command makes few requests.
 func (c Client) call(ctx context.Context, most time.Duration, method, path string, in, out any) error {
 	if c.Address == "" {
-		return fmt.Errorf(`%w, or can't be asked: http.listen is ""`, ErrNotRunning)
+		return fmt.Errorf(`%w, or it can't be reached because http.listen is ""`, ErrNotRunning)
 	}
 	target, err := c.target()
 	if err != nil {
@@ -147,7 +148,7 @@ const mostAnswer = 64 << 20
 
 func understand(answered *http.Response, target string, out any) error {
 	if answered.Header.Get(productHeader) == "" {
-		return fmt.Errorf("what answers at %s is not replicator: http.listen is used by another program", target)
+		return fmt.Errorf("another program listens at %s. Set http.listen to an unused address", target)
 	}
 	text, err := io.ReadAll(io.LimitReader(answered.Body, mostAnswer))
 	if err != nil {
@@ -164,12 +165,12 @@ func understand(answered *http.Response, target string, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return fmt.Errorf("the running replicator's answer can't be read (%w): is it of another version?", err)
+		return fmt.Errorf("can't read the running replicator's answer (%w). It may run another version", err)
 	}
 	return nil
 }
 
-// AnswerError is an error that the running program answered with.
+// AnswerError is an error that the running program returned.
 type AnswerError struct {
 	Code   int // the HTTP status
 	Text   string
@@ -178,7 +179,7 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string { return e.Text }
 
-// Is matches the error that the program had, so that errors.Is works across HTTP.
+// Is reports whether the program's error was target, so that errors.Is works across HTTP.
 func (e *AnswerError) Is(target error) bool {
 	switch target {
 	case ErrUnknown:

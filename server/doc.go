@@ -8,7 +8,7 @@
 //	POST /api/v1/…
 //	GET  /metrics                            Prometheus; every name begins with replicator_
 //	GET  /healthz                            200 while the process answers
-//	GET  /readyz                             200 if every pipeline runs and its lag is known, else 503; both as JSON
+//	GET  /readyz                             200 if every view is kept up and its lag is known, else 503; both as JSON
 //
 // An error is {"error": TEXT} with an HTTP status of the same meaning.
 //
@@ -18,13 +18,14 @@
 // Bearer TOKEN" if the server has a token. A server without a token refuses these requests if other machines can reach
 // it.
 //
-// A malicious page must not use a browser against the program. So the server refuses a changing request that comes from
-// another site's page, by Origin and Sec-Fetch-Site, which a page can't forge. A server on loopback answers only to
-// loopback names, because an attacker can point a name to 127.0.0.1. The status page runs only its own script.
+// A malicious page must not attack the program through an operator's browser. So the server refuses changing requests
+// from other sites' pages. It checks Origin and Sec-Fetch-Site, which a page can't forge. A server on loopback answers
+// only requests for loopback names, because an attacker can point another name to 127.0.0.1. The status page runs only
+// its own script.
 //
 // Answers hold no secrets. They hold no values of rows, except those of a single requested dead letter.
 //
-// # Failure and life
+// # Life cycle
 //
 // A goroutine observes the program every few seconds, so that the page can show the last hour. The history of a view
 // has a fixed size. Listen binds the address and serves until Close. Close ends waiting requests, lets short ones

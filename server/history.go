@@ -8,16 +8,16 @@ import (
 	"replicator"
 )
 
-// The history covers one hour, so that an operator who comes late sees how a problem began.
+// The history covers one hour, so that an operator can see how a problem began.
 const (
 	historySpan   = time.Hour
 	historyStep   = 15 * time.Second
 	historyLength = int(historySpan / historyStep)
-	lookEvery     = 5 * time.Second // how often views are observed without requests
+	lookEvery     = 5 * time.Second // the interval at which views are observed when no requests arrive
 )
 
-// history remembers the lag, the rate and the errors of views over the last hour. A view takes a fixed amount of
-// memory, and removed views are forgotten. Guarded by its mutex.
+// history remembers the lag, the rate and the errors of views over the last hour. Each view takes a fixed amount of
+// memory. A view that is no longer listed is forgotten. The mutex guards the map and its values.
 type history struct {
 	mu    sync.Mutex
 	views map[viewKey]*past
@@ -27,7 +27,7 @@ type history struct {
 type viewKey struct{ view, source string }
 
 type past struct {
-	step      int64 // the step of the newest values
+	step      int64 // the number of the time step that the newest values belong to
 	lag, rate [historyLength]float32
 
 	error     string
@@ -35,14 +35,14 @@ type past struct {
 	lastError *replicator.PastError
 
 	filling     bool
-	fillBegan   time.Time // when the fill was first seen, or when its progress last fell
-	fillAt      float64   // its progress at that time
+	fillBegan   time.Time // when the fill was first observed, or when its progress last decreased
+	fillAt      float64   // the progress at fillBegan
 	fillReached float64
 }
 
 func newHistory() *history { return &history{views: map[viewKey]*past{}} }
 
-// look records the present state of views, and adds what the history knows to them.
+// look records the current state of the views, and adds ErrorSince, LastError and ETA to them.
 func (h *history) look(now time.Time, views []replicator.ViewStatus) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +76,7 @@ func newPast(now time.Time) *past {
 
 func unknown() float32 { return float32(math.NaN()) }
 
-// look records the present state of the view. A step keeps its highest lag, so that short peaks stay visible.
+// look records the current state of the view. A step stores its highest lag, so that short peaks stay visible.
 func (p *past) look(now time.Time, v *replicator.ViewStatus) {
 	step := stepOf(now)
 	for ; p.step < step; p.step++ {
@@ -97,7 +97,7 @@ func (p *past) look(now time.Time, v *replicator.ViewStatus) {
 	p.lookFill(now, v)
 }
 
-// lookError sets since when the view has its error, and its previous error.
+// lookError sets the view's ErrorSince and LastError.
 func (p *past) lookError(now time.Time, v *replicator.ViewStatus) {
 	switch {
 	case v.Error != "" && p.error == "":
@@ -111,14 +111,14 @@ func (p *past) lookError(now time.Time, v *replicator.ViewStatus) {
 	v.LastError = p.lastError
 }
 
-// lookFill estimates the time that is left until a fill is done.
+// lookFill sets the view's ETA, the estimated time until its fill is done.
 func (p *past) lookFill(now time.Time, v *replicator.ViewStatus) {
 	filling := v.State == replicator.StateFilling || v.State == replicator.StateRebuilding
 	if !filling {
 		p.filling = false
 		return
 	}
-	if !p.filling || v.Progress < p.fillReached { // a fill starts, or starts again
+	if !p.filling || v.Progress < p.fillReached { // a fill begins, or begins again
 		p.filling, p.fillBegan, p.fillAt = true, now, v.Progress
 	}
 	p.fillReached = v.Progress
@@ -131,7 +131,7 @@ func (p *past) lookFill(now time.Time, v *replicator.ViewStatus) {
 
 // curves holds the last hour of a view: a value for each step, oldest first; nil where the value is unknown.
 type curves struct {
-	lag  []*float64 // the highest of each step
+	lag  []*float64 // the highest value of each step
 	rate []*float64
 }
 

@@ -20,7 +20,7 @@ func TestHistoryIsThatOfTheLastHour(t *testing.T) {
 	if len(p.lag) != 240 || *p.lag[0] != 240 || *p.lag[239] != 479 || *p.rate[239] != 958 {
 		t.Errorf("%d values, from %v to %v", len(p.lag), p.lag[0], p.lag[239])
 	}
-	// Nothing was seen for a while: that is a gap, and the rest has moved on.
+	// The view was not observed for a while. The curve has a gap there, and the older values have moved left.
 	p = h.of(now.Add(10*historyStep), "v", "")
 	if p.lag[239] != nil || p.lag[229] == nil || *p.lag[229] != 479 {
 		t.Errorf("after a gap: %v, %v", p.lag[239], p.lag[229])

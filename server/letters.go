@@ -21,7 +21,7 @@ type LetterGroup struct {
 	First   time.Time `json:"first"`
 	Last    time.Time `json:"last"`
 	Example string    `json:"example"`        // the id of the oldest letter
-	Keys    []string  `json:"keys,omitempty"` // of the oldest entities; empty if values of rows need a token
+	Keys    []string  `json:"keys,omitempty"` // keys of the oldest letters; empty if values of rows need a token
 }
 
 type groupsAnswer struct {
@@ -42,17 +42,17 @@ type Letter struct {
 	Time      time.Time `json:"time"`
 	Bytes     int       `json:"bytes"`                // the size of the whole row
 	Raw       string    `json:"raw,omitempty"`        // the row or its beginning, if it is text
-	RawBase64 string    `json:"raw_base64,omitempty"` // the same, if it is not text
+	RawBase64 string    `json:"raw_base64,omitempty"` // the row or its beginning in base64, if it is not text
 }
 
-// ShowLetter converts a dead letter without its row.
+// ShowLetter returns a dead letter for display, without its row.
 func ShowLetter(l replicator.DeadLetter) Letter {
 	return Letter{ID: l.ID, View: l.View, Source: l.Source, Table: l.Cell.Table, Key: l.Cell.Key.String(),
 		Column: l.Cell.Column, Version: l.Version, Position: l.Position, Reason: l.Reason,
 		Time: l.Time.UTC().Truncate(time.Second), Bytes: len(l.Raw)}
 }
 
-// ShowRow converts a dead letter with the first bytes of its row, which may have megabytes.
+// ShowRow returns a dead letter for display, with at most the first bytes of its row. A row may have megabytes.
 func ShowRow(l replicator.DeadLetter, most int) Letter {
 	shown := ShowLetter(l)
 	if text, ok := beginningOf(l.Raw, most); ok {
@@ -63,7 +63,8 @@ func ShowRow(l replicator.DeadLetter, most int) Letter {
 	return shown
 }
 
-// beginningOf returns the beginning of a text and doesn't cut a character in two. It returns false if raw is not text.
+// beginningOf returns at most the given number of bytes of a text and doesn't split a character. It returns false if
+// raw is not text.
 func beginningOf(raw []byte, most int) (string, bool) {
 	cut := raw[:min(len(raw), most)]
 	for range utf8.UTFMax - 1 {
@@ -75,7 +76,7 @@ func beginningOf(raw []byte, most int) (string, bool) {
 	return string(cut), utf8.Valid(cut)
 }
 
-// mostRaw bounds how many bytes of a dead letter's row HTTP shows.
+// mostRaw is the maximum number of bytes of a dead letter's row in an HTTP answer.
 const mostRaw = 16 << 10
 
 func (s *Server) letterGroups(w http.ResponseWriter, r *http.Request) {
@@ -87,8 +88,8 @@ func (s *Server) letterGroups(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, groupsAnswer{Groups: append([]LetterGroup{}, s.open(groups)...)})
 }
 
-// open returns the groups as every client may see them. If the server has a token, it hides the keys, because values of
-// rows need the token.
+// open returns the groups without what only clients with the token may see. If the server has a token, open removes the
+// keys, because they are values of rows.
 func (s *Server) open(groups []LetterGroup) []LetterGroup {
 	for i := range groups {
 		if s.hasToken {
@@ -133,8 +134,8 @@ func (s *Server) drop(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, dropAnswer{Dropped: n})
 }
 
-// selection reads which dead letters a request names. It accepts exactly one way of naming them, so that a mistake
-// never selects all.
+// selection reads which dead letters a request selects. A request must select them in exactly one way, so that a
+// mistake never selects all. Otherwise, selection answers with an error and returns false.
 func selection(w http.ResponseWriter, r *http.Request) (which Selection, ok bool) {
 	if !read(w, r, &which) {
 		return which, false
@@ -147,7 +148,7 @@ func selection(w http.ResponseWriter, r *http.Request) (which Selection, ok bool
 	}
 	if ways != 1 {
 		fail(w, http.StatusBadRequest, errors.New(
-			`say which dead letters, in one way: {"ids": […]}, {"group": "…"}, {"view": "…"} or {"all": true}`))
+			`select dead letters in exactly one way: {"ids": […]}, {"group": "…"}, {"view": "…"} or {"all": true}`))
 	}
 	return which, ways == 1
 }

@@ -15,7 +15,7 @@ type look struct {
 	Cells  []lookedAt `json:"cells"`
 }
 
-// lookedAt is one of the cells. Key is the program's binary form.
+// lookedAt is a cell to re-read. Key is the program's binary form of the key.
 type lookedAt struct {
 	Table  string `json:"table"`
 	Key    []byte `json:"key"`
@@ -32,7 +32,7 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if asked.Cells == nil {
-		fail(w, http.StatusBadRequest, errors.New(`say which cells: {"cells": [{"table": "…", "key": "…"}]}`))
+		fail(w, http.StatusBadRequest, errors.New(`cells are missing. Send {"cells": [{"table": "…", "key": "…"}]}`))
 		return
 	}
 	cells := make([]replicator.Cell, len(asked.Cells))
@@ -46,12 +46,13 @@ func (s *Server) look(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, lookAnswer{Cells: len(cells)})
 }
 
-// mostLooked bounds the cells of one request. With that many of the longest keys, the request still isn't too large.
+// mostLooked is the maximum number of cells in one request. Even with the longest keys, such a request is below the
+// size limit.
 const mostLooked = 100
 
-// Look makes the process re-read cells from a source. It returns once the present rows, or dead letters for them, are
-// in the view. Without cells, Look only asks whether the process keeps the view with that source, and makes the process
-// re-read the dead letters that others saved.
+// Look makes the running process re-read cells from a source. It returns once the view has the current rows or dead
+// letters for them. Without cells, Look only checks that the process keeps the view with that source. In both cases the
+// process re-reads the dead letters that other processes saved.
 func (c Client) Look(ctx context.Context, view, source string, cells []replicator.Cell) error {
 	for first := true; first || len(cells) > 0; first = false {
 		n := min(len(cells), mostLooked)

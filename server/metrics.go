@@ -13,10 +13,10 @@ import (
 	"replicator"
 )
 
-// prefix is what the name of every metric begins with.
+// prefix is the beginning of every metric's name.
 const prefix = "replicator"
 
-// Metrics counts what pipelines do. It implements their Observer and has its own registry.
+// Metrics counts the work of pipelines. It implements replicator.Observer and has its own registry.
 type Metrics struct {
 	registry *prometheus.Registry
 	now      *nowCollector
@@ -38,7 +38,7 @@ type Metrics struct {
 
 var _ replicator.Observer = (*Metrics)(nil)
 
-// NewMetrics creates metrics. The given views are at zero from the start.
+// NewMetrics creates metrics. The counters of the given views start at zero.
 func NewMetrics(views ...*replicator.View) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: prefix, Name: name, Help: help}, labels)
@@ -56,22 +56,22 @@ func NewMetrics(views ...*replicator.View) *Metrics {
 		visible: histogram("commit_to_visible_seconds", "From the source's commit until the change was durable in the sink.",
 			[]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}, "view"),
 		scanned: counter("rebuild_rows_total", "Rows that fills and rebuilds wrote.", "view"),
-		batches: histogram("batch_seconds", "Time that a batch took to be durable in the sink.",
+		batches: histogram("batch_seconds", "Time until a batch was durable in the sink.",
 			[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}, "sink"),
 		batchSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Name: "batch_changes",
 			Help: "Changes in the latest batch."}, []string{"sink"}),
 		retries: counter("sink_retries_total", "Sessions that an error ended and that were opened again.", "sink"),
 
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: prefix, Name: "build_info",
-			Help: "1; the labels say which build this is."}, []string{"version", "revision", "goversion"}),
+			Help: "Always 1; the labels identify the build."}, []string{"version", "revision", "goversion"}),
 		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: prefix, Name: "config_last_reload_successful",
-			Help: "1 if the configuration that was read last is in force, 0 if it could not be used."}),
+			Help: "1 if the configuration that was last read is in use, 0 if it is invalid."}),
 		standby: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: prefix, Name: "standby",
 			Help: "1 while another process runs on the same checkpoint store and this one waits to take over."}),
 	}
 	m.registry.MustRegister(m.now, m.applied, m.stale, m.deadLetters, m.visible, m.scanned, m.batches,
 		m.batchSize, m.retries, m.build, m.reloaded, m.standby)
-	// These have the names that they have in every Go program, which dashboards expect.
+	// These collectors use the standard names of Go programs, which dashboards expect.
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Views(views...)
 	return m
@@ -165,10 +165,10 @@ func (m *Metrics) StandsBy() { m.standby.Set(1) }
 // Runs records that this process doesn't stand by.
 func (m *Metrics) Runs() { m.standby.Set(0) }
 
-// Loaded records that the configuration that was last read is in force.
+// Loaded records that the configuration that was last read is in use.
 func (m *Metrics) Loaded() { m.reloaded.Set(1) }
 
-// NotLoaded records that the configuration that was last read is invalid and an older one is in force.
+// NotLoaded records that the configuration that was last read is invalid and an older configuration is in use.
 func (m *Metrics) NotLoaded() { m.reloaded.Set(0) }
 
 func (m *Metrics) handler() http.Handler {

@@ -12,7 +12,7 @@ import (
 	"replicator"
 )
 
-// contract is every metric that users may rely on, with its labels.
+// contract lists the metrics that users may rely on, with their labels.
 var contract = []string{
 	"replicator_source_position_age_seconds", "replicator_source_events_total", "replicator_source_bytes_total",
 	`replicator_view_lag_seconds{view="v"}`, `replicator_changes_applied_total{op="put",view="v"}`,
@@ -26,7 +26,7 @@ var contract = []string{
 	`replicator_view_running{view="v"}`,
 	`replicator_build_info{goversion="` + runtime.Version() + `",revision="abc",version="1.2.3"}`,
 	"replicator_config_last_reload_successful", "replicator_standby",
-	// By the names that every Go program has: dashboards look for those.
+	// The standard metrics of Go programs, which dashboards expect.
 	"go_goroutines", "process_start_time_seconds",
 }
 
@@ -158,7 +158,8 @@ func TestMetricsOfAViewThatIsGoneShowNoMore(t *testing.T) {
 	}
 }
 
-// Of a source in Kafka each member shows how far it is behind in its own partitions, and all of them in nobody's.
+// With a source in Kafka, each member shows how far it is behind in its own partitions. All members show how far the
+// view is behind in partitions without a member.
 func TestPartitionsShowHowFarAViewIsBehind(t *testing.T) {
 	behind := int64(7)
 	of := func(source, state string) replicator.ViewStatus {
@@ -176,7 +177,8 @@ func TestPartitionsShowHowFarAViewIsBehind(t *testing.T) {
 	}
 }
 
-// A member gave a partition up, as in an outage of the brokers, and nobody has it now: its lag is the view's.
+// A member gave up a partition, as in an outage of the brokers, and no member has it now. The view's lag is then the
+// lag of this partition.
 func TestTheLagOfAPartitionThatNobodyHasIsTheViews(t *testing.T) {
 	of := func(source, state string, lag *float64) replicator.ViewStatus {
 		v := viewOf("v", state, lag)

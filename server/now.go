@@ -16,19 +16,19 @@ type SourceStats struct {
 	Position      string   // the lowest position of the pipeline's views; FILE:POS
 	GTID          string   // the transactions before Position
 	Events, Bytes int64    // read since the start
-	Format        string   // the server's binlog_format, unless that is ROW
-	PositionAge   *float64 // seconds since the commit of the latest event read; nil: unknown
-	Retention     *float64 // seconds until the oldest needed binlog may be purged; +Inf: never; nil: unknown
+	Format        string   // the server's binlog_format; "" if it is ROW
+	PositionAge   *float64 // seconds since the latest event that was read was committed; nil: unknown
+	Retention     *float64 // seconds until the oldest binlog that is needed may be purged; +Inf: never; nil: unknown
 }
 
-// Sources sets the function that provides the metrics of sources. Each scrape calls get with a timeout of two seconds.
-// For several sources, counters are added up and the worst age is shown.
+// Sources sets the function that returns the sources' stats. Each scrape calls it with a timeout of two seconds. With
+// several sources, the metrics show the sum of the counters, the highest age and the shortest retention.
 func (m *Metrics) Sources(get func(context.Context) []SourceStats) { m.now.sources.Store(&get) }
 
-// show sets the Controller that provides the metrics of views.
+// show sets the Controller whose Status the metrics of views come from.
 func (m *Metrics) show(c Controller) { m.now.controller.Store(&c) }
 
-// nowCollector reads its values at each scrape; no pipeline updates them.
+// nowCollector collects the metrics whose values are read at each scrape. Pipelines don't update them.
 type nowCollector struct {
 	controller atomic.Pointer[Controller]
 	sources    atomic.Pointer[func(context.Context) []SourceStats]
@@ -44,18 +44,23 @@ func newNowCollector() *nowCollector {
 		return prometheus.NewDesc(prefix+"_"+name, help, labels, nil)
 	}
 	return &nowCollector{
-		lag:          desc("view_lag_seconds", "How long ago the view showed all that was committed; it grows in an outage; absent while unknown.", "view"),
-		letters:      desc("dead_letters", "Dead letters of the view.", "view"),
-		progress:     desc("rebuild_progress_ratio", "How much of a fill or rebuild is done; 1 if none is under way.", "view"),
-		checkpoint:   desc("checkpoint_age_seconds", "Time since all of the view's progress was saved, or since the start if it was not since then.", "view"),
-		running:      desc("view_running", "1 while the view is kept up, 0 while it is filling, paused, retrying or failed, or while what it shows waits for a rebuild.", "view"),
-		behind:       desc("view_behind_records", "Records of a Kafka partition that the view does not include yet; of those that the process has, and of those that no member has.", "view", "source"),
-		sourceAge:    desc("source_position_age_seconds", "Time since the commit of what was last read from the source."),
+		lag: desc("view_lag_seconds", "Time since the view last included everything that was committed. "+
+			"Grows during an outage. Absent while unknown.", "view"),
+		letters: desc("dead_letters", "Dead letters of the view.", "view"),
+		progress: desc("rebuild_progress_ratio", "Completed share of the running fill or rebuild; "+
+			"1 if none is running.", "view"),
+		checkpoint: desc("checkpoint_age_seconds", "Time since all of the view's progress was saved, "+
+			"or since the program started if that is less.", "view"),
+		running: desc("view_running", "1 while the view is kept up to date. 0 while it is filling, paused, "+
+			"retrying or failed, or frozen until a rebuild is done.", "view"),
+		behind: desc("view_behind_records", "Records of a Kafka partition that the view does not include yet. "+
+			"Covers this process's partitions and partitions without a member.", "view", "source"),
+		sourceAge:    desc("source_position_age_seconds", "Time since the commit of the last event that was read."),
 		sourceEvents: desc("source_events_total", "Binlog events read."),
 		sourceBytes:  desc("source_bytes_total", "Bytes of binlog read."),
 		retain:       desc("binlog_retention_seconds", "Time until the oldest binlog that is needed may be purged."),
-		statements: desc("source_logs_statements", "1 while a source's binlog_format is not ROW: views are compared with it "+
-			"again and again. SET GLOBAL binlog_format = ROW."),
+		statements: desc("source_logs_statements", "1 while a source's binlog_format is not ROW, so that views must "+
+			"be compared with the source repeatedly. Fix: SET GLOBAL binlog_format = ROW."),
 	}
 }
 
@@ -81,12 +86,12 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.NewInvalidMetric(c.lag, err)
 		}
 		for _, v := range views {
-			if v.Behind != nil && v.State != replicator.StateMember { // the member that keeps the partition reports it
+			if v.Behind != nil && v.State != replicator.StateMember { // the partition's member reports it
 				gauge(c.behind, float64(*v.Behind), v.View, v.Source)
 			}
 		}
 		for _, v := range merged(views) {
-			if v.State == replicator.StateStandby { // the process that keeps the view reports it
+			if v.State == replicator.StateStandby { // the process that keeps the view reports its metrics
 				continue
 			}
 			if v.LagSeconds != nil {
@@ -106,7 +111,7 @@ func (c *nowCollector) Collect(out chan<- prometheus.Metric) {
 	c.collectSources(out, gauge, oldest)
 }
 
-// collectSources collects the metrics of sources. lag replaces the age of the position if no source reports an age.
+// collectSources collects the metrics of sources. If no source reports an age, it uses lag for the age.
 func (c *nowCollector) collectSources(out chan<- prometheus.Metric,
 	gauge func(*prometheus.Desc, float64, ...string), lag *float64,
 ) {
@@ -154,7 +159,7 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 	at := map[string]int{}
 	for _, v := range all {
 		if v.State == replicator.StateMember || v.State == replicator.StateUnassigned && v.LagSeconds == nil {
-			continue // the present or the last owner of the partition reports it
+			continue // the partition's current or last owner reports it
 		}
 		if v.State != replicator.StateFilling && v.State != replicator.StateRebuilding {
 			v.Progress = 1
@@ -171,7 +176,7 @@ func merged(all []replicator.ViewStatus) []replicator.ViewStatus {
 		} else {
 			m.LagSeconds = worst(m.LagSeconds, v.LagSeconds, 1)
 		}
-		m.DeadLetters = max(m.DeadLetters, v.DeadLetters) // each source's status has the number of the whole view
+		m.DeadLetters = max(m.DeadLetters, v.DeadLetters) // each source's status has the count for the whole view
 		m.Progress = min(m.Progress, v.Progress)
 		m.Checkpoint = max(m.Checkpoint, v.Checkpoint)
 		if m.KeptUp() {

@@ -14,10 +14,10 @@ import (
 	"replicator"
 )
 
-// schema is as much of JSON Schema as docs/openapi.json uses.
+// schema has the parts of JSON Schema that docs/openapi.json uses.
 type schema struct {
 	Ref        string            `json:"$ref"`
-	Type       any               `json:"type"` // a name, or several
+	Type       any               `json:"type"` // a type's name, or a list of names
 	Properties map[string]schema `json:"properties"`
 	Required   []string          `json:"required"`
 	Items      *schema           `json:"items"`
@@ -49,7 +49,7 @@ func openAPI(t *testing.T) document {
 	return d
 }
 
-// check returns what a value has that the schema does not say, or lacks.
+// check returns an error if a value doesn't match the schema.
 func (d document) check(at string, v any, s schema) error {
 	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
 		known, ok := d.Components.Schemas[name]
@@ -126,7 +126,7 @@ func TestTheDocumentOfTheAPINamesEveryRoute(t *testing.T) {
 	}
 }
 
-// Every answer is as the document says, whatever its status, and what needs the token says so.
+// Every answer matches docs/openapi.json, whatever its status. The document names each request that needs the token.
 func TestAnswersAreAsTheDocumentOfTheAPISays(t *testing.T) {
 	d := openAPI(t)
 	views := append(troubled(), rebuilding()...)
@@ -140,8 +140,8 @@ func TestAnswersAreAsTheDocumentOfTheAPISays(t *testing.T) {
 	ready, _ := serve(t, "127.0.0.1:0", "", &program{views: shop()}, m)
 	for _, c := range []struct {
 		server       *Server
-		method, path string // as it is in the document
-		real         string // as it is asked for
+		method, path string // as written in the document
+		real         string // the path that is requested
 		body         string
 		fails        error
 		code         int

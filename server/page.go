@@ -25,7 +25,7 @@ var pageText string
 //go:embed page.js
 var pageScript string
 
-// pageTemplate parses the pages once, at the first request.
+// pageTemplate returns the templates of the pages. It parses them at the first request.
 var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("").Funcs(template.FuncMap{
 		"duration": human.Seconds,
@@ -39,7 +39,8 @@ var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
 	}).Parse(pageText)
 })
 
-// scriptHash identifies the page's script in the Content-Security-Policy, so that a browser runs no other script.
+// scriptHash returns the hash of the page's script for the Content-Security-Policy, so that a browser runs no other
+// script.
 var scriptHash = sync.OnceValue(func() string {
 	sum := sha256.Sum256([]byte(pageScript))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
@@ -49,7 +50,7 @@ type pageData struct {
 	Title    string
 	Views    []pageView
 	Links    []pageView         // views that are not ready, at most a few
-	Causes   []replicator.Cause // errors that several views share
+	Causes   []replicator.Cause // errors that several views have in common
 	Sources  []pageSource
 	Error    string
 	Troubled int
@@ -67,13 +68,13 @@ type pageView struct {
 	Filling             bool
 	Acts                bool // this process can pause or rebuild the view
 	Lacking             bool // the view runs, but cells are missing because of dead letters
-	Shared              bool // its error is in pageData.Causes
+	Shared              bool // the view's error is in pageData.Causes
 }
 
 type pageSource struct {
 	SourceStats
 	Keeps bool // the server keeps its binlogs until an operator purges them
-	Soon  bool // the binlog at its position may be purged within an hour
+	Soon  bool // the server may purge the binlog at the source's position within an hour
 }
 
 type lettersData struct {
@@ -84,12 +85,12 @@ type lettersData struct {
 
 func shownClock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
-// curve is the last hour of a value as an SVG path, 80 wide and 20 high; "" if no value is known.
+// curve is a value's last hour as an SVG path, 80 wide and 20 high. Path is "" if no value is known.
 type curve struct{ Path, Label string }
 
 func newCurve(what string, values []*float64, shown func(*float64) string) curve {
 	const width, height = 80, 20
-	var points [width]*float64 // the highest of the values with the same x
+	var points [width]*float64 // the highest value at each x
 	var highest, latest *float64
 	for i, v := range values {
 		if v == nil {
@@ -112,14 +113,14 @@ func newCurve(what string, values []*float64, shown func(*float64) string) curve
 		switch before := x > 0 && points[x-1] != nil; {
 		case before:
 			fmt.Fprintf(&b, "L%d %d", x, y)
-		default: // make a single value visible, too
+		default: // a single value needs a short line to be visible
 			fmt.Fprintf(&b, "M%d %dh1", x, y)
 		}
 	}
 	return curve{b.String(), fmt.Sprintf("%s over the last hour: now %s, highest %s", what, shown(latest), shown(highest))}
 }
 
-// overview collects the present values of the status page.
+// overview returns the current values of the status page.
 func (s *Server) overview(r *http.Request) pageData {
 	now := time.Now()
 	d := pageData{Title: "replicator", Script: template.JS(pageScript),
@@ -129,7 +130,7 @@ func (s *Server) overview(r *http.Request) pageData {
 		d.Error = err.Error()
 	}
 	rate := func(v *float64) string { return fmt.Sprintf("%.1f", *v) }
-	letters := map[string]int{} // each source's status has the number of the whole view
+	letters := map[string]int{} // each source's status has the count for the whole view
 	for _, c := range replicator.CausesOf(views) {
 		if len(c.Views) > 1 {
 			d.Causes = append(d.Causes, c)
@@ -179,7 +180,7 @@ func (s *Server) render(w http.ResponseWriter, r *http.Request, name string, dat
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(text) // an error here means that the reader is gone
+	_, _ = w.Write(text) // an error means that the client has disconnected
 }
 
 func rendered(name string, data any) ([]byte, error) {
@@ -213,14 +214,14 @@ type liveEvent struct {
 	HTML  string `json:"html"` // the page's main part
 }
 
-// liveEvery is the interval of a page's updates. It grows by liveEvery for each liveViews views, because a view costs
-// the browser time.
+// liveEvery is the interval at which an open page is updated. It grows by liveEvery for each liveViews views, because
+// each view costs the browser time.
 const (
 	liveEvery = 2 * time.Second
 	liveViews = 200
 )
 
-// live sends the page's content repeatedly until the reader is gone.
+// live sends the page's main part at each interval until the client disconnects.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	if !s.mayWait(w) {
 		return

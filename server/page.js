@@ -1,9 +1,9 @@
 "use strict";
-// The page is complete without this: it keeps what is shown up to date, and makes the buttons work.
+// The page is complete without this script. The script keeps the page up to date and makes the buttons work.
 const byId = id => document.getElementById(id);
 document.documentElement.classList.add("js");
 
-// morph makes a node like another one and keeps what it can, so that the focus and the reader's place stay.
+// morph changes the node now into a copy of next. It keeps existing nodes, so the focus and the scroll position stay.
 function morph(now, next) {
   if (now.nodeName !== next.nodeName) return now.replaceWith(next.cloneNode(true));
   if (now.nodeType !== Node.ELEMENT_NODE) {
@@ -39,7 +39,8 @@ function say(text) {
   say.timer = setTimeout(() => { byId("said").textContent = ""; }, 8000);
 }
 
-// ask shows a question, and gives whether it was answered with yes; one for a token, the token.
+// ask shows a question. It resolves to a falsy value if the reader cancels. Otherwise it resolves to true, or to the
+// token if it asked for one.
 function ask(text, { yes, token = false }) {
   const dialog = byId("ask");
   byId("question").textContent = text;
@@ -53,12 +54,12 @@ function ask(text, { yes, token = false }) {
       done(yes && (!token || byId("token").value));
       byId("token").value = "";
     };
-    // Not the dialog's close event: it may come when the next question is asked.
+    // The dialog's close event can't be used here, because it may arrive after the next question is shown.
     dialog.oncancel = () => given(false);
     dialog.firstElementChild.onsubmit = event => given(event.submitter.value === "yes");
   });
 }
-// Enter in a form presses its first button, which is the one that cancels.
+// Without this handler, Enter would press the form's first button, which is Cancel.
 byId("token").addEventListener("keydown", e => {
   if (e.key === "Enter") {
     e.preventDefault();
@@ -66,7 +67,7 @@ byId("token").addEventListener("keydown", e => {
   }
 });
 
-// call asks the program something, with the token if there is one; if it wants one, a person is asked for it.
+// call sends a request, with the token if one is known. If the program requires a token, call asks the reader for it.
 async function call(method, path, body) {
   for (let wrong = false; ; wrong = true) {
     const token = sessionStorage.getItem("token");
@@ -78,7 +79,7 @@ async function call(method, path, body) {
     if (answer.status !== 401) throw new Error(got.error || answer.statusText);
     sessionStorage.removeItem("token");
     const given = await ask(wrong && token ? "That token is wrong." : "This needs the program's token (http.token).", { yes: "Send", token: true });
-    if (!given) throw new Error("Nothing was done: it needs the token.");
+    if (!given) throw new Error("Nothing was done, because the token is missing.");
     sessionStorage.setItem("token", given);
   }
 }
@@ -88,7 +89,7 @@ const acts = {
   async pause({ view: name }) { await view(name, "pause"); return name + " is paused."; },
   async resume({ view: name }) { await view(name, "resume"); return name + " goes on."; },
   async rebuild({ view: name }) {
-    const sure = await ask("Rebuild " + name + " from the first row of its tables? Readers see the old view until the new one is complete, where the sink can do that.", { yes: "Rebuild" });
+    const sure = await ask("Rebuild " + name + " from the first row of its tables? If the sink supports it, readers see the old view until the new one is complete.", { yes: "Rebuild" });
     if (!sure) return "";
     await view(name, "rebuild");
     return name + " is being rebuilt.";
@@ -122,7 +123,7 @@ const acts = {
     const pre = document.createElement("pre");
     pre.tabIndex = 0;
     pre.textContent = ["id        " + letter.id, "key       " + letter.key, "column    " + letter.column, "version   " + letter.version,
-      "position  " + letter.position, "time      " + letter.time, "row       " + letter.bytes + " bytes" + (cut ? ", of which the beginning is shown" : ""), "", shown].join("\n");
+      "position  " + letter.position, "time      " + letter.time, "row       " + letter.bytes + " bytes" + (cut ? ", only the beginning is shown" : ""), "", shown].join("\n");
     cell.append(pre);
     return "";
   },

@@ -10,7 +10,8 @@ import (
 	"replicator"
 )
 
-// Whoever asked for a rebuild can tell one that is under way, which may be followed, from what keeps it from beginning.
+// The client can tell why a rebuild was refused. It can follow a rebuild that is already running. A paused view
+// prevents a rebuild.
 func TestTheClientKnowsWhyARebuildIsRefused(t *testing.T) {
 	p := &program{}
 	_, c := serve(t, "127.0.0.1:0", "", p, nil)
@@ -36,10 +37,10 @@ func TestWhatTheAPIDoesNotHaveIsSaidInJSON(t *testing.T) {
 		code         int
 		allow, says  string
 	}{
-		{"GET", "/api/v1/views/v/pause", 405, "POST", "/api/v1/views/v/pause takes POST, not GET"},
-		{"POST", "/api/v1/status", 405, "GET, HEAD", "/api/v1/status takes GET, HEAD, not POST"},
-		{"GET", "/api/v1/nosuch", 404, "", "there is no /api/v1/nosuch"},
-		{"POST", "/api/", 404, "", "there is no /api/"},
+		{"GET", "/api/v1/views/v/pause", 405, "POST", "/api/v1/views/v/pause accepts POST, not GET"},
+		{"POST", "/api/v1/status", 405, "GET, HEAD", "/api/v1/status accepts GET, HEAD, not POST"},
+		{"GET", "/api/v1/nosuch", 404, "", "unknown path /api/v1/nosuch"},
+		{"POST", "/api/", 404, "", "unknown path /api/"},
 	} {
 		code, header, text := ask(t, s, c.method, c.path, "", nil)
 		var said errorAnswer

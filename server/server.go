@@ -39,13 +39,13 @@ type Controller interface {
 	// LetterGroups groups the dead letters of a view ("" for all views) by their reason.
 	LetterGroups(ctx context.Context, view string) ([]LetterGroup, error)
 
-	// Letter returns one dead letter. The error wraps ErrUnknown if there is none with that id.
+	// Letter returns one dead letter. The error wraps ErrUnknown if no letter has that id.
 	Letter(ctx context.Context, id string) (replicator.DeadLetter, error)
 
 	// Rebuild returns once the rebuild has started; Status shows its progress.
 	Rebuild(ctx context.Context, view string, how Rebuild) error
 
-	// Pause stops a view's writes.
+	// Pause stops a view's writes until Resume.
 	Pause(ctx context.Context, view string) error
 	Resume(ctx context.Context, view string) error
 
@@ -54,11 +54,11 @@ type Controller interface {
 	Look(ctx context.Context, view, source string, cells []replicator.Cell) error
 }
 
-// Rebuild says how a view is rebuilt. The zero value starts at offset zero and swaps the new view in when it is
-// complete.
+// Rebuild says how a view is rebuilt. With the zero value, a scan of all rows fills a shadow, which replaces the view
+// when it is complete.
 type Rebuild struct {
-	From    string `json:"from,omitempty"`     // the offset to start at
-	InPlace bool   `json:"in_place,omitempty"` // write into the live view, without a shadow
+	From    string `json:"from,omitempty"`     // the `offset` value where the scan starts; "": the first row
+	InPlace bool   `json:"in_place,omitempty"` // write into the live view instead of a shadow
 }
 
 // Selection selects dead letters: by ids, by a group, by a view, or all of them.
@@ -69,7 +69,7 @@ type Selection struct {
 	All   bool     `json:"all,omitempty"`
 }
 
-// A Controller's errors wrap one of these if the request can't be served.
+// A Controller returns an error that wraps one of these if it can't do what was requested.
 var (
 	ErrUnknown = errors.New("not known")                  // no such view or dead letter
 	ErrInvalid = errors.New("invalid request")            // such as a fence that is neither a GTID set nor FILE:POS
@@ -105,15 +105,16 @@ type Server struct {
 	done     chan struct{}           // closed once served is set
 	served   error
 	waiting  chan struct{}
-	ending   atomic.Bool // the program is draining
+	ending   atomic.Bool // the program is draining its pipelines
 }
 
-// Listen binds an address (HOST:PORT) and serves until Close. With an empty token, it accepts requests that change
-// something only on loopback.
+// Listen starts a server at an address (HOST:PORT). It serves until Close. Without a token, it accepts requests that
+// change something only if the address is a loopback address.
 func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("server: %w; another replicator may be running: give each its own http.listen, or \"\" for none", err)
+		return nil, fmt.Errorf("server: %w. If another replicator is running, give each its own http.listen, "+
+			"or set http.listen to \"\"", err)
 	}
 	s := &Server{controller: c, metrics: m, token: sha256.Sum256([]byte(token)),
 		hasToken: token != "", started: time.Now(), watch: newWatch(c, m),
@@ -142,12 +143,12 @@ func Listen(address, token string, c Controller, m *Metrics) (*Server, error) {
 // Addr returns the address that the server listens on, HOST:PORT.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Stopping records that the program is draining: /readyz fails from now on.
+// Stopping records that the program is draining its pipelines. From now on, /readyz fails.
 func (s *Server) Stopping() { s.ending.Store(true) }
 
 var errStopping = errors.New("the program is stopping")
 
-// Close stops serving. Waiting requests end at once; others may finish until ctx is done.
+// Close stops serving. Waiting requests end at once. Other requests may finish until ctx is done.
 func (s *Server) Close(ctx context.Context) error {
 	s.stop(errStopping)
 	err := s.http.Shutdown(ctx)
@@ -197,7 +198,7 @@ func (s *Server) handler() http.Handler {
 	return s.guarded(refusing(mux))
 }
 
-// refusing answers unknown paths below /api/ with a JSON error. The mux would answer in plain text.
+// refusing makes a mux answer unknown paths below /api/ with a JSON error. The mux would answer in plain text.
 func refusing(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern == "" && strings.HasPrefix(r.URL.Path, "/api/") {
@@ -207,23 +208,24 @@ func refusing(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// refusal replaces the mux's own answer by JSON and keeps the Allow header.
+// refusal writes a JSON error instead of the mux's plain text. It keeps the Allow header.
 type refusal struct {
 	http.ResponseWriter
 	asked *http.Request
 }
 
 func (f refusal) WriteHeader(code int) {
-	err := errors.New("there is no " + f.asked.URL.Path)
+	err := errors.New("unknown path " + f.asked.URL.Path)
 	if allow := f.Header().Get("Allow"); code == http.StatusMethodNotAllowed {
-		err = fmt.Errorf("%s takes %s, not %s", f.asked.URL.Path, allow, f.asked.Method)
+		err = fmt.Errorf("%s accepts %s, not %s", f.asked.URL.Path, allow, f.asked.Method)
 	}
 	fail(f.ResponseWriter, code, err)
 }
 
-func (f refusal) Write(text []byte) (int, error) { return len(text), nil } // the JSON answer was already sent
+func (f refusal) Write(text []byte) (int, error) { return len(text), nil } // WriteHeader already sent the JSON answer
 
-// guarded refuses host names that aren't this machine's and sets the headers of every answer.
+// guarded sets the headers of every answer. If the server listens on loopback, it refuses requests for other host
+// names.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -237,15 +239,15 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 			"frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 		if s.loopback && !loopbackHost(r.Host) {
 			fail(w, http.StatusForbidden,
-				errors.New("this server answers to localhost and 127.0.0.1 only; set http.listen to serve other names"))
+				errors.New("this server answers only to localhost and 127.0.0.1. Set http.listen to serve other names"))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// loopbackHost reports whether a Host header names this machine. A malicious site may point its name to 127.0.0.1, but
-// the browser still sends that name.
+// loopbackHost reports whether a Host header names the loopback interface. A malicious site may point its own name to
+// 127.0.0.1, but the browser then still sends the site's name.
 func loopbackHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -255,10 +257,10 @@ func loopbackHost(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// limited bounds the time and the body size of a request.
+// limited limits a request's duration and the size of its body.
 func (s *Server) limited(most time.Duration, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// This can't be http.Server.ReadTimeout: it would end a waiting request as if the client had hung up.
+		// http.Server.ReadTimeout can't be used here. It would end a waiting request as if the client had disconnected.
 		deadline := time.Now().Add(most + 5*time.Second)
 		control := http.NewResponseController(w)
 		if err := errors.Join(control.SetReadDeadline(deadline), control.SetWriteDeadline(deadline)); err != nil {
@@ -272,18 +274,19 @@ func (s *Server) limited(most time.Duration, next http.HandlerFunc) http.Handler
 	})
 }
 
-// trusted admits only clients that may change something or see values of rows.
+// trusted refuses requests from other sites' pages and requests without the token. If the server has no token, it
+// refuses requests unless it listens on loopback.
 func (s *Server) trusted(most time.Duration, next http.HandlerFunc) http.Handler {
 	crossSite := http.NewCrossOriginProtection()
 	return s.limited(most, func(w http.ResponseWriter, r *http.Request) {
 		if err := crossSite.Check(r); err != nil {
-			fail(w, http.StatusForbidden, errors.New("requests from another site's page are refused"))
+			fail(w, http.StatusForbidden, errors.New("the request comes from another site's page, so it is refused"))
 			return
 		}
 		if !s.hasToken {
 			if !s.loopback {
 				fail(w, http.StatusForbidden,
-					errors.New("this server can be reached from other machines and has no token: set http.token_file"))
+					errors.New("other machines can reach this server, and it has no token. Set http.token_file"))
 				return
 			}
 			next(w, r)
@@ -294,7 +297,8 @@ func (s *Server) trusted(most time.Duration, next http.HandlerFunc) http.Handler
 		if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(sum[:], s.token[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="replicator"`)
 			fail(w, http.StatusUnauthorized,
-				errors.New("the token is missing or wrong: send Authorization: Bearer TOKEN (http.token or http.token_file)"))
+				errors.New("the token is missing or wrong. Send Authorization: Bearer TOKEN with the token of "+
+					"http.token or http.token_file"))
 			return
 		}
 		next(w, r)

@@ -22,14 +22,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// program is a Controller that does what a test says.
+// program is a Controller whose answers a test sets.
 type program struct {
 	mu     sync.Mutex
 	views  []replicator.ViewStatus
 	err    error
 	called []string
 
-	waiting chan struct{} // gets a value from each Wait that has to wait
+	waiting chan struct{} // receives a value from each Wait that blocks
 }
 
 func (p *program) note(format string, args ...any) error {
@@ -45,21 +45,21 @@ func (p *program) Status(context.Context) ([]replicator.ViewStatus, error) {
 	return slices.Clone(p.views), p.err
 }
 
-// show changes what the program says of its views.
+// show sets the status that the program returns.
 func (p *program) show(views ...replicator.ViewStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.views = views
 }
 
-// fails has the program answer with err from now on; the watch of the views may be asking it.
+// fails makes the program return err from now on. It locks, because the watch goroutine may be calling the program.
 func (p *program) fails(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.err = err
 }
 
-// did is what the program was asked to do since the last time.
+// did returns the requests to the program since the last call of did.
 func (p *program) did() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *program) Drop(_ context.Context, which Selection) (int, error) {
 	return 2, p.note("drop %+v", which)
 }
 
-// LetterGroups gives one group for each view that has dead letters.
+// LetterGroups returns one group for each view that has dead letters.
 func (p *program) LetterGroups(ctx context.Context, view string) (groups []LetterGroup, err error) {
 	views, err := p.Status(ctx)
 	for _, v := range views {
@@ -100,7 +100,7 @@ func (p *program) LetterGroups(ctx context.Context, view string) (groups []Lette
 	return groups, err
 }
 
-// Letter gives one of 64 MiB.
+// Letter returns a dead letter of 64 MiB.
 func (p *program) Letter(_ context.Context, id string) (replicator.DeadLetter, error) {
 	if !strings.HasPrefix(id, "letter-") {
 		return replicator.DeadLetter{}, fmt.Errorf("dead letter %q: %w", id, ErrUnknown)
@@ -145,7 +145,7 @@ func serve(t *testing.T, address, token string, c Controller, m *Metrics) (*Serv
 	return s, Client{Address: s.Addr(), Token: token}
 }
 
-// ask sends a request with headers ("Host" among them) and returns the answer's status, headers and text.
+// ask sends a request and returns the answer's status, headers and text. The headers may contain "Host".
 func ask(t *testing.T, s *Server, method, path, body string, headers map[string]string) (int, http.Header, string) {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(s.Addr())
@@ -448,7 +448,7 @@ func TestClientTellsWhatIsWrong(t *testing.T) {
 			t.Errorf("%+v: error is %v", c, err)
 		}
 	}
-	// Another program at the port.
+	// Another program listens on the port.
 	other, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"replicator"
 )
 
-// watch observes the program regularly, also without requests, so that the page can show the last hour.
+// watch observes the program at regular intervals, so that the page can show the last hour even if it was not open.
 type watch struct {
 	controller Controller
 	metrics    *Metrics
@@ -45,10 +45,10 @@ func (w *watch) run(ctx context.Context) {
 func (w *watch) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
-	_, _ = w.views(ctx) // a client that asks gets the error, too
+	_, _ = w.views(ctx) // the error is ignored here, because a client that asks gets it, too
 }
 
-// views returns the status of views together with their history.
+// views returns the status of views, and records it in the history.
 func (w *watch) views(ctx context.Context) ([]replicator.ViewStatus, error) {
 	views, err := w.controller.Status(ctx)
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *watch) lookAtSources(ctx context.Context) {
 	w.seen = seen
 }
 
-// sources returns the stats of the sources from a few seconds ago.
+// sources returns the stats that the sources had a few seconds ago.
 func (w *watch) sources() []SourceStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
